@@ -1,0 +1,61 @@
+# Needs Python 3.11 or newer and make, nothing else. `make PYTHON=python3.13 test` picks a Python
+# for the virtual environment, `make test ARGS="-k tanh -x"` hands arguments on.
+
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PYTEST := $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal
+
+# Stamps: what the environment was last given, and that it is as new as pyproject.toml.
+INSTALLED := .venv/.installed
+INSTALLED_DEV := .venv/.installed-dev
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint format stub bench peers clean
+.NOTPARALLEL:
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+
+demo: $(INSTALLED) ## a short tour that prints what it does
+	$(BIN)/python examples/demo.py $(ARGS)
+
+test: $(INSTALLED_DEV) ## the tests, without the slow ones and the comparisons with peers
+	$(PYTEST) -m "not slow and not peers" $(ARGS)
+
+test-all: $(INSTALLED_DEV) ## every test; comparisons need `make peers` first
+	$(PYTEST) $(ARGS)
+
+lint: $(INSTALLED_DEV) ## ruff, formatting and mypy, changing nothing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(INSTALLED_DEV) ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+stub: $(INSTALLED_DEV) ## write the type stub of the tensor methods anew
+	$(BIN)/python -m contraflow.stubs
+
+bench: $(INSTALLED_DEV) ## the benchmarks; comparisons need `make peers` first
+	$(BIN)/python -m benchmarks.run $(ARGS)
+
+peers: $(INSTALLED_DEV) ## install PyTorch and JAX to compare with (gigabytes)
+	$(PIP) install --editable '.[peers]'
+
+clean: ## remove caches and build outputs, but not .venv
+	rm -rf build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name .venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
+
+$(INSTALLED): pyproject.toml | .venv/bin/python
+	$(PIP) install --editable .
+	touch $@
+
+$(INSTALLED_DEV): pyproject.toml | .venv/bin/python
+	$(PIP) install --editable '.[dev]'
+	touch $(INSTALLED) $@

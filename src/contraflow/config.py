@@ -1,0 +1,61 @@
+"""Every flag of the library. No other module reads an environment variable."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+
+def _choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
+    value = os.environ.get(name, default)
+    if value not in allowed:
+        raise ValueError(f"{name}={value!r} is not one of {', '.join(allowed)}.")
+    return value
+
+
+def _positive(name: str) -> int | None:
+    value = os.environ.get(name)
+    if value is None:
+        return None
+    if not value.isdecimal() or int(value) < 1:
+        raise ValueError(f"{name}={value!r} is not a positive whole number.")
+    return int(value)
+
+
+def _cache_folder() -> Path:
+    given = os.environ.get("CONTRAFLOW_CACHE_DIR")
+    if given:
+        return Path(given)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "contraflow"
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "contraflow"
+
+
+def _usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+# How compiled functions run: "native" code, the tape "interpret"er, or "off" (plain eager).
+compile_mode: str = _choice("CONTRAFLOW_COMPILE", "native", ("native", "interpret", "off"))
+# Bytes of one vector register in generated cpu code; None asks the processor.
+vector_bytes: int | None = _positive("CONTRAFLOW_VECTOR_WIDTH")
+cache_folder: Path = _cache_folder()
+num_threads: int = _positive("CONTRAFLOW_THREADS") or _usable_cores()
+log: bool = _choice("CONTRAFLOW_LOG", "0", ("0", "1")) == "1"
+
+
+def set_num_threads(n: int) -> None:
+    """Set into how many shares compiled cpu work is cut; results depend on this number only."""
+    global num_threads
+    if not isinstance(n, int) or n < 1:
+        raise ValueError(f"set_num_threads: {n!r} is not a positive whole number.")
+    num_threads = n
+
+
+def get_num_threads() -> int:
+    """Into how many shares compiled cpu work is cut."""
+    return num_threads

@@ -1,0 +1,45 @@
+"""What a device must offer, and where devices are found.
+
+A device's folder is imported when a tensor or a program first needs it, never before, so an
+optional dependency costs nothing until it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from contraflow.errors import DeviceError
+from contraflow.kernel import Limits
+from contraflow.plan import Plan
+
+
+class Program(Protocol):
+    """A plan loaded on a device, ready to be replayed."""
+
+    def replay(self, buffers: Sequence[Any], scalars: Sequence[float | int]) -> None:
+        """Run all steps. `buffers` holds the input and output slots' buffers, in slot order."""
+
+
+class Device(Protocol):
+    """One kind of machine: it runs plans."""
+
+    name: str
+    limits: Limits
+
+    def load(self, plan: Plan) -> Program:
+        """Compile a plan's kernels and lay out its memory."""
+
+
+_KNOWN = ("cpu",)
+_loaded: dict[str, Device] = {}
+
+
+def lookup(name: str) -> Device:
+    """The device called `name`, loaded on first use."""
+    if name not in _loaded:
+        if name not in _KNOWN:
+            raise DeviceError(f"device: {name!r} is not known; known are {', '.join(_KNOWN)}.")
+        _loaded[name] = importlib.import_module(f"contraflow.devices.{name}").open_device()
+    return _loaded[name]

@@ -1,0 +1,27 @@
+"""The processor: kernels become machine code through LLVM and run on a pool of threads."""
+
+from __future__ import annotations
+
+from contraflow import dtypes
+from contraflow.devices.cpu import jit
+from contraflow.devices.cpu.program import Program, load
+from contraflow.kernel import Limits
+from contraflow.plan import Plan
+
+
+class CpuDevice:
+    """The cpu as a Device."""
+
+    name = "cpu"
+
+    def __init__(self) -> None:
+        self.limits = Limits(vector_bytes=jit.vector_bytes(), dtypes=frozenset(dtypes.ALL))
+
+    def load(self, plan: Plan) -> Program:
+        """Compile a plan's kernels and lay out its memory."""
+        return load(plan)
+
+
+def open_device() -> CpuDevice:
+    """The one cpu device."""
+    return CpuDevice()

@@ -1,0 +1,119 @@
+"""LLVM IR text to machine code, once per machine: object code is kept on disk.
+
+An entry is the digest of the object code and the code itself, in a file named by everything that
+decides about it. Files appear under their final name only when complete, and one that does not
+match its digest is compiled again.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import tempfile
+import threading
+from pathlib import Path
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from contraflow import config
+
+FORMAT = "contraflow-cpu-1"  # changes when the options of code generation do
+_DIGEST_BYTES = 32
+
+_lock = threading.RLock()
+_addresses: dict[tuple[str, str], int] = {}
+_engines: list[llvm.ExecutionEngine] = []  # they own the machine code, so they are never dropped
+
+
+@functools.cache
+def features() -> str:
+    """The processor's features, as LLVM spells them."""
+    # Without this LLVM halves 512-bit vectors on processors that once ran slower with them.
+    return f"{llvm.get_host_cpu_features().flatten()},-prefer-256-bit"
+
+
+@functools.cache
+def vector_bytes() -> int:
+    """The size of a vector register."""
+    if config.vector_bytes:
+        return config.vector_bytes
+    present = llvm.get_host_cpu_features()
+    if present.get("avx512f") and present.get("avx512bw") and present.get("avx512vl"):
+        return 64
+    return 32 if present.get("avx2") else 16
+
+
+@functools.cache
+def _target() -> llvm.TargetMachine:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=features(),
+        opt=3,
+        reloc="default",
+        codemodel="jitdefault",
+        jit=True,
+    )
+
+
+def function(name: str, text: str) -> int:
+    """The address of the function `name` that `text` defines."""
+    key = (name, text)
+    with _lock:
+        if key not in _addresses:
+            _addresses[key] = _link(name, _object_code(text))
+        return _addresses[key]
+
+
+def _link(name: str, code: bytes) -> int:
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    _engines.append(engine)
+    address = engine.get_function_address(name)
+    assert address, f"the text does not define {name}"
+    return int(address)
+
+
+def _object_code(text: str) -> bytes:
+    path = _cache_path(text)
+    kept = _read(path)
+    if kept is not None:
+        return kept
+    module = llvm.parse_assembly(text)
+    module.triple = _target().triple
+    module.data_layout = str(_target().target_data)
+    # No optimiser passes: the text is already vectorised and hoisted, and code generation has
+    # strength reduction of its own.
+    code = bytes(_target().emit_object(module))
+    _write(path, code)
+    return code
+
+
+def _cache_path(text: str) -> Path:
+    parts = (FORMAT, llvmlite.__version__, llvm.get_host_cpu_name(), features(), text)
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return config.cache_folder / "cpu" / f"{digest}.o"
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    return code if hashlib.sha256(code).digest() == digest else None
+
+
+def _write(path: Path, code: bytes) -> None:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(hashlib.sha256(code).digest() + code)
+        os.replace(temporary, path)
+    except OSError:
+        return  # a cache that cannot be written costs time, not correctness

@@ -1,0 +1,323 @@
+"""Threads that run a table of kernels together, share by share.
+
+A row of the table is (function, arguments, barrier): every thread calls every function for its
+own share, and waits for the others after the rows that say so. The loops of the threads are
+generated code as well, so a replay enters Python once.
+
+Workers wait for a job spinning, because the next one usually follows within microseconds, then
+asleep on a futex. Where there is no futex there are no workers: one thread runs all shares of a
+row before it goes on to the next, which gives the same bits.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import os
+import platform
+import string
+import sys
+import threading
+
+from contraflow.devices.cpu import jit
+
+IDLE_SPIN = 2000  # pauses, about 30 us, before a worker sleeps
+BARRIER_SPIN = 1000  # pauses before a thread that waits for others lets the system run them
+
+# The pool's block: words that different threads write lie on cache lines of their own.
+_BLOCK_BYTES = 512
+
+_ALONE = """
+define void @run_alone(ptr %rows, i64 %count, ptr %bases, i64 %shares) #0 {
+entry:
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %next ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %row, label %done
+row:
+  %entry.address = getelementptr [3 x ptr], ptr %rows, i64 %i
+  %function = load ptr, ptr %entry.address
+  %arguments.address = getelementptr ptr, ptr %entry.address, i64 1
+  %arguments = load ptr, ptr %arguments.address
+  br label %share
+share:
+  %s = phi i64 [ 0, %row ], [ %s.next, %call ]
+  %another = icmp slt i64 %s, %shares
+  br i1 %another, label %call, label %next
+call:
+  call void %function(ptr %bases, ptr %arguments, i64 %s, i64 %shares)
+  %s.next = add i64 %s, 1
+  br label %share
+next:
+  %i.next = add i64 %i, 1
+  br label %head
+done:
+  ret void
+}
+attributes #0 = { nounwind }
+"""
+
+_TOGETHER = string.Template("""
+%block = type {
+  i32, [60 x i8],              ; 0: generation, the number of jobs so far; the futex
+  i32, [60 x i8],              ; 2: workers that have finished the job
+  i32, [60 x i8],              ; 4: workers asleep
+  i32, [60 x i8],              ; 6: threads waiting at the barrier
+  i32, [60 x i8],              ; 8: generation of the barrier
+  ptr, i64, ptr, i64, i32      ; 10: the job: rows, count, bases, shares; 14: stop
+}
+declare i64 @syscall(i64, ...)
+declare i32 @sched_yield()
+
+define internal i32 @relax(i32 %turns) #0 {
+entry:
+  $pause
+  %long = icmp sge i32 %turns, $barrier_spin
+  br i1 %long, label %yield, label %done
+yield:
+  %ignored = call i32 @sched_yield()
+  br label %done
+done:
+  %next = add i32 %turns, 1
+  %result = select i1 %long, i32 0, i32 %next
+  ret i32 %result
+}
+
+define internal void @barrier(ptr %pool, i64 %shares) #0 {
+entry:
+  %arrived.p = getelementptr %block, ptr %pool, i32 0, i32 6
+  %generation.p = getelementptr %block, ptr %pool, i32 0, i32 8
+  %generation = load atomic i32, ptr %generation.p acquire, align 4
+  %before = atomicrmw add ptr %arrived.p, i32 1 acq_rel
+  %threads = trunc i64 %shares to i32
+  %arrived = add i32 %before, 1
+  %last = icmp eq i32 %arrived, %threads
+  br i1 %last, label %release, label %wait
+release:
+  store atomic i32 0, ptr %arrived.p monotonic, align 4
+  %following = add i32 %generation, 1
+  store atomic i32 %following, ptr %generation.p release, align 4
+  ret void
+wait:
+  %turns = phi i32 [ 0, %entry ], [ %turns.next, %again ]
+  %now = load atomic i32, ptr %generation.p acquire, align 4
+  %open = icmp ne i32 %now, %generation
+  br i1 %open, label %done, label %again
+again:
+  %turns.next = call i32 @relax(i32 %turns)
+  br label %wait
+done:
+  ret void
+}
+
+define internal void @run_share(ptr %pool, i64 %share) #0 {
+entry:
+  %rows.p = getelementptr %block, ptr %pool, i32 0, i32 10
+  %count.p = getelementptr %block, ptr %pool, i32 0, i32 11
+  %bases.p = getelementptr %block, ptr %pool, i32 0, i32 12
+  %shares.p = getelementptr %block, ptr %pool, i32 0, i32 13
+  %rows = load ptr, ptr %rows.p
+  %count = load i64, ptr %count.p
+  %bases = load ptr, ptr %bases.p
+  %shares = load i64, ptr %shares.p
+  %idle = icmp sge i64 %share, %shares
+  br i1 %idle, label %done, label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %next ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %call, label %done
+call:
+  %entry.address = getelementptr [3 x ptr], ptr %rows, i64 %i
+  %function = load ptr, ptr %entry.address
+  %arguments.address = getelementptr ptr, ptr %entry.address, i64 1
+  %arguments = load ptr, ptr %arguments.address
+  call void %function(ptr %bases, ptr %arguments, i64 %share, i64 %shares)
+  %barrier.address = getelementptr i64, ptr %entry.address, i64 2
+  %barrier = load i64, ptr %barrier.address
+  %meet = icmp ne i64 %barrier, 0
+  br i1 %meet, label %wait, label %next
+wait:
+  call void @barrier(ptr %pool, i64 %shares)
+  br label %next
+next:
+  %i.next = add i64 %i, 1
+  br label %head
+done:
+  ret void
+}
+
+define void @run_worker(ptr %pool, i64 %share, i32 %seen) #0 {
+entry:
+  %finished.p = getelementptr %block, ptr %pool, i32 0, i32 2
+  %asleep.p = getelementptr %block, ptr %pool, i32 0, i32 4
+  %stop.p = getelementptr %block, ptr %pool, i32 0, i32 14
+  br label %wait
+wait:
+  %known = phi i32 [ %seen, %entry ], [ %known, %pause ], [ %known, %sleep ], [ %now, %work ]
+  %turns = phi i32 [ 0, %entry ], [ %turns.next, %pause ], [ 0, %sleep ], [ 0, %work ]
+  %now = load atomic i32, ptr %pool acquire, align 4
+  %called = icmp ne i32 %now, %known
+  br i1 %called, label %wake, label %idle
+idle:
+  %turns.next = add i32 %turns, 1
+  %tired = icmp sge i32 %turns.next, $idle_spin
+  br i1 %tired, label %sleep, label %pause
+pause:
+  $pause
+  br label %wait
+sleep:
+  ; Counted before the futex compares the generation, and the caller raises the generation before
+  ; it looks at the count: one of the two notices the other.
+  %ignored = atomicrmw add ptr %asleep.p, i32 1 seq_cst
+  %woken = call i64 (i64, ...) @syscall(
+    i64 $futex, ptr %pool, i32 128, i32 %known, ptr null, ptr null, i32 0)
+  %ignored.too = atomicrmw sub ptr %asleep.p, i32 1 seq_cst
+  br label %wait
+wake:
+  %stop = load atomic i32, ptr %stop.p acquire, align 4
+  %stopping = icmp ne i32 %stop, 0
+  br i1 %stopping, label %done, label %work
+work:
+  call void @run_share(ptr %pool, i64 %share)
+  %count = atomicrmw add ptr %finished.p, i32 1 release
+  br label %wait
+done:
+  ret void
+}
+
+define internal void @call_workers(ptr %pool) #0 {
+entry:
+  %asleep.p = getelementptr %block, ptr %pool, i32 0, i32 4
+  %before = atomicrmw add ptr %pool, i32 1 seq_cst
+  %asleep = load atomic i32, ptr %asleep.p seq_cst, align 4
+  %any = icmp ne i32 %asleep, 0
+  br i1 %any, label %wake, label %done
+wake:
+  %woken = call i64 (i64, ...) @syscall(
+    i64 $futex, ptr %pool, i32 129, i32 2147483647, ptr null, ptr null, i32 0)
+  br label %done
+done:
+  ret void
+}
+
+define void @run_together(
+    ptr %pool, ptr %rows, i64 %count, ptr %bases, i64 %shares, i32 %workers) #0 {
+entry:
+  %finished.p = getelementptr %block, ptr %pool, i32 0, i32 2
+  %rows.p = getelementptr %block, ptr %pool, i32 0, i32 10
+  %count.p = getelementptr %block, ptr %pool, i32 0, i32 11
+  %bases.p = getelementptr %block, ptr %pool, i32 0, i32 12
+  %shares.p = getelementptr %block, ptr %pool, i32 0, i32 13
+  store ptr %rows, ptr %rows.p
+  store i64 %count, ptr %count.p
+  store ptr %bases, ptr %bases.p
+  store i64 %shares, ptr %shares.p
+  store atomic i32 0, ptr %finished.p monotonic, align 4
+  call void @call_workers(ptr %pool)
+  call void @run_share(ptr %pool, i64 0)
+  br label %wait
+wait:
+  %turns = phi i32 [ 0, %entry ], [ %turns.next, %again ]
+  %finished = load atomic i32, ptr %finished.p acquire, align 4
+  %all = icmp eq i32 %finished, %workers
+  br i1 %all, label %done, label %again
+again:
+  %turns.next = call i32 @relax(i32 %turns)
+  br label %wait
+done:
+  ret void
+}
+
+define void @stop_workers(ptr %pool) #0 {
+  %stop.p = getelementptr %block, ptr %pool, i32 0, i32 14
+  store atomic i32 1, ptr %stop.p release, align 4
+  call void @call_workers(ptr %pool)
+  ret void
+}
+attributes #0 = { nounwind }
+""")
+
+# machine: (the number of the futex system call, the instruction that tells it we are spinning)
+_MACHINES = {
+    "x86_64": (202, "call void @llvm.x86.sse2.pause()"),
+    "aarch64": (98, "call void @llvm.aarch64.hint(i32 1)"),
+}
+_pointer, _word, _int = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
+
+
+def has_workers() -> bool:
+    """Whether this system has what workers need to sleep."""
+    return sys.platform == "linux" and platform.machine() in _MACHINES
+
+
+def together_text() -> str:
+    """The code of the workers for this machine."""
+    futex, pause = _MACHINES[platform.machine()]
+    return _TOGETHER.substitute(
+        futex=futex, pause=pause, idle_spin=IDLE_SPIN, barrier_spin=BARRIER_SPIN
+    )
+
+
+class Pool:
+    """Worker threads, started when first needed and stopped at exit. One job at a time."""
+
+    def __init__(self) -> None:
+        self._memory = ctypes.create_string_buffer(_BLOCK_BYTES + 64)
+        self._block = -(-ctypes.addressof(self._memory) // 64) * 64
+        self._threads: list[threading.Thread] = []
+        self._generation = 0
+
+    @functools.cached_property
+    def run_alone(self) -> ctypes._FuncPointer:
+        """Run rows on this thread: (rows, count, bases, shares). Keeps the interpreter lock."""
+        signature = ctypes.PYFUNCTYPE(None, _pointer, _word, _pointer, _word)
+        return signature(jit.function("run_alone", _ALONE))
+
+    def run(self, rows: int, count: int, bases: int, shares: int) -> None:
+        """Run `count` rows in `shares` shares; other Python threads may run meanwhile."""
+        if shares == 1 or not has_workers():
+            signature = ctypes.CFUNCTYPE(None, _pointer, _word, _pointer, _word)
+            signature(jit.function("run_alone", _ALONE))(rows, count, bases, shares)
+            return
+        while len(self._threads) < shares - 1:
+            self._start()
+        self._generation += 1
+        self._together(self._block, rows, count, bases, shares, len(self._threads))
+
+    @functools.cached_property
+    def _together(self) -> ctypes._FuncPointer:
+        signature = ctypes.CFUNCTYPE(None, _pointer, _pointer, _word, _pointer, _word, _int)
+        return signature(jit.function("run_together", together_text()))
+
+    def _start(self) -> None:
+        loop = ctypes.CFUNCTYPE(None, _pointer, _word, _int)(
+            jit.function("run_worker", together_text())
+        )
+        share = len(self._threads) + 1
+        thread = threading.Thread(
+            target=loop, args=(self._block, share, self._generation),
+            name=f"contraflow-{share}", daemon=True,
+        )  # fmt: skip
+        thread.start()
+        self._threads.append(thread)
+
+    def stop(self) -> None:
+        """End the workers; the next job starts new ones."""
+        if self._threads:
+            stop = ctypes.CFUNCTYPE(None, _pointer)(jit.function("stop_workers", together_text()))
+            stop(self._block)
+            for thread in self._threads:
+                thread.join()
+        self.__init__()  # type: ignore[misc]
+
+    def forget(self) -> None:
+        """Start afresh without the workers: a forked child has none of its parent's threads."""
+        self.__init__()  # type: ignore[misc]
+
+
+pool = Pool()
+atexit.register(pool.stop)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=pool.forget)

@@ -1,0 +1,283 @@
+"""Plans as native programs: a table of kernels, a table of pointers, and one arena for scratch.
+
+Programs run one at a time, because they share the threads and the arena. A host step may itself
+run a program: each depth of that nesting has an arena of its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import mmap
+import os
+import struct
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from contraflow import config
+from contraflow.devices.cpu import jit
+from contraflow.devices.cpu.pool import pool
+from contraflow.kernel import Call, Contraction, strided_arguments
+from contraflow.plan import SCALARS, HostStep, KernelStep, Plan, Slot
+from contraflow.render.llvm import entry_name, render
+
+SMALL_WORK = 50_000  # element operations that one thread does sooner than it wakes another
+HUGE_PAGE = 1 << 21
+
+Buffer = Any  # a contiguous NumPy array, or the address of its first element
+
+
+class IndexOutOfRange(IndexError):
+    """An index that a kernel found out of range; `line` is the tape line it belongs to."""
+
+    def __init__(self, value: int, line: int) -> None:
+        super().__init__(f"index {value} is out of range")
+        self.value, self.line = value, line
+
+
+def work(call: Call) -> int:
+    """About how many element operations a call does: decides whether threads are worth waking."""
+    points = math.prod(call.sizes)
+    # A contraction's multiply-adds are the cheapest operations there are.
+    return points // 8 if isinstance(call.kernel, Contraction) else points
+
+
+# --- scratch memory ----------------------------------------------------------------------------
+
+
+class _Scratch:
+    """The arenas, and the lock that whoever runs a program holds."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._arenas: list[tuple[mmap.mmap, int, int]] = []  # memory, address, size
+
+    def enter(self, size: int) -> int:
+        """Wait for other threads' programs, and get the address of `size` bytes."""
+        self._lock.acquire()
+        depth = self._depth
+        if depth == len(self._arenas):
+            self._arenas.append(_allocate(size))
+        elif self._arenas[depth][2] < size:
+            self._arenas[depth] = _allocate(size)
+        self._depth += 1
+        return self._arenas[depth][1]
+
+    def leave(self) -> None:
+        """Give the memory back."""
+        self._depth -= 1
+        self._lock.release()
+
+    def forget(self) -> None:
+        """Start afresh: a forked child may find the lock taken by a thread it does not have."""
+        self.__init__()  # type: ignore[misc]
+
+
+def _allocate(size: int) -> tuple[mmap.mmap, int, int]:
+    size = max(HUGE_PAGE, -(-size // HUGE_PAGE) * HUGE_PAGE)
+    memory = mmap.mmap(-1, size + HUGE_PAGE)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    return memory, -(-address // HUGE_PAGE) * HUGE_PAGE, size
+
+
+_scratch = _Scratch()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_scratch.forget)
+
+
+# --- barriers ----------------------------------------------------------------------------------
+
+
+class _Region(NamedTuple):
+    space: int  # the arena is -1, every other slot is a space of its own
+    start: int
+    stop: int
+
+    def overlaps(self, other: _Region) -> bool:
+        return (
+            self.space == other.space and self.start < other.stop and other.start < self.stop
+        )
+
+
+def _regions(step: KernelStep, slots: Sequence[Slot], modes: Sequence[str]) -> list[_Region]:
+    bound = [
+        binding.slot
+        for binding, operand in zip(step.bindings, step.call.kernel.operands)
+        if operand.mode in modes
+    ]
+    return [
+        _Region(-1, slots[i].offset, slots[i].offset + slots[i].nbytes)
+        if slots[i].kind == "temp"
+        else _Region(i, 0, 1)
+        for i in bound
+    ]
+
+
+def barriers(steps: Sequence[KernelStep], slots: Sequence[Slot]) -> list[bool]:
+    """After which kernels threads have to meet: before the next one that touches what they wrote,
+    or writes what they touched. Different slots given by the caller do not overlap."""
+    result: list[bool] = []
+    read: list[_Region] = []
+    written: list[_Region] = []
+    for step in steps:
+        reads = _regions(step, slots, ("in", "inout"))
+        writes = _regions(step, slots, ("out", "inout"))
+        pairs = [(a, b) for a in (*reads, *writes) for b in written]
+        pairs += [(a, b) for a in writes for b in read]
+        if any(a.overlaps(b) for a, b in pairs):
+            result[-1] = True
+            read, written = [], []
+        result.append(False)
+        read += reads
+        written += writes
+    return result
+
+
+# --- programs ----------------------------------------------------------------------------------
+
+
+class _Rows(NamedTuple):
+    """Kernels that run without returning to Python: a range of the table."""
+
+    address: int
+    count: int
+
+
+class Program:
+    """A plan that is ready to run."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        slots = plan.slots
+        self._external = [i for i, slot in enumerate(slots) if slot.kind != "temp"]
+        self._temporary = [i for i, slot in enumerate(slots) if slot.kind == "temp"]
+        # The table of pointers: buffers of the caller, the scalars, the errors, temporaries.
+        order = [*self._external, SCALARS, None, *self._temporary]
+        self._index = {slot: i for i, slot in enumerate(order)}
+        self._bases = (ctypes.c_uint64 * len(order))()
+        self._bases_address = ctypes.addressof(self._bases)
+        self._pack_addresses = struct.Struct(f"{len(self._external)}Q").pack_into
+        kinds = ("d" if dtype.is_floating_point else "q" for dtype in plan.scalar_dtypes)
+        self._pack_scalars = struct.Struct("=" + "".join(kinds)).pack_into
+        self._scalars = (ctypes.c_uint64 * max(1, len(plan.scalar_dtypes)))()
+        self._bases[self._index[SCALARS]] = ctypes.addressof(self._scalars)
+        self._arena = 0
+        kernels = [step for step in plan.steps if isinstance(step, KernelStep)]
+        self._small = sum(work(step.call) for step in kernels) < SMALL_WORK
+        self._checks = any(_checks(step.call) for step in kernels)
+        self._errors = (ctypes.c_int64 * 0)()
+        self._segments = list(self._build(kernels))
+
+    def _build(self, kernels: list[KernelStep]) -> Iterator[_Rows | HostStep]:
+        words = [self._words(step) for step in kernels]
+        self._arguments = (ctypes.c_int64 * sum(map(len, words)))(*(w for ws in words for w in ws))
+        self._table = (ctypes.c_uint64 * (3 * len(kernels)))()
+        arguments, meets = ctypes.addressof(self._arguments), barriers(kernels, self._plan.slots)
+        for i, step in enumerate(kernels):
+            self._table[3 * i : 3 * i + 3] = [_compile(step.call), arguments, meets[i]]
+            arguments += 8 * len(words[i])
+        address, row, first = ctypes.addressof(self._table), 0, 0
+        for step in self._plan.steps:
+            if isinstance(step, KernelStep):
+                row += 1
+                continue
+            if row > first:
+                yield _Rows(address + 24 * first, row - first)
+            yield step
+            first = row
+        if row > first:
+            yield _Rows(address + 24 * first, row - first)
+
+    def _words(self, step: KernelStep) -> list[int]:
+        """The argument block of one kernel; render/llvm.py says what it holds."""
+        call, words = step.call, []
+        for operand, binding in zip(call.kernel.operands, step.bindings):
+            # A position has no memory, so any index does.
+            index = 0 if operand.mode == "position" else self._index[binding.slot]
+            words += [index, binding.offset]
+        if _checks(call):
+            words += [self._index[None], step.line, 0]
+        words += call.sizes
+        if isinstance(call.kernel, Contraction):
+            return words + [stride for strides in call.strides for stride in strides]
+        return words + strided_arguments(call)
+
+    def replay(self, buffers: Sequence[Buffer], scalars: Sequence[float | int]) -> None:
+        """Run all steps. `buffers` are those of the input and output slots, in slot order."""
+        addresses = [b if type(b) is int else _address(b) for b in buffers]
+        shares = 1 if self._small else config.num_threads
+        arena = _scratch.enter(self._plan.arena_bytes)
+        try:
+            self._pack_addresses(self._bases, 0, *addresses)
+            self._pack_scalars(self._scalars, 0, *scalars)
+            if arena != self._arena:
+                self._move(arena)
+            if self._checks:
+                self._clear_errors(shares)
+            for segment in self._segments:
+                if isinstance(segment, HostStep):
+                    self._run_host(segment)
+                    continue
+                if shares == 1 and self._small:
+                    pool.run_alone(segment.address, segment.count, self._bases_address, 1)
+                else:
+                    pool.run(segment.address, segment.count, self._bases_address, shares)
+                if self._checks:
+                    self._raise_error()
+        finally:
+            _scratch.leave()
+
+    def _move(self, arena: int) -> None:
+        for i in self._temporary:
+            self._bases[self._index[i]] = arena + self._plan.slots[i].offset
+        self._arena = arena
+
+    def _clear_errors(self, shares: int) -> None:
+        if len(self._errors) != 2 * shares:
+            self._errors = (ctypes.c_int64 * (2 * shares))()
+            self._bases[self._index[None]] = ctypes.addressof(self._errors)
+        ctypes.memset(self._errors, 0, ctypes.sizeof(self._errors))
+
+    def _raise_error(self) -> None:
+        found = [(line - 1, value) for line, value in zip(*[iter(self._errors)] * 2) if line]
+        if found:
+            line, value = min(found)
+            raise IndexOutOfRange(value, line)
+
+    def _run_host(self, step: HostStep) -> None:
+        results = step.run(*(self._array(i, step) for i in step.reads))
+        if not isinstance(results, (tuple, list)):
+            results = (results,)
+        for i, result in zip(step.writes, results, strict=True):
+            np.copyto(self._array(i, step), result)
+
+    def _array(self, i: int, step: HostStep) -> np.ndarray:
+        slot = self._plan.slots[i]
+        shape = step.shapes.get(i, (slot.numel,))
+        memory = (ctypes.c_char * slot.nbytes).from_address(self._bases[self._index[i]])
+        return np.frombuffer(memory, slot.dtype.numpy).reshape(shape)
+
+
+def _checks(call: Call) -> bool:
+    return not isinstance(call.kernel, Contraction) and call.kernel.checks_indices
+
+
+def _address(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _compile(call: Call) -> int:
+    width = jit.vector_bytes()
+    name = entry_name(call.kernel, vector_bytes=width)
+    return jit.function(name, render(call.kernel, vector_bytes=width))
+
+
+def load(plan: Plan) -> Program:
+    """Compile a plan's kernels and lay out its memory."""
+    return Program(plan)

@@ -1,0 +1,145 @@
+"""Element types and how they combine.
+
+A `DType` names a type once for every backend: NumPy reads `.numpy`, renderers read `.name`.
+Promotion is PyTorch's: the category (bool < int < float) decides first, tensors with dimensions
+outrank 0-d tensors, and those outrank Python numbers of the same category.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+import ml_dtypes
+import numpy as np
+
+BOOL, INT, FLOAT = 0, 1, 2
+
+
+class DType:
+    """An element type such as `contraflow.float32`. There is one object per type."""
+
+    __slots__ = ("name", "numpy", "category", "itemsize")
+
+    def __init__(self, name: str, scalar: type, category: int) -> None:
+        self.name = name
+        self.numpy = np.dtype(scalar)
+        self.category = category
+        self.itemsize = self.numpy.itemsize
+
+    @property
+    def is_floating_point(self) -> bool:
+        """Whether values of this type are floating-point numbers."""
+        return self.category == FLOAT
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether this type holds negative numbers."""
+        return self.numpy.kind not in "bu"
+
+    @property
+    def compute(self) -> DType:
+        """The type arithmetic is done in: float32 for the half-precision types, else itself."""
+        return float32 if self in HALVES else self
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"contraflow.{self.name}"
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return by_name, (self.name,)
+
+
+bool_ = DType("bool", np.bool_, BOOL)
+uint8 = DType("uint8", np.uint8, INT)
+int8 = DType("int8", np.int8, INT)
+int16 = DType("int16", np.int16, INT)
+int32 = DType("int32", np.int32, INT)
+int64 = DType("int64", np.int64, INT)
+float16 = DType("float16", np.float16, FLOAT)
+bfloat16 = DType("bfloat16", ml_dtypes.bfloat16, FLOAT)
+float32 = DType("float32", np.float32, FLOAT)
+float64 = DType("float64", np.float64, FLOAT)
+
+# uint32 exists inside kernels only: the words of the random generator and the bits of floats.
+uint32 = DType("uint32", np.uint32, INT)
+
+ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
+HALVES = frozenset((float16, bfloat16))
+_BY_NAME = {d.name: d for d in (*ALL, uint32)}
+_BY_NUMPY = {d.numpy: d for d in (*ALL, uint32)}
+_ORDER = {d: i for i, d in enumerate(ALL)}
+_default = float32
+
+
+def by_name(name: str) -> DType:
+    """The dtype called `name`."""
+    return _BY_NAME[name]
+
+
+def from_numpy(dtype: np.dtype) -> DType:
+    """The dtype of a NumPy array, or a TypeError that lists what is supported."""
+    found = _BY_NUMPY.get(dtype)
+    if found is None or found is uint32:
+        names = ", ".join(d.name for d in ALL)
+        raise TypeError(f"dtype: {dtype} is not supported. Supported: {names}.")
+    return found
+
+
+def set_default_dtype(dtype: DType) -> None:
+    """Set the floating dtype that Python floats become. float32 unless changed."""
+    global _default
+    if not (isinstance(dtype, DType) and dtype.is_floating_point):
+        raise TypeError(f"set_default_dtype: {dtype} is not a floating-point dtype.")
+    _default = dtype
+    promote.cache_clear()
+
+
+def get_default_dtype() -> DType:
+    """The floating dtype that Python floats become."""
+    return _default
+
+
+def of_number(value: bool | int | float) -> DType:
+    """The dtype a Python number has when nothing else decides."""
+    if isinstance(value, bool):
+        return bool_
+    return int64 if isinstance(value, int) else _default
+
+
+def _pair(a: DType, b: DType) -> DType:
+    if a is b:
+        return a
+    if a.category != b.category:
+        return a if a.category > b.category else b
+    if a.category == FLOAT and a.itemsize == b.itemsize:  # float16 with bfloat16
+        return float32
+    if uint8 in (a, b):  # unsigned with signed needs one size more
+        other = b if a is uint8 else a
+        return int16 if other is int8 else other
+    return a if _ORDER[a] > _ORDER[b] else b
+
+
+@lru_cache(maxsize=4096)
+def promote(full: tuple[DType, ...], zero_dim: tuple[DType, ...], numbers: tuple[DType, ...]) -> DType:
+    """The common dtype of tensors with dimensions, 0-d tensors and Python numbers."""
+    result: DType | None = None
+    for rank in (full, zero_dim, numbers):
+        if not rank:
+            continue
+        here = fold(rank)
+        if result is None or here.category > result.category:
+            result = here
+    assert result is not None
+    return result
+
+
+def fold(dtypes: Iterable[DType]) -> DType:
+    """The smallest dtype that all of `dtypes` promote to, all ranks equal."""
+    iterator = iter(dtypes)
+    result = next(iterator)
+    for dtype in iterator:
+        result = _pair(result, dtype)
+    return result

@@ -1,0 +1,228 @@
+"""Eager execution: run an op's `ref` over NumPy, and put a Node into the graph.
+
+This context stands at the bottom of every thread's stack. `record.py` derives from it and only
+replaces how results come about, so that a recording has eager's meaning by construction.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from contraflow import dtypes
+from contraflow.dtypes import HALVES, DType
+from contraflow.errors import GradientError
+from contraflow.node import OpNode
+from contraflow.op import Context, Given, Op, Params, Spec, changed, set_base_context, state
+from contraflow.scalar import saturating_cast
+from contraflow.storage import user_line
+from contraflow.tensor import Tensor
+
+
+class _Quiet(threading.local):
+    """A contextvars context per thread in which NumPy does not warn.
+
+    NumPy keeps its error state in a context variable; running inside a context that has it set
+    costs a tenth of entering `np.errstate`, and the user's own `np.seterr` stays untouched.
+    """
+
+    def __init__(self) -> None:
+        self.context = contextvars.copy_context()
+        self.context.run(np.seterr, all="ignore")
+        self.entered = False
+
+    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call `function` with warnings off; a nested call is inside already."""
+        if self.entered:
+            return function(*args, **kwargs)
+        self.entered = True
+        try:
+            return self.context.run(function, *args, **kwargs)
+        finally:
+            self.entered = False
+
+
+quiet = _Quiet()
+
+
+class Run(Context):
+    """Apply an op: views and composites here, everything else by `execute`, then the graph."""
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        lowering = op.kind.lowering
+        if lowering == "view":
+            return self._view(op, inputs, params)
+        if lowering == "composite":
+            return self._composite(op, inputs, params)
+        outs = self.execute(op, inputs, params)
+        if op.rules and state().grad:
+            self._attach(op, inputs, params, outs)
+        return outs[0] if len(outs) == 1 else outs
+
+    def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
+        """Compute the results of an op that is neither a view nor a composite."""
+        raise NotImplementedError
+
+    def leave(self, tensor: Tensor, what: str) -> None:
+        """Eager data may leave at any time, unless it is a recording's."""
+        if tensor.storage.is_recorded:
+            raise GradientError(f"{what}: {tensor!r} was recorded by compile and never had a value.")
+
+    def touch_grad(self, tensor: Tensor, reading: bool) -> None:
+        """Nothing to note in eager mode."""
+
+    def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:
+        """The generator's own numbers."""
+        return generator.take(blocks)  # type: ignore[no-any-return]
+
+    def _view(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Tensor:
+        x = inputs[0]
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{op.name}: expected a tensor, not {type(x).__name__}.")
+        t = Tensor.of_storage(x.storage, op.body(x.view, **params), x.dtype)
+        grad = state().grad
+        base = x._base
+        t._base = x if base is None else base
+        t._moves = (*x._moves, (op, params)) if base is not None else ((op, params),)
+        t._edits = t._base._edits
+        t._writable = (grad or not t._base._needs) and not op.extra.get("several", False)
+        if grad and x.requires_grad:
+            self._attach(op, inputs, params, (t,))
+        return t
+
+    def _composite(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        current = state()
+        needs = current.grad and any(isinstance(x, Tensor) and x.requires_grad for x in inputs)
+        if not op.rules or not needs or current.anomaly:
+            outs = op.body(*inputs, **params)
+            if op.residuals:
+                outs = outs[: len(op.outs)]
+                return outs[0] if len(outs) == 1 else outs
+            return outs
+        with changed(grad=False):
+            outs = op.body(*inputs, **params)
+            outs = outs if isinstance(outs, tuple) else (outs,)
+            # A composite may return an input or a view of one: the node must have its own output.
+            outs = tuple(o.alias() for o in outs)
+            self._attach(op, inputs, params, outs)
+        outs = outs[: len(op.outs)]
+        return outs[0] if len(outs) == 1 else outs
+
+    def _attach(
+        self, op: Op, inputs: tuple[Any, ...], params: Params, outs: Sequence[Tensor]
+    ) -> None:
+        """Make `outs` the outputs of a node, if some input needs gradients."""
+        edges = []
+        some = False
+        for x in inputs:
+            edge = x.edge if isinstance(x, Tensor) else None
+            if edge is not None:
+                some = True
+            edges.append(edge)
+        if not some:
+            return
+        needs = tuple([e is not None for e in edges])
+        specs = [x.spec if isinstance(x, Tensor) else None for x in inputs]
+        current = state()
+        node = OpNode(op, params, needs, edges, specs, current.line or user_line())
+        node.region = current.region
+        node.save(inputs, outs)
+        for i, out in enumerate(outs[: len(op.outs)]):
+            if out.dtype.is_floating_point:
+                out._node, out._index, out._needs = node, i, True
+
+
+class Eager(Run):
+    """Run ops over NumPy."""
+
+    def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
+        dtype: DType | None = None
+        same = True
+        arrays = []
+        for x in inputs:
+            if isinstance(x, Tensor):
+                if dtype is None:
+                    dtype = x.dtype
+                elif x.dtype is not dtype:
+                    same = False
+                arrays.append(x.array)
+            else:
+                if type(x) is not float:
+                    same = False
+                arrays.append(x)
+        # One dtype throughout needs no rule: float32 with float32 or a Python float stays float32.
+        if op.kind.name == "elementwise" and same and dtype in _DIRECT:
+            try:
+                out = quiet.run(op.ref, *arrays, **params)
+            except ValueError:
+                op.infer(specs(op, inputs), params)  # raises the message a user can read
+                raise
+            if not isinstance(out, np.ndarray):
+                out = np.asarray(out)
+            elif not out.flags.c_contiguous:
+                out = np.ascontiguousarray(out)
+            return (Tensor.of_array(out),)
+        given = specs(op, inputs)
+        expected = op.infer(given, params)
+        outs = run_reference(op, arrays, given, params)
+        if not op.dynamic:
+            for out, spec in zip(outs, expected):
+                assert out.shape == spec.shape, f"{op.name}: {out.shape} is not {spec.shape}"
+        return tuple(Tensor.of_array(out) for out in outs)
+
+    def write(self, target: Tensor, value: Tensor, op: str, line: Any) -> None:
+        if target.storage is value.storage:
+            if target.view == value.view:
+                target.storage.wrote(op, line)
+                return
+            source = value.array.copy()
+        else:
+            source = value.array
+        np.copyto(target.array, source)
+        target.storage.wrote(op, line)
+
+
+_DIRECT = frozenset((dtypes.float32, dtypes.float64))
+
+
+def specs(op: Op, inputs: Sequence[Any]) -> list[Given]:
+    """Shapes and dtypes of an op's inputs, or the error for an input that is no tensor."""
+    given: list[Given] = []
+    for x in inputs:
+        if isinstance(x, Tensor):
+            given.append(Spec(x.view.shape, x.dtype))
+        elif isinstance(x, (bool, int, float)):
+            given.append(x)
+        else:
+            raise TypeError(
+                f"{op.name}: expected a tensor or a number, not {type(x).__name__}. "
+                f"Make it one: contraflow.tensor(x)."
+            )
+    return given
+
+
+def run_reference(
+    op: Op, arrays: Sequence[Any], given: Sequence[Given], params: Params
+) -> tuple[np.ndarray, ...]:
+    """Cast by the dtype rule, run `ref` (halves in float32), and round to the result's dtype."""
+    casts, results = op.types(given, params)
+    prepared = []
+    for x, cast in zip(arrays, casts):
+        if cast is not None:
+            x = saturating_cast(x, cast.compute)
+        elif isinstance(x, np.ndarray) and dtypes._BY_NUMPY[x.dtype] in HALVES:
+            x = x.astype(np.float32)
+        prepared.append(x)
+    assert op.ref is not None
+    outs = quiet.run(op.ref, *prepared, **params)
+    outs = outs if isinstance(outs, tuple) else (outs,)
+    return tuple(
+        np.asarray(o).astype(r.numpy, order="C", copy=False) for o, r in zip(outs, results)
+    )
+
+
+set_base_context(Eager())

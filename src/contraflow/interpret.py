@@ -1,0 +1,114 @@
+"""What kernels mean, over NumPy: the reference that every renderer is tested against."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from contraflow import scalar as s
+from contraflow.kernel import Call, Contraction, Loops
+from contraflow.scalar import Expr
+
+Bound = tuple[np.ndarray | None, int]
+
+
+def run_call(call: Call, arrays: Sequence[Bound], scalars: Sequence[float | int] = ()) -> None:
+    """Run a kernel call over flat arrays, writing into those of its out operands.
+
+    `arrays` holds a pair per operand: a flat array and an element offset; for a scalar operand
+    None and a position in `scalars`; for a position operand None and its offset.
+    """
+    with np.errstate(all="ignore"):
+        if isinstance(call.kernel, Contraction):
+            _run_contraction(call, call.kernel, arrays)
+        else:
+            _LoopsRun(call, call.kernel, arrays, scalars).run()
+
+
+def _run_contraction(call: Call, kernel: Contraction, arrays: Sequence[Bound]) -> None:
+    b, m, n, k = call.sizes
+    shapes = ((b, m, k), (b, k, n), (b, m, n))
+    at = [
+        offset + _addresses(np.indices(shape, sparse=True), strides, shape)
+        for shape, strides, (_, offset) in zip(shapes, call.strides, arrays)
+    ]
+    (left, _), (right, _), (out, _) = arrays
+    assert left is not None and right is not None and out is not None
+    wide = kernel.accumulate.numpy
+    product = np.matmul(left[at[0]].astype(wide), right[at[1]].astype(wide))
+    out[at[2]] = s.saturating_cast(product, kernel.dtype)
+
+
+def _addresses(grid: Sequence[np.ndarray], strides: Sequence[int], shape: tuple[int, ...]) -> Any:
+    total = sum((c * stride for c, stride in zip(grid, strides)), np.zeros((), np.int64))
+    return np.broadcast_to(total, shape)
+
+
+class _LoopsRun:
+    """One run of a Loops kernel: every value is an array over the whole box of axes."""
+
+    def __init__(
+        self, call: Call, kernel: Loops, arrays: Sequence[Bound], scalars: Sequence[float | int]
+    ) -> None:
+        self.call, self.kernel, self.arrays, self.scalars = call, kernel, arrays, scalars
+        self.grid = np.indices(call.sizes, np.int64, sparse=True)
+        # Values at the outer level keep the inner axes with size one.
+        self.outer_shape = call.sizes[: kernel.outer] + (1,) * kernel.inner
+        self.reduced: dict[tuple[int, int], np.ndarray] = {}
+
+    def run(self) -> None:
+        """Do the passes in order, then the stores of the outer level."""
+        for reductions, stores in self.kernel.passes:
+            roots = [e for r in reductions for e in self.kernel.reductions[r].values]
+            values = self._evaluate([*roots, *(self.kernel.stores[i].value for i in stores)])
+            for r in reductions:
+                count = len(self.kernel.reductions[r].values)
+                self._fold(r, values[:count])
+                values = values[count:]
+            for i, value in zip(stores, values):
+                self._write(self.kernel.stores[i].operand, value, self.call.sizes)
+        last = [store for store in self.kernel.stores if not store.inner]
+        for store, value in zip(last, self._evaluate([store.value for store in last])):
+            self._write(store.operand, value, self.outer_shape)
+
+    def _evaluate(self, roots: Sequence[Expr]) -> list[Any]:
+        return s.evaluate(roots, self._leaf)
+
+    def _leaf(self, e: Expr, args: list[Any]) -> Any:
+        if e.fn == "axis":
+            return self.grid[e.data]
+        if e.fn == "reduced":
+            return self.reduced[e.data]
+        operand, (array, offset) = self.kernel.operands[e.data], self.arrays[e.data]
+        if operand.mode == "scalar":
+            return s.saturating_cast(np.asarray(self.scalars[offset]), operand.dtype)
+        at = offset + sum(
+            (c * stride for c, stride in zip(self.grid, self.call.strides[e.data])),
+            np.zeros((), np.int64),
+        )
+        if operand.mode == "position":
+            return at
+        assert array is not None
+        return s.read_array(array, [at + args[0], *args[1:]] if args else [at], len(args) == 2)
+
+    def _fold(self, r: int, values: Sequence[Any]) -> None:
+        """Fold whole slices, one inner point after the other."""
+        reduction = self.kernel.reductions[r]
+        outer = self.call.sizes[: self.kernel.outer]
+        points = math.prod(self.call.sizes[self.kernel.outer :])
+        flat = [np.broadcast_to(v, self.call.sizes).reshape((*outer, points)) for v in values]
+        total = [np.broadcast_to(v, outer) for v in self._evaluate(reduction.identity)]
+        for i in range(points):
+            sides = {"left": total, "right": [v[..., i] for v in flat]}
+            total = s.evaluate(reduction.combine, lambda e, _, sides=sides: sides[e.fn][e.data])
+        for component, value in enumerate(total):
+            self.reduced[r, component] = np.reshape(value, self.outer_shape)
+
+    def _write(self, k: int, value: Any, shape: tuple[int, ...]) -> None:
+        array, offset = self.arrays[k]
+        assert array is not None
+        grid = np.indices(shape, np.int64, sparse=True)
+        array[offset + _addresses(grid, self.call.strides[k], shape)] = np.broadcast_to(value, shape)

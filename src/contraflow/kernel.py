@@ -1,0 +1,205 @@
+"""Kernels: loops, scalar expressions, and where they read and write. No device is named here.
+
+A `Loops` kernel visits every point of a box of axes. The first `outer` axes are independent and
+may run in any order or in parallel; the others are `inner` and are swept in passes:
+
+    for each point of the outer axes:
+        pass 0:  for each point of the inner axes: fold the reductions of level 0, do the stores of level 0
+        pass 1:  the same for level 1, which may use the results of level 0
+        ...
+        then the stores that lie at the outer level
+
+A kernel without inner axes is a *map*; with inner axes and reductions it is a *row* kernel
+(softmax, norms, losses) or a column sum, according to `lane`, the axis along which neighbouring
+elements are neighbours in memory.
+
+A `Contraction` is C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n].
+
+Kernels are hashable and hold no sizes: a kernel's text depends on the kernel alone. Sizes,
+strides and offsets come with each `Call`. Operand modes:
+
+    in, out, inout   an element at  offset + sum(coordinate * stride)
+    scalar           one float64 or int64 (by the category of `dtype`), cast on entry
+    position         no memory: the element is the address itself (int64), for counters
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from contraflow import scalar as s
+from contraflow.dtypes import DType
+from contraflow.scalar import Expr
+
+STRIDED = 2  # a stride class: neither 0 nor 1, so an argument of the call
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a device can do, as far as passes need to know."""
+
+    bindings: int = 1 << 16  # operands one kernel may have
+    index_bits: int = 64
+    group_size: int = 1  # threads that can share a reduction
+    shared_bytes: int = 0
+    vector_bytes: int = 16
+    dtypes: frozenset[DType] = frozenset()
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One argument of a kernel; `strides` has a class (0, 1 or STRIDED) per axis."""
+
+    dtype: DType
+    mode: str
+    strides: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A fold over the inner axes of `values`, a tuple so that (value, index) pairs can be folded.
+
+    `combine` is over `left` and `right` leaves; it must be associative and commutative, and
+    `identity` neutral to it.
+    """
+
+    values: tuple[Expr, ...]
+    combine: tuple[Expr, ...]
+    identity: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Store:
+    """Write `value` to an operand, at every inner point or once per outer point."""
+
+    operand: int
+    value: Expr
+    inner: bool
+
+
+@dataclass(frozen=True)
+class Loops:
+    """A map or row kernel; see the module's text."""
+
+    outer: int
+    inner: int
+    lane: int | None
+    operands: tuple[Operand, ...]
+    reductions: tuple[Reduction, ...]
+    stores: tuple[Store, ...]
+
+    @cached_property
+    def passes(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+        """(reductions, inner stores) of each pass, by number."""
+        levels: dict[Expr, int] = {}
+        of_reduction: dict[int, int] = {}
+
+        def level(e: Expr) -> int:
+            for x in s.walk([e]):
+                if x not in levels:
+                    own = of_reduction[x.data[0]] + 1 if x.fn == "reduced" else 0
+                    levels[x] = max([own, *(levels[a] for a in x.args)])
+            return levels[e]
+
+        for i, r in enumerate(self.reductions):
+            of_reduction[i] = max(level(v) for v in r.values)
+        of_store = {i: level(st.value) for i, st in enumerate(self.stores) if st.inner}
+        count = max([-1, *of_reduction.values(), *of_store.values()]) + 1
+        return tuple(
+            (
+                tuple(i for i, n in of_reduction.items() if n == p),
+                tuple(i for i, n in of_store.items() if n == p),
+            )
+            for p in range(count)
+        )
+
+    @cached_property
+    def checks_indices(self) -> bool:
+        """Whether some index is loaded, so that the kernel needs an error word."""
+        roots = [v for r in self.reductions for v in r.values] + [st.value for st in self.stores]
+        return any(e.fn == "checked" for e in s.walk(roots))
+
+    @cached_property
+    def name(self) -> str:
+        """A stable name: the shape of the loops and a digest of everything."""
+        kind = "map" if not self.inner else "row" if self.lane is None else "row"
+        if self.inner and self.lane is not None and self.lane < self.outer:
+            kind = "column"
+        return f"{kind}_{_digest(self)}"
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n], accumulated in `accumulate`.
+
+    Operands 0, 1, 2 are A, B and C with axes (b, m, k), (b, k, n) and (b, m, n), any strides.
+    """
+
+    dtype: DType
+    accumulate: DType
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """A, B and C, as a Loops kernel has them."""
+        any_strides = (STRIDED,) * 3
+        return (
+            Operand(self.dtype, "in", any_strides),
+            Operand(self.dtype, "in", any_strides),
+            Operand(self.dtype, "out", any_strides),
+        )
+
+    @cached_property
+    def name(self) -> str:
+        """A stable name."""
+        return f"contraction_{self.dtype}_{self.accumulate}"
+
+
+Kernel = Loops | Contraction
+
+
+class Call(NamedTuple):
+    """A kernel with its sizes. `sizes` is per axis; for a contraction it is (b, m, n, k).
+
+    `strides` has a tuple of element strides per operand, one per axis (empty for scalars).
+    What each operand is bound to, and at which element offset, is the plan's business.
+    """
+
+    kernel: Kernel
+    sizes: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+
+def strided_arguments(call: Call) -> list[int]:
+    """The strides a Loops kernel takes as arguments, in operand and axis order."""
+    return [
+        stride
+        for operand, strides in zip(call.kernel.operands, call.strides)
+        for kind, stride in zip(operand.strides, strides)
+        if kind == STRIDED
+    ]
+
+
+def _digest(kernel: Loops) -> str:
+    numbers: dict[Expr, int] = {}
+    lines: list[str] = []
+
+    def number(e: Expr) -> int:
+        for x in s.walk([e]):
+            if x not in numbers:
+                numbers[x] = len(numbers)
+                args = [numbers[a] for a in x.args]
+                lines.append(f"{x.fn} {args} {x.dtype} {x.data!r}")
+        return numbers[e]
+
+    for o in kernel.operands:
+        lines.append(f"{o.dtype} {o.mode} {o.strides}")
+    for r in kernel.reductions:
+        groups = ([number(e) for e in g] for g in (r.values, r.combine, r.identity))
+        lines.append(f"reduce {list(groups)}")
+    for st in kernel.stores:
+        lines.append(f"store {st.operand} {number(st.value)} {st.inner}")
+    lines.append(f"{kernel.outer} {kernel.inner} {kernel.lane}")
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]

@@ -1,0 +1,694 @@
+"""Ops: the one declaration of an operation, the kinds that carry what ops share, and dispatch.
+
+An op is declared by a decorator named after its kind, in `ops/`:
+
+    @elementwise(ref=np.tanh, dtype="float", vjp={"x": lambda g, out: g * (1 - out * out)})
+    def tanh(x):
+        \"\"\"Hyperbolic tangent.\"\"\"
+        return s.tanh(x)
+
+The function's positional parameters are tensors, its keyword-only ones are static. Everything
+that must know ops (eager, capture, fusion, tensor methods, stubs, tests) reads `REGISTRY`.
+
+`apply(op, inputs, params)` is how an op is used inside the library; what it does is decided by the
+context on top of this thread's stack. Calling the op itself takes PyTorch's signature and
+normalises it to that form.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from contraflow import dtypes
+from contraflow import scalar as s
+from contraflow.dtypes import DType, bool_, float64, int64
+from contraflow.errors import describe_spec
+from contraflow.scalar import Expr, Source
+from contraflow.shapes import (
+    Shape,
+    broadcast_shapes,
+    contiguous,
+    normalize_dims,
+    reduced_shape,
+)
+
+Params = Mapping[str, Any]
+NO_PARAMS: Params = {}
+
+
+class Spec(NamedTuple):
+    """What is known of a value without its data."""
+
+    shape: Shape
+    dtype: DType
+
+    def __str__(self) -> str:
+        return describe_spec(self.dtype, self.shape)
+
+
+Given = Spec | bool | int | float
+
+
+# --- dispatch ----------------------------------------------------------------------------------
+
+
+class Context:
+    """What applying an op does: run it, record it, push tangents, batch it.
+
+    A context handles what concerns it and passes the rest on to the context `below`.
+    """
+
+    below: Context
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        """Apply `op`."""
+        return self.below.apply(op, inputs, params)
+
+    def write(self, target: Any, value: Any, op: str, line: Any) -> None:
+        """Put the elements of `value` into the memory of `target` and count the write."""
+        self.below.write(target, value, op, line)
+
+    def leave(self, tensor: Any, what: str) -> None:
+        """Data of `tensor` is about to become Python's; a recording refuses."""
+        self.below.leave(tensor, what)
+
+    def touch_grad(self, tensor: Any, reading: bool) -> None:
+        """The `.grad` of `tensor` is about to be read or set."""
+        self.below.touch_grad(tensor, reading)
+
+    def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:
+        """Take `blocks` counters of a random generator: its (seed, offset) before, as op inputs."""
+        return self.below.draw(generator, blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything that is per thread: the contexts and the modes. Never changed, only replaced."""
+
+    context: Context
+    grad: bool = True
+    inference: bool = False
+    anomaly: bool = False
+    region: int = 0  # the checkpointed recomputation that is running, 0 outside
+    line: Any = None  # the user's line, once an outer library call has taken it
+    saved_hooks: tuple[Any, ...] = ()
+
+
+_state: ContextVar[State] = ContextVar("contraflow_state")
+_fallback: list[State] = []  # what threads that never set a state see
+
+
+def set_base_context(context: Context) -> None:
+    """Install the context at the bottom of every thread's stack."""
+    _fallback[:] = [State(context)]
+
+
+def state() -> State:
+    """This thread's state."""
+    return _state.get(_fallback[0])
+
+
+@contextlib.contextmanager
+def changed(**fields: Any) -> Iterator[State]:
+    """Replace fields of this thread's state, and restore them however the block ends."""
+    new = replace(state(), **fields)
+    token = _state.set(new)
+    try:
+        yield new
+    finally:
+        _state.reset(token)
+
+
+def apply(op: Op, inputs: tuple[Any, ...], params: Params = NO_PARAMS) -> Any:
+    """Apply an op in recorded form: tensors and numbers positional, everything static by name."""
+    return _state.get(_fallback[0]).context.apply(op, inputs, params)
+
+
+# --- dtype rules -------------------------------------------------------------------------------
+
+Types = tuple[tuple[DType | None, ...], tuple[DType, ...]]  # a cast per input, a dtype per output
+
+
+def _promoted(inputs: Sequence[Given]) -> DType:
+    full = tuple(x.dtype for x in inputs if isinstance(x, Spec) and x.shape)
+    zero = tuple(x.dtype for x in inputs if isinstance(x, Spec) and not x.shape)
+    numbers = tuple(dtypes.of_number(x) for x in inputs if not isinstance(x, Spec))
+    return dtypes.promote(full, zero, numbers)
+
+
+def _rule_promote(inputs: Sequence[Given], params: Params) -> Types:
+    dtype = _promoted(inputs)
+    return (dtype,) * len(inputs), (dtype,)
+
+
+def _rule_float(inputs: Sequence[Given], params: Params) -> Types:
+    dtype = _promoted(inputs)
+    if not dtype.is_floating_point:
+        dtype = dtypes.get_default_dtype()
+    return (dtype,) * len(inputs), (dtype,)
+
+
+def _rule_bool(inputs: Sequence[Given], params: Params) -> Types:
+    return (_promoted(inputs),) * len(inputs), (bool_,)
+
+
+def _rule_where(inputs: Sequence[Given], params: Params) -> Types:
+    dtype = _promoted(inputs[1:])
+    return (bool_, dtype, dtype), (dtype,)
+
+
+def _first(inputs: Sequence[Given]) -> DType:
+    return inputs[0].dtype if isinstance(inputs[0], Spec) else dtypes.of_number(inputs[0])
+
+
+def _rule_same(inputs: Sequence[Given], params: Params) -> Types:
+    return (None,) * len(inputs), (_first(inputs),)
+
+
+def _rule_sum(inputs: Sequence[Given], params: Params) -> Types:
+    dtype = _first(inputs)
+    dtype = dtype if dtype.is_floating_point else int64
+    return (dtype,), (dtype,)
+
+
+def _rule_index(inputs: Sequence[Given], params: Params) -> Types:
+    return (None,) * len(inputs), (int64,)
+
+
+def _rule_value_index(inputs: Sequence[Given], params: Params) -> Types:
+    return (None,) * len(inputs), (_first(inputs), int64)
+
+
+def _rule_param(inputs: Sequence[Given], params: Params) -> Types:
+    return (None,) * len(inputs), (params["dtype"],)
+
+
+DTYPE_RULES: dict[str, Callable[[Sequence[Given], Params], Types]] = {
+    "promote": _rule_promote,
+    "float": _rule_float,
+    "bool": _rule_bool,
+    "where": _rule_where,
+    "same": _rule_same,
+    "sum": _rule_sum,
+    "index": _rule_index,
+    "value_index": _rule_value_index,
+    "param": _rule_param,
+}
+
+
+# --- gradient rules ----------------------------------------------------------------------------
+
+
+class Rule(NamedTuple):
+    """One gradient rule: for which inputs, and which values it names."""
+
+    inputs: tuple[int, ...]
+    function: Callable[..., Any]
+    names: tuple[str, ...]
+
+
+class Backward(NamedTuple):
+    """The rules bound for one set of inputs that need gradients, and what they must save."""
+
+    rules: tuple[Rule, ...]
+    saved_inputs: tuple[int, ...]  # numbers of the inputs some rule names
+    saved_outs: tuple[int, ...]  # numbers of the outputs some rule names
+    recomputes: bool  # some rule names a residual, so all inputs are kept
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Inputs for tests of an op: arrays (or shapes, filled at random) and static parameters."""
+
+    inputs: tuple[Any, ...]
+    params: Params = field(default_factory=dict)
+
+
+class Array(NamedTuple):
+    """A random array for a sample: uniform in [low, high), away from `avoid` by 0.05."""
+
+    shape: Shape
+    low: float = -2.0
+    high: float = 2.0
+    dtype: DType = float64
+    avoid: tuple[float, ...] = ()
+
+    def make(self, rng: np.random.Generator) -> np.ndarray:
+        """Draw it."""
+        if self.dtype is bool_:
+            return rng.random(self.shape) < 0.5
+        if not self.dtype.is_floating_point:
+            drawn = rng.integers(int(self.low), int(self.high), self.shape)
+            return np.asarray(drawn, self.dtype.numpy)
+        values = rng.uniform(self.low, self.high, self.shape)
+        for point in self.avoid:
+            near = np.abs(values - point) < 0.05
+            values = np.where(near, point + np.where(values < point, -0.1, 0.1), values)
+        return np.asarray(values, self.dtype.numpy)
+
+
+class Failure(NamedTuple):
+    """A sample that must fail, with the error's type and a part of its text."""
+
+    inputs: tuple[Any, ...]
+    params: Params
+    error: type[Exception]
+    text: str
+
+
+class Op:
+    """One operation. Calling it takes PyTorch's signature; see the module's text."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        body: Callable[..., Any],
+        *,
+        ref: Callable[..., Any] | None = None,
+        vjp: Mapping[str, Callable[..., Any]] | None = None,
+        dtype: str | Callable[[Sequence[Given], Params], Types] = "promote",
+        outs: tuple[str, ...] = ("out",),
+        residuals: tuple[str, ...] = (),
+        normalize: Callable[..., dict[str, Any]] | None = None,
+        shape: Callable[..., Any] | None = None,
+        samples: Callable[[], Iterable[Sample]] | None = None,
+        failures: Callable[[], Iterable[Failure]] | None = None,
+        method: bool = True,
+        inplace: bool = False,
+        operators: tuple[str, ...] = (),
+        autocast: str | None = None,
+        dynamic: bool = False,
+        linear: bool = False,
+        **extra: Any,
+    ) -> None:
+        self.name = body.__name__.rstrip("_")
+        self.kind = kind
+        self.body = body
+        self.ref = ref
+        self.outs = outs
+        self.residuals = residuals
+        self.normalize = normalize
+        self.shape = shape
+        self.method, self.inplace, self.operators = method, inplace, operators
+        self.autocast, self.dynamic, self.linear = autocast, dynamic, linear
+        self.extra = extra
+        self.types = DTYPE_RULES[dtype] if isinstance(dtype, str) else dtype
+        self.__doc__ = body.__doc__
+        self.__name__ = self.name
+        parameters = inspect.signature(body).parameters.values()
+        self.inputs = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
+        self.optional = sum(
+            p.default is not p.empty for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD
+        )
+        self.variadic = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+        self.params = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+        self.call: Callable[..., Any] = self.bind
+        self.samples = samples or (lambda: kind.samples(self))
+        self.failures = failures or (lambda: ())
+        self.rules = tuple(self._rule(names, rule) for names, rule in (vjp or {}).items())
+        self._backwards: dict[tuple[bool, ...], Backward] = {}
+        kind.check(self)
+
+    def _rule(self, inputs: str, function: Callable[..., Any]) -> Rule:
+        """Check a rule's names now, so that a misspelt one fails at import."""
+        names = tuple(inspect.signature(function).parameters)
+        cotangents = ("g",) if len(self.outs) == 1 else tuple(f"g_{o}" for o in self.outs)
+        specs = {f"{name}_spec" for name in self.inputs}
+        known = {*cotangents, *self.outs, *self.residuals, *self.inputs, *self.params, *specs}
+        if self.variadic:
+            known |= {self.variadic, "specs", "needs"}
+        for name in names:
+            if name not in known:
+                raise TypeError(
+                    f"{self.name}: the gradient rule of {inputs!r} names {name!r}, which is "
+                    f"neither a cotangent, an input, an output nor a parameter. "
+                    f"Known: {', '.join(sorted(known))}."
+                )
+        if inputs == self.variadic:
+            return Rule((), function, names)
+        targets = tuple(self.inputs.index(n.strip()) for n in inputs.split(","))
+        return Rule(targets, function, names)
+
+    def backward(self, needs: tuple[bool, ...]) -> Backward:
+        """The rules for the inputs that need gradients, and the union of what they name."""
+        found = self._backwards.get(needs)
+        if found is None:
+            rules = tuple(r for r in self.rules if not r.inputs or any(needs[i] for i in r.inputs))
+            names = {n for r in rules for n in r.names}
+            recomputes = any(n in self.residuals for n in names)
+            if self.variadic:
+                saved = tuple(range(len(needs))) if self.variadic in names else ()
+            else:
+                saved = tuple(i for i, n in enumerate(self.inputs) if n in names or recomputes)
+            outs = tuple(i for i, n in enumerate(self.outs + self.residuals) if n in names)
+            found = self._backwards[needs] = Backward(rules, saved, outs, recomputes)
+        return found
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether some input has a gradient rule."""
+        return bool(self.rules)
+
+    def signature(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorator: use `call` as the public signature; it must end in `apply(op, ...)`."""
+        self.call = call
+        return call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.call(*args, **kwargs)
+
+    def bind(self, *args: Any, **kwargs: Any) -> Any:
+        """The default public signature: tensors first, static parameters by position or name."""
+        if self.variadic:
+            sequence = args[0] if len(args) and isinstance(args[0], (tuple, list)) else ()
+            tensors, rest = tuple(sequence), args[1:]
+        else:
+            count = len(self.inputs)
+            tensors, rest = args[:count], args[count:]
+            for name in self.inputs[len(tensors) :]:
+                if name in kwargs:
+                    tensors += (kwargs.pop(name),)
+            if len(tensors) < count - self.optional:
+                missing = ", ".join(self.inputs[len(tensors) :])
+                raise TypeError(f"{self.name}: missing {missing}.")
+            tensors += (None,) * (count - len(tensors))
+        if len(rest) > len(self.params):
+            raise TypeError(
+                f"{self.name}: takes {len(self.inputs) + len(self.params)} arguments, got {len(args)}."
+            )
+        params = dict(self.params)
+        names = tuple(self.params)
+        params.update(zip(names, rest))
+        for name, value in kwargs.items():
+            if name not in params or name in names[: len(rest)]:
+                problem = "given twice" if name in params else "unknown"
+                known = ", ".join((*self.inputs, *names))
+                raise TypeError(f"{self.name}: argument {name!r} is {problem}. It takes {known}.")
+            params[name] = value
+        for name, value in params.items():
+            if value is inspect.Parameter.empty:
+                raise TypeError(f"{self.name}: missing {name}.")
+            if isinstance(value, list):
+                params[name] = tuple(value)
+        if self.normalize is not None:
+            params.update(self.normalize(*tensors, **params))
+        return apply(self, tensors, params)
+
+    def infer(self, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
+        """The shapes and dtypes of the results, or the error a wrong input deserves."""
+        return self.kind.infer(self, inputs, params)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}: {self.kind.name}>"
+
+
+class Registry(dict[str, Op]):
+    """All ops by name. Listeners hear of each op, those already there included."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._listeners: list[Callable[[Op], None]] = []
+
+    def add(self, op: Op) -> None:
+        """Register an op under its name, which must be free."""
+        if op.name in self:
+            raise ValueError(f"op {op.name!r} is declared already.")
+        self[op.name] = op
+        for listener in self._listeners:
+            listener(op)
+
+    def subscribe(self, listener: Callable[[Op], None]) -> None:
+        """Call `listener` for every op, now and later."""
+        self._listeners.append(listener)
+        for op in self.values():
+            listener(op)
+
+
+REGISTRY = Registry()
+
+
+LINEAR = s.leaf("axis", int64, "linear")  # the element's row-major number in the output
+REDUCED = s.leaf("axis", int64, "reduced")  # its row-major number within the reduced dims
+
+
+# --- kinds -------------------------------------------------------------------------------------
+
+
+class Kind:
+    """What ops of one sort share. `lowering` says how fusion treats a line of this kind:
+
+    map        a scalar expression per output point       (kind.expression)
+    reduce     a fold over some dims of the input         (op.extra: combine, identity)
+    contract   two specs to one                           (kind.labels)
+    opaque     no kernel yet: the line runs `ref` on the host
+    view, composite   never reach a tape: views fold into reads, composites into their parts
+    """
+
+    name = "kind"
+    lowering = "opaque"
+
+    def check(self, op: Op) -> None:
+        """Refuse a declaration that lacks something this kind needs."""
+        if op.ref is None:
+            raise TypeError(f"{op.name}: an op of kind {self.name} needs ref=.")
+
+    def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
+        """Shapes by the op's `shape=` function, dtypes by its rule."""
+        assert op.shape is not None, op
+        shapes = op.shape(*inputs, **params)
+        if isinstance(shapes, tuple) and (not shapes or not isinstance(shapes[0], tuple)):
+            shapes = (shapes,)
+        return tuple(map(Spec, shapes, op.types(inputs, params)[1]))
+
+    def samples(self, op: Op) -> Iterable[Sample]:
+        """Default samples; an op that has none must declare its own."""
+        return ()
+
+    def expression(
+        self, op: Op, inputs: Sequence[Given], params: Params, sources: Sequence[Any]
+    ) -> tuple[Expr, ...]:
+        """The scalar meaning at the current point; for kinds lowered to maps."""
+        raise NotImplementedError(op)
+
+
+class Elementwise(Kind):
+    """Scalars to a scalar, broadcasting."""
+
+    name = "elementwise"
+    lowering = "map"
+
+    def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
+        shapes = [x.shape for x in inputs if isinstance(x, Spec)]
+        shape = broadcast_shapes(op.name, shapes) if shapes else ()
+        return tuple(Spec(shape, d) for d in op.types(inputs, params)[1])
+
+    def samples(self, op: Op) -> Iterable[Sample]:
+        low, high = op.extra.get("domain", (-2.0, 2.0))
+        avoid = tuple(op.extra.get("avoid", ()))
+        dtype = op.extra.get("sample_dtype", float64)
+
+        def array(*shape: int) -> Array:
+            return Array(shape, low, high, dtype, avoid)
+
+        n = len(op.inputs)
+        yield Sample((array(3, 4),) * n)
+        yield Sample((array(),) * n)
+        yield Sample((array(2, 0),) * n)
+        if n >= 2:
+            yield Sample((array(2, 3, 4), array(3, 1)) + (array(4),) * (n - 2))
+
+    def expression(
+        self, op: Op, inputs: Sequence[Given], params: Params, sources: Sequence[Any]
+    ) -> tuple[Expr, ...]:
+        out = op.body(*sources, **params)
+        return out if isinstance(out, tuple) else (out,)
+
+
+class Reduction(Kind):
+    """A fold over some dims. The body gives what an element contributes; `combine` folds.
+
+    `REDUCED` in the body is the element's index within the reduced dims.
+    """
+
+    name = "reduction"
+    lowering = "reduce"
+
+    def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
+        (x,) = inputs
+        assert isinstance(x, Spec)
+        dims = normalize_dims(op.name, params["dim"], len(x.shape))
+        if op.extra.get("identity") is None and any(x.shape[d] == 0 for d in dims):
+            raise ValueError(f"{op.name}: {x} has no elements along dim {dims} and no identity.")
+        shape = reduced_shape(x.shape, dims, params["keepdim"])
+        return tuple(Spec(shape, d) for d in op.types(inputs, params)[1])
+
+    def samples(self, op: Op) -> Iterable[Sample]:
+        x = Array((3, 4, 2))
+        yield Sample((x,), {"dim": (1,), "keepdim": False})
+        yield Sample((x,), {"dim": (0,), "keepdim": True})
+        yield Sample((x,), {"dim": (0, 2), "keepdim": False})
+        yield Sample((x,), {"dim": (0, 1, 2), "keepdim": False})
+        yield Sample((Array(()),), {"dim": (), "keepdim": False})
+        if op.extra.get("identity") is not None:
+            yield Sample((Array((2, 0)),), {"dim": (1,), "keepdim": False})
+
+    def fold(self, op: Op, x: Expr) -> tuple[tuple[Expr, ...], ...]:
+        """(values, combine, identity) of the reduction of an element `x`."""
+        out = op.body(x, **op.params)
+        values = out if isinstance(out, tuple) else (out,)
+        left = tuple(s.leaf("left", v.dtype, i) for i, v in enumerate(values))
+        right = tuple(s.leaf("right", v.dtype, i) for i, v in enumerate(values))
+        combined = op.extra["combine"](*left, *right)
+        combine = combined if isinstance(combined, tuple) else (combined,)
+        given = op.extra.get("start", op.extra.get("identity"))
+        start = given(x.dtype) if callable(given) else given
+        starts = start if isinstance(start, tuple) else (start,)
+        identity = tuple(s.const(v, e.dtype) for v, e in zip(starts, values))
+        return values, combine, identity
+
+
+class Viewing(Kind):
+    """View to View: no data moves. The body gives the new View of a View."""
+
+    name = "view"
+    lowering = "view"
+
+    def check(self, op: Op) -> None:
+        """A view needs no `ref`: its body says everything."""
+
+    def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
+        x = inputs[0]
+        assert isinstance(x, Spec)
+        view = op.body(contiguous(x.shape), **params)
+        return (Spec(view.shape, x.dtype),)
+
+
+class Index(Kind):
+    """Output position to source element; may load integers. The body gets `at` and sources.
+
+    `body(at, *sources, **params)` where `at` holds the output coordinates and each source reads
+    by `x[coordinates]`, or `x.where(valid, coordinates)`.
+    """
+
+    name = "index"
+    lowering = "map"
+
+    def expression(
+        self, op: Op, inputs: Sequence[Given], params: Params, sources: Sequence[Any]
+    ) -> tuple[Expr, ...]:
+        shape = self.infer(op, inputs, params)[0].shape
+        at = tuple(s.axis(k) for k in range(len(shape)))
+        given = [
+            Source(i, x.shape, x.dtype) if isinstance(x, Spec) else sources[i]
+            for i, x in enumerate(inputs)
+        ]
+        return (op.extra["source"](at, *given, **params),)
+
+
+class Creating(Kind):
+    """Scalars and the element's position to a value: constants, ranges, random numbers.
+
+    `LINEAR` in the body is the element's row-major number. The `shape` parameter is the shape.
+    """
+
+    lowering = "map"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
+        return (Spec(params["shape"], op.types(inputs, params)[1][0]),)
+
+    def expression(
+        self, op: Op, inputs: Sequence[Given], params: Params, sources: Sequence[Any]
+    ) -> tuple[Expr, ...]:
+        return (op.body(*sources, **params),)
+
+
+class Contracting(Kind):
+    """Two operands, labelled per dim, to a third: `labels` gives the three label strings."""
+
+    name = "contraction"
+    lowering = "contract"
+
+    def labels(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[str, str, str]:
+        """One letter per dim of a, b and the result; `_` is a dim of size one that broadcasts."""
+        labels: tuple[str, str, str] = op.extra["labels"](*inputs, **params)
+        return labels
+
+    def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
+        a, b = inputs
+        assert isinstance(a, Spec)
+        assert isinstance(b, Spec)
+        sizes: dict[str, int] = {}
+        left, right, out = self.labels(op, inputs, params)
+        for letters, shape in ((left, a.shape), (right, b.shape)):
+            for letter, n in zip(letters, shape):
+                if sizes.setdefault(letter, n) != n and letter != "_":
+                    raise ValueError(
+                        f"{op.name}: cannot contract {a} with {b} as {left},{right}->{out}: "
+                        f"{letter} is {sizes[letter]} and {n}."
+                    )
+        return (Spec(tuple(sizes[c] for c in out), op.types(inputs, params)[1][0]),)
+
+
+class Assigning(Kind):
+    """The base with the elements of one region replaced; lowered to a store into that region."""
+
+    name = "assign"
+    lowering = "assign"
+
+
+class Opaque(Kind):
+    """An op without a generated kernel: it runs its `ref`, in a program too."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Composite(Kind):
+    """Ordinary Python over ops. With `vjp` it is one Node; without, its parts are recorded."""
+
+    name = "composite"
+    lowering = "composite"
+
+    def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
+        raise NotImplementedError(f"{op.name} is made of other ops; only those are inferred")
+
+
+def _declare(kind: Kind) -> Callable[..., Any]:
+    """The decorator of one kind: `@elementwise(ref=..., vjp=...)`."""
+
+    def decorator(**fields: Any) -> Callable[[Callable[..., Any]], Op]:
+        def declare(body: Callable[..., Any]) -> Op:
+            op = Op(kind, body, **fields)
+            REGISTRY.add(op)
+            return op
+
+        return declare
+
+    return decorator
+
+
+elementwise = _declare(Elementwise())
+reduction = _declare(Reduction())
+view = _declare(Viewing())
+index = _declare(Index())
+window = _declare(Index())
+create = _declare(Creating("create"))
+random = _declare(Creating("random"))
+assigning = _declare(Assigning())
+contraction = _declare(Contracting())
+scan = _declare(Opaque("scan"))
+sort = _declare(Opaque("sort"))
+host = _declare(Opaque("host"))
+opaque = _declare(Opaque("opaque"))
+composite = _declare(Composite())
+

@@ -1,0 +1,129 @@
+"""Random numbers: ops of a seed, an offset and the element's position.
+
+Integers, uniforms and masks are bit-identical everywhere; normals to 4 ulp (`philox.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from contraflow import dtypes, philox
+from contraflow import scalar as s
+from contraflow.dtypes import DType, bool_, float32, float64, uint32
+from contraflow.op import LINEAR, Failure, Sample, apply, composite, random
+from contraflow.ops.elementwise import where
+from contraflow.random import Generator, default_generator
+from contraflow.shapes import numel
+from contraflow.tensor import Tensor
+
+
+def _samples(*dtypes_: DType) -> Any:
+    return lambda: [
+        Sample((seed, 5), {"shape": shape, "dtype": dtype})
+        for dtype in dtypes_
+        for seed, shape in ((3, (4, 5)), (-(1 << 40) - 1, (7,)), (0, ()), (1, (0,)))
+    ]
+
+
+@random(
+    ref=lambda seed, offset, shape, dtype: philox.uniforms(
+        int(seed), int(offset), numel(shape), dtype.compute
+    ).reshape(shape),
+    dtype="param",
+    method=False,
+    samples=_samples(float32, float64),
+)
+def uniform(seed, offset, *, shape, dtype):
+    """Numbers in [0, 1) at (seed, offset)."""
+    return philox.uniform(philox.stream(seed, offset), LINEAR, dtype.compute)
+
+
+@random(
+    ref=lambda seed, offset, shape, dtype: philox.normals(
+        int(seed), int(offset), numel(shape), dtype.compute
+    ).reshape(shape),
+    dtype="param",
+    method=False,
+    samples=_samples(float32, float64),
+)
+def normal(seed, offset, *, shape, dtype):
+    """Standard normal numbers at (seed, offset)."""
+    return philox.normal(philox.stream(seed, offset), LINEAR, dtype.compute)
+
+
+def _keep(seed: Any, offset: Any, threshold: Any, shape: Any) -> Any:
+    words = philox.words(int(seed), int(offset), numel(shape))
+    return (words.astype(np.int64) >= int(threshold)).reshape(shape)
+
+
+@random(
+    ref=_keep,
+    dtype=lambda inputs, params: ((None,) * 3, (bool_,)),
+    method=False,
+    samples=lambda: (
+        Sample((3, 5, philox.threshold(0.3)), {"shape": (4, 5)}),
+        Sample((3, 5, philox.threshold(1.0)), {"shape": (6,)}),
+    ),
+)
+def keep_mask(seed, offset, threshold, *, shape):
+    """Which elements survive dropout: those whose word reaches the threshold."""
+    low, high = s.cast(threshold, uint32), s.cast(threshold >> 32, uint32)
+    return philox.keep(philox.stream(seed, offset), LINEAR, low, high)
+
+
+def _draw(op: Any, shape: Any, dtype: DType | None, generator: Generator | None) -> Tensor:
+    if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
+        shape = tuple(shape[0])
+    dtype = dtypes.get_default_dtype() if dtype is None else dtype
+    if not dtype.is_floating_point:
+        raise TypeError(f"{op.name}: {dtype} is not a floating-point dtype.")
+    words = numel(shape) * (2 if dtype is float64 else 1)
+    seed, offset = (generator or default_generator).draw(words)
+    out: Tensor = apply(op, (seed, offset), {"shape": tuple(shape), "dtype": dtype})
+    return out
+
+
+def rand(
+    *shape: Any, dtype: DType | None = None, generator: Generator | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Random numbers, uniform in [0, 1)."""
+    t = _draw(uniform, shape, dtype, generator)
+    return t.requires_grad_() if requires_grad else t
+
+
+def randn(
+    *shape: Any, dtype: DType | None = None, generator: Generator | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Random numbers, standard normal."""
+    t = _draw(normal, shape, dtype, generator)
+    return t.requires_grad_() if requires_grad else t
+
+
+def _dropout_failures() -> Any:
+    yield Failure(
+        (np.ones(3),), {"p": 1.5, "training": True}, ValueError, "dropout: p is 1.5; a probability"
+    )
+
+
+@composite(
+    ref=lambda x, p, training: x if not training or p == 0 else x * 0.0,
+    samples=lambda: (
+        Sample((np.linspace(-1.0, 1.0, 6),), {"p": 0.5, "training": False}),
+        Sample((np.linspace(-1.0, 1.0, 6),), {"p": 1.0, "training": True}),
+    ),
+    failures=_dropout_failures,
+    method=False,
+)
+def dropout(x, *, p=0.5, training=True):
+    """Zero each element with probability p and scale the others by 1 / (1 - p)."""
+    threshold = philox.threshold(p)
+    if not training or p == 0:
+        return x
+    seed, offset = default_generator.draw(numel(x.shape))
+    mask = apply(keep_mask, (seed, offset, threshold), {"shape": x.shape})
+    scale = 1.0 / (1.0 - p) if p < 1 else 0.0
+    return where(mask, x * scale, 0.0)

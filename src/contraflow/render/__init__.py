@@ -1,0 +1,1 @@
+"""Renderers: a kernel in, text out. Pure functions, no device needed."""

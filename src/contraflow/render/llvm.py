@@ -1,0 +1,652 @@
+"""Kernels as LLVM IR text with explicit vectors. The text depends on the kernel and the width alone.
+
+Every kernel becomes one function `void NAME(ptr bases, ptr arguments, i64 share, i64 shares)` that
+does part `share` of `shares` of the work. `bases` is a table of pointers; `arguments` is i64 words:
+
+    per operand     its index in bases, and its element offset (a scalar: its word number)
+    if it checks    the error record's index in bases, the tape line, 0
+    sizes           one per axis (a contraction: b, m, n, k)
+    strides         the strided ones in `strided_arguments` order (a contraction: all nine)
+
+The error record has two words per share: line + 1 and the index that was out of range.
+
+The lane axis advances by a whole vector; what remains at its end is done under a mask, so every
+element goes through the same instructions. Reductions with small bodies fold several vectors at
+once, to hide the latency of the addition. Values are computed in the outermost loop that has all
+they depend on; a load therefore runs wherever the axes it varies along have been entered.
+
+The outer axis with the most vectors or points is the one that is cut into shares. Its points are
+independent, so the bits of a result do not depend on the number of shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from contraflow import mathematics  # noqa: F401 - it gives the functions their decompositions
+from contraflow import scalar as s
+from contraflow.dtypes import bool_, float64, int64
+from contraflow.kernel import STRIDED, Contraction, Kernel, Loops, Reduction, Store
+from contraflow.render.llvm_contraction import render_contraction
+from contraflow.render.llvm_text import (
+    Code,
+    Function,
+    convert,
+    literal,
+    lower,
+    mangled,
+    memory,
+    operation,
+    register,
+    wide,
+)
+from contraflow.scalar import Expr
+
+UNROLL = 4  # vectors folded at once by a reduction with a small body
+SMALL_BODY = 24  # expressions; beyond that the body itself hides the latency
+
+
+def entry_name(kernel: Kernel, *, vector_bytes: int) -> str:
+    """The name of the function that `render` writes."""
+    return f"{kernel.name}_v{vector_bytes}"
+
+
+def render(kernel: Kernel, *, vector_bytes: int) -> str:
+    """The LLVM IR of a kernel for vectors of `vector_bytes`."""
+    name = entry_name(kernel, vector_bytes=vector_bytes)
+    if isinstance(kernel, Contraction):
+        body = render_contraction(kernel, name, vector_bytes)
+    else:
+        body = _LoopsRenderer(kernel, name, vector_bytes).text()
+    bits = 8 * vector_bytes
+    return f'{body}\nattributes #0 = {{ nounwind "prefer-vector-width"="{bits}" }}\n'
+
+
+@dataclass
+class Scope:
+    """A place in the loop nest: where values that need no more than its axes are computed."""
+
+    code: Code
+    parent: Scope | None
+    axes: frozenset[int]
+    level: int  # reductions below this level are finished
+    axis: int | None = None  # the axis whose loop this is, unless that is the lane
+    coordinate: str = ""
+    points: tuple[str, ...] = ()  # the first coordinates of the vectors along the lane
+    mask: str | None = None  # the lanes that exist
+    values: dict[tuple[Any, ...], str] = field(default_factory=dict)
+
+
+Visit = Callable[[Scope, list[str]], list[str]]
+
+
+class _LoopsRenderer:
+    def __init__(self, kernel: Loops, name: str, vector_bytes: int) -> None:
+        self.kernel = kernel
+        self.lane = kernel.lane
+        self.lane_is_inner = kernel.lane is not None and kernel.lane >= kernel.outer
+        self.axis_count = kernel.outer + kernel.inner
+        self._lower()
+        self._analyse()
+        everything = list(self.axes_of)
+        self.width = 1 if self.lane is None else vector_bytes // _lane_bytes(everything)
+        small = len(everything) <= SMALL_BODY
+        self.unroll = UNROLL if self.lane is not None and kernel.reductions and small else 1
+        self.function = Function(
+            f"define void @{name}(ptr %bases, ptr %arguments, i64 %share, i64 %shares) #0"
+        )
+        self.top = Scope(self.function.code(), None, frozenset(), 0)
+
+    # --- what is computed ----------------------------------------------------------------------
+
+    def _lower(self) -> None:
+        operands = self.kernel.operands
+
+        def read_scalar(e: Expr) -> Expr | None:
+            if e.fn != "load" or operands[e.data].mode != "scalar":
+                return None
+            stored = float64 if e.dtype.is_floating_point else int64
+            return s.cast(s.leaf("load", stored, e.data), e.dtype)
+
+        def lowered(exprs: Sequence[Expr]) -> tuple[Expr, ...]:
+            return tuple(lower(s.rewrite(exprs, read_scalar)))
+
+        self.reductions = [
+            Reduction(lowered(r.values), lowered(r.combine), lowered(r.identity))
+            for r in self.kernel.reductions
+        ]
+        self.stores = [
+            Store(st.operand, *lowered([st.value]), st.inner) for st in self.kernel.stores
+        ]
+
+    def _analyse(self) -> None:
+        """Find along which axes every expression varies, and after which pass it is known."""
+        outer = frozenset(range(self.kernel.outer))
+        passes = enumerate(self.kernel.passes)
+        finished = {r: p + 1 for p, (reductions, _) in passes for r in reductions}
+        self.axes_of: dict[Expr, frozenset[int]] = {}
+        self.level_of: dict[Expr, int] = {}
+        roots = [v for r in self.reductions for v in (*r.values, *r.identity)]
+        for e in s.walk(roots + [st.value for st in self.stores]):
+            axes = frozenset().union(*(self.axes_of[a] for a in e.args))
+            level = max([0, *(self.level_of[a] for a in e.args)])
+            if e.fn == "axis":
+                axes = frozenset((e.data,))
+            elif e.fn == "load":
+                classes = self.kernel.operands[e.data].strides
+                axes |= {axis for axis, kind in enumerate(classes) if kind}
+            elif e.fn == "reduced":
+                axes, level = outer, finished[e.data[0]]
+            self.axes_of[e], self.level_of[e] = axes, level
+
+    def _varies(self, e: Expr) -> bool:
+        return self.lane in self.axes_of[e]
+
+    # --- entry ---------------------------------------------------------------------------------
+
+    def text(self) -> str:
+        """The function's text."""
+        kernel, code = self.kernel, self.top.code
+        words = iter(range(1 << 20))
+
+        def word(name: str) -> str:
+            return code.word("%arguments", next(words), name)
+
+        self.nowhere = code.let("alloca [2 x i64]", "nowhere")
+        self.bases: list[str] = []
+        for operand in kernel.operands:
+            index, offset = word("index"), word("offset")
+            if operand.mode == "position":
+                self.bases.append(offset)
+                continue
+            base = code.let(f"load ptr, ptr {code.at('%bases', 'ptr', index)}", "base")
+            element = "i64" if operand.mode == "scalar" else memory(operand.dtype)
+            self.bases.append(code.at(base, element, offset))
+        if kernel.checks_indices:
+            index, self.line = word("index"), word("line")
+            next(words)
+            record = code.let(f"load ptr, ptr {code.at('%bases', 'ptr', index)}", "record")
+            self.record = code.at(record, "[2 x i64]", "%share")
+        sizes = [word("size") for _ in range(self.axis_count)]
+        self.strides = {
+            (k, axis): word("stride")
+            for k, operand in enumerate(kernel.operands)
+            for axis, kind in enumerate(operand.strides)
+            if kind == STRIDED
+        }
+        self.bounds = [*self._cut(code, sizes[: kernel.outer])]
+        self.bounds += [("0", size) for size in sizes[kernel.outer :]]
+
+        def visit(scope: Scope, carried: list[str]) -> list[str]:
+            self._row(scope)
+            return carried
+
+        outer = range(kernel.outer)
+        if outer:
+            self._sweep(outer, self.top, (), visit)
+        else:  # one point: share 0 does it, the others find an empty range
+            with self.function.loop("%share", "1", 1):
+                visit(Scope(self.function.code(), self.top, frozenset(), 0), [])
+        return self.function.text()
+
+    def _cut(self, code: Code, sizes: list[str]) -> list[tuple[str, str]]:
+        """The range of every outer axis in this share."""
+        if not sizes:
+            return []
+        steps = [self.width if axis == self.lane else 1 for axis in range(len(sizes))]
+        units = []
+        for size, step in zip(sizes, steps):
+            padded = code.integer("add", size, str(step - 1))
+            units.append(padded if step == 1 else code.let(f"sdiv i64 {padded}, {step}"))
+        chosen, most = "0", units[0]
+        for axis, count in enumerate(units[1:], 1):
+            more = code.let(f"icmp sgt i64 {count}, {most}")
+            chosen = code.let(f"select i1 {more}, i64 {axis}, i64 {chosen}")
+            most = code.let(f"select i1 {more}, i64 {count}, i64 {most}")
+        edges = []
+        for share in ("%share", code.let("add i64 %share, 1")):
+            edges.append(code.let(f"sdiv i64 {code.integer('mul', most, share)}, %shares"))
+        ranges = []
+        for axis, (size, step) in enumerate(zip(sizes, steps)):
+            here = code.let(f"icmp eq i64 {chosen}, {axis}")
+            first, last = (code.integer("mul", edge, str(step)) for edge in edges)
+            stop = code.let(f"call i64 @llvm.smin.i64(i64 {last}, i64 {size})")
+            ranges.append(
+                (
+                    code.let(f"select i1 {here}, i64 {first}, i64 0", "start"),
+                    code.let(f"select i1 {here}, i64 {stop}, i64 {size}", "stop"),
+                )
+            )
+        return ranges
+
+    # --- loops ---------------------------------------------------------------------------------
+
+    def _sweep(
+        self, axes: Sequence[int], scope: Scope, carried: Sequence[tuple[str, str]], visit: Visit
+    ) -> list[str]:
+        """Loop over `axes`, the lane innermost, around `visit`; give the final carried values."""
+        first = next((axis for axis in axes if axis != self.lane), None)
+        if first is not None:
+            rest = [axis for axis in axes if axis != first]
+            types = [kind for kind, _ in carried]
+            with self.function.loop(*self.bounds[first], 1, carried) as loop:
+                inside = self._enter(scope, first)
+                inside.axis, inside.coordinate = first, loop.index
+                now = list(zip(types, loop.carried))
+                loop.following = self._sweep(rest, inside, now, visit)
+            return loop.carried
+        if axes:
+            return self._sweep_lane(scope, carried, visit)
+        return visit(scope, [value for _, value in carried])
+
+    def _sweep_lane(
+        self, scope: Scope, carried: Sequence[tuple[str, str]], visit: Visit
+    ) -> list[str]:
+        """Loop along the lane: by several vectors, by one, and over the rest under a mask."""
+        assert self.lane is not None
+        types = [kind for kind, _ in carried]
+        values = [value for _, value in carried]
+        start, stop = self.bounds[self.lane]
+        for vectors in (self.unroll, 1) if self.unroll > 1 else (1,):
+            step = vectors * self.width
+            code = self.function.code()
+            length = code.integer("sub", stop, start)
+            whole = code.let(f"and i64 {length}, {-step}")
+            end = code.integer("add", start, whole)
+            with self.function.loop(start, end, step, list(zip(types, values))) as loop:
+                inside = self._enter(scope, self.lane)
+                more = (
+                    inside.code.integer("add", loop.index, str(n * self.width))
+                    for n in range(1, vectors)
+                )
+                inside.points = (loop.index, *more)
+                loop.following = visit(inside, loop.carried)
+            values, start = loop.carried, end
+        with self.function.loop(start, stop, self.width, list(zip(types, values))) as loop:
+            inside = self._enter(scope, self.lane)
+            inside.points = (loop.index,)
+            left = inside.code.integer("sub", stop, loop.index)
+            remaining = inside.code.let(f"trunc i64 {left} to i32")
+            lanes = wide("i32", self.width)
+            limit = inside.code.splat(remaining, "i32", self.width)
+            inside.mask = inside.code.let(f"icmp slt {lanes} {self._iota('i32')}, {limit}", "mask")
+            loop.following = visit(inside, loop.carried)
+        return loop.carried
+
+    def _enter(self, scope: Scope, axis: int) -> Scope:
+        return Scope(
+            self.function.code(), scope, scope.axes | {axis}, scope.level,
+            points=scope.points, mask=scope.mask,
+        )  # fmt: skip
+
+    def _row(self, scope: Scope) -> None:
+        """The passes over the inner axes at one outer point (or vector of points)."""
+        inner = range(self.kernel.outer, self.axis_count)
+        for reductions, stores in self.kernel.passes:
+            carried = self._identities(scope, reductions)
+
+            def visit(inside: Scope, accumulators: list[str]) -> list[str]:
+                result = self._fold(inside, reductions, accumulators)  # noqa: B023
+                self._store(inside, [self.stores[i] for i in stores])  # noqa: B023
+                return result
+
+            finals = self._sweep(inner, scope, carried, visit)
+            scope = Scope(
+                self.function.code(), scope, scope.axes, scope.level + 1,
+                points=scope.points, mask=scope.mask,
+            )  # fmt: skip
+            self._finish(scope, reductions, finals)
+        self._store(scope, [st for st in self.stores if not st.inner])
+
+    # --- reductions ----------------------------------------------------------------------------
+
+    def _identities(self, scope: Scope, reductions: Sequence[int]) -> list[tuple[str, str]]:
+        copies = self.unroll if self.lane_is_inner else max(1, len(scope.points))
+        return [
+            (register(e.dtype, self.width), self._value(e, scope, 0, self.width))
+            for _ in range(copies)
+            for r in reductions
+            for e in self.reductions[r].identity
+        ]
+
+    def _fold(
+        self, scope: Scope, reductions: Sequence[int], accumulators: list[str]
+    ) -> list[str]:
+        result: list[str] = []
+        for point in range(max(1, len(scope.points))):
+            for r in reductions:
+                values = self.reductions[r].values
+                right = [self._value(e, scope, point, self.width) for e in values]
+                left = accumulators[len(result) : len(result) + len(right)]
+                combined = self._combine(scope.code, r, left, right, self.width)
+                if scope.mask and self.lane_is_inner:
+                    mask = f"{wide('i1', self.width)} {scope.mask}"
+                    kinds = [register(e.dtype, self.width) for e in values]
+                    combined = [
+                        scope.code.let(f"select {mask}, {kind} {new}, {kind} {old}")
+                        for kind, new, old in zip(kinds, combined, left)
+                    ]
+                result += combined
+        return result + accumulators[len(result) :]
+
+    def _combine(
+        self, code: Code, r: int, left: Sequence[str], right: Sequence[str], width: int
+    ) -> list[str]:
+        roots = self.reductions[r].combine
+        names: dict[Expr, str] = {}
+        for e in s.walk(roots):
+            if e.fn == "const":
+                names[e] = literal(e.data, e.dtype, width)
+            elif e.fn in ("left", "right"):
+                names[e] = (left if e.fn == "left" else right)[e.data]
+            else:
+                names[e] = operation(code, e, [names[a] for a in e.args], width)
+        return [names[e] for e in roots]
+
+    def _finish(self, scope: Scope, reductions: Sequence[int], finals: list[str]) -> None:
+        """Make the accumulators of a pass the values of its `reduced` leaves."""
+        per_copy = sum(len(self.reductions[r].values) for r in reductions)
+        copies = [finals[i : i + per_copy] for i in range(0, len(finals), per_copy or 1)]
+        position = 0
+        for r in reductions:
+            values = self.reductions[r].values
+            parts = [copy[position : position + len(values)] for copy in copies]
+            position += len(values)
+            if self.lane_is_inner:
+                parts = [self._fold_lanes(scope.code, r, parts)]
+            for point, part in enumerate(parts):
+                for component, (e, name) in enumerate(zip(values, part)):
+                    leaf = s.leaf("reduced", e.dtype, (r, component))
+                    scope.values[leaf, point if self._lane_is_outer else 0] = name
+
+    @property
+    def _lane_is_outer(self) -> bool:
+        return self.lane is not None and not self.lane_is_inner
+
+    def _fold_lanes(self, code: Code, r: int, parts: list[list[str]]) -> list[str]:
+        """Combine vectors pairwise, then the halves of the last one until one lane is left."""
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2])
+            parts = [self._combine(code, r, a, b, self.width) for a, b in pairs]
+        (part,) = parts
+        width = self.width
+        while width > 1:
+            half = width // 2
+            sides = []
+            for lanes in (range(half), range(half, width)):
+                side = []
+                for name, e in zip(part, self.reductions[r].values):
+                    kind = register(e.dtype, width)
+                    if half == 1:
+                        side.append(code.let(f"extractelement {kind} {name}, i64 {lanes[0]}"))
+                        continue
+                    picked = ", ".join(f"i32 {lane}" for lane in lanes)
+                    picks = f"<{half} x i32> <{picked}>"
+                    side.append(code.let(f"shufflevector {kind} {name}, {kind} poison, {picks}"))
+                sides.append(side)
+            part, width = self._combine(code, r, *sides, half), half
+        return part
+
+    # --- expressions ---------------------------------------------------------------------------
+
+    def _home(self, e: Expr, scope: Scope) -> Scope:
+        """The outermost place where everything `e` depends on is known."""
+        axes, level = self.axes_of[e], self.level_of[e]
+        while scope.parent and axes <= scope.parent.axes and level <= scope.parent.level:
+            scope = scope.parent
+        return scope
+
+    def _value(self, root: Expr, scope: Scope, point: int, width: int) -> str:
+        """The name of an expression's value, in `width` lanes."""
+        for e in s.walk([root]):
+            home, key = self._home(e, scope), (e, point if self._varies(e) else 0)
+            if e.fn != "const" and key not in home.values:
+                home.values[key] = self._compute(e, home, point)
+        return self._lookup(root, scope, point, width)
+
+    def _lookup(self, e: Expr, scope: Scope, point: int, width: int) -> str:
+        if e.fn == "const":
+            return literal(e.data, e.dtype, width)
+        home = self._home(e, scope)
+        if self._varies(e) or width == 1:
+            return home.values[e, point if self._varies(e) else 0]
+        return self._remember(
+            home, (e, "splat"),
+            lambda code: code.splat(home.values[e, 0], register(e.dtype), width),
+        )  # fmt: skip
+
+    def _remember(self, scope: Scope, key: tuple[Any, ...], build: Callable[[Code], str]) -> str:
+        if key not in scope.values:
+            scope.values[key] = build(scope.code)
+        return scope.values[key]
+
+    def _compute(self, e: Expr, scope: Scope, point: int) -> str:
+        width = self.width if self._varies(e) else 1
+        if e.fn == "axis":
+            return self._coordinate(e.data, scope, point)
+        if e.fn == "load":
+            return self._load(e, scope, point, width)
+        args = [self._lookup(a, scope, point, width) for a in e.args]
+        if e.fn == "checked":
+            return self._check(e, scope, point, width, *args)
+        return operation(scope.code, e, args, width)
+
+    def _coordinate(self, axis: int, scope: Scope, point: int) -> str:
+        if axis == self.lane:
+            lanes = wide("i64", self.width)
+            first = scope.code.splat(scope.points[point], "i64", self.width)
+            return scope.code.let(f"add {lanes} {first}, {self._iota('i64')}")
+        assert scope.axis == axis, "the home of a coordinate is its loop"
+        return scope.coordinate
+
+    def _iota(self, element: str) -> str:
+        return "<" + ", ".join(f"{element} {lane}" for lane in range(self.width)) + ">"
+
+    def _check(
+        self, e: Expr, scope: Scope, point: int, width: int, index: str, size: str
+    ) -> str:
+        """An index made harmless: zero, and marked as invalid, where it is out of range."""
+        code, dtype = scope.code, e.dtype
+        kind, flags = register(dtype, width), wide("i1", width)
+        # Compared without sign, a negative index is larger than every size.
+        inside = code.let(f"icmp ult {kind} {index}, {size}")
+        scope.values[e, "inside", point if self._varies(e) else 0] = inside
+        outside = code.let(f"icmp uge {kind} {index}, {size}")
+        if scope.mask and width > 1:
+            outside = code.let(f"and {flags} {outside}, {scope.mask}")
+        offender, found = convert(code, index, dtype, int64, width), outside
+        if width > 1:
+            lanes = wide("i64", width)
+            lowest = literal(-(1 << 63), int64, width)
+            candidates = code.let(
+                f"select {flags} {outside}, {lanes} {offender}, {lanes} {lowest}"
+            )
+            suffix = mangled("i64", width)
+            offender = code.let(
+                f"call i64 @llvm.vector.reduce.smax.{suffix}({lanes} {candidates})"
+            )
+            found = code.let(f"call i1 @llvm.vector.reduce.or.v{width}i1({flags} {outside})")
+        # The first error of a share stays. Writing elsewhere instead of branching keeps the code
+        # straight, so that it can be moved out of loops.
+        recorded = code.let(f"load i64, ptr {self.record}")
+        vacant = code.let(f"icmp eq i64 {recorded}, 0")
+        write = code.let(f"and i1 {found}, {vacant}")
+        target = code.let(f"select i1 {write}, ptr {self.record}, ptr {self.nowhere}")
+        code.do(f"store i64 {code.integer('add', self.line, '1')}, ptr {target}")
+        code.do(f"store i64 {offender}, ptr {code.at(target, 'i64', '1')}")
+        return code.let(f"select {flags} {inside}, {kind} {index}, {kind} zeroinitializer")
+
+    # --- memory --------------------------------------------------------------------------------
+
+    def _address(self, k: int, scope: Scope) -> str:
+        """Operand k's element at the coordinates known in `scope`, the lane's left out.
+
+        It is a pointer, or an i64 for a position.
+        """
+        if scope.parent is None:
+            return self.bases[k]
+        operand = self.kernel.operands[k]
+        kind = operand.strides[scope.axis] if scope.axis is not None else 0
+        if not kind:
+            return self._address(k, scope.parent)
+
+        def step(code: Code) -> str:
+            assert scope.parent is not None
+            before, distance = self._address(k, scope.parent), scope.coordinate
+            if kind == STRIDED:
+                distance = code.integer("mul", distance, self.strides[k, scope.axis])
+            if operand.mode == "position":
+                return code.integer("add", before, distance)
+            return code.at(before, memory(operand.dtype), distance)
+
+        return self._remember(scope, ("address", k), step)
+
+    def _along_lane(self, k: int, scope: Scope, point: int) -> str | None:
+        """Each lane's distance along the lane axis, an i64 vector; None where all are zero."""
+        kind = self.kernel.operands[k].strides[self.lane or 0]
+        if not kind:
+            return None
+        at = s.axis(self.lane or 0)
+        self.axes_of.setdefault(at, frozenset((self.lane or 0,)))
+        self.level_of.setdefault(at, 0)
+        coordinates = self._value(at, scope, point, self.width)
+        if kind == 1:
+            return coordinates
+        lanes = wide("i64", self.width)
+        stride = self._remember(
+            self.top, ("stride", k),
+            lambda code: code.splat(self.strides[k, self.lane], "i64", self.width),
+        )  # fmt: skip
+        return self._remember(
+            self._home(at, scope), ("along", k, point),
+            lambda code: code.let(f"mul {lanes} {coordinates}, {stride}"),
+        )  # fmt: skip
+
+    def _load(self, e: Expr, scope: Scope, point: int, width: int) -> str:
+        code, k = scope.code, e.data
+        operand = self.kernel.operands[k]
+        address = self._address(k, scope)
+        if operand.mode == "scalar":
+            return code.let(f"load {register(e.dtype)}, ptr {address}")
+        along = self._along_lane(k, scope, point) if width > 1 else None
+        if operand.mode == "position":
+            if along is None:
+                return address
+            first = code.splat(address, "i64", width)
+            return code.let(f"add {wide('i64', width)} {first}, {along}")
+        element, kind = memory(operand.dtype), memory(operand.dtype, width)
+        contiguous = width > 1 and operand.strides[self.lane or 0] == 1
+        if e.args:
+            offset = e.args[0]
+            if self._varies(offset):
+                contiguous = False
+                distance = self._lookup(offset, scope, point, width)
+                lanes = wide("i64", width)
+                along = code.let(f"add {lanes} {along}, {distance}") if along else distance
+            else:
+                address = code.at(address, element, self._lookup(offset, scope, point, 1))
+        valid = self._validity(e, scope, point, width)
+        align = operand.dtype.itemsize
+        if width == 1:
+            source = address
+            if valid:
+                source = code.let(f"select i1 {valid}, ptr {address}, ptr {self.nowhere}")
+            value = code.let(f"load {kind}, ptr {source}, align {align}")
+            if valid:
+                value = code.let(f"select i1 {valid}, {kind} {value}, {kind} zeroinitializer")
+        elif contiguous:
+            source = code.at(address, element, scope.points[point])
+            value = self._load_contiguous(code, kind, source, valid, operand.dtype.itemsize)
+        else:
+            sources = self._pointers(code, address, element, along)
+            flags = f"{wide('i1', width)} {valid or literal(True, bool_, width)}"
+            suffix = f"{mangled(element, width)}.v{width}p0"
+            value = code.let(
+                f"call {kind} @llvm.masked.gather.{suffix}"
+                f"(<{width} x ptr> align {align} {sources}, {flags}, {kind} zeroinitializer)"
+            )
+        if operand.dtype is bool_:
+            value = code.let(f"icmp ne {kind} {value}, zeroinitializer")
+        return value
+
+    def _load_contiguous(
+        self, code: Code, kind: str, source: str, valid: str | None, align: int
+    ) -> str:
+        if not valid:
+            return code.let(f"load {kind}, ptr {source}, align {align}")
+        element = kind.split()[-1][:-1]
+        return code.let(
+            f"call {kind} @llvm.masked.load.{mangled(element, self.width)}.p0(ptr align {align} "
+            f"{source}, {wide('i1', self.width)} {valid}, {kind} zeroinitializer)"
+        )
+
+    def _pointers(self, code: Code, address: str, element: str, along: str | None) -> str:
+        lanes = wide("i64", self.width)
+        return code.let(f"getelementptr {element}, ptr {address}, {lanes} {along or 'zeroinitializer'}")
+
+    def _validity(self, e: Expr, scope: Scope, point: int, width: int) -> str | None:
+        """Where a load may read: in its own mask, in the tail's, and at indices in range."""
+        flags = []
+        if len(e.args) == 2:
+            flags.append(self._lookup(e.args[1], scope, point, width))
+        if scope.mask and width > 1:
+            flags.append(scope.mask)
+        for check in s.walk(e.args):
+            if check.fn != "checked":
+                continue
+            home, varies = self._home(check, scope), self._varies(check)
+            inside = home.values[check, "inside", point if varies else 0]
+            flags.append(inside if varies else home.code.splat(inside, "i1", width))
+        if not flags:
+            return None
+        result = flags[0]
+        for flag in flags[1:]:
+            result = scope.code.let(f"and {wide('i1', width)} {result}, {flag}")
+        return result
+
+    def _store(self, scope: Scope, stores: Sequence[Store]) -> None:
+        """Write values, all computed before the first is written."""
+        inner_lane_open = self.lane is not None and self.lane in scope.axes
+        width = self.width if inner_lane_open else 1
+        pending = [
+            (st.operand, point, self._value(st.value, scope, point, width))
+            for point in range(max(1, len(scope.points)))
+            for st in stores
+        ]
+        for k, point, value in pending:
+            self._store_one(scope, k, point, value, width)
+
+    def _store_one(self, scope: Scope, k: int, point: int, value: str, width: int) -> None:
+        code, operand = scope.code, self.kernel.operands[k]
+        element, kind = memory(operand.dtype), memory(operand.dtype, width)
+        align = operand.dtype.itemsize
+        if operand.dtype is bool_:
+            value = code.let(f"zext {wide('i1', width)} {value} to {kind}")
+        address = self._address(k, scope)
+        if width == 1:
+            code.do(f"store {kind} {value}, ptr {address}, align {align}")
+            return
+        flags = f"{wide('i1', width)} {scope.mask or literal(True, bool_, width)}"
+        if operand.strides[self.lane or 0] != 1:
+            targets = self._pointers(code, address, element, self._along_lane(k, scope, point))
+            code.do(
+                f"call void @llvm.masked.scatter.{mangled(element, width)}.v{width}p0"
+                f"({kind} {value}, <{width} x ptr> align {align} {targets}, {flags})"
+            )
+            return
+        target = code.at(address, element, scope.points[point])
+        if scope.mask:
+            code.do(
+                f"call void @llvm.masked.store.{mangled(element, width)}.p0"
+                f"({kind} {value}, ptr align {align} {target}, {flags})"
+            )
+        else:
+            code.do(f"store {kind} {value}, ptr {target}, align {align}")
+
+
+def _lane_bytes(exprs: Sequence[Expr]) -> int:
+    """Eight where a kernel computes with nothing but 8-byte numbers (and bools), else four."""
+    sizes = {e.dtype.itemsize for e in exprs}
+    return 8 if 8 in sizes and not sizes & {2, 4} else 4

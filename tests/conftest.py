@@ -1,0 +1,27 @@
+"""What every test session shares: a kernel cache of its own, and nothing else.
+
+No seed is set here: a test that draws random numbers says from which seed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+
+import pytest
+
+# config.py reads the environment when it is first imported.
+assert "contraflow" not in sys.modules, "conftest: contraflow was imported before its cache was set"
+
+# The workers of a parallel session inherit the variable, and so share the controller's folder.
+_cache: tempfile.TemporaryDirectory[str] | None = None
+if "CONTRAFLOW_CACHE_DIR" not in os.environ:
+    _cache = tempfile.TemporaryDirectory(prefix="contraflow-tests-", ignore_cleanup_errors=True)
+    os.environ["CONTRAFLOW_CACHE_DIR"] = _cache.name
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _cache is not None:
+        _cache.cleanup()
+        os.environ.pop("CONTRAFLOW_CACHE_DIR", None)

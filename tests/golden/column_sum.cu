@@ -1,0 +1,24 @@
+extern "C" __global__ void __launch_bounds__(256) column_28c1690daba6(
+    const float* operand0,
+    float* operand1,
+    long long size0, long long size1, long long size2,
+    long long offset0, long long offset1,
+    long long stride0_1, long long stride0_2) {
+    const long long thread = threadIdx.x;
+    const long long threads = blockDim.x;
+    const long long group = blockIdx.x;
+    const long long groups = gridDim.x;
+    const long long points = size0;
+    for (long long point = group * threads + thread; point < points; point += groups * threads) {
+        const long long i0 = point;
+        float fold0_0 = 0.0f;
+        for (long long i1 = 0; i1 < size1; i1 += 1) {
+            for (long long i2 = 0; i2 < size2; i2 += 1) {
+                const float v0 = operand0[offset0 + i0 + i1 * stride0_1 + i2 * stride0_2];
+                const float v1 = fold0_0 + v0;
+                fold0_0 = v1;
+            }
+        }
+        operand1[offset1 + i0] = fold0_0;
+    }
+}

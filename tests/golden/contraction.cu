@@ -1,0 +1,132 @@
+extern "C" __global__ void __launch_bounds__(256) contraction_float32_float32(
+    const float* operand0,
+    const float* operand1,
+    float* operand2,
+    long long size0, long long size1, long long size2, long long size3,
+    long long offset0, long long offset1, long long offset2,
+    long long stride0_0, long long stride0_1, long long stride0_2,
+    long long stride1_0, long long stride1_1, long long stride1_2,
+    long long stride2_0, long long stride2_1, long long stride2_2) {
+    const long long thread = threadIdx.x;
+    const long long threads = blockDim.x;
+    const long long group = blockIdx.x;
+    const long long groups = gridDim.x;
+    __shared__ float a_tile[1040];
+    __shared__ float b_tile[1024];
+    const long long row_tiles = (size1 + 63) / 64;
+    const long long column_tiles = (size2 + 63) / 64;
+    const long long tiles = size0 * row_tiles * column_tiles;
+    const long long row = thread / 16;
+    const long long column = thread % 16;
+    for (long long tile = group; tile < tiles; tile += groups) {
+        const long long batch = tile / (row_tiles * column_tiles);
+        const long long first_row = tile / column_tiles % row_tiles * 64;
+        const long long first_column = tile % column_tiles * 64;
+        float sum0_0 = 0.0f;
+        float sum0_1 = 0.0f;
+        float sum0_2 = 0.0f;
+        float sum0_3 = 0.0f;
+        float sum1_0 = 0.0f;
+        float sum1_1 = 0.0f;
+        float sum1_2 = 0.0f;
+        float sum1_3 = 0.0f;
+        float sum2_0 = 0.0f;
+        float sum2_1 = 0.0f;
+        float sum2_2 = 0.0f;
+        float sum2_3 = 0.0f;
+        float sum3_0 = 0.0f;
+        float sum3_1 = 0.0f;
+        float sum3_2 = 0.0f;
+        float sum3_3 = 0.0f;
+        for (long long start = 0; start < size3; start += 16) {
+            for (long long at = thread; at < 1024; at += threads) {
+                const long long free = at / 16;
+                const long long deep = at % 16;
+                const float v0 = first_row + free < size1 && start + deep < size3 ? operand0[offset0 + batch * stride0_0 + (first_row + free) * stride0_1 + (start + deep) * stride0_2] : 0.0f;
+                a_tile[deep * 65 + free] = v0;
+            }
+            for (long long at = thread; at < 1024; at += threads) {
+                const long long free = at % 64;
+                const long long deep = at / 64;
+                const float v1 = first_column + free < size2 && start + deep < size3 ? operand1[offset1 + batch * stride1_0 + (first_column + free) * stride1_2 + (start + deep) * stride1_1] : 0.0f;
+                b_tile[deep * 64 + free] = v1;
+            }
+            __syncthreads();
+            for (long long k = 0; k < 16; k += 1) {
+                const float a0 = a_tile[k * 65 + row + 0];
+                const float b0 = b_tile[k * 64 + column + 0];
+                const float a1 = a_tile[k * 65 + row + 16];
+                const float b1 = b_tile[k * 64 + column + 16];
+                const float a2 = a_tile[k * 65 + row + 32];
+                const float b2 = b_tile[k * 64 + column + 32];
+                const float a3 = a_tile[k * 65 + row + 48];
+                const float b3 = b_tile[k * 64 + column + 48];
+                sum0_0 = sum0_0 + (a0 * b0);
+                sum0_1 = sum0_1 + (a0 * b1);
+                sum0_2 = sum0_2 + (a0 * b2);
+                sum0_3 = sum0_3 + (a0 * b3);
+                sum1_0 = sum1_0 + (a1 * b0);
+                sum1_1 = sum1_1 + (a1 * b1);
+                sum1_2 = sum1_2 + (a1 * b2);
+                sum1_3 = sum1_3 + (a1 * b3);
+                sum2_0 = sum2_0 + (a2 * b0);
+                sum2_1 = sum2_1 + (a2 * b1);
+                sum2_2 = sum2_2 + (a2 * b2);
+                sum2_3 = sum2_3 + (a2 * b3);
+                sum3_0 = sum3_0 + (a3 * b0);
+                sum3_1 = sum3_1 + (a3 * b1);
+                sum3_2 = sum3_2 + (a3 * b2);
+                sum3_3 = sum3_3 + (a3 * b3);
+            }
+            __syncthreads();
+        }
+        if (first_row + row + 0 < size1 && first_column + column + 0 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 0) * stride2_1 + (first_column + column + 0) * stride2_2] = sum0_0;
+        }
+        if (first_row + row + 0 < size1 && first_column + column + 16 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 0) * stride2_1 + (first_column + column + 16) * stride2_2] = sum0_1;
+        }
+        if (first_row + row + 0 < size1 && first_column + column + 32 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 0) * stride2_1 + (first_column + column + 32) * stride2_2] = sum0_2;
+        }
+        if (first_row + row + 0 < size1 && first_column + column + 48 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 0) * stride2_1 + (first_column + column + 48) * stride2_2] = sum0_3;
+        }
+        if (first_row + row + 16 < size1 && first_column + column + 0 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 16) * stride2_1 + (first_column + column + 0) * stride2_2] = sum1_0;
+        }
+        if (first_row + row + 16 < size1 && first_column + column + 16 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 16) * stride2_1 + (first_column + column + 16) * stride2_2] = sum1_1;
+        }
+        if (first_row + row + 16 < size1 && first_column + column + 32 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 16) * stride2_1 + (first_column + column + 32) * stride2_2] = sum1_2;
+        }
+        if (first_row + row + 16 < size1 && first_column + column + 48 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 16) * stride2_1 + (first_column + column + 48) * stride2_2] = sum1_3;
+        }
+        if (first_row + row + 32 < size1 && first_column + column + 0 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 32) * stride2_1 + (first_column + column + 0) * stride2_2] = sum2_0;
+        }
+        if (first_row + row + 32 < size1 && first_column + column + 16 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 32) * stride2_1 + (first_column + column + 16) * stride2_2] = sum2_1;
+        }
+        if (first_row + row + 32 < size1 && first_column + column + 32 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 32) * stride2_1 + (first_column + column + 32) * stride2_2] = sum2_2;
+        }
+        if (first_row + row + 32 < size1 && first_column + column + 48 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 32) * stride2_1 + (first_column + column + 48) * stride2_2] = sum2_3;
+        }
+        if (first_row + row + 48 < size1 && first_column + column + 0 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 48) * stride2_1 + (first_column + column + 0) * stride2_2] = sum3_0;
+        }
+        if (first_row + row + 48 < size1 && first_column + column + 16 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 48) * stride2_1 + (first_column + column + 16) * stride2_2] = sum3_1;
+        }
+        if (first_row + row + 48 < size1 && first_column + column + 32 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 48) * stride2_1 + (first_column + column + 32) * stride2_2] = sum3_2;
+        }
+        if (first_row + row + 48 < size1 && first_column + column + 48 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 48) * stride2_1 + (first_column + column + 48) * stride2_2] = sum3_3;
+        }
+    }
+}

@@ -1,0 +1,152 @@
+struct Arguments { zero: u32, size0: i32, size1: i32, size2: i32, size3: i32, offset0: i32, offset1: i32, offset2: i32, stride0_0: i32, stride0_1: i32, stride0_2: i32, stride1_0: i32, stride1_1: i32, stride1_2: i32, stride2_0: i32, stride2_1: i32, stride2_2: i32 }
+@group(0) @binding(0) var<uniform> arguments: Arguments;
+@group(0) @binding(2) var<storage, read> operand0: array<f32>;
+@group(0) @binding(3) var<storage, read> operand1: array<f32>;
+@group(0) @binding(4) var<storage, read_write> operand2: array<f32>;
+var<workgroup> a_tile: array<f32, 1040>;
+var<workgroup> b_tile: array<f32, 1024>;
+
+@compute @workgroup_size(256)
+fn contraction_float32_float32(
+    @builtin(local_invocation_index) local: u32,
+    @builtin(workgroup_id) place: vec3<u32>,
+    @builtin(num_workgroups) extent: vec3<u32>) {
+    let thread: i32 = i32(local);
+    let threads: i32 = 256;
+    let group: i32 = i32(place.x + place.y * extent.x);
+    let groups: i32 = i32(extent.x * extent.y);
+    let size0: i32 = arguments.size0;
+    let size1: i32 = arguments.size1;
+    let size2: i32 = arguments.size2;
+    let size3: i32 = arguments.size3;
+    let offset0: i32 = arguments.offset0;
+    let offset1: i32 = arguments.offset1;
+    let offset2: i32 = arguments.offset2;
+    let stride0_0: i32 = arguments.stride0_0;
+    let stride0_1: i32 = arguments.stride0_1;
+    let stride0_2: i32 = arguments.stride0_2;
+    let stride1_0: i32 = arguments.stride1_0;
+    let stride1_1: i32 = arguments.stride1_1;
+    let stride1_2: i32 = arguments.stride1_2;
+    let stride2_0: i32 = arguments.stride2_0;
+    let stride2_1: i32 = arguments.stride2_1;
+    let stride2_2: i32 = arguments.stride2_2;
+    let row_tiles: i32 = (size1 + 63) / 64;
+    let column_tiles: i32 = (size2 + 63) / 64;
+    let tiles: i32 = size0 * row_tiles * column_tiles;
+    let row: i32 = thread / 16;
+    let column: i32 = thread % 16;
+    for (var tile: i32 = group; tile < tiles; tile += groups) {
+        let batch: i32 = tile / (row_tiles * column_tiles);
+        let first_row: i32 = tile / column_tiles % row_tiles * 64;
+        let first_column: i32 = tile % column_tiles * 64;
+        var sum0_0: f32 = 0.0f;
+        var sum0_1: f32 = 0.0f;
+        var sum0_2: f32 = 0.0f;
+        var sum0_3: f32 = 0.0f;
+        var sum1_0: f32 = 0.0f;
+        var sum1_1: f32 = 0.0f;
+        var sum1_2: f32 = 0.0f;
+        var sum1_3: f32 = 0.0f;
+        var sum2_0: f32 = 0.0f;
+        var sum2_1: f32 = 0.0f;
+        var sum2_2: f32 = 0.0f;
+        var sum2_3: f32 = 0.0f;
+        var sum3_0: f32 = 0.0f;
+        var sum3_1: f32 = 0.0f;
+        var sum3_2: f32 = 0.0f;
+        var sum3_3: f32 = 0.0f;
+        for (var start: i32 = 0; start < size3; start += 16) {
+            for (var at: i32 = thread; at < 1024; at += threads) {
+                let free: i32 = at / 16;
+                let deep: i32 = at % 16;
+                var v0: f32 = 0.0f;
+                if (first_row + free < size1 && start + deep < size3) { v0 = operand0[offset0 + batch * stride0_0 + (first_row + free) * stride0_1 + (start + deep) * stride0_2]; }
+                a_tile[deep * 65 + free] = v0;
+            }
+            for (var at: i32 = thread; at < 1024; at += threads) {
+                let free: i32 = at % 64;
+                let deep: i32 = at / 64;
+                var v1: f32 = 0.0f;
+                if (first_column + free < size2 && start + deep < size3) { v1 = operand1[offset1 + batch * stride1_0 + (first_column + free) * stride1_2 + (start + deep) * stride1_1]; }
+                b_tile[deep * 64 + free] = v1;
+            }
+            workgroupBarrier();
+            for (var k: i32 = 0; k < 16; k += 1) {
+                let a0: f32 = a_tile[k * 65 + row + 0];
+                let b0: f32 = b_tile[k * 64 + column + 0];
+                let a1: f32 = a_tile[k * 65 + row + 16];
+                let b1: f32 = b_tile[k * 64 + column + 16];
+                let a2: f32 = a_tile[k * 65 + row + 32];
+                let b2: f32 = b_tile[k * 64 + column + 32];
+                let a3: f32 = a_tile[k * 65 + row + 48];
+                let b3: f32 = b_tile[k * 64 + column + 48];
+                sum0_0 = sum0_0 + (a0 * b0);
+                sum0_1 = sum0_1 + (a0 * b1);
+                sum0_2 = sum0_2 + (a0 * b2);
+                sum0_3 = sum0_3 + (a0 * b3);
+                sum1_0 = sum1_0 + (a1 * b0);
+                sum1_1 = sum1_1 + (a1 * b1);
+                sum1_2 = sum1_2 + (a1 * b2);
+                sum1_3 = sum1_3 + (a1 * b3);
+                sum2_0 = sum2_0 + (a2 * b0);
+                sum2_1 = sum2_1 + (a2 * b1);
+                sum2_2 = sum2_2 + (a2 * b2);
+                sum2_3 = sum2_3 + (a2 * b3);
+                sum3_0 = sum3_0 + (a3 * b0);
+                sum3_1 = sum3_1 + (a3 * b1);
+                sum3_2 = sum3_2 + (a3 * b2);
+                sum3_3 = sum3_3 + (a3 * b3);
+            }
+            workgroupBarrier();
+        }
+        if (first_row + row + 0 < size1 && first_column + column + 0 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 0) * stride2_1 + (first_column + column + 0) * stride2_2] = sum0_0;
+        }
+        if (first_row + row + 0 < size1 && first_column + column + 16 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 0) * stride2_1 + (first_column + column + 16) * stride2_2] = sum0_1;
+        }
+        if (first_row + row + 0 < size1 && first_column + column + 32 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 0) * stride2_1 + (first_column + column + 32) * stride2_2] = sum0_2;
+        }
+        if (first_row + row + 0 < size1 && first_column + column + 48 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 0) * stride2_1 + (first_column + column + 48) * stride2_2] = sum0_3;
+        }
+        if (first_row + row + 16 < size1 && first_column + column + 0 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 16) * stride2_1 + (first_column + column + 0) * stride2_2] = sum1_0;
+        }
+        if (first_row + row + 16 < size1 && first_column + column + 16 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 16) * stride2_1 + (first_column + column + 16) * stride2_2] = sum1_1;
+        }
+        if (first_row + row + 16 < size1 && first_column + column + 32 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 16) * stride2_1 + (first_column + column + 32) * stride2_2] = sum1_2;
+        }
+        if (first_row + row + 16 < size1 && first_column + column + 48 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 16) * stride2_1 + (first_column + column + 48) * stride2_2] = sum1_3;
+        }
+        if (first_row + row + 32 < size1 && first_column + column + 0 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 32) * stride2_1 + (first_column + column + 0) * stride2_2] = sum2_0;
+        }
+        if (first_row + row + 32 < size1 && first_column + column + 16 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 32) * stride2_1 + (first_column + column + 16) * stride2_2] = sum2_1;
+        }
+        if (first_row + row + 32 < size1 && first_column + column + 32 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 32) * stride2_1 + (first_column + column + 32) * stride2_2] = sum2_2;
+        }
+        if (first_row + row + 32 < size1 && first_column + column + 48 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 32) * stride2_1 + (first_column + column + 48) * stride2_2] = sum2_3;
+        }
+        if (first_row + row + 48 < size1 && first_column + column + 0 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 48) * stride2_1 + (first_column + column + 0) * stride2_2] = sum3_0;
+        }
+        if (first_row + row + 48 < size1 && first_column + column + 16 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 48) * stride2_1 + (first_column + column + 16) * stride2_2] = sum3_1;
+        }
+        if (first_row + row + 48 < size1 && first_column + column + 32 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 48) * stride2_1 + (first_column + column + 32) * stride2_2] = sum3_2;
+        }
+        if (first_row + row + 48 < size1 && first_column + column + 48 < size2) {
+            operand2[offset2 + batch * stride2_0 + (first_row + row + 48) * stride2_1 + (first_column + column + 48) * stride2_2] = sum3_3;
+        }
+    }
+}

@@ -1,0 +1,104 @@
+struct Arguments { zero: u32, size0: i32, size1: i32, offset0: i32, offset1: i32, offset3: i32, offset4: i32, stride0_1: i32, stride3_0: i32, stride4_0: i32 }
+@group(0) @binding(0) var<uniform> arguments: Arguments;
+struct Scalars { scalar2: f32 }
+@group(0) @binding(1) var<uniform> scalars: Scalars;
+@group(0) @binding(2) var<storage, read> operand0: array<f32>;
+@group(0) @binding(3) var<storage, read> operand1: array<f32>;
+@group(0) @binding(4) var<storage, read_write> operand3: array<f32>;
+@group(0) @binding(5) var<storage, read_write> operand4: array<u32>;
+
+@compute @workgroup_size(256)
+fn map_b4d1cf74b0b1(
+    @builtin(local_invocation_index) local: u32,
+    @builtin(workgroup_id) place: vec3<u32>,
+    @builtin(num_workgroups) extent: vec3<u32>) {
+    let thread: i32 = i32(local);
+    let threads: i32 = 256;
+    let group: i32 = i32(place.x + place.y * extent.x);
+    let groups: i32 = i32(extent.x * extent.y);
+    let size0: i32 = arguments.size0;
+    let size1: i32 = arguments.size1;
+    let offset0: i32 = arguments.offset0;
+    let offset1: i32 = arguments.offset1;
+    let offset3: i32 = arguments.offset3;
+    let offset4: i32 = arguments.offset4;
+    let stride0_1: i32 = arguments.stride0_1;
+    let stride3_0: i32 = arguments.stride3_0;
+    let stride4_0: i32 = arguments.stride4_0;
+    let scalar2: f32 = scalars.scalar2;
+    let points: i32 = size0 * size1;
+    for (var point: i32 = group * threads + thread; point < points; point += groups * threads) {
+        let i1: i32 = point % size1;
+        let i0: i32 = point / size1;
+        let v0: f32 = operand0[offset0 + i0 + i1 * stride0_1];
+        let v1: f32 = operand1[offset1 + i1];
+        let v2: f32 = v0 * v1;
+        let v3: f32 = v2 + scalar2;
+        let v4: f32 = abs(v3);
+        let v5: bool = v4 < 0.625f;
+        let v6: f32 = v4 * v4;
+        let v7: f32 = (-0.005719366483390331f) * v6;
+        let v8: f32 = v7 + 0.020653339102864265f;
+        let v9: f32 = v8 * v6;
+        let v10: f32 = v9 + (-0.05374462157487869f);
+        let v11: f32 = v10 * v6;
+        let v12: f32 = v11 + 0.1333151012659073f;
+        let v13: f32 = v12 * v6;
+        let v14: f32 = v13 + (-0.3333328366279602f);
+        let v15: f32 = v6 * v14;
+        let v16: f32 = v4 * v15;
+        let v17: f32 = v4 + v16;
+        let v18: f32 = 2.0f * v4;
+        let v19: bool = v18 < (-104.0f);
+        let v20: bool = v18 > 89.0f;
+        let v21: f32 = select(v18, 89.0f, v20);
+        let v22: f32 = select(v21, (-104.0f), v19);
+        let v23: f32 = v22 * 1.4426950216293335f;
+        let v24: f32 = round(v23);
+        let v25: f32 = v24 * 0.693145751953125f;
+        let v26: f32 = v22 - v25;
+        let v27: f32 = v24 * 1.428606765330187e-06f;
+        let v28: f32 = v26 - v27;
+        let v29: f32 = v28 * v28;
+        let v30: f32 = 0.00019913740106858313f * v28;
+        let v31: f32 = v30 + 0.0013940377393737435f;
+        let v32: f32 = v31 * v28;
+        let v33: f32 = v32 + 0.00833327416330576f;
+        let v34: f32 = v33 * v28;
+        let v35: f32 = v34 + 0.041666366159915924f;
+        let v36: f32 = v35 * v28;
+        let v37: f32 = v36 + 0.1666666716337204f;
+        let v38: f32 = v37 * v28;
+        let v39: f32 = v38 + 0.5f;
+        let v40: f32 = v29 * v39;
+        let v41: f32 = v28 + v40;
+        let v42: f32 = 1.0f + v41;
+        let v43: f32 = v24 * 0.5f;
+        let v44: f32 = floor(v43);
+        let v45: f32 = v44 + 12582912.0f;
+        let v46: u32 = bitcast<u32>(v45);
+        let v47: u32 = v46 + 127u;
+        let v48: u32 = v47 << (u32(23u) & 31u);
+        let v49: f32 = bitcast<f32>(v48);
+        let v50: f32 = v42 * v49;
+        let v51: f32 = v24 - v44;
+        let v52: f32 = v51 + 12582912.0f;
+        let v53: u32 = bitcast<u32>(v52);
+        let v54: u32 = v53 + 127u;
+        let v55: u32 = v54 << (u32(23u) & 31u);
+        let v56: f32 = bitcast<f32>(v55);
+        let v57: f32 = v50 * v56;
+        let v58: f32 = v57 + 1.0f;
+        let v59: f32 = 2.0f / v58;
+        let v60: f32 = 1.0f - v59;
+        let v61: f32 = select(v60, v17, v5);
+        let v62: u32 = bitcast<u32>(v61);
+        let v63: u32 = bitcast<u32>(v3);
+        let v64: u32 = v63 & 2147483648u;
+        let v65: u32 = v62 | v64;
+        let v66: f32 = bitcast<f32>(v65);
+        let v67: bool = v0 > 0.0f;
+        operand3[offset3 + i0 * stride3_0 + i1] = v66;
+        operand4[offset4 + i0 * stride4_0 + i1] = u32(v67);
+    }
+}

@@ -1,0 +1,113 @@
+"""Run one kernel call as machine code, share by share, and compare it with its meaning."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from contraflow.devices.cpu import jit
+from contraflow.interpret import run_call
+from contraflow.kernel import Call, Contraction, strided_arguments
+from contraflow.render.llvm import entry_name, render
+
+HAS_AVX512 = jit.vector_bytes() == 64 or bool(llvm.get_host_cpu_features().get("avx512f"))
+WIDTHS = (16, 32, 64) if HAS_AVX512 else (16, 32)
+KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+Bound = tuple[Any, int]
+
+
+def run_native(
+    call: Call,
+    arrays: Sequence[Bound],
+    scalars: Sequence[float | int] = (),
+    *,
+    width: int = 32,
+    shares: int = 1,
+    line: int = 0,
+) -> list[tuple[int, int]]:
+    """Run a call over arrays bound as for `run_call`; give the (line + 1, index) records."""
+    kernel = call.kernel
+    block = np.zeros(max(1, len(scalars)), np.int64)
+    for i, value in enumerate(scalars):
+        block[i : i + 1].view(np.float64 if isinstance(value, float) else np.int64)[0] = value
+    errors = np.zeros(2 * shares, np.int64)
+    memory = [array for array, _ in arrays if array is not None]
+    bases = np.array([a.ctypes.data for a in (block, errors, *memory)], np.uint64)
+    words, index = [], 2
+    for array, offset in arrays:
+        words += [0 if array is None else index, offset]
+        index += array is not None
+    if not isinstance(kernel, Contraction) and kernel.checks_indices:
+        words += [1, line, 0]
+    words += call.sizes
+    if isinstance(kernel, Contraction):
+        words += [stride for strides in call.strides for stride in strides]
+    else:
+        words += strided_arguments(call)
+    arguments = np.array(words, np.int64)
+    name = entry_name(kernel, vector_bytes=width)
+    function = KERNEL(jit.function(name, render(kernel, vector_bytes=width)))
+    for share in range(shares):
+        function(bases.ctypes.data, arguments.ctypes.data, share, shares)
+    return [(int(a), int(b)) for a, b in errors.reshape(-1, 2)]
+
+
+def check(
+    call: Call,
+    arrays: Sequence[Bound],
+    scalars: Sequence[float | int] = (),
+    *,
+    widths: Sequence[int] = WIDTHS,
+    ulps: float = 0,
+) -> None:
+    """Assert that machine code at all widths, and in any shares, does what `run_call` does.
+
+    Outputs may differ by `ulps` units in the last place of their largest element; guard elements
+    that nothing may write are part of the arrays and so are compared as well.
+    """
+
+    def copies() -> list[Bound]:
+        # Operands that are one array must stay one array.
+        made = {id(a): a.copy() for a, _ in arrays if a is not None}
+        return [(None if a is None else made[id(a)], offset) for a, offset in arrays]
+
+    expected = copies()
+    run_call(call, expected, scalars)
+    for width in widths:
+        first = copies()
+        run_native(call, first, scalars, width=width)
+        for (got, _), (want, _) in zip(first, expected):
+            if want is not None:
+                assert_close(got, want, ulps)
+        for shares in (2, 3, 7):
+            again = copies()
+            run_native(call, again, scalars, width=width, shares=shares)
+            for (got, _), (want, _) in zip(again, first):
+                if want is not None:
+                    np.testing.assert_array_equal(bits(got), bits(want))
+
+
+def bits(array: np.ndarray) -> np.ndarray:
+    """The array's bytes."""
+    return np.ascontiguousarray(array).view(np.uint8)
+
+
+def assert_close(got: np.ndarray, want: np.ndarray, ulps: float) -> None:
+    """Assert equality, NaN included, up to `ulps` of the largest finite element."""
+    if not ulps or want.dtype.kind in "biu":
+        same = (got == want) | ((got != got) & (want != want))
+        assert same.all(), f"{np.flatnonzero(~same)[:8]}: {got[~same][:8]} != {want[~same][:8]}"
+        return
+    wide, target = got.astype(np.float64), want.astype(np.float64)
+    finite = np.isfinite(target)
+    np.testing.assert_array_equal(wide[~finite], target[~finite])
+    scale = np.abs(target[finite]).max(initial=1.0)
+    epsilon = float(np.finfo(np.float64 if want.dtype == np.float64 else np.float32).eps)
+    if want.dtype.itemsize == 2:
+        epsilon = 2.0**-8 if want.dtype.kind == "V" else 2.0**-11
+    error = np.abs(wide - target)[finite].max(initial=0.0)
+    assert error <= ulps * epsilon * scale, f"error {error / epsilon / scale} ulp"

@@ -1,0 +1,97 @@
+"""Runs one kernel call on a WebGPU device, as simply as can be: for tests of the renderer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import wgpu
+from wgpu.backends.wgpu_native import extras
+
+from contraflow.dtypes import DType, bool_, int64
+from contraflow.interpret import Bound
+from contraflow.kernel import Call, Kernel
+from contraflow.render import source, wgsl
+
+# Without these a device has all that its adapter offers, and hides what is not portable.
+PORTABLE = {
+    "max-storage-buffers-per-shader-stage": wgsl.STORAGE_BUFFERS,
+    "max-compute-workgroup-storage-size": wgsl.SHARED_BYTES,
+    "max-compute-invocations-per-workgroup": source.THREADS,
+    "max-compute-workgroups-per-dimension": wgsl.GROUPS_PER_AXIS,
+}
+
+
+@lru_cache(maxsize=1)
+def open_device() -> Any:
+    """The first adapter's device within portable limits, or None."""
+    extras.set_instance_extras(backends=["Vulkan"])
+    adapters = wgpu.gpu.enumerate_adapters_sync()
+    return adapters[0].request_device_sync(required_limits=PORTABLE) if adapters else None
+
+
+def compile_kernel(kernel: Kernel) -> tuple[Any, Any]:
+    """The pipeline of a kernel and its bind-group layout; naga rejects a faulty text."""
+    device = open_device()
+    entries = [
+        {"binding": i, "visibility": wgpu.ShaderStage.COMPUTE, "buffer": {"type": kind}}
+        for i, kind in wgsl.bindings(kernel).items()
+    ]
+    layout = device.create_bind_group_layout(entries=entries)
+    module = device.create_shader_module(code=wgsl.render(kernel))
+    pipeline = device.create_compute_pipeline(
+        layout=device.create_pipeline_layout(bind_group_layouts=[layout]),
+        compute={"module": module, "entry_point": kernel.name},
+    )
+    return pipeline, layout
+
+
+def run_call(
+    call: Call, arrays: Sequence[Bound], scalars: Sequence[float | int] = (), line: int = 0
+) -> np.ndarray | None:
+    """As `interpret.run_call`; gives the two words of a failure where the kernel checks indices."""
+    device, kernel = open_device(), call.kernel
+    pipeline, layout = compile_kernel(kernel)
+    values = [scalars[at] if o.mode == "scalar" else 0 for o, (_, at) in zip(kernel.operands, arrays)]
+    contents = {0: wgsl.pack_arguments(call, [at for _, at in arrays], line)}
+    if source.scalars(kernel):
+        contents[1] = wgsl.pack_scalars(kernel, values)
+    operands = dict(enumerate(source.in_memory(kernel), start=2))
+    for binding, i in operands.items():
+        array = arrays[i][0]
+        assert array is not None
+        contents[binding] = array.astype(stored(kernel.operands[i].dtype)).tobytes()
+    failure = 2 + len(operands) if source.checks_indices(kernel) else None
+    if failure is not None:
+        contents[failure] = bytes(8)
+    usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.COPY_SRC
+    buffers = {
+        i: device.create_buffer_with_data(data=data or bytes(4), usage=usage)
+        for i, data in contents.items()
+    }
+    group = device.create_bind_group(
+        layout=layout,
+        entries=[{"binding": i, "resource": {"buffer": b}} for i, b in buffers.items()],
+    )
+    encoder = device.create_command_encoder()
+    run = encoder.begin_compute_pass()
+    run.set_pipeline(pipeline)
+    run.set_bind_group(0, group)
+    run.dispatch_workgroups(*wgsl.launch(call))
+    run.end()
+    device.queue.submit([encoder.finish()])
+    for binding, i in operands.items():
+        array = arrays[i][0]
+        if kernel.operands[i].mode != "in" and array is not None:
+            data = device.queue.read_buffer(buffers[binding])
+            array[:] = np.frombuffer(data, stored(kernel.operands[i].dtype))
+    if failure is None:
+        return None
+    return np.frombuffer(device.queue.read_buffer(buffers[failure]), np.int32)
+
+
+def stored(dtype: DType) -> np.dtype:
+    """The NumPy dtype of what a buffer holds."""
+    return np.dtype({bool_: np.uint32, int64: np.int32}.get(dtype, dtype.numpy))
