@@ -10,21 +10,22 @@ import ctypes
 import sys
 import traceback
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 from cuda.bindings import driver, nvrtc
+from tests.gpu_kernels import CASES, check, gather_case
 
 from contraflow.interpret import Bound
 from contraflow.kernel import Call, Kernel
 from contraflow.render import cuda, source
-from tests.gpu_kernels import CASES, check, gather_case
 
 
-def compile_kernel(kernel: Kernel, architecture: str = "sm_90") -> bytes:
+def compile_kernel(kernel: Kernel, index_bits: int, architecture: str = "sm_90") -> bytes:
     """The machine code of a kernel, or a RuntimeError with the compiler's log. Needs no GPU."""
-    text = cuda.render(kernel).encode()
+    text = cuda.render(kernel, index_bits=index_bits).encode()
     status, program = nvrtc.nvrtcCreateProgram(text, kernel.name.encode(), 0, [], [])
     options = [f"--gpu-architecture={architecture}".encode()]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
@@ -70,18 +71,23 @@ def open_device() -> str | None:
 def upload(values: np.ndarray) -> int:
     """A device pointer to a copy of an array."""
     pointer = must(driver.cuMemAlloc(max(values.nbytes, 8)))
-    must(driver.cuMemcpyHtoD(pointer, values.ctypes.data, values.nbytes)) if values.size else None
+    if values.size:
+        must(driver.cuMemcpyHtoD(pointer, values.ctypes.data, values.nbytes))
     return int(pointer)
 
 
 def run_call(
-    call: Call, arrays: Sequence[Bound], scalars: Sequence[float | int] = (), line: int = 0
+    call: Call,
+    arrays: Sequence[Bound],
+    scalars: Sequence[float | int] = (),
+    line: int = 0,
+    index_bits: int = 64,
 ) -> np.ndarray | None:
     """As `interpret.run_call`; gives the two words of a failure where the kernel checks indices."""
     kernel = call.kernel
     architecture = open_device()
     assert architecture is not None
-    module = must(driver.cuModuleLoadData(compile_kernel(kernel, architecture)))
+    module = must(driver.cuModuleLoadData(compile_kernel(kernel, index_bits, architecture)))
     function = must(driver.cuModuleGetFunction(module, kernel.name.encode()))
     failure = np.zeros(2, np.int64)
     failure_pointer = upload(failure)
@@ -95,7 +101,8 @@ def run_call(
     places = [ctypes.addressof(block) + at for at in range(0, len(words), 8)]
     table = (ctypes.c_void_p * len(places))(*places)
     grid, threads = cuda.launch(call)
-    must(driver.cuLaunchKernel(function, *grid, *threads, 0, 0, ctypes.addressof(table), 0))
+    if grid[0]:
+        must(driver.cuLaunchKernel(function, *grid, *threads, 0, 0, ctypes.addressof(table), 0))
     must(driver.cuCtxSynchronize())
     for operand, pointer, (array, _) in zip(kernel.operands, pointers, arrays):
         if operand.mode in ("out", "inout") and array is not None and array.size:
@@ -113,15 +120,15 @@ def main() -> int:
         print("no GPU")
         return 1
     failed = 0
-    for name in CASES:
+    for name, index_bits in product(CASES, (64, 32)):
         try:
-            check(name, run_call)
+            check(name, partial(run_call, index_bits=index_bits))
         except Exception:
             failed += 1
-            print(f"FAILED {name}")
+            print(f"FAILED {name} with {index_bits} index bits")
             traceback.print_exc(limit=-2, file=sys.stdout)
         else:
-            print(f"passed {name}")
+            print(f"passed {name} with {index_bits} index bits")
     found = gather_case([3, 11, -4])
     words = run_call(found.call, found.arrays, line=41)
     assert words is not None

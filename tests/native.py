@@ -109,5 +109,5 @@ def assert_close(got: np.ndarray, want: np.ndarray, ulps: float) -> None:
     epsilon = float(np.finfo(np.float64 if want.dtype == np.float64 else np.float32).eps)
     if want.dtype.itemsize == 2:
         epsilon = 2.0**-8 if want.dtype.kind == "V" else 2.0**-11
-    error = np.abs(wide - target)[finite].max(initial=0.0)
+    error = np.abs(wide[finite] - target[finite]).max(initial=0.0)
     assert error <= ulps * epsilon * scale, f"error {error / epsilon / scale} ulp"

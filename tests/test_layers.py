@@ -25,7 +25,7 @@ LAYERS = (
     ("meaning", "scalar mathematics philox op"),
     ("programs", "tape passes kernel fuse plan interpret"),
     ("machines", "render.* devices.*"),
-    ("tensors", "storage tensor node engine eager record random"),
+    ("tensors", "hostscalar storage tensor node engine eager record random"),
     ("operations", "ops.*"),
     ("transformations", "autograd.* func compile checkpoint"),
     ("library", "nn.* optim.* data.* amp serialize testing profiler stubs"),

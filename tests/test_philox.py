@@ -145,9 +145,7 @@ def test_masks_are_equal(p: float) -> None:
 
 
 def test_errors_name_what_is_wrong() -> None:
-    with pytest.raises(
-        ValueError, match="^dropout: p is 1.5; a probability lies between 0 and 1.$"
-    ):
+    with pytest.raises(ValueError, match=r"^dropout: p is 1\.5; a probability lies between 0 and"):
         philox.threshold(1.5)
     with pytest.raises(
         ValueError, match=r"^integers: \[3, 3\) holds 0 integers; it must hold 1 to"

@@ -54,7 +54,9 @@ def run_call(
     """As `interpret.run_call`; gives the two words of a failure where the kernel checks indices."""
     device, kernel = open_device(), call.kernel
     pipeline, layout = compile_kernel(kernel)
-    values = [scalars[at] if o.mode == "scalar" else 0 for o, (_, at) in zip(kernel.operands, arrays)]
+    values = [
+        scalars[at] if o.mode == "scalar" else 0 for o, (_, at) in zip(kernel.operands, arrays)
+    ]
     contents = {0: wgsl.pack_arguments(call, [at for _, at in arrays], line)}
     if source.scalars(kernel):
         contents[1] = wgsl.pack_scalars(kernel, values)

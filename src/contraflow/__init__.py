@@ -1,7 +1,7 @@
 """contraflow: tensors that remember how they were computed, and a compiler for whole steps."""
 
 from contraflow import eager as _eager  # noqa: F401  (installs the base context)
-from contraflow import autograd, ops
+from contraflow import autograd, nn, ops, optim
 from contraflow.autograd.checkpoint import checkpoint, checkpoint_sequential, is_recomputing
 from contraflow.autograd.modes import (
     enable_grad,
@@ -10,6 +10,7 @@ from contraflow.autograd.modes import (
     no_grad,
     set_grad_enabled,
 )
+from contraflow.compile import compile, is_compiling
 from contraflow.config import get_num_threads, set_num_threads
 from contraflow.dtypes import (
     DType as dtype,
@@ -57,10 +58,10 @@ def __getattr__(name: str) -> object:
 
 __all__ = [
     "CaptureError", "DeviceError", "Generator", "GradientError", "Tensor", "as_tensor", "autograd",
-    "bfloat16", "bool_", "checkpoint", "checkpoint_sequential", "dtype", "enable_grad", "float16",
+    "bfloat16", "bool_", "checkpoint", "checkpoint_sequential", "compile", "dtype", "enable_grad", "float16",
     "float32", "float64", "from_numpy", "full_like", "get_default_dtype", "get_num_threads",
-    "get_rng_state", "inference_mode", "int8", "int16", "int32", "int64", "is_grad_enabled",
-    "is_recomputing", "manual_seed", "no_grad", "ones", "ones_like", "ops", "rand", "randn",
-    "set_default_dtype", "set_grad_enabled", "set_num_threads", "set_rng_state", "tensor", "uint8",
-    "zeros", "zeros_like",
+    "get_rng_state", "inference_mode", "int8", "int16", "int32", "int64", "is_compiling", "is_grad_enabled",
+    "is_recomputing", "manual_seed", "nn", "no_grad", "ones", "ones_like", "ops", "optim", "rand",
+    "randn", "set_default_dtype", "set_grad_enabled", "set_num_threads", "set_rng_state", "tensor",
+    "uint8", "zeros", "zeros_like",
 ]  # fmt: skip

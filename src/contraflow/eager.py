@@ -6,47 +6,20 @@ replaces how results come about, so that a recording has eager's meaning by cons
 
 from __future__ import annotations
 
-import contextvars
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from contraflow import dtypes
-from contraflow.dtypes import HALVES, DType
+from contraflow.dtypes import DType
 from contraflow.errors import GradientError
+from contraflow.hostscalar import HostScalar
 from contraflow.node import OpNode
 from contraflow.op import Context, Given, Op, Params, Spec, changed, set_base_context, state
-from contraflow.scalar import saturating_cast
+from contraflow.reference import quiet, run_reference
 from contraflow.storage import user_line
 from contraflow.tensor import Tensor
-
-
-class _Quiet(threading.local):
-    """A contextvars context per thread in which NumPy does not warn.
-
-    NumPy keeps its error state in a context variable; running inside a context that has it set
-    costs a tenth of entering `np.errstate`, and the user's own `np.seterr` stays untouched.
-    """
-
-    def __init__(self) -> None:
-        self.context = contextvars.copy_context()
-        self.context.run(np.seterr, all="ignore")
-        self.entered = False
-
-    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call `function` with warnings off; a nested call is inside already."""
-        if self.entered:
-            return function(*args, **kwargs)
-        self.entered = True
-        try:
-            return self.context.run(function, *args, **kwargs)
-        finally:
-            self.entered = False
-
-
-quiet = _Quiet()
 
 
 class Run(Context):
@@ -78,6 +51,17 @@ class Run(Context):
     def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:
         """The generator's own numbers."""
         return generator.take(blocks)  # type: ignore[no-any-return]
+
+    def read_scalar(self, cell: HostScalar) -> int | float:
+        """The Python number."""
+        return cell.value
+
+    def write_scalar(self, cell: HostScalar, value: int | float) -> None:
+        """Keep the Python number."""
+        cell.value = value
+
+    def visit_module(self, module: Any) -> None:
+        """Nothing depends on modules in eager mode."""
 
     def _view(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Tensor:
         x = inputs[0]
@@ -203,26 +187,6 @@ def specs(op: Op, inputs: Sequence[Any]) -> list[Given]:
                 f"Make it one: contraflow.tensor(x)."
             )
     return given
-
-
-def run_reference(
-    op: Op, arrays: Sequence[Any], given: Sequence[Given], params: Params
-) -> tuple[np.ndarray, ...]:
-    """Cast by the dtype rule, run `ref` (halves in float32), and round to the result's dtype."""
-    casts, results = op.types(given, params)
-    prepared = []
-    for x, cast in zip(arrays, casts):
-        if cast is not None:
-            x = saturating_cast(x, cast.compute)
-        elif isinstance(x, np.ndarray) and dtypes._BY_NUMPY[x.dtype] in HALVES:
-            x = x.astype(np.float32)
-        prepared.append(x)
-    assert op.ref is not None
-    outs = quiet.run(op.ref, *prepared, **params)
-    outs = outs if isinstance(outs, tuple) else (outs,)
-    return tuple(
-        np.asarray(o).astype(r.numpy, order="C", copy=False) for o, r in zip(outs, results)
-    )
 
 
 set_base_context(Eager())

@@ -213,6 +213,7 @@ def _run(
                     if replaced is not None:
                         grads = list(replaced)
             if not retain:
+                node.done = True
                 node.free()
             # A buffer is the engine's alone if it is newer than `mark`, so the rule made it, and
             # neither handed out twice nor seen by a hook.

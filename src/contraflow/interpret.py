@@ -1,16 +1,23 @@
-"""What kernels mean, over NumPy: the reference that every renderer is tested against."""
+"""What tapes and kernels mean, over NumPy.
+
+`run_tape` runs a program line by line through the ops' references; `run_call` is what every
+renderer's kernels are tested against.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from contraflow import scalar as s
 from contraflow.kernel import Call, Contraction, Loops
+from contraflow.reference import run_reference
 from contraflow.scalar import Expr
+from contraflow.shapes import View
+from contraflow.tape import Tape, TapeLine, Value
 
 Bound = tuple[np.ndarray | None, int]
 
@@ -103,7 +110,11 @@ class _LoopsRun:
         total = [np.broadcast_to(v, outer) for v in self._evaluate(reduction.identity)]
         for i in range(points):
             sides = {"left": total, "right": [v[..., i] for v in flat]}
-            total = s.evaluate(reduction.combine, lambda e, _, sides=sides: sides[e.fn][e.data])
+
+            def side(e: Expr, _: list[Any], sides: dict[str, list[Any]] = sides) -> Any:
+                return sides[e.fn][e.data]
+
+            total = s.evaluate(reduction.combine, side)
         for component, value in enumerate(total):
             self.reduced[r, component] = np.reshape(value, self.outer_shape)
 
@@ -111,4 +122,38 @@ class _LoopsRun:
         array, offset = self.arrays[k]
         assert array is not None
         grid = np.indices(shape, np.int64, sparse=True)
-        array[offset + _addresses(grid, self.call.strides[k], shape)] = np.broadcast_to(value, shape)
+        array[offset + _addresses(grid, self.call.strides[k], shape)] = np.broadcast_to(
+            value, shape
+        )
+
+
+# --- tapes -------------------------------------------------------------------------------------
+
+
+def run_tape(
+    tape: Tape, given: Mapping[Value, Any], lines: Iterable[TapeLine] | None = None
+) -> dict[Value, Any]:
+    """The values of a tape's results (or of all values that `lines` make) from its inputs.
+
+    Inputs are C-contiguous arrays, and Python numbers for host scalars. Nothing is written to.
+    """
+    values: dict[Value, Any] = dict(given)
+    for line in tape.lines if lines is None else lines:
+        inputs = [values[x] if isinstance(x, Value) else x for x in line.inputs]
+        if line.op.name == "strided":
+            values[line.outs[0]] = strided(inputs[0], View(**line.params))
+            continue
+        try:
+            outs = run_reference(line.op, inputs, tape.given(line.inputs), line.params)
+        except IndexError as error:
+            raise IndexError(f"{error} At {line.line}.") from error
+        values.update(zip(line.outs, outs))
+    return values if lines is not None else {v: values[v] for v in tape.roots}
+
+
+def strided(array: np.ndarray, view: View) -> np.ndarray:
+    """A view of a contiguous array, as a `strided` line gives it."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    size = flat.itemsize
+    strides = tuple(st * size for st in view.strides)
+    return np.ndarray(view.shape, flat.dtype, flat, view.offset * size, strides)

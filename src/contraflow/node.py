@@ -74,7 +74,7 @@ class Node:
 
     __slots__ = (
         "edges", "input_specs", "line", "sequence_nr", "output_count", "tensor_hooks",
-        "pre_hooks", "post_hooks", "region", "__weakref__",
+        "pre_hooks", "post_hooks", "region", "done", "__weakref__",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +90,7 @@ class Node:
         self.line = line
         self.sequence_nr = next(_numbers)
         self.region = 0
+        self.done = False  # backward has run and was not asked to retain the graph
         # Hooks are rare: the containers exist only once one was registered.
         self.tensor_hooks: dict[int, dict[int, Any]] | None = None
         self.pre_hooks: dict[int, Any] | None = None

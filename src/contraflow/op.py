@@ -87,6 +87,18 @@ class Context:
         """Take `blocks` counters of a random generator: its (seed, offset) before, as op inputs."""
         return self.below.draw(generator, blocks)
 
+    def read_scalar(self, cell: Any) -> Any:
+        """The value of a host scalar."""
+        return self.below.read_scalar(cell)
+
+    def write_scalar(self, cell: Any, value: Any) -> None:
+        """Set a host scalar."""
+        self.below.write_scalar(cell, value)
+
+    def visit_module(self, module: Any) -> None:
+        """A module is being called: a recording depends on its structure from now on."""
+        self.below.visit_module(module)
+
 
 @dataclass(frozen=True, slots=True)
 class State:

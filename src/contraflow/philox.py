@@ -209,7 +209,8 @@ def normals(seed: int, offset: int, n: int, dtype: DType = float32) -> npt.NDArr
     radius = np.sqrt(-2.0 * np.log1p(-u.astype(np.float64)))
     angle = (v * v.dtype.type(2 * math.pi)).astype(np.float64)  # rounded as in `normal`
     waves = np.stack((np.cos(angle), np.sin(angle)), axis=-1)
-    return (radius[:, None] * waves).astype(dtype.numpy).reshape(-1)[:n]
+    result: npt.NDArray[Any] = (radius[:, None] * waves).astype(dtype.numpy)
+    return result.reshape(-1)[:n]
 
 
 def integers(seed: int, offset: int, n: int, low: int, high: int) -> npt.NDArray[np.int64]:

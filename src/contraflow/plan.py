@@ -7,12 +7,20 @@ use those offsets, or pool buffers by slot instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from contraflow import scalar as s
 from contraflow.dtypes import DType
-from contraflow.kernel import Call
+from contraflow.fuse import Fused, HostUse, KernelUse, Place, Use
+from contraflow.interpret import strided
+from contraflow.kernel import Call, Loops, Operand, Store
+from contraflow.op import Op
+from contraflow.reference import run_reference
+from contraflow.shapes import View, numel
+from contraflow.tape import Tape, Value
 
 ALIGNMENT = 64  # bytes; a cache line, and the widest vector
 
@@ -74,3 +82,211 @@ class Plan:
     steps: list[KernelStep | HostStep]
     arena_bytes: int
     scalar_dtypes: list[DType]  # per word of the scalar block: a float (float64) or int (int64)
+
+
+# --- planning ----------------------------------------------------------------------------------
+
+Word = Value | bool | int | float
+
+
+def make_plan(tape: Tape, fused: Fused, host: set[Value]) -> tuple[Plan, list[Word]]:
+    """Slots and steps for a fused tape, and what each word of the scalar block holds."""
+    return _Planner(tape, fused, host).run()
+
+
+class _Planner:
+    def __init__(self, tape: Tape, fused: Fused, host: set[Value]) -> None:
+        self.tape, self.uses, self.host = tape, fused, host
+        self.slots: list[Slot] = []
+        self.slot_of: dict[Value, int] = {}
+        self.words: list[Word] = []
+        self.word_dtypes: list[DType] = []
+        self.maker = {v: i for i, use in enumerate(fused) for v in use.writes}
+        self.last_read: dict[Value, int] = {}
+        for i, use in enumerate(fused):
+            for v in use.reads:
+                self.last_read[v] = i
+
+    def run(self) -> tuple[Plan, list[Word]]:
+        """Lay everything out."""
+        for v, role in self.tape.inputs.items():
+            if role != "scalar":
+                self.slot_of[v] = self._slot("input", v)
+        for v in self.tape.outputs:
+            if v not in self.host:
+                self.slot_of[v] = self._slot("output", v)
+        copies = [use for k, v in self.tape.writes.items() if (use := self._settle(k, v))]
+        uses = [*self._with_rests(), *copies]
+        for use in uses:
+            for v in use.writes:
+                if v not in self.slot_of:
+                    self.slot_of[v] = self._slot("temp", v)
+        arena = self._lay_out_arena(uses)
+        steps = [self._step(use) for use in uses]
+        return Plan(self.slots, steps, arena, self.word_dtypes), self.words
+
+    def _slot(self, kind: str, v: Value) -> int:
+        spec = self.tape.specs[v]
+        self.slots.append(Slot(kind, spec.dtype, numel(spec.shape)))
+        return len(self.slots) - 1
+
+    # --- writing in place -----------------------------------------------------------------
+
+    def _settle(self, target: Value, v: Value) -> KernelUse | None:
+        """Make `v` directly in the memory of the input it replaces, or give the copy at the end."""
+        made = self.maker.get(v)
+        if made is not None and v not in self.slot_of and self._may_overwrite(target, v, made):
+            self.slot_of[v] = self.slot_of[target]
+            return None
+        if v in self.host:
+            return _fill(self.tape, v, target)
+        return _copy(self.tape, v, target)
+
+    def _may_overwrite(self, target: Value, v: Value, made: int) -> bool:
+        """Whether nobody needs the old elements once the step that makes `v` writes the new."""
+        use = self.uses[made]
+        if self.last_read.get(target, -1) > made or not isinstance(use, KernelUse):
+            return False
+        if use.rest is not None and use.rest != target:
+            return False
+        if target not in use.reads or use._values(("in", "inout")).isdisjoint({target}):
+            return True
+        return _reads_where_it_writes(use, target, v)
+
+    def _with_rests(self) -> list[Use]:
+        """Before each store into part of a value, a copy of the rest, unless it may be in place."""
+        result: list[Use] = []
+        roots = set(self.tape.roots)
+        for i, use in enumerate(self.uses):
+            if isinstance(use, KernelUse) and use.rest is not None:
+                (out,) = use.writes
+                base = use.rest
+                free = (
+                    self.last_read[base] == i
+                    and base not in roots
+                    and base not in use._values(("in", "inout"))
+                    and (base not in self.tape.inputs or base in self.tape.writes)
+                )
+                if out not in self.slot_of and free:
+                    self.slot_of[out] = self._slot_for(base)
+                if out not in self.slot_of or self.slot_of[out] != self.slot_of.get(base):
+                    result.append(_copy(self.tape, base, out, use.line))
+            result.append(use)
+        return result
+
+    def _slot_for(self, v: Value) -> int:
+        if v not in self.slot_of:
+            self.slot_of[v] = self._slot("temp", v)
+        return self.slot_of[v]
+
+    # --- the arena ------------------------------------------------------------------------
+
+    def _lay_out_arena(self, uses: Sequence[Use]) -> int:
+        """First fit, largest first, among temporaries whose lives overlap."""
+        born: dict[int, int] = {}
+        dies: dict[int, int] = {}
+        for i, use in enumerate(uses):
+            for v in use.reads | use.writes:
+                slot = self.slot_of[v]
+                born.setdefault(slot, i)
+                dies[slot] = i
+        placed: list[int] = []
+        size = 0
+        temps = [i for i in born if self.slots[i].kind == "temp"]
+        for i in sorted(temps, key=lambda i: (-self.slots[i].nbytes, i)):
+            rivals = sorted(
+                (self.slots[j].offset, self.slots[j].offset + self.slots[j].nbytes)
+                for j in placed
+                if born[j] <= dies[i] and born[i] <= dies[j]
+            )
+            offset = 0
+            for start, stop in rivals:
+                if offset + self.slots[i].nbytes <= start:
+                    break
+                offset = max(offset, -(-stop // ALIGNMENT) * ALIGNMENT)
+            self.slots[i].offset = offset
+            size = max(size, offset + self.slots[i].nbytes)
+            placed.append(i)
+        return size
+
+    # --- steps ----------------------------------------------------------------------------
+
+    def _step(self, use: Use) -> KernelStep | HostStep:
+        if isinstance(use, HostUse):
+            return self._host_step(use)
+        bindings = []
+        for operand, place in zip(use.call.kernel.operands, use.places):
+            if operand.mode == "scalar":
+                bindings.append(Binding(SCALARS, self._word(place, operand.dtype)))
+            elif operand.mode == "position":
+                bindings.append(Binding(0, place.offset))
+            else:
+                assert isinstance(place.value, Value)
+                bindings.append(Binding(self.slot_of[place.value], place.offset))
+        return KernelStep(use.call, tuple(bindings), use.line)
+
+    def _word(self, place: Place, dtype: DType) -> int:
+        assert place.value is not None
+        self.words.append(place.value)
+        self.word_dtypes.append(dtype)
+        return len(self.words) - 1
+
+    def _host_step(self, use: HostUse) -> HostStep:
+        line = use.tape_line
+        reads = tuple(self.slot_of[x[0]] for x in use.inputs if isinstance(x, tuple))
+        writes = tuple(self.slot_of[v] for v in line.outs)
+        shapes = {
+            self.slot_of[v]: self.tape.specs[v].shape for v in (*sorted(use.reads), *line.outs)
+        }
+        given = tuple(self.tape.given(line.inputs))
+        run = functools.partial(_run_on_host, line.op, use.inputs, given, line.params)
+        return HostStep(line.op.name, run, reads, writes, shapes, use.line)
+
+
+def _run_on_host(op: Op, inputs: Any, given: Any, params: Any, *arrays: Any) -> Any:
+    """Run an op's reference over the arrays of its slots, under the views the line reads."""
+    remaining = iter(arrays)
+    prepared = [
+        strided(next(remaining), x[1]) if isinstance(x, tuple) and isinstance(x[1], View) else x
+        for x in inputs
+    ]
+    return run_reference(op, prepared, given, params)
+
+
+def _reads_where_it_writes(use: KernelUse, target: Value, v: Value) -> bool:
+    """Whether a map reads each old element only at the point that writes the new one."""
+    kernel = use.call.kernel
+    if not isinstance(kernel, Loops) or kernel.inner:
+        return False
+    stored = next(i for i, p in enumerate(use.places) if p.value == v)
+    roots = [store.value for store in kernel.stores]
+    gathered = {e.data for e in s.walk(roots) if e.fn == "load" and e.args}
+    return all(
+        i not in gathered
+        and use.call.strides[i] == use.call.strides[stored]
+        and place.offset == use.places[stored].offset
+        for i, place in enumerate(use.places)
+        if place.value == target
+    )
+
+
+def _map(tape: Tape, target: Value, operand: Operand, place: Place, line: int) -> KernelUse:
+    """A map over the flat elements of `target` that stores one operand."""
+    spec = tape.specs[target]
+    out = Operand(spec.dtype, "out", (1,))
+    value = s.cast(s.leaf("load", operand.dtype, 0), spec.dtype)
+    kernel = Loops(1, 0, 0, (operand, out), (), (Store(1, value, False),))
+    strides = ((1,), (1,)) if operand.mode == "in" else ((), (1,))
+    return KernelUse(
+        Call(kernel, (numel(spec.shape),), strides), (place, Place(target)), line
+    )
+
+
+def _copy(tape: Tape, source: Value, target: Value, line: int = 0) -> KernelUse:
+    """A step that copies a whole value."""
+    return _map(tape, target, Operand(tape.specs[source].dtype, "in", (1,)), Place(source), line)
+
+
+def _fill(tape: Tape, source: Value, target: Value, line: int = 0) -> KernelUse:
+    """A step that stores a host scalar."""
+    return _map(tape, target, Operand(tape.specs[source].dtype, "scalar"), Place(source), line)

@@ -32,11 +32,17 @@ from typing import Any
 
 import numpy as np
 
-from contraflow import dtypes
 from contraflow.dtypes import DType, bool_, int64
 
 Number = bool | int | float
 LEAVES = frozenset(("const", "input", "axis", "read", "load", "reduced", "left", "right"))
+
+
+class Size(int):
+    """A size or stride in an expression: an argument of the kernel, not part of its text."""
+
+    def __repr__(self) -> str:
+        return f"Size({int(self)})"
 
 
 class Expr:
@@ -146,7 +152,7 @@ def const(value: Number, dtype: DType) -> Expr:
         value = bool(value)
     elif dtype.is_floating_point:
         value = float(value)
-    else:
+    elif not isinstance(value, Size):
         value = int(value)
     return make("const", (), dtype, value)
 
@@ -268,7 +274,8 @@ class Source:
     """An array argument of an index op's body: `x[i, j]` reads one element."""
 
     def __init__(self, number: int, shape: tuple[int, ...], dtype: DType) -> None:
-        self.number, self.shape, self.dtype = number, shape, dtype
+        self.number, self.dtype = number, dtype
+        self.shape = tuple(map(Size, shape))
 
     def __getitem__(self, at: tuple[Expr, ...]) -> Expr:
         return leaf("read", self.dtype, self.number, *at)
@@ -402,9 +409,7 @@ intrinsic("mod", 2, _modulo)
 intrinsic(
     "quotient", 2, lambda a, b: (np.sign(a) * np.sign(b)) * (np.abs(a) // np.maximum(np.abs(b), 1)),
     llvm={"int": "sdiv {t} {0}, {1}", "uint": "udiv {t} {0}, {1}"},
-    # The least integer divided by -1 overflows, which C++ leaves undefined.
-    cuda={"int": "{1} == -1 ? ({t})(0 - ({u}){0}) : {0} / {1}", "uint": "{0} / {1}"},
-    wgsl="{0} / {1}",
+    cuda=dict.fromkeys(("int", "uint"), "{0} / {1}"), wgsl="{0} / {1}",
 )  # fmt: skip
 
 
@@ -419,6 +424,8 @@ def _comparison(name: str, symbol: str, numpy: Callable[..., Any], f: str, i: st
     llvm["uint"] = llvm["bool"] = f"icmp {u} {{t}} {{0}}, {{1}}"
     text = "{0} " + symbol + " {1}"
     wgsl = {**_everywhere(text), "bool": _BOOL_ORDER.get(name, text)}
+    if name == "ne":  # naga's own != is false for NaN
+        wgsl["float"] = "!({0} == {1})"
     intrinsic(name, 2, numpy, llvm=llvm, cuda=text, wgsl=wgsl, gives_bool=True)
 
 
@@ -456,7 +463,7 @@ intrinsic(
 intrinsic(
     "shr", 2, np.right_shift, llvm={"int": "ashr {t} {0}, {1}", "uint": "lshr {t} {0}, {1}"},
     # An int64 held in 32 bits may be shifted by more: its upper half is its sign.
-    cuda="{0} >> ({1} & {mask})",
+    cuda="({t}){0} >> ({1} & {mask})",
     wgsl={"int": "{0} >> min(u32({1}), 31u)", "uint": "{0} >> ({1} & 31u)"},
 )  # fmt: skip
 intrinsic(
@@ -489,12 +496,15 @@ def _min(a: Expr, b: Expr) -> Expr:
 def _floordiv(a: Expr, b: Expr) -> Expr:
     if a.dtype.is_floating_point:
         return floor(a / b)
-    safe = select(eq(b, 0), 1, b)
+    signed = a.dtype.is_signed
+    # Processors trap on two quotients: by zero, and the lowest number by -1, which overflows.
+    safe = select(eq(b, 0) | eq(b, -1) if signed else eq(b, 0), 1, b)
     quotient = call("quotient", a, safe)
-    remainder = a - quotient * safe
-    if a.dtype.is_signed:
+    if signed:
+        remainder = a - quotient * safe
         down = ne(remainder, 0) & ((remainder < 0) ^ (safe < 0))
         quotient = quotient - select(down, const(1, a.dtype), 0)
+        quotient = select(eq(b, -1), -a, quotient)
     return select(eq(b, 0), 0, quotient)
 
 
@@ -604,7 +614,7 @@ def saturating_cast(x: Any, dtype: DType) -> Any:
     target = dtype.numpy
     if x.dtype == target:
         return x
-    if target.kind in "iu" and dtypes.from_numpy(x.dtype).is_floating_point:
+    if target.kind in "iu" and x.dtype.kind not in "biu":
         info = np.iinfo(target)
         wide = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0.0))
         # float64 has no exact 2**63 - 1: compare instead of clipping.

@@ -53,8 +53,8 @@ extern "C" __global__ void __launch_bounds__(256) contraction_float32_float32(
             }
             __syncthreads();
             for (long long k = 0; k < 16; k += 1) {
-                const float a0 = a_tile[k * 65 + row + 0];
-                const float b0 = b_tile[k * 64 + column + 0];
+                const float a0 = a_tile[k * 65 + row];
+                const float b0 = b_tile[k * 64 + column];
                 const float a1 = a_tile[k * 65 + row + 16];
                 const float b1 = b_tile[k * 64 + column + 16];
                 const float a2 = a_tile[k * 65 + row + 32];
@@ -80,53 +80,61 @@ extern "C" __global__ void __launch_bounds__(256) contraction_float32_float32(
             }
             __syncthreads();
         }
-        if (first_row + row + 0 < size1 && first_column + column + 0 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 0) * stride2_1 + (first_column + column + 0) * stride2_2] = sum0_0;
+        const long long row0 = first_row + row;
+        const long long column0 = first_column + column;
+        const long long row1 = first_row + row + 16;
+        const long long column1 = first_column + column + 16;
+        const long long row2 = first_row + row + 32;
+        const long long column2 = first_column + column + 32;
+        const long long row3 = first_row + row + 48;
+        const long long column3 = first_column + column + 48;
+        if (row0 < size1 && column0 < size2) {
+            operand2[offset2 + batch * stride2_0 + row0 * stride2_1 + column0 * stride2_2] = sum0_0;
         }
-        if (first_row + row + 0 < size1 && first_column + column + 16 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 0) * stride2_1 + (first_column + column + 16) * stride2_2] = sum0_1;
+        if (row0 < size1 && column1 < size2) {
+            operand2[offset2 + batch * stride2_0 + row0 * stride2_1 + column1 * stride2_2] = sum0_1;
         }
-        if (first_row + row + 0 < size1 && first_column + column + 32 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 0) * stride2_1 + (first_column + column + 32) * stride2_2] = sum0_2;
+        if (row0 < size1 && column2 < size2) {
+            operand2[offset2 + batch * stride2_0 + row0 * stride2_1 + column2 * stride2_2] = sum0_2;
         }
-        if (first_row + row + 0 < size1 && first_column + column + 48 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 0) * stride2_1 + (first_column + column + 48) * stride2_2] = sum0_3;
+        if (row0 < size1 && column3 < size2) {
+            operand2[offset2 + batch * stride2_0 + row0 * stride2_1 + column3 * stride2_2] = sum0_3;
         }
-        if (first_row + row + 16 < size1 && first_column + column + 0 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 16) * stride2_1 + (first_column + column + 0) * stride2_2] = sum1_0;
+        if (row1 < size1 && column0 < size2) {
+            operand2[offset2 + batch * stride2_0 + row1 * stride2_1 + column0 * stride2_2] = sum1_0;
         }
-        if (first_row + row + 16 < size1 && first_column + column + 16 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 16) * stride2_1 + (first_column + column + 16) * stride2_2] = sum1_1;
+        if (row1 < size1 && column1 < size2) {
+            operand2[offset2 + batch * stride2_0 + row1 * stride2_1 + column1 * stride2_2] = sum1_1;
         }
-        if (first_row + row + 16 < size1 && first_column + column + 32 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 16) * stride2_1 + (first_column + column + 32) * stride2_2] = sum1_2;
+        if (row1 < size1 && column2 < size2) {
+            operand2[offset2 + batch * stride2_0 + row1 * stride2_1 + column2 * stride2_2] = sum1_2;
         }
-        if (first_row + row + 16 < size1 && first_column + column + 48 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 16) * stride2_1 + (first_column + column + 48) * stride2_2] = sum1_3;
+        if (row1 < size1 && column3 < size2) {
+            operand2[offset2 + batch * stride2_0 + row1 * stride2_1 + column3 * stride2_2] = sum1_3;
         }
-        if (first_row + row + 32 < size1 && first_column + column + 0 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 32) * stride2_1 + (first_column + column + 0) * stride2_2] = sum2_0;
+        if (row2 < size1 && column0 < size2) {
+            operand2[offset2 + batch * stride2_0 + row2 * stride2_1 + column0 * stride2_2] = sum2_0;
         }
-        if (first_row + row + 32 < size1 && first_column + column + 16 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 32) * stride2_1 + (first_column + column + 16) * stride2_2] = sum2_1;
+        if (row2 < size1 && column1 < size2) {
+            operand2[offset2 + batch * stride2_0 + row2 * stride2_1 + column1 * stride2_2] = sum2_1;
         }
-        if (first_row + row + 32 < size1 && first_column + column + 32 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 32) * stride2_1 + (first_column + column + 32) * stride2_2] = sum2_2;
+        if (row2 < size1 && column2 < size2) {
+            operand2[offset2 + batch * stride2_0 + row2 * stride2_1 + column2 * stride2_2] = sum2_2;
         }
-        if (first_row + row + 32 < size1 && first_column + column + 48 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 32) * stride2_1 + (first_column + column + 48) * stride2_2] = sum2_3;
+        if (row2 < size1 && column3 < size2) {
+            operand2[offset2 + batch * stride2_0 + row2 * stride2_1 + column3 * stride2_2] = sum2_3;
         }
-        if (first_row + row + 48 < size1 && first_column + column + 0 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 48) * stride2_1 + (first_column + column + 0) * stride2_2] = sum3_0;
+        if (row3 < size1 && column0 < size2) {
+            operand2[offset2 + batch * stride2_0 + row3 * stride2_1 + column0 * stride2_2] = sum3_0;
         }
-        if (first_row + row + 48 < size1 && first_column + column + 16 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 48) * stride2_1 + (first_column + column + 16) * stride2_2] = sum3_1;
+        if (row3 < size1 && column1 < size2) {
+            operand2[offset2 + batch * stride2_0 + row3 * stride2_1 + column1 * stride2_2] = sum3_1;
         }
-        if (first_row + row + 48 < size1 && first_column + column + 32 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 48) * stride2_1 + (first_column + column + 32) * stride2_2] = sum3_2;
+        if (row3 < size1 && column2 < size2) {
+            operand2[offset2 + batch * stride2_0 + row3 * stride2_1 + column2 * stride2_2] = sum3_2;
         }
-        if (first_row + row + 48 < size1 && first_column + column + 48 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 48) * stride2_1 + (first_column + column + 48) * stride2_2] = sum3_3;
+        if (row3 < size1 && column3 < size2) {
+            operand2[offset2 + batch * stride2_0 + row3 * stride2_1 + column3 * stride2_2] = sum3_3;
         }
     }
 }

@@ -73,8 +73,8 @@ fn contraction_float32_float32(
             }
             workgroupBarrier();
             for (var k: i32 = 0; k < 16; k += 1) {
-                let a0: f32 = a_tile[k * 65 + row + 0];
-                let b0: f32 = b_tile[k * 64 + column + 0];
+                let a0: f32 = a_tile[k * 65 + row];
+                let b0: f32 = b_tile[k * 64 + column];
                 let a1: f32 = a_tile[k * 65 + row + 16];
                 let b1: f32 = b_tile[k * 64 + column + 16];
                 let a2: f32 = a_tile[k * 65 + row + 32];
@@ -100,53 +100,61 @@ fn contraction_float32_float32(
             }
             workgroupBarrier();
         }
-        if (first_row + row + 0 < size1 && first_column + column + 0 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 0) * stride2_1 + (first_column + column + 0) * stride2_2] = sum0_0;
+        let row0: i32 = first_row + row;
+        let column0: i32 = first_column + column;
+        let row1: i32 = first_row + row + 16;
+        let column1: i32 = first_column + column + 16;
+        let row2: i32 = first_row + row + 32;
+        let column2: i32 = first_column + column + 32;
+        let row3: i32 = first_row + row + 48;
+        let column3: i32 = first_column + column + 48;
+        if (row0 < size1 && column0 < size2) {
+            operand2[offset2 + batch * stride2_0 + row0 * stride2_1 + column0 * stride2_2] = sum0_0;
         }
-        if (first_row + row + 0 < size1 && first_column + column + 16 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 0) * stride2_1 + (first_column + column + 16) * stride2_2] = sum0_1;
+        if (row0 < size1 && column1 < size2) {
+            operand2[offset2 + batch * stride2_0 + row0 * stride2_1 + column1 * stride2_2] = sum0_1;
         }
-        if (first_row + row + 0 < size1 && first_column + column + 32 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 0) * stride2_1 + (first_column + column + 32) * stride2_2] = sum0_2;
+        if (row0 < size1 && column2 < size2) {
+            operand2[offset2 + batch * stride2_0 + row0 * stride2_1 + column2 * stride2_2] = sum0_2;
         }
-        if (first_row + row + 0 < size1 && first_column + column + 48 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 0) * stride2_1 + (first_column + column + 48) * stride2_2] = sum0_3;
+        if (row0 < size1 && column3 < size2) {
+            operand2[offset2 + batch * stride2_0 + row0 * stride2_1 + column3 * stride2_2] = sum0_3;
         }
-        if (first_row + row + 16 < size1 && first_column + column + 0 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 16) * stride2_1 + (first_column + column + 0) * stride2_2] = sum1_0;
+        if (row1 < size1 && column0 < size2) {
+            operand2[offset2 + batch * stride2_0 + row1 * stride2_1 + column0 * stride2_2] = sum1_0;
         }
-        if (first_row + row + 16 < size1 && first_column + column + 16 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 16) * stride2_1 + (first_column + column + 16) * stride2_2] = sum1_1;
+        if (row1 < size1 && column1 < size2) {
+            operand2[offset2 + batch * stride2_0 + row1 * stride2_1 + column1 * stride2_2] = sum1_1;
         }
-        if (first_row + row + 16 < size1 && first_column + column + 32 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 16) * stride2_1 + (first_column + column + 32) * stride2_2] = sum1_2;
+        if (row1 < size1 && column2 < size2) {
+            operand2[offset2 + batch * stride2_0 + row1 * stride2_1 + column2 * stride2_2] = sum1_2;
         }
-        if (first_row + row + 16 < size1 && first_column + column + 48 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 16) * stride2_1 + (first_column + column + 48) * stride2_2] = sum1_3;
+        if (row1 < size1 && column3 < size2) {
+            operand2[offset2 + batch * stride2_0 + row1 * stride2_1 + column3 * stride2_2] = sum1_3;
         }
-        if (first_row + row + 32 < size1 && first_column + column + 0 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 32) * stride2_1 + (first_column + column + 0) * stride2_2] = sum2_0;
+        if (row2 < size1 && column0 < size2) {
+            operand2[offset2 + batch * stride2_0 + row2 * stride2_1 + column0 * stride2_2] = sum2_0;
         }
-        if (first_row + row + 32 < size1 && first_column + column + 16 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 32) * stride2_1 + (first_column + column + 16) * stride2_2] = sum2_1;
+        if (row2 < size1 && column1 < size2) {
+            operand2[offset2 + batch * stride2_0 + row2 * stride2_1 + column1 * stride2_2] = sum2_1;
         }
-        if (first_row + row + 32 < size1 && first_column + column + 32 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 32) * stride2_1 + (first_column + column + 32) * stride2_2] = sum2_2;
+        if (row2 < size1 && column2 < size2) {
+            operand2[offset2 + batch * stride2_0 + row2 * stride2_1 + column2 * stride2_2] = sum2_2;
         }
-        if (first_row + row + 32 < size1 && first_column + column + 48 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 32) * stride2_1 + (first_column + column + 48) * stride2_2] = sum2_3;
+        if (row2 < size1 && column3 < size2) {
+            operand2[offset2 + batch * stride2_0 + row2 * stride2_1 + column3 * stride2_2] = sum2_3;
         }
-        if (first_row + row + 48 < size1 && first_column + column + 0 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 48) * stride2_1 + (first_column + column + 0) * stride2_2] = sum3_0;
+        if (row3 < size1 && column0 < size2) {
+            operand2[offset2 + batch * stride2_0 + row3 * stride2_1 + column0 * stride2_2] = sum3_0;
         }
-        if (first_row + row + 48 < size1 && first_column + column + 16 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 48) * stride2_1 + (first_column + column + 16) * stride2_2] = sum3_1;
+        if (row3 < size1 && column1 < size2) {
+            operand2[offset2 + batch * stride2_0 + row3 * stride2_1 + column1 * stride2_2] = sum3_1;
         }
-        if (first_row + row + 48 < size1 && first_column + column + 32 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 48) * stride2_1 + (first_column + column + 32) * stride2_2] = sum3_2;
+        if (row3 < size1 && column2 < size2) {
+            operand2[offset2 + batch * stride2_0 + row3 * stride2_1 + column2 * stride2_2] = sum3_2;
         }
-        if (first_row + row + 48 < size1 && first_column + column + 48 < size2) {
-            operand2[offset2 + batch * stride2_0 + (first_row + row + 48) * stride2_1 + (first_column + column + 48) * stride2_2] = sum3_3;
+        if (row3 < size1 && column3 < size2) {
+            operand2[offset2 + batch * stride2_0 + row3 * stride2_1 + column3 * stride2_2] = sum3_3;
         }
     }
 }

@@ -27,9 +27,9 @@ extern "C" __global__ void __launch_bounds__(256) map_92508de39e72(
         const unsigned int v12 = v7 * 3528531795u;
         const unsigned int v13 = v11 ^ v12;
         const int v14 = (int)v13;
-        const unsigned int v15 = v11 >> (8u & 31);
+        const unsigned int v15 = (unsigned int)v11 >> (8u & 31);
         const float v16 = (float)v15;
-        const float v17 = v16 * 5.960464477539063e-08f;
+        const float v17 = v16 * 5.9604645e-08f;
         operand2[offset2 + i0] = v14;
         operand3[offset3 + i0] = v17;
     }

@@ -65,7 +65,7 @@ fn map_92508de39e72(
         let v40: i32 = bitcast<i32>(v39);
         let v41: u32 = v37 >> (8u & 31u);
         let v42: f32 = f32(v41);
-        let v43: f32 = v42 * 5.960464477539063e-08f;
+        let v43: f32 = v42 * 5.9604645e-08f;
         operand2[offset2 + i0] = v40;
         operand3[offset3 + i0] = v43;
     }

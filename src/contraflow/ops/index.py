@@ -15,6 +15,7 @@ from contraflow import scalar as s
 from contraflow.dtypes import int64
 from contraflow.errors import describe
 from contraflow.op import Array, Failure, Sample, composite, index, opaque
+from contraflow.ops.elementwise import where
 from contraflow.ops.view import reshape, select, slice_
 from contraflow.shapes import normalize_dim, numel
 from contraflow.tensor import Tensor
@@ -22,16 +23,11 @@ from contraflow.tensor import Tensor
 _INDEX = Array((3, 2), 0, 4, int64)
 
 
-def _wrapped(i: Any, n: int) -> Any:
-    """An index counted from the end where negative, checked against the size."""
-    return s.checked(s.select(i < 0, i + n, i), n)
-
-
-def _wrapped_array(name: str, i: np.ndarray, n: int) -> np.ndarray:
-    bad = (i < -n) | (i >= n)
+def _checked(name: str, i: np.ndarray, n: int) -> np.ndarray:
+    bad = (i < 0) | (i >= n)
     if bad.any():
         raise IndexError(f"{name}: index {i[bad].flat[0]} is out of range for size {n}.")
-    return np.where(i < 0, i + n, i)
+    return i
 
 
 def _integers(name: str, x: Any) -> None:
@@ -54,7 +50,7 @@ def _gather_shape(x: Any, index: Any, dim: int) -> Any:
 
 def _gather_ref(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     part = x[tuple(slice(0, n) if d != dim else slice(None) for d, n in enumerate(index.shape))]
-    return np.take_along_axis(part, _wrapped_array("gather", index, x.shape[dim]), dim)
+    return np.take_along_axis(part, _checked("gather", index, x.shape[dim]), dim)
 
 
 @index(
@@ -62,9 +58,9 @@ def _gather_ref(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     dtype="same",
     shape=_gather_shape,
     source=lambda at, x, index, dim: x[
-        (*at[:dim], _wrapped(s.cast(index[at], int64), x.shape[dim]), *at[dim + 1 :])
+        (*at[:dim], s.checked(s.cast(index[at], int64), x.shape[dim]), *at[dim + 1 :])
     ],
-    vjp={"x": lambda g, x_spec, index, dim: scatter_sum(g, index, dim=dim, shape=x_spec.shape)},
+    vjp={"x": lambda g, x_spec, index, dim: _gather_vjp(g, x_spec, index, dim)},
     samples=lambda: (
         Sample((Array((4, 3)), _INDEX), {"dim": 0}),
         Sample((Array((3, 5)), _INDEX), {"dim": 1}),
@@ -82,6 +78,13 @@ def gather(x, index, *, dim):
     """Elements picked along a dim: out[i][j] = x[index[i][j]][j] for dim 0."""
 
 
+def _gather_vjp(g: Tensor, x_spec: Any, index: Tensor, dim: int) -> Tensor:
+    rest = (*x_spec.shape[:dim], 1, *x_spec.shape[dim + 1 :])
+    if index.shape == rest:  # one element per row, so nothing adds up: no scatter is needed
+        return put_along_dim(g, index, dim=dim, size=x_spec.shape[dim])
+    return scatter_sum(g, index, dim=dim, shape=x_spec.shape)
+
+
 # PyTorch puts dim before the index.
 @gather.signature
 def _gather(x: Tensor, dim: Any, index: Any = None) -> Tensor:
@@ -91,7 +94,7 @@ def _gather(x: Tensor, dim: Any, index: Any = None) -> Tensor:
 def _scatter_sum_ref(g: np.ndarray, index: np.ndarray, dim: int, shape: Any) -> np.ndarray:
     out = np.zeros(shape, g.dtype)
     at = list(np.indices(index.shape, sparse=True))
-    at[dim] = _wrapped_array("scatter_sum", index, shape[dim])
+    at[dim] = _checked("scatter_sum", index, shape[dim])
     np.add.at(out, tuple(at), g)
     return out
 
@@ -120,16 +123,16 @@ def _embedding_shape(weight: Any, index: Any) -> Any:
 
 
 @index(
-    ref=lambda weight, index: weight[_wrapped_array("embedding", index, weight.shape[0])],
+    ref=lambda weight, index: weight[_checked("embedding", index, weight.shape[0])],
     dtype="same",
     shape=_embedding_shape,
     source=lambda at, weight, index: weight[
-        _wrapped(s.cast(index[at[:-1]], int64), weight.shape[0]), at[-1]
+        s.checked(s.cast(index[at[:-1]], int64), weight.shape[0]), at[-1]
     ],
     vjp={"weight": lambda g, weight_spec, index: segment_sum(g, index, size=weight_spec.shape[0])},
     samples=lambda: (
         Sample((Array((4, 3)), _INDEX)),
-        Sample((Array((4, 3)), Array((5,), -4, 4, int64))),
+        Sample((Array((4, 3)), Array((5,), 0, 4, int64))),
     ),
     failures=lambda: (
         Failure((Array((4, 3)), np.array([4])), {}, IndexError, "embedding: index 4"),
@@ -144,7 +147,7 @@ def embedding(weight, index):
 
 def _segment_sum_ref(g: np.ndarray, index: np.ndarray, size: int) -> np.ndarray:
     rows = g.reshape(numel(index.shape), g.shape[-1])
-    flat = _wrapped_array("segment_sum", index.reshape(-1), size)
+    flat = _checked("segment_sum", index.reshape(-1), size)
     out = np.zeros((size, g.shape[-1]), g.dtype)
     if not flat.size:
         return out
@@ -255,6 +258,7 @@ def getitem(x, *, key):
             raise NotImplementedError("getitem: boolean masks are not supported yet; use where.")
         _integers("getitem", key)
         rows = reshape(x, (x.shape[0], numel(x.shape[1:])))
+        key = where(key < 0, key + x.shape[0], key)
         return reshape(embedding(rows, key), (*key.shape, *x.shape[1:]))
     keys = list(key) if isinstance(key, tuple) else [key]
     used = sum(k is not None and k is not Ellipsis for k in keys)

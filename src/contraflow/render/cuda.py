@@ -1,14 +1,18 @@
 """CUDA C++ of a kernel, for NVRTC: no header is included, for its wheel has none.
 
-A kernel is `extern "C"` and called `kernel.name`. Each of its parameters is one word of 8 bytes:
+A kernel is `extern "C"` and called `kernel.name`. Its parameters are
 
     per operand     memory: a pointer; a scalar: a double or a long long; a position: nothing
     failure         a pointer to two long longs, if the kernel checks indices
-    the integers    long longs, in the order of `source.integer_names`
+    the integers    in the order of `source.integer_names`
 
-so `pack` gives all arguments of a call as one block of memory, and `launch` how many blocks of how
-many threads run it. bool is one byte, 0 or 1. float16 and bfloat16 are two bytes in memory and
-floats in registers, rounded after every operation.
+`pack` gives the arguments of a call as words of 8 bytes, and cuLaunchKernel wants a pointer to each
+of them; `launch` says how many blocks of how many threads run it. Integers are long longs. In a
+text of 32 index bits sizes and strides are ints and read the lower half of their words: faster,
+and right for calls of which `index_bits` says 32.
+
+bool is one byte, 0 or 1. float16 and bfloat16 are two bytes in memory and floats in registers,
+rounded after every operation.
 """
 
 from __future__ import annotations
@@ -22,8 +26,8 @@ from typing import NamedTuple
 import numpy as np
 
 from contraflow.dtypes import HALVES, DType, bool_, float64, int64
-from contraflow.kernel import Call, Kernel, Loops
-from contraflow.render import source
+from contraflow.kernel import Call, Contraction, Kernel, Loops
+from contraflow.render import bodies, source
 from contraflow.scalar import Number
 
 # More blocks than this would only wait: the threads take another point instead.
@@ -95,8 +99,10 @@ class Cuda:
     """The syntax of CUDA C++."""
 
     column = "cuda"
-    index = "long long"
     barrier = "__syncthreads();"
+
+    def __init__(self, index_bits: int) -> None:
+        self.index = "int" if index_bits == 32 else "long long"
 
     def type_of(self, dtype: DType) -> str:
         """The type of a variable."""
@@ -175,7 +181,7 @@ def _float_literal(value: float, dtype: DType) -> str:
     if not np.isfinite(number):
         bits = int(number.view(np.uint64 if wide else np.uint32))
         return f"__longlong_as_double({bits:#x}LL)" if wide else f"__uint_as_float({bits:#x}u)"
-    text = f"{number}" if wide else f"{number}f"
+    text = str(number) if wide else f"{number!s}f"
     return f"({text})" if np.signbit(number) else text
 
 
@@ -189,16 +195,16 @@ def _wrap(value: int, dtype: DType) -> int:
     return (value - low) % (high - low + 1) + low
 
 
-def render(kernel: Kernel) -> str:
-    """The CUDA C++ of a kernel."""
-    syntax = Cuda()
-    body = source.write(kernel, syntax)
+def render(kernel: Kernel, *, index_bits: int = 64) -> str:
+    """The CUDA C++ of a kernel, with coordinates of 32 or 64 bits."""
+    syntax = Cuda(index_bits)
+    body = bodies.write(kernel, syntax)
     entry = [_cast_scalar(kernel, i, syntax) for i in source.scalars(kernel)]
     lines = [
-        "    const long long thread = threadIdx.x;",
-        "    const long long threads = blockDim.x;",
-        "    const long long group = blockIdx.x;",
-        "    const long long groups = gridDim.x;",
+        f"    const {syntax.index} thread = threadIdx.x;",
+        f"    const {syntax.index} threads = blockDim.x;",
+        f"    const {syntax.index} group = blockIdx.x;",
+        f"    const {syntax.index} groups = gridDim.x;",
         *(
             f"    __shared__ {syntax.type_of(array.dtype)} {array.name}[{array.length}];"
             for array in body.shared
@@ -209,7 +215,7 @@ def render(kernel: Kernel) -> str:
     text = "\n".join(lines)
     functions = [code for mark, code in _FUNCTIONS.items() if mark in text]
     head = f'extern "C" __global__ void __launch_bounds__({source.THREADS}) {kernel.name}('
-    parameters = ",\n".join(_parameters(kernel))
+    parameters = ",\n".join(_parameters(kernel, syntax))
     return "\n".join([*functions, head, f"{parameters}) {{", text, "}", ""])
 
 
@@ -219,7 +225,7 @@ def _cast_scalar(kernel: Kernel, number: int, syntax: Cuda) -> str:
     return f"    {syntax.constant(f'scalar{number}', syntax.type_of(dtype), value)};"
 
 
-def _parameters(kernel: Kernel) -> list[str]:
+def _parameters(kernel: Kernel, syntax: Cuda) -> list[str]:
     """The lines of the parameter list."""
     lines = []
     for i, operand in enumerate(kernel.operands):
@@ -233,8 +239,10 @@ def _parameters(kernel: Kernel) -> list[str]:
         lines.append("    long long* failure")
     # A line of sizes, one of offsets, and one of strides per operand.
     names = source.integer_names(kernel)
-    for _, group in groupby(names, key=lambda name: name.rstrip("0123456789")):
-        lines.append("    " + ", ".join(f"long long {name}" for name in group))
+    for kind, group in groupby(names, key=lambda name: name.rstrip("0123456789")):
+        # An address begins with its offset, and so is computed in 64 bits.
+        type_name = "long long" if kind in ("offset", "line") else syntax.index
+        lines.append("    " + ", ".join(f"{type_name} {name}" for name in group))
     return lines
 
 
@@ -267,6 +275,24 @@ def pack(
         words.append(struct.pack("<Q", failure))
     integers = source.integer_values(call, offsets, line)
     return b"".join([*words, struct.pack(f"<{len(integers)}q", *integers)])
+
+
+def index_bits(call: Call) -> int:
+    """32 where no coordinate of the call nor its product with a stride needs more, else 64."""
+    # A loop ends beyond its last point by up to the number of threads.
+    most = (1 << 31) - MOST_BLOCKS * source.THREADS
+    shapes: list[tuple[int, ...]]
+    if isinstance(call.kernel, Contraction):
+        b, m, n, k = call.sizes
+        shapes = [(b, m, k), (b, k, n), (b, m, n)]
+        counts = [b * m * n, k]
+    else:
+        shapes = [call.sizes] * len(call.strides)
+        counts = [math.prod(call.sizes[: call.kernel.outer])]
+        counts.append(math.prod(call.sizes[call.kernel.outer :]))
+    for shape, strides in zip(shapes, call.strides):
+        counts += [size * abs(stride) for size, stride in zip(shape, strides)]
+    return 32 if max(counts) < most else 64
 
 
 class Launch(NamedTuple):

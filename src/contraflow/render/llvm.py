@@ -1,4 +1,4 @@
-"""Kernels as LLVM IR text with explicit vectors. The text depends on the kernel and the width alone.
+"""Kernels as LLVM IR text with explicit vectors: a function of the kernel and the width alone.
 
 Every kernel becomes one function `void NAME(ptr bases, ptr arguments, i64 share, i64 shares)` that
 does part `share` of `shares` of the work. `bases` is a table of pointers; `arguments` is i64 words:
@@ -21,6 +21,8 @@ independent, so the bits of a result do not depend on the number of shares.
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,6 +46,7 @@ from contraflow.render.llvm_text import (
 )
 from contraflow.scalar import Expr
 
+NO_LANE = -1
 UNROLL = 4  # vectors folded at once by a reduction with a small body
 SMALL_BODY = 24  # expressions; beyond that the body itself hides the latency
 
@@ -85,15 +88,19 @@ Visit = Callable[[Scope, list[str]], list[str]]
 class _LoopsRenderer:
     def __init__(self, kernel: Loops, name: str, vector_bytes: int) -> None:
         self.kernel = kernel
-        self.lane = kernel.lane
-        self.lane_is_inner = kernel.lane is not None and kernel.lane >= kernel.outer
+        self.lane = NO_LANE if kernel.lane is None else kernel.lane
+        self.lane_is_inner = self.lane >= kernel.outer
+        self.lane_is_outer = 0 <= self.lane < kernel.outer
         self.axis_count = kernel.outer + kernel.inner
         self._lower()
-        self._analyse()
-        everything = list(self.axes_of)
-        self.width = 1 if self.lane is None else vector_bytes // _lane_bytes(everything)
-        small = len(everything) <= SMALL_BODY
-        self.unroll = UNROLL if self.lane is not None and kernel.reductions and small else 1
+        roots = [v for r in self.reductions for v in (*r.values, *r.identity)]
+        everything = list(s.walk(roots + [st.value for st in self.stores]))
+        self._analyse(everything)
+        self.width, self.unroll = 1, 1
+        if self.lane != NO_LANE:
+            self.width = vector_bytes // _lane_bytes(everything)
+            if kernel.reductions and len(everything) <= SMALL_BODY:
+                self.unroll = UNROLL
         self.function = Function(
             f"define void @{name}(ptr %bases, ptr %arguments, i64 %share, i64 %shares) #0"
         )
@@ -118,18 +125,18 @@ class _LoopsRenderer:
             for r in self.kernel.reductions
         ]
         self.stores = [
-            Store(st.operand, *lowered([st.value]), st.inner) for st in self.kernel.stores
+            Store(st.operand, lowered([st.value])[0], st.inner) for st in self.kernel.stores
         ]
 
-    def _analyse(self) -> None:
+    def _analyse(self, everything: Sequence[Expr]) -> None:
         """Find along which axes every expression varies, and after which pass it is known."""
         outer = frozenset(range(self.kernel.outer))
         passes = enumerate(self.kernel.passes)
         finished = {r: p + 1 for p, (reductions, _) in passes for r in reductions}
         self.axes_of: dict[Expr, frozenset[int]] = {}
         self.level_of: dict[Expr, int] = {}
-        roots = [v for r in self.reductions for v in (*r.values, *r.identity)]
-        for e in s.walk(roots + [st.value for st in self.stores]):
+        self.lane_coordinate = s.axis(self.lane)  # addresses need it even where no value does
+        for e in (*everything, self.lane_coordinate):
             axes = frozenset().union(*(self.axes_of[a] for a in e.args))
             level = max([0, *(self.level_of[a] for a in e.args)])
             if e.fn == "axis":
@@ -149,7 +156,7 @@ class _LoopsRenderer:
     def text(self) -> str:
         """The function's text."""
         kernel, code = self.kernel, self.top.code
-        words = iter(range(1 << 20))
+        words = itertools.count()
 
         def word(name: str) -> str:
             return code.word("%arguments", next(words), name)
@@ -245,7 +252,6 @@ class _LoopsRenderer:
         self, scope: Scope, carried: Sequence[tuple[str, str]], visit: Visit
     ) -> list[str]:
         """Loop along the lane: by several vectors, by one, and over the rest under a mask."""
-        assert self.lane is not None
         types = [kind for kind, _ in carried]
         values = [value for _, value in carried]
         start, stop = self.bounds[self.lane]
@@ -286,12 +292,7 @@ class _LoopsRenderer:
         inner = range(self.kernel.outer, self.axis_count)
         for reductions, stores in self.kernel.passes:
             carried = self._identities(scope, reductions)
-
-            def visit(inside: Scope, accumulators: list[str]) -> list[str]:
-                result = self._fold(inside, reductions, accumulators)  # noqa: B023
-                self._store(inside, [self.stores[i] for i in stores])  # noqa: B023
-                return result
-
+            visit = functools.partial(self._visit, reductions, stores)
             finals = self._sweep(inner, scope, carried, visit)
             scope = Scope(
                 self.function.code(), scope, scope.axes, scope.level + 1,
@@ -299,6 +300,14 @@ class _LoopsRenderer:
             )  # fmt: skip
             self._finish(scope, reductions, finals)
         self._store(scope, [st for st in self.stores if not st.inner])
+
+    def _visit(
+        self, reductions: Sequence[int], stores: Sequence[int], scope: Scope, sums: list[str]
+    ) -> list[str]:
+        """What one pass does at one inner point (or vectors of points)."""
+        result = self._fold(scope, reductions, sums)
+        self._store(scope, [self.stores[i] for i in stores])
+        return result
 
     # --- reductions ----------------------------------------------------------------------------
 
@@ -311,9 +320,7 @@ class _LoopsRenderer:
             for e in self.reductions[r].identity
         ]
 
-    def _fold(
-        self, scope: Scope, reductions: Sequence[int], accumulators: list[str]
-    ) -> list[str]:
+    def _fold(self, scope: Scope, reductions: Sequence[int], accumulators: list[str]) -> list[str]:
         result: list[str] = []
         for point in range(max(1, len(scope.points))):
             for r in reductions:
@@ -359,11 +366,7 @@ class _LoopsRenderer:
             for point, part in enumerate(parts):
                 for component, (e, name) in enumerate(zip(values, part)):
                     leaf = s.leaf("reduced", e.dtype, (r, component))
-                    scope.values[leaf, point if self._lane_is_outer else 0] = name
-
-    @property
-    def _lane_is_outer(self) -> bool:
-        return self.lane is not None and not self.lane_is_inner
+                    scope.values[leaf, point if self.lane_is_outer else 0] = name
 
     def _fold_lanes(self, code: Code, r: int, parts: list[list[str]]) -> list[str]:
         """Combine vectors pairwise, then the halves of the last one until one lane is left."""
@@ -373,21 +376,23 @@ class _LoopsRenderer:
         (part,) = parts
         width = self.width
         while width > 1:
-            half = width // 2
-            sides = []
-            for lanes in (range(half), range(half, width)):
-                side = []
-                for name, e in zip(part, self.reductions[r].values):
-                    kind = register(e.dtype, width)
-                    if half == 1:
-                        side.append(code.let(f"extractelement {kind} {name}, i64 {lanes[0]}"))
-                        continue
-                    picked = ", ".join(f"i32 {lane}" for lane in lanes)
-                    picks = f"<{half} x i32> <{picked}>"
-                    side.append(code.let(f"shufflevector {kind} {name}, {kind} poison, {picks}"))
-                sides.append(side)
-            part, width = self._combine(code, r, *sides, half), half
+            low, high = (self._half(code, r, part, width, side) for side in range(2))
+            width //= 2
+            part = self._combine(code, r, low, high, width)
         return part
+
+    def _half(self, code: Code, r: int, part: list[str], width: int, side: int) -> list[str]:
+        half = width // 2
+        picks = ", ".join(f"i32 {lane}" for lane in range(side * half, (side + 1) * half))
+        result = []
+        for name, e in zip(part, self.reductions[r].values):
+            kind = register(e.dtype, width)
+            if half == 1:
+                result.append(code.let(f"extractelement {kind} {name}, i64 {side}"))
+            else:
+                lanes = f"<{half} x i32> <{picks}>"
+                result.append(code.let(f"shufflevector {kind} {name}, {kind} poison, {lanes}"))
+        return result
 
     # --- expressions ---------------------------------------------------------------------------
 
@@ -444,9 +449,7 @@ class _LoopsRenderer:
     def _iota(self, element: str) -> str:
         return "<" + ", ".join(f"{element} {lane}" for lane in range(self.width)) + ">"
 
-    def _check(
-        self, e: Expr, scope: Scope, point: int, width: int, index: str, size: str
-    ) -> str:
+    def _check(self, e: Expr, scope: Scope, point: int, width: int, index: str, size: str) -> str:
         """An index made harmless: zero, and marked as invalid, where it is out of range."""
         code, dtype = scope.code, e.dtype
         kind, flags = register(dtype, width), wide("i1", width)
@@ -460,13 +463,9 @@ class _LoopsRenderer:
         if width > 1:
             lanes = wide("i64", width)
             lowest = literal(-(1 << 63), int64, width)
-            candidates = code.let(
-                f"select {flags} {outside}, {lanes} {offender}, {lanes} {lowest}"
-            )
+            candidates = code.let(f"select {flags} {outside}, {lanes} {offender}, {lanes} {lowest}")
             suffix = mangled("i64", width)
-            offender = code.let(
-                f"call i64 @llvm.vector.reduce.smax.{suffix}({lanes} {candidates})"
-            )
+            offender = code.let(f"call i64 @llvm.vector.reduce.smax.{suffix}({lanes} {candidates})")
             found = code.let(f"call i1 @llvm.vector.reduce.or.v{width}i1({flags} {outside})")
         # The first error of a share stays. Writing elsewhere instead of branching keeps the code
         # straight, so that it can be moved out of loops.
@@ -485,18 +484,17 @@ class _LoopsRenderer:
 
         It is a pointer, or an i64 for a position.
         """
-        if scope.parent is None:
+        operand, parent, axis = self.kernel.operands[k], scope.parent, scope.axis
+        if parent is None:
             return self.bases[k]
-        operand = self.kernel.operands[k]
-        kind = operand.strides[scope.axis] if scope.axis is not None else 0
-        if not kind:
-            return self._address(k, scope.parent)
+        before = self._address(k, parent)
+        if axis is None or not operand.strides[axis]:
+            return before
 
         def step(code: Code) -> str:
-            assert scope.parent is not None
-            before, distance = self._address(k, scope.parent), scope.coordinate
-            if kind == STRIDED:
-                distance = code.integer("mul", distance, self.strides[k, scope.axis])
+            distance = scope.coordinate
+            if operand.strides[axis] == STRIDED:
+                distance = code.integer("mul", distance, self.strides[k, axis])
             if operand.mode == "position":
                 return code.integer("add", before, distance)
             return code.at(before, memory(operand.dtype), distance)
@@ -505,13 +503,10 @@ class _LoopsRenderer:
 
     def _along_lane(self, k: int, scope: Scope, point: int) -> str | None:
         """Each lane's distance along the lane axis, an i64 vector; None where all are zero."""
-        kind = self.kernel.operands[k].strides[self.lane or 0]
+        kind = self.kernel.operands[k].strides[self.lane]
         if not kind:
             return None
-        at = s.axis(self.lane or 0)
-        self.axes_of.setdefault(at, frozenset((self.lane or 0,)))
-        self.level_of.setdefault(at, 0)
-        coordinates = self._value(at, scope, point, self.width)
+        coordinates = self._value(self.lane_coordinate, scope, point, self.width)
         if kind == 1:
             return coordinates
         lanes = wide("i64", self.width)
@@ -520,7 +515,7 @@ class _LoopsRenderer:
             lambda code: code.splat(self.strides[k, self.lane], "i64", self.width),
         )  # fmt: skip
         return self._remember(
-            self._home(at, scope), ("along", k, point),
+            self._home(self.lane_coordinate, scope), ("along", k, point),
             lambda code: code.let(f"mul {lanes} {coordinates}, {stride}"),
         )  # fmt: skip
 
@@ -530,23 +525,12 @@ class _LoopsRenderer:
         address = self._address(k, scope)
         if operand.mode == "scalar":
             return code.let(f"load {register(e.dtype)}, ptr {address}")
-        along = self._along_lane(k, scope, point) if width > 1 else None
         if operand.mode == "position":
-            if along is None:
-                return address
-            first = code.splat(address, "i64", width)
-            return code.let(f"add {wide('i64', width)} {first}, {along}")
+            return self._position(k, scope, point, width)
         element, kind = memory(operand.dtype), memory(operand.dtype, width)
-        contiguous = width > 1 and operand.strides[self.lane or 0] == 1
-        if e.args:
-            offset = e.args[0]
-            if self._varies(offset):
-                contiguous = False
-                distance = self._lookup(offset, scope, point, width)
-                lanes = wide("i64", width)
-                along = code.let(f"add {lanes} {along}, {distance}") if along else distance
-            else:
-                address = code.at(address, element, self._lookup(offset, scope, point, 1))
+        scattered = bool(e.args) and self._varies(e.args[0])
+        if e.args and not scattered:
+            address = code.at(address, element, self._lookup(e.args[0], scope, point, 1))
         valid = self._validity(e, scope, point, width)
         align = operand.dtype.itemsize
         if width == 1:
@@ -556,20 +540,33 @@ class _LoopsRenderer:
             value = code.let(f"load {kind}, ptr {source}, align {align}")
             if valid:
                 value = code.let(f"select i1 {valid}, {kind} {value}, {kind} zeroinitializer")
-        elif contiguous:
+        elif operand.strides[self.lane] == 1 and not scattered:
             source = code.at(address, element, scope.points[point])
-            value = self._load_contiguous(code, kind, source, valid, operand.dtype.itemsize)
+            value = self._load_contiguous(code, kind, source, valid, align)
         else:
+            along = self._along_lane(k, scope, point)
+            if scattered:
+                distance = self._lookup(e.args[0], scope, point, width)
+                lanes = wide("i64", width)
+                along = code.let(f"add {lanes} {along}, {distance}") if along else distance
             sources = self._pointers(code, address, element, along)
             flags = f"{wide('i1', width)} {valid or literal(True, bool_, width)}"
             suffix = f"{mangled(element, width)}.v{width}p0"
             value = code.let(
                 f"call {kind} @llvm.masked.gather.{suffix}"
-                f"(<{width} x ptr> align {align} {sources}, {flags}, {kind} zeroinitializer)"
+                f"(<{width} x ptr> {sources}, i32 {align}, {flags}, {kind} zeroinitializer)"
             )
         if operand.dtype is bool_:
             value = code.let(f"icmp ne {kind} {value}, zeroinitializer")
         return value
+
+    def _position(self, k: int, scope: Scope, point: int, width: int) -> str:
+        address = self._address(k, scope)
+        along = self._along_lane(k, scope, point) if width > 1 else None
+        if along is None:
+            return address
+        first = scope.code.splat(address, "i64", width)
+        return scope.code.let(f"add {wide('i64', width)} {first}, {along}")
 
     def _load_contiguous(
         self, code: Code, kind: str, source: str, valid: str | None, align: int
@@ -578,13 +575,15 @@ class _LoopsRenderer:
             return code.let(f"load {kind}, ptr {source}, align {align}")
         element = kind.split()[-1][:-1]
         return code.let(
-            f"call {kind} @llvm.masked.load.{mangled(element, self.width)}.p0(ptr align {align} "
-            f"{source}, {wide('i1', self.width)} {valid}, {kind} zeroinitializer)"
+            f"call {kind} @llvm.masked.load.{mangled(element, self.width)}.p0(ptr {source}, "
+            f"i32 {align}, {wide('i1', self.width)} {valid}, {kind} zeroinitializer)"
         )
 
     def _pointers(self, code: Code, address: str, element: str, along: str | None) -> str:
         lanes = wide("i64", self.width)
-        return code.let(f"getelementptr {element}, ptr {address}, {lanes} {along or 'zeroinitializer'}")
+        return code.let(
+            f"getelementptr {element}, ptr {address}, {lanes} {along or 'zeroinitializer'}"
+        )
 
     def _validity(self, e: Expr, scope: Scope, point: int, width: int) -> str | None:
         """Where a load may read: in its own mask, in the tail's, and at indices in range."""
@@ -608,8 +607,7 @@ class _LoopsRenderer:
 
     def _store(self, scope: Scope, stores: Sequence[Store]) -> None:
         """Write values, all computed before the first is written."""
-        inner_lane_open = self.lane is not None and self.lane in scope.axes
-        width = self.width if inner_lane_open else 1
+        width = self.width if self.lane in scope.axes else 1
         pending = [
             (st.operand, point, self._value(st.value, scope, point, width))
             for point in range(max(1, len(scope.points)))
@@ -629,18 +627,18 @@ class _LoopsRenderer:
             code.do(f"store {kind} {value}, ptr {address}, align {align}")
             return
         flags = f"{wide('i1', width)} {scope.mask or literal(True, bool_, width)}"
-        if operand.strides[self.lane or 0] != 1:
+        if operand.strides[self.lane] != 1:
             targets = self._pointers(code, address, element, self._along_lane(k, scope, point))
             code.do(
                 f"call void @llvm.masked.scatter.{mangled(element, width)}.v{width}p0"
-                f"({kind} {value}, <{width} x ptr> align {align} {targets}, {flags})"
+                f"({kind} {value}, <{width} x ptr> {targets}, i32 {align}, {flags})"
             )
             return
         target = code.at(address, element, scope.points[point])
         if scope.mask:
             code.do(
                 f"call void @llvm.masked.store.{mangled(element, width)}.p0"
-                f"({kind} {value}, ptr align {align} {target}, {flags})"
+                f"({kind} {value}, ptr {target}, i32 {align}, {flags})"
             )
         else:
             code.do(f"store {kind} {value}, ptr {target}, align {align}")

@@ -1,6 +1,391 @@
-"""Contractions as LLVM IR."""
+"""Contractions as LLVM IR: register-blocked matrix multiplication for any sizes and strides.
+
+A panel of B, two vectors wide and DEPTH deep, is packed into scratch memory on the stack, converted
+to the accumulator's type and padded with zeros, so that all layouts run alike from there. Blocks of
+rows of A meet it: each keeps rows x 2 vectors of sums in registers while it walks down the panel.
+Between panels the sums rest in a strip of scratch, also two vectors wide, which is converted and
+written to C once, when all of K has been added. So every sum is taken in the order of K, in the
+accumulator's type, however the work is cut.
+
+Where C is narrow and tall its transpose is computed instead, to fill the vectors.
+"""
+
+from __future__ import annotations
+
+from contraflow.dtypes import DType
 from contraflow.kernel import Contraction
+from contraflow.render.llvm_text import Code, Function, convert, mangled, memory, register, wide
+
+DEPTH = 256  # rows of a packed panel: 16 KiB with 32-byte vectors, half of a first-level cache
+STRIP_ROWS = 240
+# Rows of a block by bytes of a vector: with two vectors of B they fill the registers.
+BLOCK_ROWS = {16: 4, 32: 6, 64: 14}
 
 
 def render_contraction(kernel: Contraction, name: str, vector_bytes: int) -> str:
-    raise NotImplementedError
+    """The text of all functions of a contraction."""
+    return _Renderer(kernel, name, vector_bytes).text()
+
+
+class _Renderer:
+    def __init__(self, kernel: Contraction, name: str, vector_bytes: int) -> None:
+        self.name = name
+        self.dtype, self.sum = kernel.dtype, kernel.accumulate
+        self.width = vector_bytes // self.sum.itemsize
+        self.columns = 2 * self.width
+        self.block = BLOCK_ROWS[vector_bytes]
+        self.strip_rows = STRIP_ROWS // self.block * self.block
+        self.vector = register(self.sum, self.width)
+        self.align = self.sum.itemsize
+
+    def text(self) -> str:
+        """The functions, the entry last."""
+        blocks = [self._block(rows) for rows in range(1, self.block + 1)]
+        return "\n".join([*blocks, self._pack(), self._write(), self._entry()])
+
+    # --- pieces --------------------------------------------------------------------------------
+
+    def _load(self, code: Code, pointer: str, dtype: DType, width: int) -> str:
+        align = dtype.itemsize
+        return code.let(f"load {memory(dtype, width)}, ptr {pointer}, align {align}")
+
+    def _read_row(self, code: Code, row: str) -> list[str]:
+        """The two vectors of a row of a panel or strip."""
+        pointers = [code.at(row, memory(self.sum), str(v * self.width)) for v in range(2)]
+        return [self._load(code, pointer, self.sum, self.width) for pointer in pointers]
+
+    def _write_row(self, code: Code, row: str, vectors: list[str]) -> None:
+        for v, vector in enumerate(vectors):
+            pointer = code.at(row, memory(self.sum), str(v * self.width))
+            code.do(f"store {self.vector} {vector}, ptr {pointer}, align {self.align}")
+
+    def _row(self, code: Code, base: str, index: str) -> str:
+        return code.at(base, f"[{self.columns} x {memory(self.sum)}]", index)
+
+    def _multiply_add(self, code: Code, a: str, b: str, c: str) -> str:
+        if self.sum.is_floating_point:
+            typed = ", ".join(f"{self.vector} {x}" for x in (a, b, c))
+            suffix = mangled(register(self.sum), self.width)
+            return code.let(f"call {self.vector} @llvm.fmuladd.{suffix}({typed})")
+        product = code.let(f"mul {self.vector} {a}, {b}")
+        return code.let(f"add {self.vector} {product}, {c}")
+
+    def _masks(self, code: Code, columns: str) -> list[str]:
+        """Which lanes of the two vectors are columns of C."""
+        lanes = wide("i64", self.width)
+        limit = code.splat(columns, "i64", self.width)
+        result = []
+        for v in range(2):
+            numbers = range(v * self.width, (v + 1) * self.width)
+            row = "<" + ", ".join(f"i64 {number}" for number in numbers) + ">"
+            result.append(code.let(f"icmp slt {lanes} {row}, {limit}"))
+        return result
+
+    def _distances(self, code: Code, stride: str) -> list[str]:
+        """How far each lane of the two vectors lies from the first, for columns `stride` apart."""
+        lanes = wide("i64", self.width)
+        step = code.splat(stride, "i64", self.width)
+        result = []
+        for v in range(2):
+            numbers = range(v * self.width, (v + 1) * self.width)
+            row = "<" + ", ".join(f"i64 {number}" for number in numbers) + ">"
+            result.append(code.let(f"mul {lanes} {row}, {step}"))
+        return result
+
+    def _flag(self, code: Code, *conditions: str) -> str:
+        flags = [code.let(f"icmp eq i64 {condition}") for condition in conditions]
+        result = flags[0]
+        for flag in flags[1:]:
+            result = code.let(f"and i1 {result}, {flag}")
+        return result
+
+    # --- functions -----------------------------------------------------------------------------
+
+    def _block(self, rows: int) -> str:
+        """Add `rows` rows of A, times the panel, to as many rows of the strip."""
+        function = Function(
+            f"define internal void @{self.name}_rows{rows}"
+            "(ptr %a, i64 %am, i64 %ak, ptr %panel, ptr %strip, i64 %depth) #0"
+        )
+        code = function.code()
+        strip = [self._row(code, "%strip", str(r)) for r in range(rows)]
+        starts = [
+            code.at("%a", memory(self.dtype), code.let(f"mul i64 %am, {r}")) for r in range(rows)
+        ]
+        sums = [vector for row in strip for vector in self._read_row(code, row)]
+        with function.loop("0", "%depth", 1, [(self.vector, x) for x in sums]) as loop:
+            body = function.code()
+            step = body.integer("mul", loop.index, "%ak")
+            right = self._read_row(body, self._row(body, "%panel", loop.index))
+            following = []
+            for r, start in enumerate(starts):
+                pointer = body.at(start, memory(self.dtype), step)
+                value = self._load(body, pointer, self.dtype, 1)
+                value = convert(body, value, self.dtype, self.sum, 1)
+                left = body.splat(value, register(self.sum), self.width)
+                for v in range(2):
+                    following.append(
+                        self._multiply_add(body, left, right[v], loop.carried[2 * r + v])
+                    )
+            loop.following = following
+        end = function.code()
+        for r, row in enumerate(strip):
+            self._write_row(end, row, loop.carried[2 * r : 2 * r + 2])
+        return function.text()
+
+    def _pack(self) -> str:
+        """Copy a panel of B: `depth` rows of `columns` columns, the others filled with zeros."""
+        function = Function(
+            f"define internal void @{self.name}_pack"
+            "(ptr %b, i64 %bk, i64 %bn, i64 %depth, i64 %columns, ptr %panel) #0"
+        )
+        code = function.code()
+        whole = f"%columns, {self.columns}"
+        along_rows = self._flag(code, "%bn, 1", whole)
+        along_columns = self._flag(code, "%bk, 1", whole)
+        blocks = code.let(f"and i64 %depth, {-self.width}")
+        transposed = code.let(f"select i1 {along_columns}, i64 {blocks}, i64 0")
+        transposed = code.let(f"select i1 {along_rows}, i64 0, i64 {transposed}")
+        copied = code.let(f"select i1 {along_rows}, i64 %depth, i64 0")
+        rest = code.let(f"add i64 {copied}, {transposed}")
+        masks, distances = self._masks(code, "%columns"), self._distances(code, "%bn")
+        element, kind = memory(self.dtype), memory(self.dtype, self.width)
+
+        def convert_all(code: Code, vectors: list[str]) -> list[str]:
+            return [convert(code, x, self.dtype, self.sum, self.width) for x in vectors]
+
+        with function.loop("0", copied, 1) as loop:
+            body = function.code()
+            row = body.at("%b", element, body.integer("mul", loop.index, "%bk"))
+            pointers = [body.at(row, element, str(v * self.width)) for v in range(2)]
+            vectors = [self._load(body, pointer, self.dtype, self.width) for pointer in pointers]
+            vectors = convert_all(body, vectors)
+            self._write_row(body, self._row(body, "%panel", loop.index), vectors)
+
+        with function.loop("0", transposed, self.width) as loop:
+            body = function.code()
+            corner = body.at("%b", element, loop.index)
+            halves = []
+            for v in range(2):
+                columns = []
+                for n in range(v * self.width, (v + 1) * self.width):
+                    pointer = body.at(corner, element, body.let(f"mul i64 %bn, {n}"))
+                    columns.append(self._load(body, pointer, self.dtype, self.width))
+                halves.append(self._transpose(body, convert_all(body, columns)))
+            for k, vectors_of_row in enumerate(zip(*halves)):
+                target = body.integer("add", loop.index, str(k))
+                self._write_row(body, self._row(body, "%panel", target), list(vectors_of_row))
+
+        with function.loop(rest, "%depth", 1) as loop:
+            body = function.code()
+            row = body.at("%b", element, body.integer("mul", loop.index, "%bk"))
+            vectors = []
+            for mask, distance in zip(masks, distances):
+                pointers_here = body.let(
+                    f"getelementptr {element}, ptr {row}, {wide('i64', self.width)} {distance}"
+                )
+                suffix = f"{mangled(element, self.width)}.v{self.width}p0"
+                vectors.append(
+                    body.let(
+                        f"call {kind} @llvm.masked.gather.{suffix}(<{self.width} x ptr> "
+                        f"{pointers_here}, i32 {self.dtype.itemsize}, "
+                        f"{wide('i1', self.width)} {mask}, {kind} zeroinitializer)"
+                    )
+                )
+            self._write_row(body, self._row(body, "%panel", loop.index), convert_all(body, vectors))
+        return function.text()
+
+    def _transpose(self, code: Code, rows: list[str]) -> list[str]:
+        """Transpose a square of vectors: exchange blocks of half the size, then of a quarter..."""
+        size = self.width // 2
+        while size:
+            result = list(rows)
+            for i in range(self.width):
+                if i & size:
+                    continue
+                a, b = rows[i], rows[i + size]
+                # Lane l of the new row i comes from column l & size of the pair of blocks.
+                low = [
+                    lane if not lane & size else self.width + lane - size
+                    for lane in range(self.width)
+                ]
+                high = [
+                    lane + size if not lane & size else self.width + lane
+                    for lane in range(self.width)
+                ]
+                for target, lanes in ((i, low), (i + size, high)):
+                    picks = ", ".join(f"i32 {lane}" for lane in lanes)
+                    result[target] = code.let(
+                        f"shufflevector {self.vector} {a}, {self.vector} {b}, "
+                        f"<{self.width} x i32> <{picks}>"
+                    )
+            rows, size = result, size // 2
+        return rows
+
+    def _write(self) -> str:
+        """Convert the strip and write `columns` columns of it to C."""
+        function = Function(
+            f"define internal void @{self.name}_write"
+            "(ptr %strip, ptr %c, i64 %cm, i64 %cn, i64 %rows, i64 %columns) #0"
+        )
+        code = function.code()
+        contiguous = self._flag(code, "%cn, 1")
+        whole = self._flag(code, "%cn, 1", f"%columns, {self.columns}")
+        full = code.let(f"select i1 {whole}, i64 %rows, i64 0")
+        masked = code.let(f"select i1 {contiguous}, i64 %rows, i64 0")
+        masks, distances = self._masks(code, "%columns"), self._distances(code, "%cn")
+        element, kind = memory(self.dtype), memory(self.dtype, self.width)
+        suffix, align = mangled(element, self.width), self.dtype.itemsize
+
+        def row(index: str) -> tuple[Code, str, list[str]]:
+            body = function.code()
+            vectors = self._read_row(body, self._row(body, "%strip", index))
+            results = [convert(body, x, self.sum, self.dtype, self.width) for x in vectors]
+            return body, body.at("%c", element, body.integer("mul", index, "%cm")), results
+
+        # Of three loops one runs: whole vectors, some lanes of them, or lanes apart in memory.
+        with function.loop("0", full, 1) as loop:
+            body, start, results = row(loop.index)
+            for v, result in enumerate(results):
+                pointer = body.at(start, element, str(v * self.width))
+                body.do(f"store {kind} {result}, ptr {pointer}, align {align}")
+        with function.loop(full, masked, 1) as loop:
+            body, start, results = row(loop.index)
+            for v, result in enumerate(results):
+                pointer = body.at(start, element, str(v * self.width))
+                body.do(
+                    f"call void @llvm.masked.store.{suffix}.p0({kind} {result}, ptr {pointer}, "
+                    f"i32 {align}, {wide('i1', self.width)} {masks[v]})"
+                )
+        with function.loop(masked, "%rows", 1) as loop:
+            body, start, results = row(loop.index)
+            for v, result in enumerate(results):
+                lanes = wide("i64", self.width)
+                pointers = body.let(f"getelementptr {element}, ptr {start}, {lanes} {distances[v]}")
+                body.do(
+                    f"call void @llvm.masked.scatter.{suffix}.v{self.width}p0({kind} {result}, "
+                    f"<{self.width} x ptr> {pointers}, i32 {align}, "
+                    f"{wide('i1', self.width)} {masks[v]})"
+                )
+        return function.text()
+
+    def _entry(self) -> str:
+        function = Function(
+            f"define void @{self.name}(ptr %bases, ptr %arguments, i64 %share, i64 %shares) #0"
+        )
+        code = function.code()
+        element, row_type = memory(self.dtype), f"[{self.columns} x {memory(self.sum)}]"
+        panel = code.let(f"alloca [{DEPTH} x {row_type}], align 64", "panel")
+        strip = code.let(f"alloca [{self.strip_rows} x {row_type}], align 64", "strip")
+        operands = []
+        for i in range(3):
+            index, offset = (code.word("%arguments", 2 * i + part) for part in range(2))
+            base = code.let(f"load ptr, ptr {code.at('%bases', 'ptr', index)}")
+            operands.append(code.at(base, element, offset))
+        b, m, n, k = (code.word("%arguments", 6 + i, name) for i, name in enumerate("bmnk"))
+        strides = [code.word("%arguments", 10 + i, "stride") for i in range(9)]
+        (ab, am, ak), (bb, bk, bn), (cb, cm, cn) = strides[:3], strides[3:6], strides[6:]
+
+        narrow = code.let(f"icmp sle i64 {n}, {self.width}")
+        tall = code.let(f"icmp slt i64 {n}, {m}")
+        swap = code.let(f"and i1 {narrow}, {tall}", "swap")
+
+        def exchange(kind: str, x: str, y: str) -> tuple[str, str]:
+            return (
+                code.let(f"select i1 {swap}, {kind} {y}, {kind} {x}"),
+                code.let(f"select i1 {swap}, {kind} {x}, {kind} {y}"),
+            )
+
+        a_base, b_base = exchange("ptr", *operands[:2])
+        (ab, bb), (ak, bk), (am, bn) = (
+            exchange("i64", *pair) for pair in ((ab, bb), (ak, bk), (am, bn))
+        )
+        (m, n), (cm, cn) = exchange("i64", m, n), exchange("i64", cm, cn)
+        batches, rows, columns = self._cut(code, b, m, n)
+
+        with function.loop(*batches, 1) as batch:
+            code = function.code()
+            a, b_here, c = (
+                code.at(base, element, code.integer("mul", batch.index, stride))
+                for base, stride in ((a_base, ab), (b_base, bb), (operands[2], cb))
+            )
+            with function.loop(*rows, self.strip_rows) as block:
+                code = function.code()
+                height = self._at_most(code, self.strip_rows, rows[1], block.index)
+                a_rows = code.at(a, element, code.integer("mul", block.index, am))
+                c_rows = code.at(c, element, code.integer("mul", block.index, cm))
+                with function.loop(*columns, self.columns) as column:
+                    code = function.code()
+                    extent = self._at_most(code, self.columns, columns[1], column.index)
+                    b_columns = code.at(b_here, element, code.integer("mul", column.index, bn))
+                    c_tile = code.at(c_rows, element, code.integer("mul", column.index, cn))
+                    with function.loop("0", height, 1) as row:
+                        code = function.code()
+                        self._write_row(
+                            code, self._row(code, strip, row.index), ["zeroinitializer"] * 2
+                        )
+                    with function.loop("0", k, DEPTH) as depth:
+                        code = function.code()
+                        length = self._at_most(code, DEPTH, k, depth.index)
+                        source = code.at(b_columns, element, code.integer("mul", depth.index, bk))
+                        a_depth = code.at(a_rows, element, code.integer("mul", depth.index, ak))
+                        code.do(
+                            f"call void @{self.name}_pack(ptr {source}, i64 {bk}, i64 {bn}, "
+                            f"i64 {length}, i64 {extent}, ptr {panel})"
+                        )
+                        with function.loop("0", height, self.block) as row:
+                            code = function.code()
+                            count = self._at_most(code, self.block, height, row.index)
+                            left = code.at(a_depth, element, code.integer("mul", row.index, am))
+                            sums = self._row(code, strip, row.index)
+                            arguments = (
+                                f"(ptr {left}, i64 {am}, i64 {ak}, ptr {panel}, ptr {sums}, "
+                                f"i64 {length})"
+                            )
+                            calls = [
+                                f"call void @{self.name}_rows{r}{arguments}"
+                                for r in range(1, self.block + 1)
+                            ]
+                            function.switch(count, calls)
+                    code = function.code()
+                    code.do(
+                        f"call void @{self.name}_write(ptr {strip}, ptr {c_tile}, i64 {cm}, "
+                        f"i64 {cn}, i64 {height}, i64 {extent})"
+                    )
+        return function.text()
+
+    def _at_most(self, code: Code, most: int, stop: str, start: str) -> str:
+        left = code.let(f"sub i64 {stop}, {start}")
+        return code.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {most})")
+
+    def _cut(self, code: Code, b: str, m: str, n: str) -> list[tuple[str, str]]:
+        """The ranges of batches, rows and columns in this share: one of the three is cut.
+
+        Batches where there are many, else rows or columns, whichever has more blocks: columns
+        cost nothing twice, rows pack the same panels in every share.
+        """
+        steps = (1, self.block, self.columns)
+        units = []
+        for size, step in zip((b, m, n), steps):
+            padded = code.integer("add", size, str(step - 1))
+            units.append(code.let(f"sdiv i64 {padded}, {step}"))
+        many = code.let(f"icmp sge i64 {b}, {code.let('mul i64 %shares, 4')}")
+        wider = code.let(f"icmp sge i64 {units[2]}, {units[1]}")
+        axis = code.let(f"select i1 {wider}, i64 2, i64 1")
+        axis = code.let(f"select i1 {many}, i64 0, i64 {axis}")
+        following = code.let("add i64 %share, 1")
+        ranges = []
+        for i, (size, step) in enumerate(zip((b, m, n), steps)):
+            here = code.let(f"icmp eq i64 {axis}, {i}")
+            edges = []
+            for share in ("%share", following):
+                part = code.let(f"sdiv i64 {code.let(f'mul i64 {units[i]}, {share}')}, %shares")
+                edges.append(code.integer("mul", part, str(step)))
+            stop = code.let(f"call i64 @llvm.smin.i64(i64 {edges[1]}, i64 {size})")
+            ranges.append(
+                (
+                    code.let(f"select i1 {here}, i64 {edges[0]}, i64 0"),
+                    code.let(f"select i1 {here}, i64 {stop}, i64 {size}"),
+                )
+            )
+        return ranges

@@ -294,7 +294,7 @@ def template_of(e: Expr) -> str | None:
 
 
 def _round_to_odd(x: Expr) -> Expr:
-    """A float64 as float32, rounded so that rounding once more, to a half, is exact rounding."""
+    """A float64 as float32, rounded so that rounding once more, to float16, is exact."""
     near = s.cast(x, float32)
     back = s.cast(near, float64)
     bits = s.bitcast(near, int32)
@@ -321,8 +321,7 @@ def lower(roots: Sequence[Expr]) -> list[Expr]:
 
     def lower_one(e: Expr) -> Expr:
         if e.fn == "cast":
-            halving = e.args[0].dtype is float64 and e.dtype in (float16, bfloat16)
-            if not halving:
+            if e.args[0].dtype is not float64 or e.dtype is not float16:
                 return e
             expanded = s.cast(_round_to_odd(e.args[0]), e.dtype)
         elif e.fn == "mulhi":

@@ -26,7 +26,7 @@ import numpy as np
 from contraflow.dtypes import DType, bool_, float32, int32
 from contraflow.errors import DeviceError
 from contraflow.kernel import Call, Kernel
-from contraflow.render import source
+from contraflow.render import bodies, source
 from contraflow.scalar import Number
 
 # What every WebGPU device guarantees.
@@ -104,7 +104,7 @@ class Wgsl:
             number = np.float32(value)
             if not np.isfinite(number):
                 return f"bitcast<f32>({int(number.view(np.uint32)):#x}u | arguments.zero)"
-            return f"({number}f)" if np.signbit(number) else f"{number}f"
+            return f"({number!s}f)" if np.signbit(number) else f"{number!s}f"
         if type_name == "u32":
             return f"{int(value) % (1 << 32)}u"
         whole = self._narrow(int(value))
@@ -190,7 +190,7 @@ def render(kernel: Kernel) -> str:
     """The WGSL of a kernel, or a DeviceError where WebGPU cannot run it."""
     _check_storage(kernel)
     syntax = Wgsl(kernel.name)
-    body = source.write(kernel, syntax)
+    body = bodies.write(kernel, syntax)
     _check_shared(kernel, body.shared)
     integers = source.integer_names(kernel)
     scalars = source.scalars(kernel)

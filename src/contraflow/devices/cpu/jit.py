@@ -83,14 +83,18 @@ def _object_code(text: str) -> bytes:
     kept = _read(path)
     if kept is not None:
         return kept
+    code = _emit(text)
+    _write(path, code)
+    return code
+
+
+def _emit(text: str) -> bytes:
     module = llvm.parse_assembly(text)
     module.triple = _target().triple
     module.data_layout = str(_target().target_data)
     # No optimiser passes: the text is already vectorised and hoisted, and code generation has
     # strength reduction of its own.
-    code = bytes(_target().emit_object(module))
-    _write(path, code)
-    return code
+    return bytes(_target().emit_object(module))
 
 
 def _cache_path(text: str) -> Path:

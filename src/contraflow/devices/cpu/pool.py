@@ -19,6 +19,7 @@ import platform
 import string
 import sys
 import threading
+from collections.abc import Callable
 
 from contraflow.devices.cpu import jit
 
@@ -245,6 +246,7 @@ _MACHINES = {
     "aarch64": (98, "call void @llvm.aarch64.hint(i32 1)"),
 }
 _pointer, _word, _int = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
+_ALONE_TYPES = (_pointer, _word, _pointer, _word)
 
 
 def has_workers() -> bool:
@@ -264,42 +266,48 @@ class Pool:
     """Worker threads, started when first needed and stopped at exit. One job at a time."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Start afresh without workers: a forked child has none of its parent's threads."""
         self._memory = ctypes.create_string_buffer(_BLOCK_BYTES + 64)
         self._block = -(-ctypes.addressof(self._memory) // 64) * 64
         self._threads: list[threading.Thread] = []
-        self._generation = 0
+        self._jobs = 0
 
     @functools.cached_property
-    def run_alone(self) -> ctypes._FuncPointer:
+    def run_alone(self) -> Callable[[int, int, int, int], None]:
         """Run rows on this thread: (rows, count, bases, shares). Keeps the interpreter lock."""
-        signature = ctypes.PYFUNCTYPE(None, _pointer, _word, _pointer, _word)
-        return signature(jit.function("run_alone", _ALONE))
+        return ctypes.PYFUNCTYPE(None, *_ALONE_TYPES)(jit.function("run_alone", _ALONE))
 
     def run(self, rows: int, count: int, bases: int, shares: int) -> None:
         """Run `count` rows in `shares` shares; other Python threads may run meanwhile."""
         if shares == 1 or not has_workers():
-            signature = ctypes.CFUNCTYPE(None, _pointer, _word, _pointer, _word)
-            signature(jit.function("run_alone", _ALONE))(rows, count, bases, shares)
+            self._alone(rows, count, bases, shares)
             return
         while len(self._threads) < shares - 1:
             self._start()
-        self._generation += 1
+        self._jobs += 1
         self._together(self._block, rows, count, bases, shares, len(self._threads))
 
     @functools.cached_property
-    def _together(self) -> ctypes._FuncPointer:
+    def _alone(self) -> Callable[[int, int, int, int], None]:
+        return ctypes.CFUNCTYPE(None, *_ALONE_TYPES)(jit.function("run_alone", _ALONE))
+
+    @functools.cached_property
+    def _together(self) -> Callable[[int, int, int, int, int, int], None]:
         signature = ctypes.CFUNCTYPE(None, _pointer, _pointer, _word, _pointer, _word, _int)
         return signature(jit.function("run_together", together_text()))
 
     def _start(self) -> None:
-        loop = ctypes.CFUNCTYPE(None, _pointer, _word, _int)(
-            jit.function("run_worker", together_text())
-        )
+        signature = ctypes.CFUNCTYPE(None, _pointer, _word, _int)
         share = len(self._threads) + 1
         thread = threading.Thread(
-            target=loop, args=(self._block, share, self._generation),
-            name=f"contraflow-{share}", daemon=True,
-        )  # fmt: skip
+            target=signature(jit.function("run_worker", together_text())),
+            args=(self._block, share, self._jobs),
+            name=f"contraflow-{share}",
+            daemon=True,
+        )
         thread.start()
         self._threads.append(thread)
 
@@ -310,11 +318,7 @@ class Pool:
             stop(self._block)
             for thread in self._threads:
                 thread.join()
-        self.__init__()  # type: ignore[misc]
-
-    def forget(self) -> None:
-        """Start afresh without the workers: a forked child has none of its parent's threads."""
-        self.__init__()  # type: ignore[misc]
+            self.forget()
 
 
 pool = Pool()

@@ -12,7 +12,8 @@ import mmap
 import os
 import struct
 import threading
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +53,10 @@ class _Scratch:
     """The arenas, and the lock that whoever runs a program holds."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Start afresh: a forked child may find the lock taken by a thread it does not have."""
         self._lock = threading.RLock()
         self._depth = 0
         self._arenas: list[tuple[mmap.mmap, int, int]] = []  # memory, address, size
@@ -71,10 +76,6 @@ class _Scratch:
         """Give the memory back."""
         self._depth -= 1
         self._lock.release()
-
-    def forget(self) -> None:
-        """Start afresh: a forked child may find the lock taken by a thread it does not have."""
-        self.__init__()  # type: ignore[misc]
 
 
 def _allocate(size: int) -> tuple[mmap.mmap, int, int]:
@@ -100,9 +101,7 @@ class _Region(NamedTuple):
     stop: int
 
     def overlaps(self, other: _Region) -> bool:
-        return (
-            self.space == other.space and self.start < other.stop and other.start < self.stop
-        )
+        return self.space == other.space and self.start < other.stop and other.start < self.stop
 
 
 def _regions(step: KernelStep, slots: Sequence[Slot], modes: Sequence[str]) -> list[_Region]:
@@ -139,6 +138,10 @@ def barriers(steps: Sequence[KernelStep], slots: Sequence[Slot]) -> list[bool]:
     return result
 
 
+def _nothing() -> None:
+    """Stands for the weak reference to a buffer that is not known yet."""
+
+
 # --- programs ----------------------------------------------------------------------------------
 
 
@@ -146,7 +149,7 @@ class _Rows(NamedTuple):
     """Kernels that run without returning to Python: a range of the table."""
 
     address: int
-    count: int
+    length: int
 
 
 class Program:
@@ -162,6 +165,8 @@ class Program:
         self._index = {slot: i for i, slot in enumerate(order)}
         self._bases = (ctypes.c_uint64 * len(order))()
         self._bases_address = ctypes.addressof(self._bases)
+        self._addresses = [0] * len(self._external)
+        self._known: list[Callable[[], Buffer]] = [_nothing] * len(self._external)
         self._pack_addresses = struct.Struct(f"{len(self._external)}Q").pack_into
         kinds = ("d" if dtype.is_floating_point else "q" for dtype in plan.scalar_dtypes)
         self._pack_scalars = struct.Struct("=" + "".join(kinds)).pack_into
@@ -183,13 +188,13 @@ class Program:
             self._table[3 * i : 3 * i + 3] = [_compile(step.call), arguments, meets[i]]
             arguments += 8 * len(words[i])
         address, row, first = ctypes.addressof(self._table), 0, 0
-        for step in self._plan.steps:
-            if isinstance(step, KernelStep):
+        for any_step in self._plan.steps:
+            if isinstance(any_step, KernelStep):
                 row += 1
                 continue
             if row > first:
                 yield _Rows(address + 24 * first, row - first)
-            yield step
+            yield any_step
             first = row
         if row > first:
             yield _Rows(address + 24 * first, row - first)
@@ -210,11 +215,15 @@ class Program:
 
     def replay(self, buffers: Sequence[Buffer], scalars: Sequence[float | int]) -> None:
         """Run all steps. `buffers` are those of the input and output slots, in slot order."""
-        addresses = [b if type(b) is int else _address(b) for b in buffers]
         shares = 1 if self._small else config.num_threads
         arena = _scratch.enter(self._plan.arena_bytes)
         try:
-            self._pack_addresses(self._bases, 0, *addresses)
+            for i, buffer in enumerate(buffers):
+                if type(buffer) is int:
+                    self._addresses[i] = buffer
+                elif self._known[i]() is not buffer:
+                    self._learn(i, buffer)
+            self._pack_addresses(self._bases, 0, *self._addresses)
             self._pack_scalars(self._scalars, 0, *scalars)
             if arena != self._arena:
                 self._move(arena)
@@ -225,13 +234,19 @@ class Program:
                     self._run_host(segment)
                     continue
                 if shares == 1 and self._small:
-                    pool.run_alone(segment.address, segment.count, self._bases_address, 1)
+                    pool.run_alone(segment.address, segment.length, self._bases_address, 1)
                 else:
-                    pool.run(segment.address, segment.count, self._bases_address, shares)
+                    pool.run(segment.address, segment.length, self._bases_address, shares)
                 if self._checks:
                     self._raise_error()
         finally:
             _scratch.leave()
+
+    def _learn(self, i: int, array: np.ndarray) -> None:
+        """Find the address of an array, which takes NumPy longer than a small kernel."""
+        self._addresses[i] = array.__array_interface__["data"][0]
+        # While the array lives its memory stays: NumPy resizes none that has a weak reference.
+        self._known[i] = weakref.ref(array)
 
     def _move(self, arena: int) -> None:
         for i in self._temporary:
@@ -261,15 +276,11 @@ class Program:
         slot = self._plan.slots[i]
         shape = step.shapes.get(i, (slot.numel,))
         memory = (ctypes.c_char * slot.nbytes).from_address(self._bases[self._index[i]])
-        return np.frombuffer(memory, slot.dtype.numpy).reshape(shape)
+        return np.ndarray(shape, slot.dtype.numpy, memoryview(memory))
 
 
 def _checks(call: Call) -> bool:
     return not isinstance(call.kernel, Contraction) and call.kernel.checks_indices
-
-
-def _address(array: np.ndarray) -> int:
-    return int(array.__array_interface__["data"][0])
 
 
 def _compile(call: Call) -> int:

@@ -1,0 +1,139 @@
+"""Executables: a tape made ready to run, by the interpreter or as a program of a device.
+
+Host scalars never reach a device as tensors: lines that depend on nothing else run before each
+replay, in Python and float64, and kernels get their results as arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from contraflow import config, devices
+from contraflow.fuse import Fused, fuse
+from contraflow.interpret import run_tape
+from contraflow.passes import host_values, optimize
+from contraflow.plan import HostStep, make_plan
+from contraflow.tape import Tape, Value
+
+
+class Executable(Protocol):
+    """A tape that can run."""
+
+    def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
+        """Compute the outputs; inputs that the tape writes to are overwritten.
+
+        `arrays` holds the flat data of the inputs that are not host scalars, in tape order.
+        An output is an array, or a number where host scalars alone decide it.
+        """
+
+    def explain(self) -> list[str]:
+        """What runs, line by line."""
+
+
+def load(tape: Tape, device: str = "cpu") -> Executable:
+    """Make a tape ready to run, as the configuration says."""
+    if config.compile_mode == "interpret":
+        return Interpreted(tape)
+    return Native(tape, device)
+
+
+class _Inputs:
+    """The inputs of a tape, host scalars apart."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.scalars = [v for v, role in tape.inputs.items() if role == "scalar"]
+        self.arrays = [v for v, role in tape.inputs.items() if role != "scalar"]
+
+
+class Interpreted:
+    """A tape run line by line over NumPy."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self.inputs = _Inputs(tape)
+        self.host = host_values(tape)
+
+    def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
+        """Compute everything, then write."""
+        given: dict[Value, Any] = dict(zip(self.inputs.scalars, scalars))
+        for value, flat in zip(self.inputs.arrays, arrays):
+            given[value] = flat.reshape(self.tape.specs[value].shape)
+        results = run_tape(self.tape, given)
+        outputs = [np.array(results[v]) for v in self.tape.outputs]
+        written = {k: np.array(results[v]) for k, v in self.tape.writes.items()}
+        for value, array in written.items():
+            np.copyto(given[value], array)
+        return [_plain(o) if v in self.host else o for o, v in zip(outputs, self.tape.outputs)]
+
+    def explain(self) -> list[str]:
+        """One row: nothing is generated."""
+        return [f"interpreted: {len(self.tape.lines)} lines over NumPy"]
+
+
+class Native:
+    """A tape as a program of generated kernels, with its host prologue."""
+
+    def __init__(self, tape: Tape, device: str) -> None:
+        self.device = devices.lookup(device)
+        self.tape = optimize(tape)
+        host = host_values(self.tape)
+        self.inputs = _Inputs(self.tape)
+        self.prologue = [x for x in self.tape.lines if all(v in host for v in x.outs)]
+        self.fused: Fused = fuse(self.tape, host, self.device.limits)
+        self.plan, self.words = make_plan(self.tape, self.fused, host)
+        self.program = self.device.load(self.plan)
+        specs = self.tape.specs
+        self.outputs = [
+            None if v in host else (specs[v].shape, specs[v].dtype.numpy) for v in self.tape.outputs
+        ]
+        self.host_words = [
+            (i, w, float if dtype.is_floating_point else int)
+            for i, (w, dtype) in enumerate(zip(self.words, self.plan.scalar_dtypes))
+            if isinstance(w, Value)
+        ]
+
+    def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
+        """Prologue, then one replay."""
+        known: dict[Value, Any] = dict(zip(self.inputs.scalars, scalars))
+        if self.prologue:
+            known = run_tape(self.tape, known, self.prologue)
+        words = list(self.words)
+        for position, value, kind in self.host_words:
+            words[position] = kind(known[value])
+        outputs = [
+            _plain(known[v]) if spec is None else np.empty(*spec)
+            for v, spec in zip(self.tape.outputs, self.outputs)
+        ]
+        fresh = [o for o, spec in zip(outputs, self.outputs) if spec is not None]
+        try:
+            self.program.replay([*arrays, *fresh], words)
+        except IndexError as error:
+            raise self._located(error) from None
+        return outputs
+
+    def _located(self, error: IndexError) -> IndexError:
+        number = getattr(error, "line", None)
+        if number is None:
+            return error
+        line = self.tape.lines[number]
+        return IndexError(f"{line.op.name}: {error} At {line.line}.")
+
+    def explain(self) -> list[str]:
+        """Kernels and host segments, in order."""
+        rows = []
+        for step in self.plan.steps:
+            if isinstance(step, HostStep):
+                rows.append(f"host    {step.name}")
+            else:
+                rows.append(f"kernel  {step.call.kernel.name} over {list(step.call.sizes)}")
+        rows.append(f"arena   {self.plan.arena_bytes} bytes")
+        return rows
+
+
+def _plain(x: Any) -> int | float:
+    """A host scalar as a Python number."""
+    number: int | float = x.item() if hasattr(x, "item") else x
+    return number

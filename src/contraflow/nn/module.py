@@ -1,0 +1,437 @@
+"""Modules: trees of parameters, buffers and other modules with a `forward`.
+
+A module knows what belongs to it because assigning an attribute registers it. Each module counts
+the changes of its structure (`_structure`): a recording guards on the count of every module that
+was called, so that a compiled function notices an exchanged parameter, a hook or `eval()`. Writing
+new contents into a parameter or a buffer is no such change.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Self, TypeVar
+
+from contraflow.autograd.modes import no_grad
+from contraflow.dtypes import DType
+from contraflow.errors import GradientError, describe
+from contraflow.op import state
+from contraflow.ops.create import as_tensor
+from contraflow.tensor import Handle, Structure, Tensor
+
+T = TypeVar("T")
+
+
+class Parameter(Tensor):
+    """A leaf tensor that a module owns and an optimizer updates; it shares the memory of `data`.
+
+    >>> import contraflow as cf
+    >>> cf.nn.Parameter(cf.ones(2))
+    Parameter containing:
+    tensor([1., 1.], requires_grad=True)
+    """
+
+    def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
+        if not isinstance(data, Tensor):
+            raise TypeError(
+                f"Parameter: expected a tensor, not {type(data).__name__}. "
+                f"Use contraflow.tensor(x)."
+            )
+        if requires_grad and not data.dtype.is_floating_point:
+            raise GradientError(
+                f"Parameter: {describe(data)} is not floating-point and has no gradient. "
+                f"Pass requires_grad=False, or register it as a buffer."
+            )
+        self.storage, self.view, self.dtype = data.storage, data.view, data.dtype
+        self._array = data._array
+        self._needs = requires_grad
+
+    def __repr__(self) -> str:
+        return f"Parameter containing:\n{super().__repr__()}"
+
+
+class IncompatibleKeys(NamedTuple):
+    """What `load_state_dict(strict=False)` could not match."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+class ModuleHandle(Handle):
+    """Removes a module's hook, which changes the module's structure."""
+
+    def __init__(self, module: Module, hooks: dict[int, Any], hook: Any) -> None:
+        super().__init__(hooks, hook)
+        self._module = weakref.ref(module)
+        module._restructured()
+
+    def remove(self) -> None:
+        module = self._module()
+        if module is not None and self._key in self._hooks:
+            module._restructured()
+        super().remove()
+
+
+class Module:
+    """The base of all layers and models. Write `__init__`, which assigns the parts, and `forward`.
+
+    >>> import contraflow as cf
+    >>> class Double(cf.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.factor = cf.nn.Parameter(cf.tensor(2.0))
+    ...
+    ...     def forward(self, x):
+    ...         return self.factor * x
+    >>> model = Double()
+    >>> model(cf.ones(2))
+    tensor([2., 2.], grad_fn=<mul>)
+    >>> [name for name, _ in model.named_parameters()]
+    ['factor']
+    """
+
+    training = True
+    _structure = 0
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: dict[str, Module | None]
+    _transient: set[str]  # buffers that state_dict leaves out
+    _forward_hooks: dict[int, Callable[..., Any]]
+    _forward_pre_hooks: dict[int, Callable[..., Any]]
+
+    def __init__(self) -> None:
+        self.__dict__.update(
+            _parameters={}, _buffers={}, _modules={}, _transient=set(),
+            _forward_hooks={}, _forward_pre_hooks={},
+        )  # fmt: skip
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What calling the module computes."""
+        raise NotImplementedError(f"{type(self).__name__}: forward is not written.")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        state().context.visit_module(self)
+        for hook in list(self._forward_pre_hooks.values()):
+            replaced = hook(self, args)
+            if replaced is not None:
+                args = replaced if isinstance(replaced, tuple) else (replaced,)
+        out = self.forward(*args, **kwargs)
+        for hook in list(self._forward_hooks.values()):
+            replaced = hook(self, args, out)
+            if replaced is not None:
+                out = replaced
+        return out
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> ModuleHandle:
+        """Call `hook(module, args)` before `forward`; it may return other arguments."""
+        return ModuleHandle(self, self._forward_pre_hooks, hook)
+
+    def register_forward_hook(self, hook: Callable[..., Any]) -> ModuleHandle:
+        """Call `hook(module, args, output)` after `forward`; it may return another output."""
+        return ModuleHandle(self, self._forward_hooks, hook)
+
+    # --- attributes -----------------------------------------------------------------------
+
+    def _restructured(self) -> None:
+        """Count a change that recordings of this module must notice."""
+        self.__dict__["_structure"] = self._structure + 1
+        Structure.changed()
+
+    def _registry(self, name: str, value: Any) -> dict[str, Any] | None:
+        """Where an attribute is kept: by what it is, else by what has its name; None for plain."""
+        own = self.__dict__
+        if isinstance(value, Parameter):
+            kind = "_parameters"
+        elif isinstance(value, Module):
+            kind = "_modules"
+        else:
+            kind = next((k for k in _EXPECTED if name in own.get(k, ())), "")
+            if not kind:
+                return None
+            if value is not None and not (kind == "_buffers" and isinstance(value, Tensor)):
+                raise TypeError(
+                    f"{type(self).__name__}.{name}: is a {_EXPECTED[kind]}, so it cannot become "
+                    f"{describe(value)}. Assign a {_EXPECTED[kind]} or None, or delete it first."
+                )
+        if kind not in own:
+            raise TypeError(
+                f"{type(self).__name__}.{name}: call super().__init__() before assigning "
+                f"parameters and modules."
+            )
+        registry: dict[str, Any] = own[kind]
+        return registry
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        registry = self._registry(name, value)
+        target = own if registry is None else registry
+        # `self.steps += 1` on a buffer writes in place and then assigns what is there already.
+        if name in target and target[name] is value:
+            return
+        if registry is None:
+            super().__setattr__(name, value)
+        else:
+            for other in (own, *(own[kind] for kind in _EXPECTED)):
+                if other is not registry:
+                    other.pop(name, None)
+            registry[name] = value
+        self._restructured()
+
+    def __getattr__(self, name: str) -> Any:
+        own = self.__dict__
+        for kind in _EXPECTED:
+            registry = own.get(kind, {})
+            if name in registry:
+                return registry[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        for kind in _EXPECTED:
+            registry = self.__dict__.get(kind, {})
+            if name in registry:
+                del registry[name]
+                self._transient.discard(name)
+                break
+        else:
+            super().__delattr__(name)
+        self._restructured()
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._parameters, *self._buffers, *self._modules})
+
+    def _register(self, caller: str, kind: str, name: str, value: Any, expected: type) -> None:
+        if kind not in self.__dict__:
+            raise TypeError(f"{caller}: call super().__init__() before registering {name!r}.")
+        if not isinstance(name, str) or not name or "." in name:
+            raise ValueError(f"{caller}: {name!r} is no name; it must be a string without dots.")
+        if hasattr(self, name) and name not in self.__dict__[kind]:
+            raise ValueError(f"{caller}: {type(self).__name__} has an attribute {name!r} already.")
+        if value is not None and not isinstance(value, expected):
+            raise TypeError(f"{caller}: {name!r} is {describe(value)}, not a {expected.__name__}.")
+        self.__dict__[kind][name] = value
+        self._restructured()
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter, or None for one that is absent."""
+        self._register("register_parameter", "_parameters", name, param, Parameter)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Add a child."""
+        self._register("add_module", "_modules", name, module, Module)
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that is state but no parameter; `persistent` ones are in state_dict."""
+        self._register("register_buffer", "_buffers", name, tensor, Tensor)
+        if persistent:
+            self._transient.discard(name)
+        else:
+            self._transient.add(name)
+
+    # --- walking the tree -----------------------------------------------------------------
+
+    def named_modules(
+        self, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """This module and all below it, by dotted name."""
+        return self._walk(prefix, set() if remove_duplicate else None)
+
+    def _walk(self, prefix: str, seen: set[int] | None) -> Iterator[tuple[str, Module]]:
+        if seen is not None:
+            if id(self) in seen:
+                return
+            seen.add(id(self))
+        yield prefix, self
+        for name, child in self._modules.items():
+            if child is not None:
+                yield from child._walk(_join(prefix, name), seen)
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it."""
+        return (module for _, module in self.named_modules())
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The modules directly below, each once."""
+        return _once((name, m) for name, m in self._modules.items() if m is not None)
+
+    def children(self) -> Iterator[Module]:
+        """The modules directly below, each once."""
+        return (child for _, child in self.named_children())
+
+    def _members(
+        self, kind: str, prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Any]]:
+        modules = self.named_modules(prefix, remove_duplicate) if recurse else [(prefix, self)]
+        found = (
+            (_join(path, name), value)
+            for path, module in modules
+            for name, value in module.__dict__[kind].items()
+            if value is not None
+        )
+        return _once(found) if remove_duplicate else found
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """The parameters by dotted name."""
+        return self._members("_parameters", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """The parameters, each once."""
+        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """The buffers by dotted name."""
+        return self._members("_buffers", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """The buffers, each once."""
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+
+    # --- changing all at once -------------------------------------------------------------
+
+    def apply(self, function: Callable[[Module], Any]) -> Self:
+        """Call `function` with every module, children first."""
+        for child in self.children():
+            child.apply(function)
+        function(self)
+        return self
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch this module and all below it to training behaviour, or away from it."""
+        if not isinstance(mode, bool):
+            raise TypeError(f"train: mode is {mode!r}; it must be True or False.")
+        for module in self.modules():
+            if module.training is not mode:
+                module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """Switch this module and all below it to evaluation behaviour."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Ask for gradients of all parameters, or stop asking."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or fill them with zeros."""
+        clear_gradients(self.parameters(), set_to_none)
+
+    def to(self, target: DType | str) -> Self:
+        """Convert the floating-point parameters and buffers, in place, or move all to a device."""
+        if isinstance(target, DType) and not target.is_floating_point:
+            raise TypeError(
+                f"{type(self).__name__}.to: {target} is not a floating-point dtype; parameters "
+                f"need one."
+            )
+        for module in self.modules():
+            for tensor in (*module.parameters(recurse=False), *module.buffers(recurse=False)):
+                if isinstance(target, DType) and not tensor.dtype.is_floating_point:
+                    continue
+                converted = tensor.detach().to(target)
+                if converted.storage is tensor.storage:
+                    continue
+                grad = tensor.grad
+                tensor.data = converted
+                tensor.grad = None if grad is None else grad.to(target)
+                module._restructured()
+        return self
+
+    # --- state ----------------------------------------------------------------------------
+
+    def state_dict(self, prefix: str = "") -> dict[str, Tensor]:
+        """All parameters and persistent buffers by dotted name; they share memory."""
+        return {name: tensor.detach() for name, tensor in self._named_state(prefix)}
+
+    def _named_state(self, prefix: str) -> Iterator[tuple[str, Tensor]]:
+        for name, tensor in (*self._parameters.items(), *self._buffers.items()):
+            if tensor is not None and name not in self._transient:
+                yield prefix + name, tensor
+        for name, child in self._modules.items():
+            if child is not None:
+                yield from child._named_state(f"{prefix}{name}.")
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Tensor], strict: bool = True
+    ) -> IncompatibleKeys:
+        """Write the values of a `state_dict` into this module's parameters and buffers.
+
+        Nothing is written unless everything fits; `strict` also asks for the same names.
+        """
+        own = dict(self._named_state(""))
+        missing = [name for name in own if name not in state_dict]
+        unexpected = [name for name in state_dict if name not in own]
+        given = {name: as_tensor(state_dict[name]) for name in own if name in state_dict}
+        problems = [
+            f"{name} is {describe(tensor)} and should be {describe(own[name])}"
+            for name, tensor in given.items()
+            if tensor.shape != own[name].shape
+        ]
+        if strict:
+            problems += [f"{name} is missing" for name in missing]
+            problems += [f"{name} is unexpected" for name in unexpected]
+        if problems:
+            raise ValueError(
+                f"load_state_dict: the state does not fit {type(self).__name__}: "
+                f"{'; '.join(problems)}."
+            )
+        with no_grad():
+            for name, tensor in given.items():
+                own[name].copy_(tensor)
+        return IncompatibleKeys(missing, unexpected)
+
+    # --- text -----------------------------------------------------------------------------
+
+    def extra_repr(self) -> str:
+        """What stands in the parentheses of the module's text, beside its children."""
+        return ""
+
+    def __repr__(self) -> str:
+        children = [f"({name}): {indented(repr(m))}" for name, m in self._modules.items()]
+        return layout(type(self).__name__, self.extra_repr(), children)
+
+
+# The registries, in the order in which a name is looked up, and what their entries are called.
+_EXPECTED = {"_parameters": "Parameter", "_buffers": "buffer", "_modules": "Module"}
+
+
+def clear_gradients(tensors: Iterator[Any], set_to_none: bool) -> None:
+    """Forget gradients, or fill them with zeros in place."""
+    with no_grad():
+        for tensor in tensors:
+            if set_to_none:
+                tensor.grad = None
+            elif (grad := tensor.grad) is not None:
+                if grad.requires_grad:  # from create_graph: what it was computed from is let go
+                    tensor.grad = grad = grad.detach()
+                grad.zero_()
+
+
+def _join(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name
+
+
+def _once(pairs: Iterator[tuple[str, T]]) -> Iterator[tuple[str, T]]:
+    """The pairs whose value has not come before. By identity: tensors compare by element."""
+    seen = set()
+    for name, value in pairs:
+        if id(value) not in seen:
+            seen.add(id(value))
+            yield name, value
+
+
+def indented(text: str) -> str:
+    """The text of a child as it stands below its parent."""
+    return text.replace("\n", "\n  ")
+
+
+def layout(name: str, extra: str, children: list[str]) -> str:
+    """A module's text: on one line without children, else one line for each."""
+    if not children and "\n" not in extra:
+        return f"{name}({extra})"
+    lines = [*extra.split("\n"), *children] if extra else children
+    return f"{name}(\n  " + "\n  ".join(lines) + "\n)"

@@ -1,0 +1,383 @@
+"""The base of all optimizers: parameter groups, state, and what goes around an update.
+
+Hyper-parameters and step counters are host scalars (`hostscalar.py`): Python floats in eager mode,
+0-d float64 tensors while a step is being recorded. So an update computes with them as both can
+(`beta**step`, `x**0.5`), never asks for their value, and a schedule changes the learning rate of a
+compiled step without compiling anything. What an update must decide in Python it asks of
+`ParamGroup.uses`, which a recording guards on.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+from contraflow.autograd.modes import enable_grad, no_grad
+from contraflow.errors import describe
+from contraflow.hostscalar import HostScalar
+from contraflow.nn.module import clear_gradients
+from contraflow.op import state as thread_state
+from contraflow.tensor import Structure, Tensor
+
+State = dict[str, Any]
+
+
+class ParamGroup(dict[str, Any]):
+    """Parameters and their hyper-parameters: a dict whose numbers live in host scalars.
+
+    Reading an entry gives the number, or its symbol while recording. Setting a number where one
+    is writes into the same host scalar; any other change is one of structure (`changed_at`).
+
+    >>> group = ParamGroup({"lr": 0.1, "betas": (0.9, 0.999), "nesterov": False})
+    >>> group["lr"] = 0.01
+    >>> group
+    {'lr': 0.01, 'betas': (0.9, 0.999), 'nesterov': False}
+    """
+
+    def __init__(self, entries: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._asked: dict[str, bool] = {}
+        self.changed_at = 0  # the structure epoch of the last change
+        self.completed_at = -1  # the one for which the optimizer has all state
+        self.update(entries)
+
+    def uses(self, name: str) -> bool:
+        """Whether a number is other than zero. From now on a change of this is one of structure."""
+        cell = super().__getitem__(name)
+        return self._asked.setdefault(name, cell.value != 0)
+
+    def _changed(self) -> None:
+        Structure.changed()
+        self.changed_at = Structure.epoch
+
+    def __getitem__(self, name: str) -> Any:
+        return _read(super().__getitem__(name))
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if not _write(super().get(name), value):
+            super().__setitem__(name, _pack(value))
+            self._changed()
+        if name in self._asked:
+            uses = not _is_number(value) or value != 0
+            if uses is not self._asked[name]:
+                self._asked[name] = uses
+                self._changed()
+
+    def __delitem__(self, name: str) -> None:
+        super().__delitem__(name)
+        self._asked.pop(name, None)
+        self._changed()
+
+    # dict's own methods would hand out the host scalars. That __iter__ is overridden also makes
+    # dict(group) and {**group} read through __getitem__.
+
+    def __iter__(self) -> Iterator[str]:
+        return super().__iter__()
+
+    def items(self) -> Any:
+        return [(name, self[name]) for name in self]
+
+    def values(self) -> Any:
+        return [self[name] for name in self]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return _read(super().get(name, default))
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def update(self, *entries: Any, **named: Any) -> None:
+        for name, value in dict(*entries, **named).items():
+            self[name] = value
+
+    def pop(self, name: str, *default: Any) -> Any:
+        if name not in self and default:
+            return default[0]
+        value = self[name]
+        del self[name]
+        return value
+
+    def popitem(self) -> tuple[str, Any]:
+        name = next(reversed(self.keys()))
+        return name, self.pop(name)
+
+    def clear(self) -> None:
+        for name in list(self):
+            del self[name]
+
+    def copy(self) -> dict[str, Any]:
+        return dict(self.items())
+
+    def __eq__(self, other: object) -> bool:
+        return self.copy() == other
+
+    __hash__ = None
+
+    def __or__(self, other: Any) -> Any:
+        return self.copy() | other
+
+    def __ror__(self, other: Any) -> Any:
+        return other | self.copy()
+
+    def __ior__(self, other: Any) -> Any:
+        self.update(other)
+        return self
+
+    def __repr__(self) -> str:
+        return repr(self.copy())
+
+    def __reduce__(self) -> Any:  # a copy has host scalars of its own
+        return ParamGroup, (self.copy(),)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _pack(value: Any) -> Any:
+    """A number as a host scalar, a tuple of numbers as several, anything else as it is."""
+    if _is_number(value):
+        return HostScalar(int(value) if isinstance(value, Integral) else float(value))
+    if isinstance(value, tuple) and value and all(map(_is_number, value)):
+        return tuple(map(_pack, value))
+    return value
+
+
+def _read(held: Any) -> Any:
+    if isinstance(held, HostScalar):
+        return held.get()
+    if isinstance(held, tuple) and held and isinstance(held[0], HostScalar):
+        return tuple(cell.get() for cell in held)
+    return held
+
+
+def _write(held: Any, value: Any) -> bool:
+    """Put a value into the host scalars that are there; False if it does not fit them."""
+    if isinstance(held, HostScalar):
+        if isinstance(value, Tensor):
+            held.set(value if value.storage.is_recorded else value.item())
+        elif not _is_number(value):
+            return False
+        elif isinstance(held.value, float):
+            held.set(float(value))
+        elif isinstance(value, Integral):
+            held.set(int(value))
+        else:
+            return False
+        return True
+    if isinstance(held, tuple) and isinstance(value, (tuple, list)) and len(held) == len(value):
+        return all(_write(cell, v) for cell, v in zip(held, value))
+    return held is value
+
+
+class Updated(NamedTuple):
+    """A parameter about to be updated, with its gradient and its state."""
+
+    parameter: Tensor
+    grad: Tensor
+    state: State
+
+
+class Optimizer:
+    """The base of optimizers. One writes `initial_state` and `update`.
+
+    `params` is an iterable of tensors, or of dicts that each hold "params" and the
+    hyper-parameters in which that group differs from `defaults`.
+    """
+
+    def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
+        name = type(self).__name__
+        if isinstance(params, Tensor):
+            raise TypeError(f"{name}: params is one tensor; pass a list: [tensor].")
+        self.defaults = dict(defaults)
+        self.state: defaultdict[Tensor, State] = defaultdict(dict)
+        self.param_groups: list[ParamGroup] = []
+        given = list(params)
+        if not given:
+            raise ValueError(
+                f"{name}: the list of parameters is empty. A generator such as "
+                f"model.parameters() can be used only once."
+            )
+        if not isinstance(given[0], dict):
+            given = [{"params": given}]
+        for group in given:
+            self.add_param_group(group)
+
+    # --- what an optimizer says of itself --------------------------------------------------
+
+    def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
+        """What is kept for a parameter: tensors, and host scalars for step counters."""
+        return {}
+
+    def update(self, group: ParamGroup, updated: list[Updated]) -> None:
+        """Write new values into the parameters and their state; runs under no_grad."""
+        raise NotImplementedError(f"{type(self).__name__}: update is not written.")
+
+    def check_group(self, group: Mapping[str, Any]) -> None:
+        """Refuse hyper-parameters that make no sense."""
+
+    # --- use ------------------------------------------------------------------------------
+
+    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
+        """Optimize further parameters, with hyper-parameters of their own."""
+        name = type(self).__name__
+        if not isinstance(param_group, Mapping) or "params" not in param_group:
+            raise TypeError(
+                f'{name}: a parameter group is a dict with "params", not {param_group!r}.'
+            )
+        params = param_group["params"]
+        params = [params] if isinstance(params, Tensor) else list(params)
+        entries = {"params": params, **self.defaults}
+        entries.update((key, value) for key, value in param_group.items() if key != "params")
+        number = len(self.param_groups)
+        known = {id(p) for group in self.param_groups for p in group["params"]}
+        for i, p in enumerate(params):
+            which = f"parameter {i} of group {number}"
+            if not isinstance(p, Tensor):
+                raise TypeError(f"{name}: {which} is {type(p).__name__}, not a tensor.")
+            node = p.grad_fn
+            if node is not None:
+                raise ValueError(
+                    f"{name}: {which}, {describe(p)}, was made by {node.name}; only leaves can be "
+                    f"optimized. Pass the tensors it was computed from, or p.detach().clone()."
+                )
+            if id(p) in known:
+                raise ValueError(
+                    f"{name}: {which}, {describe(p)}, was given before; a parameter belongs in "
+                    f"one group, once."
+                )
+            known.add(id(p))
+        self.check_group(entries)
+        group = ParamGroup(entries)
+        self.param_groups.append(group)
+        self._complete(group)
+
+    @property
+    def _structure(self) -> int:
+        """Rises with every change that a recording of `step` must notice."""
+        return max((group.changed_at for group in self.param_groups), default=0)
+
+    def _complete(self, group: ParamGroup) -> None:
+        """Create the state that is missing: all of it at first, later what a change asks for."""
+        if group.completed_at == group.changed_at:
+            return
+        for p in group["params"]:
+            self.state[p] = {**self.initial_state(p, group), **self.state[p]}
+        group.completed_at = group.changed_at
+
+    @no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update all parameters that have a gradient; `closure` computes the loss first."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        thread_state().context.visit_module(self)
+        for number, group in enumerate(self.param_groups):
+            self._complete(group)
+            updated = []
+            for i, p in enumerate(group["params"]):
+                grad = p.grad
+                if grad is None:
+                    continue
+                if grad.shape != p.shape or grad.dtype is not p.dtype:
+                    raise ValueError(
+                        f"{type(self).__name__}.step: parameter {i} of group {number} is "
+                        f"{describe(p)}, but its grad is {describe(grad)}. Call zero_grad() after "
+                        f"changing a parameter's shape or dtype."
+                    )
+                updated.append(Updated(p, grad, self.state[p]))
+            self.update(group, updated)
+        return loss
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or fill them with zeros."""
+        clear_gradients((p for group in self.param_groups for p in group["params"]), set_to_none)
+
+    # --- state ----------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """State and hyper-parameters in PyTorch's layout, parameters numbered in their order."""
+        numbers = {
+            id(p): i
+            for i, p in enumerate(p for group in self.param_groups for p in group["params"])
+        }
+        groups = [
+            {
+                **{name: value for name, value in group.items() if name != "params"},
+                "params": [numbers[id(p)] for p in group["params"]],
+            }
+            for group in self.param_groups
+        ]
+        held = {
+            numbers[id(p)]: {
+                name: value.get() if isinstance(value, HostScalar) else value
+                for name, value in entries.items()
+            }
+            for p, entries in self.state.items()
+            if entries
+        }
+        return {"state": held, "param_groups": groups}
+
+    @no_grad()
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave; tensors are written into those that are there."""
+        name = type(self).__name__
+        groups = state_dict["param_groups"]
+        sizes = [len(group["params"]) for group in groups]
+        own = [len(group["params"]) for group in self.param_groups]
+        if sizes != own:
+            raise ValueError(
+                f"{name}.load_state_dict: the state has groups of {sizes} parameters, the "
+                f"optimizer of {own}."
+            )
+        for group, given in zip(self.param_groups, groups):
+            for p, number in zip(group["params"], given["params"]):
+                for key, value in state_dict["state"].get(number, {}).items():
+                    kept = self.state[p].get(key)
+                    if isinstance(kept, Tensor) and value is not None and value.shape != kept.shape:
+                        raise ValueError(
+                            f"{name}.load_state_dict: {key} of parameter {number} is "
+                            f"{describe(value)} and should be {describe(kept)}."
+                        )
+        for group, given in zip(self.param_groups, groups):
+            group.update({key: value for key, value in given.items() if key != "params"})
+            self._complete(group)
+            for p, number in zip(group["params"], given["params"]):
+                entries = {**self.initial_state(p, group), **state_dict["state"].get(number, {})}
+                for key, value in entries.items():
+                    if value is not None:
+                        _load(self.state[p], key, value)
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for number, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {number}")
+            lines += [
+                f"    {key}: {value}" for key, value in sorted(group.items()) if key != "params"
+            ]
+        return "\n".join([*lines, ")"])
+
+
+def _load(held: State, key: str, value: Any) -> None:
+    """Write a loaded value into the entry that is there, or make one of it."""
+    kept = held.get(key)
+    if isinstance(kept, Tensor):
+        kept.copy_(value)
+    elif isinstance(kept, HostScalar):
+        number = value.value if isinstance(value, HostScalar) else value
+        kept.set(type(kept.value)(number))
+    else:
+        held[key] = copy.deepcopy(value)
+
+
+def check_not_negative(name: str, group: Mapping[str, Any], *keys: str) -> None:
+    """Refuse negative hyper-parameters."""
+    for key in keys:
+        if not group[key] >= 0:
+            raise ValueError(f"{name}: {key} is {group[key]}; it must not be negative.")

@@ -1,0 +1,292 @@
+"""Recording: the context that turns a run of the eager engine into a tape.
+
+Under this context ops compute nothing. A tensor made here has a storage without data; the
+recorder maps each storage to the tape value it holds at the moment. Reading a tensor emits its
+view of that value; writing one gives its storage another value. So aliasing, in-place updates,
+`backward()`, hooks and optimizers are captured because they ran.
+
+Nothing real is changed: versions, `.grad` slots, random state and host scalars are put back when
+the recording ends, and what the function did to them is kept as effects for each replay.
+"""
+
+from __future__ import annotations
+
+import linecache
+import weakref
+from dataclasses import dataclass, field
+from typing import Any
+
+from contraflow import dtypes
+from contraflow.dtypes import float64, int64
+from contraflow.eager import Run, specs
+from contraflow.errors import CaptureError, describe
+from contraflow.hostscalar import HostScalar
+from contraflow.op import REGISTRY, Op, Params, Spec, state
+from contraflow.random import Generator
+from contraflow.shapes import Shape, contiguous, numel
+from contraflow.storage import Line, Storage, serials, user_line
+from contraflow.tape import Operand, Tape, Value
+from contraflow.tensor import Tensor
+
+
+@dataclass
+class Source:
+    """Where an input of the tape is found at each replay."""
+
+    role: str
+    storage: weakref.ref[Storage] | None = None  # state
+    constant: Storage | None = None  # made during the recording, so the program owns it
+    argument: int = -1  # arg: the number of the tensor among the arguments
+    owner: weakref.ref[Tensor] | None = None  # grad: whose slot holds it; state: who showed it
+    cell: weakref.ref[HostScalar] | None = None  # scalar
+    generator: Generator | None = None  # scalar: its seed or its offset
+    field: str = ""
+
+
+@dataclass
+class Slot:
+    """A `.grad` slot that the function touched."""
+
+    tensor: Tensor
+    original: Tensor | None
+    read_first: bool
+
+
+@dataclass
+class Recording:
+    """What a finished recording consists of, beside the tape."""
+
+    tape: Tape
+    sources: dict[Value, Source]
+    result: Any = None
+    slots: dict[int, Slot] = field(default_factory=dict)
+    final_grads: dict[int, Tensor | None] = field(default_factory=dict)
+    cells: dict[HostScalar, Operand] = field(default_factory=dict)  # host scalars that were set
+    advances: dict[Generator, int] = field(default_factory=dict)  # blocks drawn
+    reseeds: dict[Generator, tuple[int, int]] = field(default_factory=dict)
+    modules: list[tuple[weakref.ref[Any], int]] = field(default_factory=list)
+    escaped: list[Tensor] = field(default_factory=list)
+    written: dict[Value, tuple[str, Line | None]] = field(default_factory=dict)
+
+
+class Recorder(Run):
+    """The recording context. Use `record`, which also puts everything back."""
+
+    def __init__(self, name: str, arguments: list[Tensor]) -> None:
+        self.name = name
+        self.tape = Tape(name)
+        self.sources: dict[Value, Source] = {}
+        self.start = next(serials)
+        self._values: dict[int, Value] = {}  # by id of the storage
+        self._held: dict[int, Storage] = {}  # keeps those ids meaningful
+        self._inputs: dict[Value, Storage] = {}
+        self._views: set[Value] = set()
+        self._roles: dict[int, Source] = {}
+        for number, tensor in enumerate(arguments):
+            self._roles.setdefault(id(tensor.storage), Source("arg", argument=number))
+        self._versions: dict[int, tuple[Storage, int, Any]] = {}
+        self._cells: dict[HostScalar, tuple[Tensor, Any]] = {}
+        self._generators: dict[Generator, tuple[int, int, Tensor, Tensor]] = {}
+        self._slots: dict[int, Slot] = {}
+        self._modules: dict[int, Any] = {}
+        self._made: dict[int, weakref.ref[Tensor]] = {}  # by id: tensors compare elementwise
+        self._last_write: dict[int, tuple[str, Line | None]] = {}
+
+    # --- ops ------------------------------------------------------------------------------
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        out = super().apply(op, inputs, params)
+        for t in out if isinstance(out, tuple) else (out,):
+            if isinstance(t, Tensor) and t.storage.is_recorded:
+                self._made[id(t)] = weakref.ref(t)
+        return out
+
+    def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
+        if op.dynamic:
+            raise self.refusal(f"{op.name} has a result whose shape depends on values")
+        specs(op, inputs)  # the error for an input that is neither a tensor nor a number
+        return self._emit(op, tuple(self.read(x) for x in inputs), params)
+
+    def _emit(self, op: Op, inputs: tuple[Operand, ...], params: Params) -> tuple[Tensor, ...]:
+        current = state()
+        line = current.line or user_line()
+        values = self.tape.add(op, inputs, params, line, current.region)
+        return tuple(self._tensor(v) for v in values)
+
+    def _tensor(self, value: Value) -> Tensor:
+        """A tensor with a new recorded storage that holds `value`."""
+        spec = self.tape.specs[value]
+        storage = Storage(None)
+        self._values[id(storage)], self._held[id(storage)] = value, storage
+        return Tensor.of_storage(storage, contiguous(spec.shape), spec.dtype)
+
+    def read(self, x: Any) -> Operand:
+        """The tape value of a tensor as it is now; numbers stay literals."""
+        if not isinstance(x, Tensor):
+            literal: Operand = x
+            return literal
+        value = self._value_of(x)
+        natural = contiguous(self.tape.specs[value].shape)
+        if x.view == natural:
+            return value
+        shape, strides, offset = x.view
+        params = {"shape": shape, "strides": strides, "offset": offset}
+        (view,) = self.tape.add(
+            REGISTRY["strided"], (value,), params, state().line or user_line(), state().region
+        )
+        self._views.add(view)
+        return view
+
+    def _value_of(self, x: Tensor) -> Value:
+        """The value its storage holds; a real storage becomes an input when first met."""
+        storage = x.storage
+        found = self._values.get(id(storage))
+        if found is not None:
+            return found
+        if storage.is_recorded:
+            raise self.refusal(
+                f"{describe(x)} was recorded by another compiled call and never had a value"
+            )
+        source = self._roles.get(id(storage))
+        if source is None:
+            if storage.serial > self.start:
+                source = Source("constant", constant=storage)
+            else:
+                source = Source("state", storage=weakref.ref(storage), owner=weakref.ref(x))
+        # The shape of whoever shows the whole storage in order; flat where only parts are seen.
+        shape: Shape = (storage.data.size,)
+        for t in (x, x._base):
+            if t is not None and numel(t.view.shape) == storage.data.size:
+                if t.view == contiguous(t.view.shape):
+                    shape = t.view.shape
+                    break
+        value = self.tape.add_input(Spec(shape, x.dtype), source.role)
+        self.sources[value] = source
+        self._inputs[value] = storage
+        self._values[id(storage)], self._held[id(storage)] = value, storage
+        return value
+
+    # --- effects --------------------------------------------------------------------------
+
+    def write(self, target: Tensor, value: Tensor, op: str, line: Line | None) -> None:
+        storage = target.storage
+        old, new = self._value_of(target), self.read(value)
+        assert isinstance(new, Value)
+        if not storage.is_recorded:
+            self._versions.setdefault(id(storage), (storage, storage.version, storage.writer))
+        self._last_write[id(storage)] = (op, line)
+        if target.view == contiguous(self.tape.specs[old].shape):
+            # A storage never holds a view, so that views are always of whole values.
+            if new in self._views:
+                (new,) = self.tape.add(REGISTRY["clone"], (new,), {}, line, state().region)
+            self._values[id(storage)] = new
+        else:
+            shape, strides, offset = target.view
+            params = {"shape": shape, "strides": strides, "offset": offset}
+            (self._values[id(storage)],) = self.tape.add(
+                REGISTRY["assign"], (old, new), params, line, state().region
+            )
+        storage.wrote(op, line)
+
+    def leave(self, tensor: Tensor, what: str) -> None:
+        storage = tensor.storage
+        untouched = id(storage) not in self._values or self._values[id(storage)] in self.tape.inputs
+        if not storage.is_recorded and storage.serial > self.start and untouched:
+            return  # a constant the function itself has just made from Python data
+        raise self.refusal(f"{what} needs the value of {describe(tensor)}")
+
+    def refusal(self, problem: str) -> CaptureError:
+        """The error for something that cannot be recorded, with the user's line."""
+        line = state().line or user_line()
+        where = ""
+        if line is not None:
+            source = linecache.getline(line.code.co_filename, line.number).strip()
+            where = f"`{source}` at {line}: " if source else f"at {line}: "
+        return CaptureError(
+            f"compile({self.name}): {where}{problem}, but nothing is computed while a function is "
+            f"being recorded. Use contraflow.where, or move this out of the compiled function."
+        )
+
+    def touch_grad(self, tensor: Tensor, reading: bool) -> None:
+        if tensor.storage.is_recorded or id(tensor) in self._slots:
+            return
+        self._slots[id(tensor)] = Slot(tensor, tensor._grad, reading)
+        if reading and tensor._grad is not None:
+            source = Source("grad", owner=weakref.ref(tensor))
+            self._roles.setdefault(id(tensor._grad.storage), source)
+
+    def read_scalar(self, cell: HostScalar) -> Any:
+        if cell not in self._cells:
+            spec = Spec((), int64 if isinstance(cell.value, int) else float64)
+            value = self.tape.add_input(spec, "scalar")
+            self.sources[value] = Source("scalar", cell=weakref.ref(cell))
+            self._cells[cell] = (self._tensor(value), cell.value)
+        return self._cells[cell][0]
+
+    def write_scalar(self, cell: HostScalar, value: Any) -> None:
+        self.read_scalar(cell)
+        if isinstance(value, (int, float)):
+            value = REGISTRY["full"]((), value, dtype=dtypes.float64)
+        self._cells[cell] = (value, self._cells[cell][1])
+
+    def draw(self, generator: Generator, blocks: int) -> tuple[Any, Any]:
+        if generator not in self._generators:
+            names = ("seed", "offset")
+            values = [self.tape.add_input(Spec((), int64), "scalar") for _ in names]
+            for value, name in zip(values, names):
+                self.sources[value] = Source("scalar", generator=generator, field=name)
+            seed, offset = map(self._tensor, values)
+            # The state at the first draw; what was drawn before in this recording is in it too.
+            self._generators[generator] = (*generator.get_state(), seed, offset)
+        seed_now, offset_then, seed, offset = self._generators[generator]
+        drawn_seed, drawn_offset = generator.take(blocks)
+        if drawn_seed != seed_now:
+            return drawn_seed, drawn_offset  # reseeded inside the function: absolute numbers
+        return seed, offset + (drawn_offset - offset_then)
+
+    def visit_module(self, module: Any) -> None:
+        self._modules[id(module)] = module
+
+    # --- the end --------------------------------------------------------------------------
+
+    def finish(self, result: Any) -> Recording:
+        """Collect the effects. Called while the function's results are still referenced."""
+        tape = self.tape
+        recording = Recording(tape, self.sources, result)
+        for value, storage in self._inputs.items():
+            if self._values[id(storage)] != value:
+                tape.writes[value] = self._values[id(storage)]
+                recording.written[value] = self._last_write[id(storage)]
+        recording.slots = self._slots
+        recording.final_grads = {k: slot.tensor._grad for k, slot in self._slots.items()}
+        for cell, (tensor, _) in self._cells.items():
+            operand = self.read(tensor)
+            if operand not in tape.inputs:
+                recording.cells[cell] = operand
+        for generator, (seed, offset, _, _) in self._generators.items():
+            now_seed, now_offset = generator.get_state()
+            if now_seed == seed:
+                recording.advances[generator] = now_offset - offset
+            else:
+                recording.reseeds[generator] = (now_seed, now_offset)
+        recording.modules = [
+            (weakref.ref(m), m._structure) for m in self._modules.values()
+        ]
+        return recording
+
+    def value_at_end(self, tensor: Tensor) -> Value:
+        """The value the tensor's storage holds, as an output of the tape."""
+        return self._value_of(tensor)
+
+    def restore(self) -> None:
+        """Put back everything real that the function changed."""
+        for slot in self._slots.values():
+            slot.tensor._grad = slot.original
+        for storage, version, writer in self._versions.values():
+            storage.version, storage.writer = version, writer
+        for generator, (seed, offset, _, _) in self._generators.items():
+            generator.set_state((seed, offset))
+
+    def alive(self) -> list[Tensor]:
+        """The tensors made here that somebody still holds."""
+        return [t for ref in self._made.values() if (t := ref()) is not None]

@@ -1,0 +1,490 @@
+"""The cpu device: programs, threads, scratch memory, errors, and the cache of machine code."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+from native import bits
+
+from contraflow import config, devices
+from contraflow import scalar as s
+from contraflow.devices.cpu import jit, program
+from contraflow.devices.cpu.pool import pool
+from contraflow.dtypes import DType, float32, float64, int64
+from contraflow.kernel import STRIDED, Call, Contraction, Loops, Operand, Reduction, Store
+from contraflow.plan import SCALARS, Binding, HostStep, KernelStep, Plan, Slot
+from contraflow.render.llvm import entry_name, render
+
+LARGE = 100_003  # beyond what runs on one thread
+
+
+@pytest.fixture
+def threads(monkeypatch):
+    def use(n: int) -> None:
+        monkeypatch.setattr(config, "num_threads", n)
+
+    return use
+
+
+def load(k: int, dtype: DType = float32) -> s.Expr:
+    return s.leaf("load", dtype, k)
+
+
+def map_kernel(body, inputs: int = 1) -> Loops:
+    value = body(*(load(k) for k in range(inputs)))
+    operands = (*(Operand(float32, "in", (1,)),) * inputs, Operand(float32, "out", (1,)))
+    return Loops(1, 0, 0, operands, (), (Store(inputs, value, False),))
+
+
+def map_step(body, n: int, *slots: int) -> KernelStep:
+    kernel = map_kernel(body, len(slots) - 1)
+    return KernelStep(Call(kernel, (n,), ((1,),) * len(slots)), tuple(map(Binding, slots)))
+
+
+def array(n: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(n).astype(np.float32)
+
+
+def chain(n: int) -> Plan:
+    """out = (reversed copy of 2x) + 1 through two temporaries: data crosses threads."""
+    reverse = Loops(
+        1, 0, 0, (Operand(float32, "in", (STRIDED,)), Operand(float32, "out", (1,))), (),
+        (Store(1, load(0), False),),
+    )  # fmt: skip
+    slots = [
+        Slot("input", float32, n), Slot("temp", float32, n, 0),
+        Slot("temp", float32, n, 4 * n + 64), Slot("output", float32, n),
+    ]  # fmt: skip
+    steps: list[KernelStep | HostStep] = [
+        map_step(lambda x: x * 2.0, n, 0, 1),
+        KernelStep(Call(reverse, (n,), ((-1,), (1,))), (Binding(1, n - 1), Binding(2))),
+        map_step(lambda x: x + 1.0, n, 2, 3),
+    ]
+    return Plan(slots, steps, 8 * n + 64, [])
+
+
+def test_device_is_found_and_states_its_limits():
+    device = devices.lookup("cpu")
+    assert device.name == "cpu"
+    assert device.limits.vector_bytes in (16, 32, 64)
+    assert float64 in device.limits.dtypes
+
+
+@pytest.mark.parametrize("n", [1, 100, LARGE])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_program_with_temporaries(n, count, threads):
+    threads(count)
+    loaded = program.load(chain(n))
+    for seed in range(20):
+        x, out = array(n, seed), np.zeros(n, np.float32)
+        loaded.replay([x, out], [])
+        np.testing.assert_array_equal(out, x[::-1] * 2 + 1)
+
+
+def test_buffers_may_be_addresses():
+    x, out = array(10), np.zeros(10, np.float32)
+    loaded = program.load(chain(10))
+    loaded.replay([x.ctypes.data, out.ctypes.data], [])
+    np.testing.assert_array_equal(out, x[::-1] * 2 + 1)
+    other = np.zeros(10, np.float32)
+    loaded.replay([x, other], [])
+    np.testing.assert_array_equal(out, other)
+
+
+def test_a_new_array_in_the_place_of_an_old_one_is_noticed():
+    loaded = program.load(chain(4))
+    for seed in range(50):
+        out = np.zeros(4, np.float32)
+        loaded.replay([array(4, seed), out], [])
+        np.testing.assert_array_equal(out, array(4, seed)[::-1] * 2 + 1)
+
+
+def training_plan() -> tuple[Plan, list[np.ndarray]]:
+    """A layer's matmul, bias and relu, a row softmax and a column sum: every kind of kernel."""
+    m, n, k = 96, 160, 200
+    x = load(0)
+    left, right = s.leaf("left", float32, 0), s.leaf("right", float32, 0)
+    zero, low = s.const(0, float32), s.const(-np.inf, float32)
+    largest = Reduction((x,), (s.maximum(left, right),), (low,))
+    e = s.exp(x - s.leaf("reduced", float32, (0, 0)))
+    summed = Reduction((e,), (left + right,), (zero,))
+    rows = (Operand(float32, "in", (STRIDED, 1)), Operand(float32, "out", (STRIDED, 1)))
+    softmax = Loops(
+        1, 1, 1, rows, (largest, summed),
+        (Store(1, e / s.leaf("reduced", float32, (1, 0)), True),),
+    )  # fmt: skip
+    relu = Loops(
+        2, 0, 1, (rows[0], Operand(float32, "in", (0, 1)), rows[1]), (),
+        (Store(2, s.maximum(load(0) + load(1), 0.0), False),),
+    )  # fmt: skip
+    column = Loops(
+        1, 1, 0, (Operand(float32, "in", (1, STRIDED)), Operand(float32, "out", (1, 0))),
+        (Reduction((x,), (left + right,), (zero,)),),
+        (Store(1, s.leaf("reduced", float32, (0, 0)), False),),
+    )  # fmt: skip
+    sizes = (m * k, k * n, n, m * n, m * n, m * n, n)
+    kinds = ("input", "input", "input", "temp", "temp", "output", "output")
+    offsets = (0, 0, 0, 0, 4 * m * n, 0, 0)
+    slots = [Slot(kind, float32, size, at) for kind, size, at in zip(kinds, sizes, offsets)]
+    product = Call(Contraction(float32, float32), (1, m, n, k), ((0, k, 1), (0, n, 1), (0, n, 1)))
+    steps: list[KernelStep | HostStep] = [
+        KernelStep(product, (Binding(0), Binding(1), Binding(3))),
+        KernelStep(
+            Call(relu, (m, n), ((n, 1), (0, 1), (n, 1))), (Binding(3), Binding(2), Binding(4))
+        ),
+        KernelStep(Call(softmax, (m, n), ((n, 1), (n, 1))), (Binding(4), Binding(5))),
+        KernelStep(Call(column, (n, m), ((1, n), (1, 0))), (Binding(5), Binding(6))),
+    ]
+    inputs = [array(size, i) for i, size in enumerate(sizes[:3])]
+    return Plan(slots, steps, 8 * m * n, []), inputs
+
+
+def test_bits_do_not_depend_on_the_number_of_threads(threads):
+    plan, (x, w, b) = training_plan()
+    loaded = program.load(plan)
+    results = []
+    for count in (1, 2, 3, 5, 2):
+        threads(count)
+        for _ in range(10):
+            out, sums = np.zeros((96, 160), np.float32), np.zeros(160, np.float32)
+            loaded.replay([x, w, b, out, sums], [])
+            results.append((out, sums))
+    hidden = np.maximum(x.reshape(96, 200) @ w.reshape(200, 160) + b, 0)
+    e = np.exp(hidden - hidden.max(1, keepdims=True))
+    expected = e / e.sum(1, keepdims=True)
+    np.testing.assert_allclose(results[0][0], expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(results[0][1], expected.sum(0), rtol=1e-4)
+    for out, sums in results[1:]:
+        np.testing.assert_array_equal(bits(out), bits(results[0][0]))
+        np.testing.assert_array_equal(bits(sums), bits(results[0][1]))
+
+
+def test_without_workers_one_thread_runs_all_shares(threads, monkeypatch):
+    monkeypatch.setattr("contraflow.devices.cpu.pool.has_workers", lambda: False)
+    threads(3)
+    x, out = array(LARGE), np.zeros(LARGE, np.float32)
+    program.load(chain(LARGE)).replay([x, out], [])
+    np.testing.assert_array_equal(out, x[::-1] * 2 + 1)
+
+
+def test_workers_start_when_needed_and_stop(threads):
+    pool.stop()
+    before = threading.active_count()
+    threads(3)
+    loaded = program.load(chain(LARGE))
+    x, out = array(LARGE), np.zeros(LARGE, np.float32)
+    assert threading.active_count() == before
+    loaded.replay([x, out], [])
+    assert threading.active_count() == before + 2
+    pool.stop()
+    assert threading.active_count() == before
+    out[:] = 0
+    loaded.replay([x, out], [])
+    np.testing.assert_array_equal(out, x[::-1] * 2 + 1)
+
+
+def test_small_programs_wake_no_worker(threads):
+    pool.stop()
+    threads(2)
+    before = threading.active_count()
+    program.load(chain(1000)).replay([array(1000), np.zeros(1000, np.float32)], [])
+    assert threading.active_count() == before
+
+
+def test_work_counts_points_and_multiply_adds():
+    assert program.work(Call(map_kernel(lambda x: x), (1000,), ((1,), (1,)))) == 1000
+    contraction = Call(Contraction(float32, float32), (2, 3, 4, 5), ((0, 0, 0),) * 3)
+    assert program.work(contraction) == 2 * 3 * 4 * 5 // 8
+
+
+def test_scalars_are_given_per_replay():
+    operands = (
+        Operand(float32, "in", (1,)), Operand(float32, "scalar"), Operand(int64, "scalar"),
+        Operand(float32, "out", (1,)),
+    )  # fmt: skip
+    value = load(0) * load(1) + s.cast(load(2, int64), float32)
+    kernel = Loops(1, 0, 0, operands, (), (Store(3, value, False),))
+    call = Call(kernel, (5,), ((1,), (), (), (1,)))
+    bindings = (Binding(0), Binding(SCALARS, 1), Binding(SCALARS, 0), Binding(1))
+    slots = [Slot("input", float32, 5), Slot("output", float32, 5)]
+    loaded = program.load(Plan(slots, [KernelStep(call, bindings)], 0, [int64, float32]))
+    x, out = array(5), np.zeros(5, np.float32)
+    for offset, factor in ((3, 0.5), (-7, 2.0)):
+        loaded.replay([x, out], [offset, factor])
+        np.testing.assert_array_equal(out, x * np.float32(factor) + np.float32(offset))
+
+
+# --- host steps --------------------------------------------------------------------------------
+
+
+def host_plan(n: int, run) -> Plan:
+    """y = 2x; z = run(y as [2, n / 2]); out = z + 1"""
+    slots = [
+        Slot("input", float32, n), Slot("temp", float32, n, 0),
+        Slot("temp", float32, n, 4 * n), Slot("output", float32, n),
+    ]  # fmt: skip
+    shapes = {1: (2, n // 2), 2: (2, n // 2)}
+    steps = [
+        map_step(lambda x: x * 2.0, n, 0, 1),
+        HostStep("reverse", run, (1,), (2,), shapes),
+        map_step(lambda x: x + 1.0, n, 2, 3),
+    ]
+    return Plan(slots, steps, 8 * n, [])
+
+
+@pytest.mark.parametrize("n", [10, 2 * LARGE])
+def test_host_step_between_kernels(n, threads):
+    threads(2)
+    seen = []
+
+    def reverse(y):
+        seen.append((y.shape, y.flags.c_contiguous))
+        return y[::-1]
+
+    x, out = array(n), np.zeros(n, np.float32)
+    program.load(host_plan(n, reverse)).replay([x, out], [])
+    np.testing.assert_array_equal(out, np.roll(x, n // 2) * 2 + 1)
+    assert seen == [((2, n // 2), True)]
+
+
+def test_a_host_step_may_run_a_program():
+    inner, result = program.load(chain(10)), np.zeros(10, np.float32)
+
+    def nested(y):
+        inner.replay([np.zeros(10, np.float32), result], [])
+        return y
+
+    x, out = array(10), np.zeros(10, np.float32)
+    program.load(host_plan(10, nested)).replay([x, out], [])
+    np.testing.assert_array_equal(out, x * 2 + 1)
+    np.testing.assert_array_equal(result, np.ones(10))
+
+
+def test_an_exception_in_a_host_step_leaves_the_device_usable():
+    def fail(y):
+        raise ZeroDivisionError
+
+    x, out = array(10), np.zeros(10, np.float32)
+    with pytest.raises(ZeroDivisionError):
+        program.load(host_plan(10, fail)).replay([x, out], [])
+    finished = []
+
+    def elsewhere():
+        program.load(chain(10)).replay([x, out], [])
+        finished.append(True)
+
+    other = threading.Thread(target=elsewhere)
+    other.start()
+    other.join(timeout=60)
+    assert finished, "the lock was not given back"
+    np.testing.assert_array_equal(out, x[::-1] * 2 + 1)
+
+
+def test_programs_of_several_threads_do_not_mix(threads):
+    threads(2)
+    loaded = {n: program.load(chain(n)) for n in (100, 5000, LARGE)}
+    wrong = []
+
+    def work(n: int, seed: int) -> None:
+        for i in range(20):
+            x, out = array(n, seed + i), np.zeros(n, np.float32)
+            loaded[n].replay([x, out], [])
+            if not np.array_equal(out, x[::-1] * 2 + 1):
+                wrong.append(n)
+
+    runs = [threading.Thread(target=work, args=(n, 7 * n)) for n in loaded for _ in range(2)]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join(timeout=120)
+    assert not wrong
+    assert not any(run.is_alive() for run in runs)
+
+
+# --- errors ------------------------------------------------------------------------------------
+
+
+def gather_plan(n: int, lines: tuple[int, ...]) -> Plan:
+    at = s.checked(load(1, int64), load(3, int64))
+    operands = (
+        Operand(float32, "in", (0,)), Operand(int64, "in", (1,)), Operand(float32, "out", (1,)),
+        Operand(int64, "scalar"),
+    )  # fmt: skip
+    value = s.leaf("load", float32, 0, at)
+    kernel = Loops(1, 0, 0, operands, (), (Store(2, value, False),))
+    call = Call(kernel, (n,), ((0,), (1,), (1,), ()))
+    bindings = (Binding(0), Binding(1), Binding(2), Binding(SCALARS, 0))
+    slots = [Slot("input", float32, 30), Slot("input", int64, n), Slot("output", float32, n)]
+    return Plan(slots, [KernelStep(call, bindings, line) for line in lines], 0, [int64])
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("n", [20, 2 * LARGE])
+def test_an_index_out_of_range_is_an_error_with_its_tape_line(n, count, threads):
+    threads(count)
+    loaded = program.load(gather_plan(n, (11, 12)))
+    table, index, out = array(30), np.arange(n) % 30, np.zeros(n, np.float32)
+    loaded.replay([table, index, out], [30])
+    np.testing.assert_array_equal(out, table[index])
+    index[n - 3] = 31
+    with pytest.raises(IndexError, match=r"^index 31 is out of range$") as caught:
+        loaded.replay([table, index, out], [30])
+    assert caught.value.line == 11
+    index[n - 3] = 3
+    loaded.replay([table, index, out], [30])
+    np.testing.assert_array_equal(out, table[index])
+
+
+# --- barriers ----------------------------------------------------------------------------------
+
+
+def meets(*steps: tuple[tuple[int, ...], tuple[int, ...]]) -> list[bool]:
+    """Barriers of steps given as (slots read, slots written); slots 0-2 are temps, 3-5 inputs."""
+    temps = [Slot("temp", float32, 16, at) for at in (0, 64, 32)]  # slot 2 overlaps both others
+    slots = temps + [Slot("input", float32, 16) for _ in range(3)]
+    built = []
+    for read, written in steps:
+        modes = ["in"] * len(read) + ["out"] * len(written)
+        operands = tuple(Operand(float32, mode, (1,)) for mode in modes)
+        call = Call(Loops(1, 0, 0, operands, (), ()), (16,), ((1,),) * len(modes))
+        built.append(KernelStep(call, tuple(map(Binding, read + written))))
+    return program.barriers(built, slots)
+
+
+def test_barriers_stand_where_data_crosses():
+    assert meets(((3,), (0,)), ((0,), (1,))) == [True, False]  # write, then read
+    assert meets(((0,), (3,)), ((4,), (0,))) == [True, False]  # read, then write
+    assert meets(((3,), (0,)), ((4,), (0,))) == [True, False]  # write, then write
+    assert meets(((3,), (0,)), ((3,), (1,)), ((4,), (5,))) == [False, False, False]
+    assert meets(((3,), (0,)), ((3,), (2,))) == [True, False]  # temporaries that share memory
+    assert meets(((3,), (0,)), ((3,), (1,)), ((0, 1), (5,)), ((3,), (4,))) == [
+        False, True, False, False,
+    ]  # fmt: skip
+
+
+# --- the cache ---------------------------------------------------------------------------------
+
+
+def unique_kernel(number: float) -> tuple[str, str]:
+    kernel = map_kernel(lambda x: x * number)
+    return entry_name(kernel, vector_bytes=16), render(kernel, vector_bytes=16)
+
+
+def test_object_code_is_kept_and_damage_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "cache_folder", tmp_path)
+    name, text = unique_kernel(1234.5)
+    compiled = []
+    emit = jit._emit
+    monkeypatch.setattr(jit, "_emit", lambda text: compiled.append(text) or emit(text))
+
+    def forget_and_load() -> int:
+        jit._addresses.clear()
+        jit.function(name, text)
+        return len(compiled)
+
+    assert forget_and_load() == 1
+    (entry,) = (tmp_path / "cpu").iterdir()
+    assert stat.S_IMODE(entry.parent.stat().st_mode) == 0o700
+    assert forget_and_load() == 1
+    content = entry.read_bytes()
+    for damaged in (content[:-1], content[:40] + b"x" + content[41:], b"", b"short"):
+        entry.write_bytes(damaged)
+        before = len(compiled)
+        assert forget_and_load() == before + 1
+        assert entry.read_bytes() == content
+    assert [path.name for path in entry.parent.iterdir()] == [entry.name]
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(config, "cache_folder", tmp_path / "file" / "below")
+    assert jit.function(*unique_kernel(77.25))
+
+
+def test_a_kernel_is_compiled_once_however_many_threads_ask(monkeypatch):
+    name, text = unique_kernel(4321.5)
+    compiled = []
+    emit = jit._emit
+    monkeypatch.setattr(jit, "_emit", lambda text: compiled.append(text) or emit(text))
+    found: list[int] = []
+    asking = [
+        threading.Thread(target=lambda: found.append(jit.function(name, text))) for _ in range(8)
+    ]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    assert len(compiled) == 1
+    assert len(set(found)) == 1
+    assert len(found) == 8
+
+
+# --- processes ---------------------------------------------------------------------------------
+
+
+def run_script(body: str, tmp_path) -> subprocess.CompletedProcess[str]:
+    """Run code that has this module's helpers in a process of its own."""
+    folder = os.path.dirname(__file__)
+    head = f"import sys; sys.path.insert(0, {folder!r})\nfrom test_cpu_device import *\n"
+    environment = {**os.environ, "CONTRAFLOW_CACHE_DIR": str(tmp_path), "CONTRAFLOW_THREADS": "2"}
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", head + textwrap.dedent(body)],
+        capture_output=True, text=True, timeout=120, env=environment, check=False,
+    )  # fmt: skip
+
+
+def test_importing_starts_no_thread(tmp_path):
+    done = run_script("devices.lookup('cpu'); print(threading.active_count())", tmp_path)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_forked_child_runs_programs(tmp_path):
+    done = run_script(
+        """
+        def run():
+            x, out = array(LARGE), np.zeros(LARGE, np.float32)
+            loaded.replay([x, out], [])
+            assert np.array_equal(out, x[::-1] * 2 + 1)
+
+        loaded = program.load(chain(LARGE))
+        run()
+        # Another thread is in the middle of replays, lock and workers in any state, at each fork.
+        stop = threading.Event()
+        busy = threading.Thread(target=lambda: [run() for _ in iter(stop.is_set, True)])
+        busy.start()
+        for _ in range(10):
+            child = os.fork()
+            if child == 0:
+                run()
+                run()
+                os._exit(7)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+            run()
+        stop.set()
+        busy.join()
+        print("done")
+        """,
+        tmp_path,
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+def test_the_process_ends_cleanly_while_workers_spin(tmp_path):
+    done = run_script(
+        """
+        loaded = program.load(chain(LARGE))
+        x, out = array(LARGE), np.zeros(LARGE, np.float32)
+        for _ in range(20):
+            loaded.replay([x, out], [])
+        """,
+        tmp_path,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
