@@ -408,7 +408,8 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, monkeypatch):
     assert jit.function(*unique_kernel(77.25))
 
 
-def test_a_kernel_is_compiled_once_however_many_threads_ask(monkeypatch):
+def test_a_kernel_is_compiled_once_however_many_threads_ask(tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "cache_folder", tmp_path)
     name, text = unique_kernel(4321.5)
     compiled = []
     emit = jit._emit

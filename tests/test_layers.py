@@ -22,10 +22,10 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / PACKAGE
 # "name.*" is a package with everything below it.
 LAYERS = (
     ("vocabulary", "errors dtypes shapes config"),
-    ("meaning", "scalar mathematics philox op"),
-    ("programs", "tape passes kernel fuse plan interpret"),
+    ("meaning", "scalar mathematics philox op reference"),
+    ("programs", "tape passes kernel lower fuse plan interpret"),
     ("machines", "render.* devices.*"),
-    ("tensors", "hostscalar storage tensor node engine eager record random"),
+    ("tensors", "hostscalar storage tensor node engine eager record random executable"),
     ("operations", "ops.*"),
     ("transformations", "autograd.* func compile checkpoint"),
     ("library", "nn.* optim.* data.* amp serialize testing profiler stubs"),

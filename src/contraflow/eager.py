@@ -16,7 +16,17 @@ from contraflow.dtypes import DType
 from contraflow.errors import GradientError
 from contraflow.hostscalar import HostScalar
 from contraflow.node import OpNode
-from contraflow.op import Context, Given, Op, Params, Spec, changed, set_base_context, state
+from contraflow.op import (
+    DTYPE_RULES,
+    Context,
+    Given,
+    Op,
+    Params,
+    Spec,
+    changed,
+    set_base_context,
+    state,
+)
 from contraflow.reference import quiet, run_reference
 from contraflow.storage import user_line
 from contraflow.tensor import Tensor
@@ -139,7 +149,7 @@ class Eager(Run):
                     same = False
                 arrays.append(x)
         # One dtype throughout needs no rule: float32 with float32 or a Python float stays float32.
-        if op.kind.name == "elementwise" and same and dtype in _DIRECT:
+        if same and dtype in _DIRECT and op.types in _PLAIN and op.kind.name == "elementwise":
             try:
                 out = quiet.run(op.ref, *arrays, **params)
             except ValueError:
@@ -171,6 +181,7 @@ class Eager(Run):
 
 
 _DIRECT = frozenset((dtypes.float32, dtypes.float64))
+_PLAIN = frozenset(DTYPE_RULES[name] for name in ("promote", "float", "bool"))
 
 
 def specs(op: Op, inputs: Sequence[Any]) -> list[Given]:

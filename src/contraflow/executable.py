@@ -12,8 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from contraflow import config, devices
-from contraflow.fuse import Fused, fuse
+from contraflow.fuse import fuse
 from contraflow.interpret import run_tape
+from contraflow.lower import Fused
 from contraflow.passes import host_values, optimize
 from contraflow.plan import HostStep, make_plan
 from contraflow.tape import Tape, Value

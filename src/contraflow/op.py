@@ -255,7 +255,7 @@ class Array(NamedTuple):
     def make(self, rng: np.random.Generator) -> np.ndarray:
         """Draw it."""
         if self.dtype is bool_:
-            return rng.random(self.shape) < 0.5
+            return np.asarray(rng.random(self.shape) < 0.5)
         if not self.dtype.is_floating_point:
             drawn = rng.integers(int(self.low), int(self.high), self.shape)
             return np.asarray(drawn, self.dtype.numpy)
@@ -465,6 +465,7 @@ class Kind:
 
     name = "kind"
     lowering = "opaque"
+    indexes = False  # the body reads its arguments at positions of its own
 
     def check(self, op: Op) -> None:
         """Refuse a declaration that lacks something this kind needs."""
@@ -589,8 +590,11 @@ class Index(Kind):
     by `x[coordinates]`, or `x.where(valid, coordinates)`.
     """
 
-    name = "index"
     lowering = "map"
+    indexes = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def expression(
         self, op: Op, inputs: Sequence[Given], params: Params, sources: Sequence[Any]
@@ -692,8 +696,8 @@ def _declare(kind: Kind) -> Callable[..., Any]:
 elementwise = _declare(Elementwise())
 reduction = _declare(Reduction())
 view = _declare(Viewing())
-index = _declare(Index())
-window = _declare(Index())
+index = _declare(Index("index"))
+window = _declare(Index("window"))
 create = _declare(Creating("create"))
 random = _declare(Creating("random"))
 assigning = _declare(Assigning())

@@ -63,9 +63,9 @@ def host_values(tape: Tape) -> set[Value]:
     """The values computed from host scalars and literals alone: they are known before a replay."""
     known = {v for v, role in tape.inputs.items() if role == "scalar"}
     for line in tape.lines:
-        values = [x for x in line.inputs if isinstance(x, Value)]
-        scalar = all(not tape.specs[v].shape for v in line.outs)
-        if values and scalar and line.op.kind.name == "elementwise" and known.issuperset(values):
+        values = {x for x in line.inputs if isinstance(x, Value)}
+        single = all(not tape.specs[v].shape for v in line.outs)
+        if single and line.op.kind.name in ("elementwise", "create") and known >= values:
             known.update(line.outs)
     return known
 

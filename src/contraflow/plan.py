@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from contraflow import scalar as s
 from contraflow.dtypes import DType
-from contraflow.fuse import Fused, HostUse, KernelUse, Place, Use
+from contraflow.lower import Fused, HostUse, KernelUse, Place, Use, is_access
 from contraflow.interpret import strided
 from contraflow.kernel import Call, Loops, Operand, Store
 from contraflow.op import Op
 from contraflow.reference import run_reference
-from contraflow.shapes import View, numel
+from contraflow.shapes import numel
 from contraflow.tape import Tape, Value
 
 ALIGNMENT = 64  # bytes; a cache line, and the widest vector
@@ -149,9 +149,7 @@ class _Planner:
             return False
         if use.rest is not None and use.rest != target:
             return False
-        if target not in use.reads or use._values(("in", "inout")).isdisjoint({target}):
-            return True
-        return _reads_where_it_writes(use, target, v)
+        return target not in use.loads or _reads_where_it_writes(use, target, v)
 
     def _with_rests(self) -> list[Use]:
         """Before each store into part of a value, a copy of the rest, unless it may be in place."""
@@ -164,7 +162,7 @@ class _Planner:
                 free = (
                     self.last_read[base] == i
                     and base not in roots
-                    and base not in use._values(("in", "inout"))
+                    and base not in use.loads
                     and (base not in self.tape.inputs or base in self.tape.writes)
                 )
                 if out not in self.slot_of and free:
@@ -233,7 +231,7 @@ class _Planner:
 
     def _host_step(self, use: HostUse) -> HostStep:
         line = use.tape_line
-        reads = tuple(self.slot_of[x[0]] for x in use.inputs if isinstance(x, tuple))
+        reads = tuple(self.slot_of[x[0]] for x in use.inputs if is_access(x))
         writes = tuple(self.slot_of[v] for v in line.outs)
         shapes = {
             self.slot_of[v]: self.tape.specs[v].shape for v in (*sorted(use.reads), *line.outs)
@@ -247,7 +245,7 @@ def _run_on_host(op: Op, inputs: Any, given: Any, params: Any, *arrays: Any) -> 
     """Run an op's reference over the arrays of its slots, under the views the line reads."""
     remaining = iter(arrays)
     prepared = [
-        strided(next(remaining), x[1]) if isinstance(x, tuple) and isinstance(x[1], View) else x
+        strided(next(remaining), x[1]) if is_access(x) else x
         for x in inputs
     ]
     return run_reference(op, prepared, given, params)

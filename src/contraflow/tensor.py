@@ -107,6 +107,9 @@ class Tensor(Methods):
                 state().context.leave(self, "reading its elements")
             size = self.dtype.itemsize
             shape, strides, offset = self.view
+            if 0 in shape:  # such a view may start beyond the end of its storage
+                array = self._array = np.empty(shape, self.dtype.numpy)
+                return array
             array = self._array = np.ndarray(
                 shape, self.dtype.numpy, data, offset * size, tuple(st * size for st in strides)
             )
@@ -289,7 +292,7 @@ class Tensor(Methods):
             )
         check_write(region, "setitem")
         if isinstance(value, np.ndarray):
-            value = Tensor.of_array(np.array(value, order="C"))
+            value = _of_numpy(value)
         write(region, value, "setitem")
 
     def copy_(self, source: Tensor) -> Tensor:
@@ -650,13 +653,20 @@ def _operator(op: Op, operator: str) -> Callable[..., Any]:
 
     def binary(self: Tensor, other: Any) -> Any:
         if not isinstance(other, _OPERANDS):
-            if isinstance(other, (np.ndarray, np.generic)):
-                other = Tensor.of_array(np.array(other, order="C"))
-            else:
+            if not isinstance(other, (np.ndarray, np.generic)):
                 return NotImplemented
-        return apply(op, (other, self) if reflected else (self, other))
+            other = _of_numpy(other)
+        a, b = (other, self) if reflected else (self, other)
+        return apply(op, (a, b)) if op.call == op.bind else op.call(a, b)
 
     return binary
+
+
+def _of_numpy(value: np.ndarray | np.generic) -> Tensor:
+    """A tensor with a copy of a NumPy array or scalar, if its dtype is one of ours."""
+    array = np.array(value, order="C")
+    dtypes.from_numpy(array.dtype)
+    return Tensor.of_array(array)
 
 
 _OPERANDS = (Tensor, float, int)

@@ -77,6 +77,8 @@ def _arange(
         floating = any(isinstance(v, float) for v in (start, end, step))
         dtype = dtypes.get_default_dtype() if floating else int64
     count = max(0, int(np.ceil((end - start) / step)))
+    if isinstance(start, float) or isinstance(step, float):
+        start, step = float(start), float(step)  # the body adds them, and has no mixed dtypes
     return _finish(apply(arange, (start, step), {"shape": (count,), "dtype": dtype}), requires_grad)
 
 
@@ -161,8 +163,8 @@ def from_numpy(array: np.ndarray) -> Tensor:
     view = contiguous(array.shape)._replace(
         strides=tuple(st // array.itemsize for st in array.strides)
     )
-    low, high = view.extent()
-    window = np.ndarray((high - low,), array.dtype, array, 0, (array.itemsize,))  # type: ignore[call-overload]
+    _, count = view.extent()
+    window = np.lib.stride_tricks.as_strided(array, (count,), (array.itemsize,))
     return Tensor.of_storage(Storage(window), view, dtype)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from contraflow import dtypes
 from contraflow import scalar as s
+from contraflow.dtypes import DType
 from contraflow.op import Array, Failure, Sample, elementwise
 
 _MISMATCH = (
@@ -73,15 +74,13 @@ def div(a, b):
     return a / b
 
 
-# Where the base is 0 the gradient of the exponent is 0, and where the exponent is 0 that of the
-# base is: the other factor is infinite or NaN there and must not leak out.
+# Where the base is 0 the gradient of the exponent is 0, for negative exponents too, and where the
+# exponent is 0 that of the base is: the other factor is infinite or NaN there and must not leak out.
 @elementwise(
     ref=np.power,
     vjp={
         "a": lambda g, a, b: where(b == 0, 0.0, g * b * a ** (b - 1)),
-        "b": lambda g, a, out: where(
-            (a == 0) & (out == 0), 0.0, g * out * log(where(a == 0, 1.0, a))
-        ),
+        "b": lambda g, a, out: where(a == 0, 0.0, g * out * log(where(a == 0, 1.0, a))),
     },
     domain=(0.5, 2.0),
     failures=_mismatch,
@@ -110,7 +109,9 @@ def abs_(x):
 @elementwise(ref=np.sign, vjp={"x": lambda g: g * 0.0}, avoid=(0.0,))
 def sign(x):
     """-1, 0 or 1; NaN stays NaN."""
-    flat = s.select(x > 0, s.const(1, x.dtype), s.select(x < 0, s.const(-1, x.dtype), 0))
+    flat = s.select(x > 0, s.const(1, x.dtype), 0)
+    if x.dtype.is_signed:
+        flat = s.select(x < 0, s.const(-1, x.dtype), flat)
     return s.select(s.isnan(x), x, flat) if x.dtype.is_floating_point else flat
 
 
@@ -239,8 +240,13 @@ def _to_dtype_samples() -> Any:
     yield Sample((Array((5,), -300.0, 300.0, dtypes.float32),), {"dtype": dtypes.int8})
 
 
+def _converted(x: np.ndarray, dtype: DType) -> np.ndarray:
+    cast: np.ndarray = s.saturating_cast(x, dtype.compute)
+    return cast.copy() if cast is x else cast
+
+
 @elementwise(
-    ref=lambda x, dtype: s.saturating_cast(x, dtype.compute),
+    ref=_converted,
     dtype="param",
     vjp={"x": lambda g: g},
     samples=_to_dtype_samples,
@@ -274,14 +280,20 @@ gt = _comparison("gt", np.greater, lambda a, b: a > b, "__gt__")
 ge = _comparison("ge", np.greater_equal, lambda a, b: a >= b, "__ge__")
 
 
+def _logical(inputs: Any, params: Any) -> Any:
+    return (dtypes.bool_,) * len(inputs), (dtypes.bool_,)
+
+
 def _masks() -> Any:
     mask = Array((3, 4), dtype=dtypes.bool_)
     yield Sample((mask, mask))
     yield Sample((mask, Array((4,), dtype=dtypes.bool_)))
+    yield Sample((Array((3, 4), -1, 2, dtypes.int32), Array((4,), 0, 2, dtypes.uint8)))
+    yield Sample((Array((3,)), mask._replace(shape=(3,))))
 
 
 @elementwise(
-    ref=np.logical_and, dtype="bool", samples=_masks, failures=_mismatch, operators=("__and__",)
+    ref=np.logical_and, dtype=_logical, samples=_masks, failures=_mismatch, operators=("__and__",)
 )
 def logical_and(a, b):
     """Whether both are true."""
@@ -289,7 +301,7 @@ def logical_and(a, b):
 
 
 @elementwise(
-    ref=np.logical_or, dtype="bool", samples=_masks, failures=_mismatch, operators=("__or__",)
+    ref=np.logical_or, dtype=_logical, samples=_masks, failures=_mismatch, operators=("__or__",)
 )
 def logical_or(a, b):
     """Whether one is true."""
@@ -298,8 +310,11 @@ def logical_or(a, b):
 
 @elementwise(
     ref=np.logical_not,
-    dtype="bool",
-    samples=lambda: (Sample((Array((3, 4), dtype=dtypes.bool_),)),),
+    dtype=_logical,
+    samples=lambda: (
+        Sample((Array((3, 4), dtype=dtypes.bool_),)),
+        Sample((Array((5,), -1, 2, dtypes.int64),)),
+    ),
     operators=("__invert__",),
 )
 def logical_not(x):

@@ -183,7 +183,7 @@ def _put_ref(g_: np.ndarray, index: np.ndarray, dim: int, size: int) -> np.ndarr
     dtype="same",
     shape=lambda g_, index, dim, size: (*g_.shape[:dim], size, *g_.shape[dim + 1 :]),
     source=lambda at, g_, index, dim, size: s.select(
-        s.eq(index[(*at[:dim], s.const(0, int64), *at[dim + 1 :])], at[dim]),
+        s.eq(s.cast(index[(*at[:dim], s.const(0, int64), *at[dim + 1 :])], int64), at[dim]),
         g_[(*at[:dim], s.const(0, int64), *at[dim + 1 :])],
         0,
     ),
@@ -208,7 +208,7 @@ def _pad_source(at: Any, x: Any, value: Any, pads: Any) -> Any:
     for i, n, (before, _) in zip(at, x.shape, pads):
         inside = inside & (i >= before) & (i < before + n)
         source.append(i - before)
-    return s.select(inside, x.where(inside, tuple(source)), value)
+    return s.select(inside, x.where(inside, tuple(source)), s.cast(value, x.dtype))
 
 
 @index(
@@ -258,6 +258,7 @@ def getitem(x, *, key):
             raise NotImplementedError("getitem: boolean masks are not supported yet; use where.")
         _integers("getitem", key)
         rows = reshape(x, (x.shape[0], numel(x.shape[1:])))
+        key = key.long()  # the size need not fit into the index's own dtype
         key = where(key < 0, key + x.shape[0], key)
         return reshape(embedding(rows, key), (*key.shape, *x.shape[1:]))
     keys = list(key) if isinstance(key, tuple) else [key]

@@ -220,12 +220,15 @@ def batch_statistics(x: Tensor) -> tuple[Tensor, Tensor]:
 # --- losses ------------------------------------------------------------------------------------
 
 
+_NP_REDUCED: dict[str, Any] = {"mean": np.mean, "sum": np.sum, "none": lambda v: v}
+
+
 def _np_cross_entropy(x: Any, target: Any, reduction: str, label_smoothing: float) -> Any:
     rows = np.log(_np_softmax(x, 1))
     losses = -np.take_along_axis(rows, np.expand_dims(target, 1), 1).squeeze(1)
     if label_smoothing:
         losses = (1 - label_smoothing) * losses - label_smoothing * rows.mean(1)
-    return {"mean": np.mean, "sum": np.sum, "none": lambda v: v}[reduction](losses)
+    return _NP_REDUCED[reduction](losses)
 
 
 def _reduced(name: str, losses: Tensor, reduction: str) -> Tensor:
@@ -282,10 +285,20 @@ def cross_entropy(x, target, *, reduction="mean", label_smoothing=0.0):
 
 
 @composite(
-    ref=lambda x, target, reduction: np.mean((x - target) ** 2),
-    samples=lambda: (Sample((Array((4, 5)), Array((4, 5))), {"reduction": "mean"}),),
+    ref=lambda x, target, reduction: _NP_REDUCED[reduction]((x - target) ** 2),
+    samples=lambda: (
+        Sample((Array((4, 5)), Array((4, 5))), {"reduction": "mean"}),
+        Sample((Array((4, 5)), Array((5,))), {"reduction": "sum"}),
+        Sample((Array((3,)), Array((3,))), {"reduction": "none"}),
+    ),
+    failures=lambda: (
+        Failure(
+            (Array((2,)), Array((2,))), {"reduction": "all"}, ValueError,
+            "mse_loss: reduction is 'all'; it must be 'mean', 'sum' or 'none'.",
+        ),
+    ),
     method=False,
-)
+)  # fmt: skip
 def mse_loss(x, target, *, reduction="mean"):
     """The mean of the squared differences; both sides have gradients."""
     difference = x - target

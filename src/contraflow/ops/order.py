@@ -27,7 +27,7 @@ def _bad_dim(name: str, **params: Any) -> Any:
 
 def _cumsum_ref(x: np.ndarray, dim: int, reverse: bool) -> np.ndarray:
     if not x.ndim:
-        return x
+        return x.copy()
     if reverse:
         return np.flip(np.cumsum(np.flip(x, dim), axis=dim), dim)
     return np.cumsum(x, axis=dim)
@@ -42,6 +42,7 @@ def _cumsum_ref(x: np.ndarray, dim: int, reverse: bool) -> np.ndarray:
         Sample((Array((3, 4)),), {"dim": 1, "reverse": False}),
         Sample((Array((3, 4)),), {"dim": 0, "reverse": True}),
         Sample((Array((0,)),), {"dim": 0, "reverse": False}),
+        Sample((Array(()),), {"dim": 0, "reverse": False}),
     ),
     failures=_bad_dim("cumsum", reverse=False),
     normalize=lambda x, dim, reverse: {"dim": normalize_dim("cumsum", dim, x.ndim)},

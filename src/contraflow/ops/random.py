@@ -11,7 +11,7 @@ import numpy as np
 
 from contraflow import dtypes, philox
 from contraflow import scalar as s
-from contraflow.dtypes import DType, bool_, float32, float64, uint32
+from contraflow.dtypes import DType, bfloat16, bool_, float16, float32, float64, uint32
 from contraflow.op import LINEAR, Failure, Sample, apply, composite, random
 from contraflow.ops.elementwise import where
 from contraflow.random import Generator, default_generator
@@ -27,17 +27,27 @@ def _samples(*dtypes_: DType) -> Any:
     ]
 
 
+# The largest float32 below 1 would round to 1: half-precision numbers keep only leading bits.
+_STEPS = {float16: 2.0**11, bfloat16: 2.0**8}
+
+
+def _uniforms(seed: Any, offset: Any, shape: Any, dtype: DType) -> np.ndarray:
+    drawn = philox.uniforms(int(seed), int(offset), numel(shape), dtype.compute).reshape(shape)
+    steps = _STEPS.get(dtype)
+    return drawn if steps is None else np.floor(drawn * np.float32(steps)) / np.float32(steps)
+
+
 @random(
-    ref=lambda seed, offset, shape, dtype: philox.uniforms(
-        int(seed), int(offset), numel(shape), dtype.compute
-    ).reshape(shape),
+    ref=_uniforms,
     dtype="param",
     method=False,
-    samples=_samples(float32, float64),
+    samples=_samples(float32, float64, float16, bfloat16),
 )
 def uniform(seed, offset, *, shape, dtype):
     """Numbers in [0, 1) at (seed, offset)."""
-    return philox.uniform(philox.stream(seed, offset), LINEAR, dtype.compute)
+    drawn = philox.uniform(philox.stream(seed, offset), LINEAR, dtype.compute)
+    steps = _STEPS.get(dtype)
+    return drawn if steps is None else s.floor(drawn * steps) * (1 / steps)
 
 
 @random(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from contraflow import scalar as s
-from contraflow.dtypes import DType, bool_
+from contraflow.dtypes import HALVES, DType, bool_, float32
 from contraflow.op import REDUCED, Array, Failure, Sample, apply, composite, reduction
 from contraflow.ops.elementwise import maximum, minimum, to_dtype
 from contraflow.ops.index import put_along_dim
@@ -63,13 +63,15 @@ def _shared_ties(g: Tensor, x: Tensor, out: Tensor, dim: Any, keepdim: bool) -> 
     return mask * (_spread(g, x.spec, dim, keepdim) / count)
 
 
-def _lowest(dtype: DType) -> Any:
+def lowest(dtype: DType) -> Any:
+    """The value that maximum never prefers."""
     if dtype is bool_:
         return False
     return -np.inf if dtype.is_floating_point else int(np.iinfo(dtype.numpy).min)
 
 
-def _highest(dtype: DType) -> Any:
+def highest(dtype: DType) -> Any:
+    """The value that minimum never prefers."""
     if dtype is bool_:
         return True
     return np.inf if dtype.is_floating_point else int(np.iinfo(dtype.numpy).max)
@@ -85,7 +87,7 @@ def _extreme_samples() -> Any:
     ref=lambda x, dim, keepdim: np.max(x, axis=dim, keepdims=keepdim),
     dtype="same",
     combine=s.maximum,
-    start=_lowest,
+    start=lowest,
     vjp={"x": _shared_ties},
     normalize=_dims("amax"),
     samples=_extreme_samples,
@@ -100,7 +102,7 @@ def amax(x, *, dim=None, keepdim=False):
     ref=lambda x, dim, keepdim: np.min(x, axis=dim, keepdims=keepdim),
     dtype="same",
     combine=s.minimum,
-    start=_highest,
+    start=highest,
     vjp={"x": _shared_ties},
     normalize=_dims("amin"),
     samples=_extreme_samples,
@@ -128,7 +130,7 @@ def _first_extreme(better: Any) -> Any:
 def _pair_ref(choose: Any) -> Any:
     def ref(x: np.ndarray, dim: tuple[int, ...], keepdim: bool) -> Any:
         if x.ndim == 0:
-            return x, np.zeros((), np.int64)
+            return x.copy(), np.zeros((), np.int64)
         at = np.expand_dims(choose(x, axis=dim[0]), dim[0])
         values = np.take_along_axis(x, at, dim[0])
         return (values, at) if keepdim else (values.squeeze(dim[0]), at.squeeze(dim[0]))
@@ -151,6 +153,7 @@ def _one_dim_samples() -> Any:
     yield Sample((Array((3, 4, 2)),), {"dim": (1,), "keepdim": False})
     yield Sample((Array((3, 4)),), {"dim": (1,), "keepdim": True})
     yield Sample((Array((5,)),), {"dim": (0,), "keepdim": False})
+    yield Sample((Array(()),), {"dim": (), "keepdim": False})
 
 
 _HUGE = int(np.iinfo(np.int64).max)
@@ -161,7 +164,7 @@ _HUGE = int(np.iinfo(np.int64).max)
     dtype="value_index",
     outs=("values", "indices"),
     combine=_first_extreme(lambda b, a: b > a),
-    start=lambda dtype: (_lowest(dtype), _HUGE),
+    start=lambda dtype: (lowest(dtype), _HUGE),
     vjp={"x": _to_index},
     samples=_one_dim_samples,
     failures=_bad_dim("max"),
@@ -176,7 +179,7 @@ def max_(x, *, dim=None, keepdim=False):
     dtype="value_index",
     outs=("values", "indices"),
     combine=_first_extreme(lambda b, a: b < a),
-    start=lambda dtype: (_highest(dtype), _HUGE),
+    start=lambda dtype: (highest(dtype), _HUGE),
     vjp={"x": _to_index},
     samples=_one_dim_samples,
     failures=_bad_dim("min"),
@@ -214,6 +217,8 @@ def _count(x: Tensor, dim: tuple[int, ...]) -> int:
 def mean(x, *, dim=None, keepdim=False):
     """Mean over dims, all of them by default."""
     n = _count(x, dim)
+    if x.dtype in HALVES:  # a sum may overflow where the mean does not
+        return to_dtype(mean(to_dtype(x, dtype=float32), dim=dim, keepdim=keepdim), dtype=x.dtype)
     return sum_(x, dim=dim, keepdim=keepdim) * (1.0 / n if n else float("nan"))
 
 

@@ -151,6 +151,7 @@ def _permute(x: Tensor, *dims: Any, **named: Any) -> Tensor:
     ),
     failures=lambda: (
         Failure((Array((3, 2)),), {"shape": (3, 4)}, ValueError, "expand: float64[3, 2] does not"),
+        Failure((Array((3,)),), {"shape": (-2, 3)}, ValueError, "does not expand to [-2, 3]"),
     ),
     linear=True,
 )
@@ -166,7 +167,8 @@ def _expand(x: Tensor, *shape: Any, **named: Any) -> Tensor:
     wanted = tuple(
         x.shape[i - lead] if n == -1 and i >= lead else n for i, n in enumerate(wanted)
     )
-    if lead < 0 or any(n not in (1, m) for n, m in zip(x.shape, wanted[lead:])) or -1 in wanted:
+    fits = lead >= 0 and all(n in (1, m) for n, m in zip(x.shape, wanted[lead:]))
+    if not fits or any(n < 0 for n in wanted):
         raise ValueError(f"expand: {describe(x)} does not expand to {list(wanted)}.")
     return apply(expand, (x,), {"shape": wanted})
 
@@ -277,12 +279,26 @@ def squeeze(x, *, dim=None):
 
 
 @composite(
-    ref=lambda x, start_dim, end_dim: x.reshape(*x.shape[:start_dim], -1),
-    samples=lambda: (Sample((Array((2, 3, 4)),), {"start_dim": 1, "end_dim": -1}),),
-)
+    ref=lambda x, start_dim, end_dim: x.reshape(
+        *x.shape[:start_dim], -1, *(x.shape[end_dim + 1 :] if end_dim != -1 else ())
+    ),
+    samples=lambda: (
+        Sample((Array((2, 3, 4)),), {"start_dim": 1, "end_dim": -1}),
+        Sample((Array((2, 3, 4)),), {"start_dim": 0, "end_dim": 1}),
+        Sample((Array(()),), {"start_dim": 0, "end_dim": -1}),
+    ),
+    failures=lambda: (
+        Failure(
+            (Array((2, 3)),), {"start_dim": 1, "end_dim": 0}, ValueError,
+            "flatten: start_dim 1 comes after end_dim 0.",
+        ),
+    ),
+)  # fmt: skip
 def flatten(x, *, start_dim=0, end_dim=-1):
     """Dims start_dim to end_dim merged into one."""
     if not x.ndim:
         return reshape(x, (1,))
     first, last = (normalize_dim("flatten", d, x.ndim) for d in (start_dim, end_dim))
+    if first > last:
+        raise ValueError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}.")
     return reshape(x, (*x.shape[:first], numel(x.shape[first : last + 1]), *x.shape[last + 1 :]))

@@ -15,7 +15,7 @@ from contraflow.errors import describe
 from contraflow.op import Array, Failure, Sample, composite, view, window
 from contraflow.ops.index import constant_pad
 from contraflow.ops.linalg import contract
-from contraflow.ops.reduce import max_
+from contraflow.ops.reduce import lowest, max_
 from contraflow.ops.view import reshape
 from contraflow.shapes import View
 from contraflow.tensor import Tensor
@@ -222,7 +222,7 @@ def _max_pool_ref(x: np.ndarray, kernel_size: Pair, stride: Pair, padding: Pair)
 def max_pool2d(x, *, kernel_size, stride=None, padding=0):
     """The largest element of each window; the gradient goes to the first of them."""
     patches = windows(
-        _padded(x, padding, float("-inf")), kernel=kernel_size, stride=stride, dilation=(1, 1)
+        _padded(x, padding, lowest(x.dtype)), kernel=kernel_size, stride=stride, dilation=(1, 1)
     )
     n, c, kh, kw, rows, columns = patches.shape
     values, _ = max_(reshape(patches, (n, c, kh * kw, rows, columns)), 2)
