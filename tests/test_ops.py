@@ -151,7 +151,7 @@ def fold_body(op: Op, x: np.ndarray, source: s.Expr, params: Any) -> list[np.nda
     """A plain left fold over the reduced dims, in row-major order."""
     assert isinstance(op.kind, Reduction)
     values, combine, identity = op.kind.fold(op, source)
-    dims = params["dim"]
+    dims = tuple(d for d in params["dim"] if d < x.ndim)  # a 0-d tensor may be asked for dim 0
     kept = tuple(d for d in range(x.ndim) if d not in dims)
     outer = tuple(x.shape[d] for d in kept)
     count = numel(x.shape[d] for d in dims)
@@ -278,7 +278,7 @@ def check_dtypes(op: Op, sample: Sample) -> None:
             wide_params = {**varied, "dtype": cf.float32} if varied != params else varied
             single = run(op, wide, wide_params)
             for out, expected in zip(outs, single, strict=True):
-                if is_composite(op):
+                if is_composite(op) or isinstance(op.kind, Creating):
                     assert_close(out, expected.array)
                 else:
                     assert_close(out, s.saturating_cast(expected.array, out.dtype), 0.0, 0.0)
@@ -348,6 +348,8 @@ def integral(sample: Sample, dtype: DType) -> Sample:
         if is_random(x):
             low = max(int(np.ceil(x.low)), -2 if dtype.is_signed else 0)
             x = x._replace(low=low, high=max(int(x.high) + 1, low + 1), dtype=dtype, avoid=())
+        elif isinstance(x, float):
+            x = float(int(x))
         inputs.append(x)
     return Sample(tuple(inputs), sample.params)
 
@@ -559,16 +561,25 @@ def test_op(check: str, op: Op, sample: Sample) -> None:
     CHECKS[check](op, sample)
 
 
-@pytest.mark.parametrize(("name", "check"), list(ISSUES))
-def test_known_issue_is_still_there(name: str, check: str) -> None:
-    op = REGISTRY[name]
-    failed = 0
-    for sample in samples_of(op):
-        try:
-            CHECKS[check](op, sample)
-        except Exception:
-            failed += 1
-    assert failed, f"{name}:{check} passes now; take its line out of known_issues.txt"
+def unused_issues(issues: Any) -> list[str]:
+    """Lines of known_issues.txt whose check passes for every sample."""
+    return [
+        f"{name}:{check}"
+        for name, check in issues
+        if not any(fails(CHECKS[check], REGISTRY[name], x) for x in samples_of(REGISTRY[name]))
+    ]
+
+
+def fails(check: Callable[[Op, Sample], None], op: Op, sample: Sample) -> bool:
+    try:
+        check(op, sample)
+    except Exception:
+        return True
+    return False
+
+
+def test_known_issues_are_still_there() -> None:
+    assert unused_issues(ISSUES) == []
 
 
 @pytest.mark.parametrize(("op", "failure"), list(failure_cases()))
@@ -658,10 +669,10 @@ def test_checks_pass_a_right_op() -> None:
         ({"linear": True}, "transpose", "<g, Jv>"),
         ({"ref": np.cos, "vjp": {"x": lambda g, x: -g * x.sin()}}, "body", "differ"),
         ({"dtype": "same"}, "integers", "differ"),
-        ({"dtype": lambda x, p: ((None,), (cf.float32,))}, "eager", "differ"),
+        ({"dtype": lambda x, p: ((None,), (cf.float32,))}, "body", "gives float64, not float32"),
         ({"dtype": "bool"}, "eager", "dtype=contraflow.float64"),
         ({"ref": lambda x: np.sin(x).astype(np.float16)}, "eager", "dtype=contraflow.float16"),
-        ({"ref": lambda x: np.sin(x)[..., None]}, "eager", "shapes differ"),
+        ({"ref": lambda x: np.sin(x)[..., None]}, "eager", "shape=\\(3, 4, 1\\)"),
     ],
 )  # fmt: skip
 def test_checks_find_a_broken_op(wrong: dict[str, Any], check: str, text: str) -> None:
@@ -697,12 +708,15 @@ def test_an_op_without_samples_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["sinn:rules: why", "sin:nothing: why", "sin:rules:", "sin", "sin:rules: a\nsin:rules: b"]
+    "line",
+    ["sinn:rules: why", "sin:nothing: why", "sin:rules:", "sin", "sin:rules: a\nsin:rules: b"],
 )
 def test_a_wrong_line_of_known_issues_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match=r"known_issues\.txt"):
         read_known_issues(line)
 
 
-def test_a_right_line_of_known_issues() -> None:
-    assert read_known_issues("# about\n\nsin:rules: because") == {("sin", "rules"): "because"}
+def test_a_line_of_known_issues_that_is_not_needed() -> None:
+    issues = read_known_issues("# about\n\nsin:rules: because")
+    assert issues == {("sin", "rules"): "because"}
+    assert unused_issues(issues) == ["sin:rules"]

@@ -150,6 +150,7 @@ class Eager(Run):
                 arrays.append(x)
         # One dtype throughout needs no rule: float32 with float32 or a Python float stays float32.
         if same and dtype in _DIRECT and op.types in _PLAIN and op.kind.name == "elementwise":
+            assert op.ref is not None
             try:
                 out = quiet.run(op.ref, *arrays, **params)
             except ValueError:

@@ -39,11 +39,12 @@ def backward(
     if inputs is None:
         _run(starts, retain, create_graph, None)
         return
-    found = _run(starts, retain, create_graph, _targets("backward", inputs))
+    wanted = {id(x): x for x in inputs}.values()  # each once, however often it is named
+    found = _run(starts, retain, create_graph, _targets("backward", list(wanted)))
     with changed(grad=create_graph):
-        for x, g in zip(inputs, found):
+        for x, g in zip(wanted, found):
             if g is not None:
-                x.grad = g if x.grad is None else x.grad + g
+                _accumulate(x, g, False, create_graph)
 
 
 def grad(
@@ -161,6 +162,8 @@ def _run(
 
     def deliver(edge: Edge, g: Tensor, owned: bool) -> None:
         target, index = edge
+        if needed is not None and id(target) not in needed and (id(target), index) not in wanted:
+            return
         if not isinstance(target, Node):
             leaf = leaves.get(id(target))
             if leaf is None:
@@ -193,6 +196,11 @@ def _run(
             for index, g_out in enumerate(cotangents):
                 if g_out is not None and (id(node), index) in wanted:
                     collected[id(node), index] = g_out
+            if node.retainers is not None:
+                for index, kept in node.retainers.items():
+                    g_kept, output = cotangents[index], kept()
+                    if g_kept is not None and output is not None:
+                        _accumulate(output, g_kept, False, create_graph)
             if needed is not None and id(node) not in needed:
                 continue
             if node.pre_hooks:
@@ -279,7 +287,8 @@ def _accumulate(leaf: Tensor, g: Tensor, owned: bool, create_graph: bool) -> Non
     """Add to `.grad`: in place where a gradient is there, else the buffer itself if it is ours."""
     held = leaf.grad
     if held is None:
-        leaf.grad = g if owned or create_graph else REGISTRY["clone"](g)
+        # A gradient with a graph may be an input's own tensor, or another leaf's gradient too.
+        leaf.grad = g if owned and not create_graph else REGISTRY["clone"](g)
     elif create_graph:
         leaf.grad = held + g
     else:

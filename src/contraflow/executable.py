@@ -17,6 +17,7 @@ from contraflow.interpret import run_tape
 from contraflow.lower import Fused
 from contraflow.passes import host_values, optimize
 from contraflow.plan import HostStep, make_plan
+from contraflow.render import python
 from contraflow.tape import Tape, Value
 
 
@@ -82,7 +83,6 @@ class Native:
         self.tape = optimize(tape)
         host = host_values(self.tape)
         self.inputs = _Inputs(self.tape)
-        self.prologue = [x for x in self.tape.lines if all(v in host for v in x.outs)]
         self.fused: Fused = fuse(self.tape, host, self.device.limits)
         self.plan, self.words = make_plan(self.tape, self.fused, host)
         self.program = self.device.load(self.plan)
@@ -90,24 +90,24 @@ class Native:
         self.outputs = [
             None if v in host else (specs[v].shape, specs[v].dtype.numpy) for v in self.tape.outputs
         ]
-        self.host_words = [
-            (i, w, float if dtype.is_floating_point else int)
-            for i, (w, dtype) in enumerate(zip(self.words, self.plan.scalar_dtypes))
-            if isinstance(w, Value)
-        ]
+        lines = [x for x in self.tape.lines if host.issuperset(x.outs)]
+        # What the prologue gives: host values that are outputs, then those kernels take.
+        self.host_outputs = [i for i, v in enumerate(self.tape.outputs) if v in host]
+        self.host_words = [i for i, w in enumerate(self.words) if isinstance(w, Value)]
+        wanted = [self.tape.outputs[i] for i in self.host_outputs]
+        wanted += [w for w in self.words if isinstance(w, Value)]
+        self.prologue = python.compile_prologue(python.render(self.tape, lines, wanted))
+        self.kinds = [float if d.is_floating_point else int for d in self.plan.scalar_dtypes]
 
     def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
         """Prologue, then one replay."""
-        known: dict[Value, Any] = dict(zip(self.inputs.scalars, scalars))
-        if self.prologue:
-            known = run_tape(self.tape, known, self.prologue)
-        words = list(self.words)
-        for position, value, kind in self.host_words:
-            words[position] = kind(known[value])
-        outputs = [
-            _plain(known[v]) if spec is None else np.empty(*spec)
-            for v, spec in zip(self.tape.outputs, self.outputs)
-        ]
+        known = iter(self.prologue(scalars))
+        outputs: list[Any] = [None if x is None else np.empty(*x) for x in self.outputs]
+        for i in self.host_outputs:
+            outputs[i] = next(known)
+        words: list[Any] = list(self.words)
+        for i in self.host_words:
+            words[i] = self.kinds[i](next(known))
         fresh = [o for o, spec in zip(outputs, self.outputs) if spec is not None]
         try:
             self.program.replay([*arrays, *fresh], words)

@@ -515,12 +515,13 @@ class ContractionLayout:
         """Labels of b, m and n. Dims of C before b, m, n are in order act as a batch."""
         batch = [c for c in out if c in left and c in right]
         order = [c for c in out if c not in batch]
-        for lead in range(len(order) + 1):
+        lead = 0
+        while True:
             rows = [c for c in order[lead:] if c in left]
             columns = [c for c in order[lead:] if c in right]
             if order[lead:] == rows + columns:
-                break
-        return batch + order[:lead], rows, columns
+                return batch + order[:lead], rows, columns
+            lead += 1
 
     def _even(
         self, groups: Sequence[Sequence[str]], strides: dict[str, int]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from contraflow.errors import GradientError, describe
-from contraflow.op import Op, Params, Spec, state
-from contraflow.storage import Line
+from contraflow.op import REGISTRY, Op, Params, Spec, changed, state
+from contraflow.storage import Line, Storage
 
 if TYPE_CHECKING:
     from contraflow.tensor import Tensor
@@ -22,42 +23,76 @@ Edge = tuple["Node | Tensor", int]
 
 
 class Saved:
-    """A value kept for backward: the tensor, and the version its storage had."""
+    """A value kept for backward, and the version its storage had.
 
-    __slots__ = ("tensor", "storage", "version", "packed", "unpack")
+    What is kept is another handle on the same elements with the same place in the graph: were it
+    the user's tensor itself, writing to that in place could make a node and its input a cycle.
+    """
 
-    def __init__(self, tensor: Tensor) -> None:
+    __slots__ = ("tensor", "storage", "version", "packed", "unpack", "edge")
+
+    def __init__(self, tensor: Tensor, own: bool = False) -> None:
+        """Keep a tensor; `own` says that it is an output of the node that keeps it."""
         hooks = state().saved_hooks
-        self.storage = tensor.storage
+        self.storage: Storage | None = None
         self.version = tensor.storage.version
+        self.edge: Edge | None = None
+        self.tensor: Tensor | None = None
+        self.packed: Any = None
+        self.unpack: Callable[[Any], Tensor] | None = None
         if hooks:
             pack, self.unpack = hooks[-1]
-            self.packed = pack(tensor)
-            self.tensor = None
-            self.storage = None  # type: ignore[assignment]
-        else:
-            self.tensor: Tensor | None = tensor
-            self.packed = None
-            self.unpack: Callable[[Any], Tensor] | None = None
+            self.edge = None if own else tensor.edge
+            with changed(grad=False):
+                self.packed = pack(tensor.detach())
+            if tensor.storage.version != self.version:
+                raise GradientError(
+                    f"saved_tensors_hooks: pack wrote to {describe(tensor)} in place; it must not."
+                )
+            return
+        self.storage = tensor.storage
+        node = None if own else tensor.node
+        if node is not None:
+            self.tensor = tensor.attached(node, tensor._index)
+        else:  # a leaf that requires grad is its own place in the graph
+            self.tensor = tensor if tensor._needs and not own else tensor.alias()
 
     def get(self, node: Node) -> Tensor:
         """The value, or a GradientError if it has been overwritten since."""
         if self.unpack is not None:
-            return self.unpack(self.packed)
-        tensor = self.tensor
-        assert tensor is not None
-        if tensor.storage is not self.storage:
+            return self._unpacked(node)
+        tensor, storage = self.tensor, self.storage
+        assert tensor is not None and storage is not None
+        if tensor.storage is not storage:
             raise GradientError(
                 f"{node.name} saved {describe(tensor)}{_at(node.line)} for its backward, but its "
                 f"storage was replaced since. Run backward before assigning to .data."
             )
-        if self.storage.version != self.version:
-            writer, line = self.storage.writer or ("a write", None)
+        if storage.version != self.version:
+            writer, line = storage.writer or ("a write", None)
             raise GradientError(
                 f"{node.name} saved {describe(tensor)}{_at(node.line)} for its backward, but "
                 f"{writer} overwrote it{_at(line)}. Use the out-of-place form, or clone it before."
             )
         return tensor
+
+    def _unpacked(self, node: Node) -> Tensor:
+        """What the hook gives back, at the place in the graph that was packed."""
+        assert self.unpack is not None
+        value = self.unpack(self.packed)
+        if not hasattr(value, "storage"):
+            raise TypeError(
+                f"saved_tensors_hooks: unpack returned {describe(value)} for {node.name}; it must "
+                f"return a Tensor."
+            )
+        if self.edge is None or not state().grad:
+            return value
+        target, index = self.edge
+        if isinstance(target, Node):
+            return value.attached(target, index)
+        # Gradients go to the leaf that was packed, which is not the tensor that came back.
+        identity = OpNode(REGISTRY["clone"], {}, (True,), (self.edge,), (target.spec,), node.line)
+        return value.attached(identity, 0)
 
     @property
     def nbytes(self) -> int:
@@ -74,7 +109,7 @@ class Node:
 
     __slots__ = (
         "edges", "input_specs", "line", "sequence_nr", "output_count", "tensor_hooks",
-        "pre_hooks", "post_hooks", "region", "done", "__weakref__",
+        "pre_hooks", "post_hooks", "retainers", "region", "done", "__weakref__",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +130,8 @@ class Node:
         self.tensor_hooks: dict[int, dict[int, Any]] | None = None
         self.pre_hooks: dict[int, Any] | None = None
         self.post_hooks: dict[int, Any] | None = None
+        # Outputs whose gradient goes into their `.grad`, once all hooks have run.
+        self.retainers: dict[int, weakref.ref[Tensor]] | None = None
 
     @property
     def name(self) -> str:
@@ -150,7 +187,7 @@ class OpNode(Node):
             self.inputs[i] = Saved(x) if hasattr(x, "storage") else x
         for i in plan.saved_outs:
             # Detached, so that this node and its own output form no reference cycle.
-            self.outs[i] = Saved(outs[i].alias())
+            self.outs[i] = Saved(outs[i], own=True)
 
     @property
     def name(self) -> str:

@@ -679,7 +679,7 @@ class Composite(Kind):
         raise NotImplementedError(f"{op.name} is made of other ops; only those are inferred")
 
 
-def _declare(kind: Kind) -> Callable[..., Any]:
+def _declare(kind: Kind) -> Callable[..., Callable[[Callable[..., Any]], Op]]:
     """The decorator of one kind: `@elementwise(ref=..., vjp=...)`."""
 
     def decorator(**fields: Any) -> Callable[[Callable[..., Any]], Op]:

@@ -115,7 +115,8 @@ class _Planner:
         for v in self.tape.outputs:
             if v not in self.host:
                 self.slot_of[v] = self._slot("output", v)
-        copies = [use for k, v in self.tape.writes.items() if (use := self._settle(k, v))]
+        settled = (self._settle(k, v) for k, v in self.tape.writes.items())
+        copies = [copy for copy in settled if copy is not None]
         uses = [*self._with_rests(), *copies]
         for use in uses:
             for v in use.writes:
@@ -252,12 +253,15 @@ def _run_on_host(op: Op, inputs: Any, given: Any, params: Any, *arrays: Any) -> 
 
 
 def _reads_where_it_writes(use: KernelUse, target: Value, v: Value) -> bool:
-    """Whether a map reads each old element only at the point that writes the new one."""
+    """Whether a kernel reads each old element only at the point that writes the new one."""
     kernel = use.call.kernel
-    if not isinstance(kernel, Loops) or kernel.inner:
+    if not isinstance(kernel, Loops):
         return False
     stored = next(i for i, p in enumerate(use.places) if p.value == v)
+    if any(store.inner for store in kernel.stores if store.operand == stored):
+        return False  # a later pass may read the element again
     roots = [store.value for store in kernel.stores]
+    roots += [e for r in kernel.reductions for e in r.values]
     gathered = {e.data for e in s.walk(roots) if e.fn == "load" and e.args}
     return all(
         i not in gathered

@@ -286,6 +286,8 @@ class Recorder(Run):
             storage.version, storage.writer = version, writer
         for generator, (seed, offset, _, _) in self._generators.items():
             generator.set_state((seed, offset))
+        # Let go of tensors, so that `alive` finds only those that others hold.
+        self._slots, self._cells, self._generators = {}, {}, {}
 
     def alive(self) -> list[Tensor]:
         """The tensors made here that somebody still holds."""

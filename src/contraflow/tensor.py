@@ -6,6 +6,7 @@ what a tensor is: its data, its place in the graph, and writing to it.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -416,16 +417,15 @@ class Tensor(Methods):
 
     def retain_grad(self) -> None:
         """Keep the gradient of a tensor that is not a leaf, in `.grad`."""
-        if not self._needs:
+        if not self.requires_grad:
             raise GradientError(f"retain_grad: {describe(self)} does not require grad.")
-        if self.node is None or self._retains:
-            return
-        self._retains = True
-
-        def keep(g: Tensor) -> None:
-            self.grad = g if self._grad is None else self._grad + g
-
-        self.register_hook(keep)
+        node = self.node
+        if node is not None:
+            self._retains = True
+            if node.retainers is None:
+                node.retainers = {}
+            # Weakly, or this tensor and its node would be a cycle.
+            node.retainers[self._index] = weakref.ref(self)
 
     def detach(self) -> Tensor:
         """The same elements outside the graph; memory and version counter are shared."""
@@ -527,13 +527,13 @@ def check_write(target: Tensor, op: str) -> None:
         )
     if not state().grad:
         return
+    if target.requires_grad and target.is_leaf:
+        raise GradientError(
+            f"{op}: {describe(target)} is a leaf that requires grad and cannot be written in "
+            f"place. Write under contraflow.no_grad(), or to a copy."
+        )
     base = target._base
     if base is None:
-        if target._needs and target._node is None:
-            raise GradientError(
-                f"{op}: {describe(target)} is a leaf that requires grad and cannot be written in "
-                f"place. Write under contraflow.no_grad(), or to a copy."
-            )
         return
     if base._needs and base._node is None:
         raise GradientError(
@@ -548,12 +548,14 @@ def check_write(target: Tensor, op: str) -> None:
         )
 
 
-def write(target: Tensor, value: Any, op: str) -> Tensor:
+def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
     """Give the elements of `target` new values: data, version and graph. Returns the target.
 
-    The caller has called `check_write` before it computed `value`.
+    The caller has called `check_write` before it computed `value`; `fresh` says that nobody else
+    has that tensor, so that the target may take its place in the graph.
     """
     line = state().line or user_line()
+    given = value
     if isinstance(value, Tensor):
         if value.view.shape != target.view.shape:
             value = REGISTRY["expand"](value, target.view.shape)
@@ -564,31 +566,49 @@ def write(target: Tensor, value: Any, op: str) -> Tensor:
     current = state()
     base = target._base
     tracked = current.grad and (
-        value._needs or target._needs or (base is not None and base._needs)
+        value.requires_grad or target.requires_grad or (base is not None and base._needs)
     )
     if not tracked:
         current.context.write(target, value, op, line)
         return target
     if base is None:
+        if value is given and not fresh and value.requires_grad:
+            value = apply(REGISTRY["clone"], (value,))  # with its own hooks and gradient
         current.context.write(target, value, op, line)
-        target._node, target._index, target._needs = value._node, value._index, value._needs
-        if value._node is None and value._needs:  # a leaf was copied in: keep the two apart
-            value = apply(REGISTRY["clone"], (value,))
-            target._node, target._index = value._node, value._index
-        target._edits += 1
+        _move(target, value)
         return target
-    region = contiguous(base.view.shape)
-    for move, params in target._moves:
-        region = move.body(region, **params)
-    edge_only = apply(
+    region = _region(target, base, op)
+    assigned = apply(
         REGISTRY["assign"],
         (base, value),
         {"shape": region.shape, "strides": region.strides, "offset": region.offset},
     )
     current.context.write(target, value, op, line)
-    base._node, base._index, base._needs = edge_only._node, edge_only._index, edge_only._needs
-    base._edits += 1
+    _move(base, assigned)
     return target
+
+
+def _region(target: Tensor, base: Tensor, op: str) -> View:
+    """Where a view's elements stand among its base's, counted as if that were contiguous."""
+    region: View | None = contiguous(base.view.shape)
+    for move, params in target._moves:
+        region = move.body(region, **params)
+        if region is None:  # the base's own memory is not in order, so it was a view there
+            raise GradientError(
+                f"{op}: {describe(target)} is no regular part of its base {describe(base)}, whose "
+                f"memory is strided. Use .contiguous() on the base before."
+            )
+    return region
+
+
+def _move(target: Tensor, source: Tensor) -> None:
+    """Put `target` where `source` stands in the graph; its views follow when they are used."""
+    if target._retains and target._node is not None and target._node.retainers:
+        target._node.retainers.pop(target._index, None)
+    target._node, target._index, target._needs = source.node, source._index, source._needs
+    target._edits += 1
+    if target._retains and target._node is not None:
+        target.retain_grad()
 
 
 # --- methods from the registry -----------------------------------------------------------------
@@ -620,16 +640,16 @@ def _attach(op: Op) -> None:
                     f"{op.name}_: the result is {value.dtype} and cannot be written into "
                     f"{describe(self)}."
                 )
-            return write(self, value, f"{op.name}_")
+            return write(self, value, f"{op.name}_", fresh=True)
 
         _name(inplace, f"{op.name}_", op)
         setattr(Methods, f"{op.name}_", inplace)
         for operator in op.operators:
-            if operator in _INPLACE_OPERATORS:
-                setattr(Methods, _INPLACE_OPERATORS[operator], inplace)
+            if operator in INPLACE_OPERATORS:
+                setattr(Methods, INPLACE_OPERATORS[operator], inplace)
 
 
-_INPLACE_OPERATORS = {
+INPLACE_OPERATORS = {
     "__add__": "__iadd__", "__sub__": "__isub__", "__mul__": "__imul__",
     "__truediv__": "__itruediv__",
 }  # fmt: skip

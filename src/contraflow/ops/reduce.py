@@ -153,7 +153,7 @@ def _one_dim_samples() -> Any:
     yield Sample((Array((3, 4, 2)),), {"dim": (1,), "keepdim": False})
     yield Sample((Array((3, 4)),), {"dim": (1,), "keepdim": True})
     yield Sample((Array((5,)),), {"dim": (0,), "keepdim": False})
-    yield Sample((Array(()),), {"dim": (), "keepdim": False})
+    yield Sample((Array(()),), {"dim": (0,), "keepdim": False})
 
 
 _HUGE = int(np.iinfo(np.int64).max)

@@ -228,7 +228,7 @@ class Optimizer:
         name = type(self).__name__
         if not isinstance(param_group, Mapping) or "params" not in param_group:
             raise TypeError(
-                f'{name}: a parameter group is a dict with "params", not {param_group!r}.'
+                f"{name}: a parameter group is a dict with 'params', not {param_group!r:.60}."
             )
         params = param_group["params"]
         params = [params] if isinstance(params, Tensor) else list(params)

@@ -25,7 +25,7 @@ from contraflow.kernel import Call, Contraction, strided_arguments
 from contraflow.plan import SCALARS, HostStep, KernelStep, Plan, Slot
 from contraflow.render.llvm import entry_name, render
 
-SMALL_WORK = 50_000  # element operations that one thread does sooner than it wakes another
+SMALL_WORK = 200_000  # element operations that one thread does sooner than it meets another
 HUGE_PAGE = 1 << 21
 
 Buffer = Any  # a contiguous NumPy array, or the address of its first element

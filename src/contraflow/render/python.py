@@ -1,0 +1,108 @@
+"""Python text of a program's host prologue: arithmetic among host scalars, in float64.
+
+Every line there is an elementwise op on single numbers, so its scalar body is rendered like a
+kernel's. Rows whose Python operator would raise where IEEE arithmetic gives an infinity or NaN,
+and rows without one, go through the table's NumPy column instead.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from contraflow import scalar as s
+from contraflow.dtypes import bool_, float64, int64
+from contraflow.reference import quiet
+from contraflow.scalar import Expr
+from contraflow.tape import Operand, Tape, TapeLine, Value
+
+_OPERATORS = {
+    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "neg": "-{0}", "abs": "abs({0})",
+    "lt": "{0} < {1}", "le": "{0} <= {1}", "gt": "{0} > {1}", "ge": "{0} >= {1}",
+    "eq": "{0} == {1}", "ne": "{0} != {1}", "select": "{1} if {0} else {2}",
+}  # fmt: skip
+# Where Python raises and IEEE arithmetic does not, these go to the table.
+_GUARDED = {"div": "divide({0}, {1})", "pow": "power({0}, {1})", "sqrt": "root({0})"}
+
+
+def render(tape: Tape, lines: Sequence[TapeLine], wanted: Sequence[Value]) -> str:
+    """A function `prologue(scalars)` that gives the wanted values as a tuple of numbers."""
+    inputs = [v for v, role in tape.inputs.items() if role == "scalar"]
+    rows = ["def prologue(scalars):"]
+    if inputs:
+        rows.append(f"    {', '.join(map(_name, inputs))}, = scalars")
+    for line in lines:
+        given = tape.given(line.inputs)
+        casts, dtypes = line.op.types(given, line.params)
+        # Host scalars are float64 or int64 whatever the tape says: nothing is rounded on the way.
+        sources = [
+            s.leaf("input", _wide(cast.category if cast else _category(x)), x)
+            for x, cast in zip(line.inputs, casts)
+        ]
+        outs = line.op.kind.expression(line.op, given, _widened(line.params), sources)
+        for v, e in zip(line.outs, outs):
+            rows.append(f"    {_name(v)} = {_render(e)}")
+    rows.append(f"    return ({''.join(_name(v) + ', ' for v in wanted)})")
+    return "\n".join(rows) + "\n"
+
+
+def compile_prologue(text: str) -> Callable[[Sequence[int | float]], tuple[int | float, ...]]:
+    """The function of a prologue's text."""
+    scope: dict[str, Any] = {
+        "table": _table, "divide": _divide, "power": _power, "root": _root,
+    }  # fmt: skip
+    exec(builtins.compile(text, "<host prologue>", "exec"), scope)
+    prologue: Callable[[Sequence[int | float]], tuple[int | float, ...]] = scope["prologue"]
+    return prologue
+
+
+def _name(v: Value) -> str:
+    return f"v{v.number}"
+
+
+def _wide(category: int) -> Any:
+    return (bool_, int64, float64)[category]
+
+
+def _category(x: Operand) -> int:
+    return 1 if isinstance(x, int) and not isinstance(x, bool) else 2
+
+
+def _widened(params: Any) -> Any:
+    """A dtype among the parameters becomes the host's of the same category."""
+    return {k: _wide(p.category) if hasattr(p, "category") else p for k, p in params.items()}
+
+
+def _render(e: Expr) -> str:
+    if e.fn == "input":
+        return _name(e.data) if isinstance(e.data, Value) else f"({e.data!r})"
+    if e.fn == "const":
+        return f"({e.data!r})" if math.isfinite(e.data) else f'float("{e.data}")'
+    args = [_render(a) for a in e.args]
+    if e.fn == "cast":
+        convert = {bool_: "bool", int64: "int", float64: "float"}[e.dtype]
+        return f"{convert}({args[0]})"
+    if e.fn in _OPERATORS:
+        return "(" + _OPERATORS[e.fn].format(*args) + ")"
+    if e.fn in _GUARDED:
+        return _GUARDED[e.fn].format(*args)
+    return f'table("{e.fn}", {", ".join(args)})'
+
+
+def _table(fn: str, *args: Any) -> Any:
+    """A row of the table on numbers, by its NumPy column."""
+    return quiet.run(s.INTRINSICS[fn].numpy, *map(float64.numpy.type, args)).item()
+
+
+def _divide(a: float, b: float) -> Any:
+    return a / b if b else _table("div", a, b)
+
+
+def _power(a: float, b: float) -> Any:
+    return a**b if 0 < a <= 1 <= b else _table("pow", a, b)  # cannot overflow, nor be complex
+
+
+def _root(x: float) -> Any:
+    return math.sqrt(x) if x >= 0 else math.nan

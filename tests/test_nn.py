@@ -1,0 +1,753 @@
+"""Modules, layers, containers and initial values."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+import contraflow as cf
+from contraflow import nn
+from contraflow.nn import functional as F
+from contraflow.op import Context, changed, state
+from contraflow.tensor import Structure
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    cf.manual_seed(0)
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def close(actual, expected, tolerance=1e-5):
+    actual = actual.detach().numpy() if isinstance(actual, cf.Tensor) else actual
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+class Block(nn.Module):
+    """A parameter, a buffer, and two children of which one is used twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(cf.ones(3))
+        self.register_buffer("offset", cf.zeros(3))
+        self.inner = nn.Linear(3, 3)
+        self.again = self.inner
+        self.last = nn.Linear(3, 1)
+
+    def forward(self, x):
+        return self.last(self.inner(x * self.scale + self.offset))
+
+
+# --- parameters --------------------------------------------------------------------------------
+
+
+def test_parameter_is_a_leaf_that_shares_memory():
+    data = cf.zeros(2)
+    p = nn.Parameter(data)
+    assert p.is_leaf
+    assert p.requires_grad
+    assert isinstance(p, cf.Tensor)
+    with cf.no_grad():
+        p.add_(1.0)
+    assert data.tolist() == [1.0, 1.0]
+    assert type(p.detach()) is cf.Tensor
+    assert type(copy.deepcopy(p)) is nn.Parameter
+    assert not nn.Parameter(data, requires_grad=False).requires_grad
+
+
+def test_parameter_errors():
+    with pytest.raises(TypeError, match=r"Parameter: expected a tensor, not list\."):
+        nn.Parameter([1.0])
+    with pytest.raises(cf.GradientError, match=r"Parameter: int64\[1\] is not floating-point"):
+        nn.Parameter(cf.tensor([1]))
+
+
+# --- registration ------------------------------------------------------------------------------
+
+
+def test_attributes_register_themselves():
+    block = Block()
+    names = ["scale", "inner.weight", "inner.bias", "last.weight", "last.bias"]
+    assert [name for name, _ in block.named_parameters()] == names
+    assert len(list(block.parameters())) == 5
+    assert [name for name, _ in block.named_parameters(recurse=False)] == ["scale"]
+    everything = [name for name, _ in block.named_parameters(remove_duplicate=False)]
+    assert "again.weight" in everything
+    assert [name for name, _ in block.named_buffers()] == ["offset"]
+    assert [name for name, _ in block.named_modules()] == ["", "inner", "last"]
+    assert [name for name, _ in block.named_modules("net")] == ["net", "net.inner", "net.last"]
+    assert list(block.children()) == [block.inner, block.last]
+    assert list(block.modules()) == [block, block.inner, block.last]
+    assert {"scale", "offset", "inner", "forward"} <= set(dir(block))
+
+
+def test_assigning_moves_an_attribute_between_kinds():
+    block = Block()
+    block.offset = nn.Parameter(cf.zeros(3))
+    assert list(block.buffers()) == []
+    assert block.offset.requires_grad
+    block.offset = None
+    assert block.offset is None
+    del block.inner
+    assert not hasattr(block, "inner")
+    with pytest.raises(AttributeError, match="'Block' object has no attribute 'inner'"):
+        _ = block.inner
+    with pytest.raises(AttributeError):
+        del block.inner
+
+
+def test_registration_errors():
+    block = Block()
+    with pytest.raises(
+        TypeError, match=r"Block\.scale: is a Parameter, so it cannot become float3"
+    ):
+        block.scale = cf.ones(3)
+    with pytest.raises(TypeError, match=r"Block\.inner: is a Module, so it cannot become 3\."):
+        block.inner = 3
+    with pytest.raises(ValueError, match="register_buffer: Block has an attribute 'forward' alr"):
+        block.register_buffer("forward", cf.ones(1))
+    with pytest.raises(ValueError, match=r"add_module: 'a\.b' is no name; it must be a string wit"):
+        block.add_module("a.b", nn.Identity())
+    with pytest.raises(
+        TypeError, match=r"register_parameter: 'w' is float32\[1\], not a Parameter"
+    ):
+        block.register_parameter("w", cf.ones(1))
+
+    class Hasty(nn.Module):
+        def __init__(self):
+            self.weight = nn.Parameter(cf.ones(1))
+
+    with pytest.raises(TypeError, match=r"Hasty\.weight: call super\(\)\.__init__\(\) before ass"):
+        Hasty()
+    with pytest.raises(NotImplementedError, match="Module: forward is not written"):
+        nn.Module()(1)
+
+
+# --- structure ---------------------------------------------------------------------------------
+
+
+CHANGES = {
+    "plain attribute": lambda m: setattr(m, "note", "x"),
+    "parameter": lambda m: setattr(m, "scale", nn.Parameter(cf.ones(3))),
+    "parameter to None": lambda m: setattr(m, "scale", None),
+    "buffer": lambda m: setattr(m, "offset", cf.ones(3)),
+    "module": lambda m: setattr(m, "inner", nn.Identity()),
+    "deletion": lambda m: delattr(m, "scale"),
+    "register_parameter": lambda m: m.register_parameter("more", None),
+    "register_buffer": lambda m: m.register_buffer("more", cf.ones(1)),
+    "add_module": lambda m: m.add_module("more", nn.Identity()),
+    "forward hook": lambda m: m.register_forward_hook(lambda module, args, out: None),
+    "forward pre-hook": lambda m: m.register_forward_pre_hook(lambda module, args: None),
+    "eval": lambda m: m.eval(),
+    "to": lambda m: m.to(cf.float64),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_structure_is_raised_by(change):
+    block = Block()
+    before, epoch = block._structure, Structure.epoch
+    change(block)
+    assert block._structure > before
+    assert Structure.epoch > epoch
+
+
+def test_structure_is_raised_by_removing_a_hook_once():
+    block = Block()
+    handle = block.register_forward_hook(lambda module, args, out: None)
+    before = block._structure
+    handle.remove()
+    handle.remove()
+    assert block._structure == before + 1
+
+
+def test_structure_is_raised_for_children_by_eval():
+    block = Block()
+    before = block.last._structure
+    block.eval()
+    assert block.last._structure > before
+    assert not block.last.training
+
+
+def test_structure_is_kept_by_training():
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 1))
+    optimizer = cf.optim.Adam(model.parameters())
+    x = cf.tensor(random(3, 1, 4, 4))
+    before = [m._structure for m in model.modules()], Structure.epoch, optimizer._structure
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+        model.train()
+        model.load_state_dict(model.state_dict())
+    after = [m._structure for m in model.modules()], Structure.epoch, optimizer._structure
+    assert after == before
+
+
+def test_writing_a_buffer_with_an_operator_is_no_change_of_structure():
+    block = Block()
+    before, offset = block._structure, block.offset
+    block.offset += 1.0
+    assert block.offset is offset
+    assert block._structure == before
+
+
+def test_call_shows_the_module_to_the_context():
+    class Watch(Context):
+        def __init__(self):
+            self.seen = []
+
+        def visit_module(self, module):
+            self.seen.append(module)
+
+    block, watch = Block(), Watch()
+    watch.below = state().context
+    with changed(context=watch):
+        block(cf.ones(2, 3))
+    assert watch.seen == [block, block.inner, block.last]
+
+
+# --- hooks -------------------------------------------------------------------------------------
+
+
+def test_hooks_see_and_replace():
+    calls = []
+    layer = nn.Identity()
+
+    def before(module, args):
+        calls.append(("before", module, args))
+        return args[0] + 1
+
+    def after(module, args, out):
+        calls.append(("after", module, args))
+        return out * 2
+
+    first = layer.register_forward_pre_hook(before)
+    second = layer.register_forward_hook(after)
+    assert layer(1) == 4
+    assert calls == [("before", layer, (1,)), ("after", layer, (2,))]
+    first.remove()
+    assert layer(1) == 2
+    second.remove()
+    assert layer(1) == 1
+    layer.register_forward_pre_hook(lambda module, args: (5,))
+    layer.register_forward_hook(lambda module, args, out: None)
+    assert layer(1) == 5
+
+
+# --- changing all at once ----------------------------------------------------------------------
+
+
+def test_train_eval_and_apply():
+    block = Block()
+    seen = []
+    assert block.apply(seen.append) is block
+    assert seen == [block.inner, block.last, block]
+    assert block.eval() is block
+    assert not any(m.training for m in block.modules())
+    block.train()
+    assert all(m.training for m in block.modules())
+    with pytest.raises(TypeError, match=r"train: mode is 1; it must be True or False\."):
+        block.train(1)
+
+
+def test_requires_grad_and_zero_grad():
+    block = Block()
+    block(cf.ones(2, 3)).sum().backward()
+    grad = block.scale.grad
+    block.zero_grad(set_to_none=False)
+    assert block.scale.grad is grad
+    assert grad.tolist() == [0.0, 0.0, 0.0]
+    block.zero_grad()
+    assert all(p.grad is None for p in block.parameters())
+    block.requires_grad_(False)
+    assert not block(cf.ones(2, 3)).requires_grad
+
+
+def test_zero_grad_lets_go_of_the_graph():
+    p = nn.Parameter(cf.ones(2))
+    (p * p * p).sum().backward(create_graph=True)
+    assert p.grad.requires_grad
+    layer = nn.Module()
+    layer.p = p
+    layer.zero_grad(set_to_none=False)
+    assert not p.grad.requires_grad
+    assert p.grad.tolist() == [0.0, 0.0]
+
+
+def test_to_converts_in_place():
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2))
+    weight = model[0].weight
+    model(cf.ones(2, 1, 4, 4)).sum().backward()
+    assert model.to(cf.float64) is model
+    assert model[0].weight is weight
+    assert weight.dtype is cf.float64
+    assert weight.grad.dtype is cf.float64
+    assert weight.is_leaf
+    assert model[1].running_mean.dtype is cf.float64
+    assert model[1].num_batches_tracked.dtype is cf.int64
+    assert model(cf.ones(2, 1, 4, 4, dtype=cf.float64)).dtype is cf.float64
+    with pytest.raises(TypeError, match=r"Sequential\.to: int64 is not a floating-point dtype"):
+        model.to(cf.int64)
+
+
+def test_deepcopy_is_independent_and_keeps_sharing():
+    block = Block()
+    twin = copy.deepcopy(block)
+    assert twin.inner is twin.again
+    assert type(twin.scale) is nn.Parameter
+    x = cf.tensor(random(2, 3))
+    close(twin(x), block(x).detach().numpy())
+    with cf.no_grad():
+        twin.scale.fill_(0.0)
+        twin.offset.fill_(7.0)
+    assert block.scale.tolist() == [1.0] * 3
+    assert block.offset.tolist() == [0.0] * 3
+    twin.eval()
+    assert block.training
+
+
+# --- state -------------------------------------------------------------------------------------
+
+
+def test_state_dict_round_trip():
+    first, second = Block(), Block()
+    saved = first.state_dict()
+    assert list(saved) == [
+        "scale", "offset", "inner.weight", "inner.bias", "again.weight", "again.bias",
+        "last.weight", "last.bias",
+    ]  # fmt: skip
+    assert not any(t.requires_grad for t in saved.values())
+    assert saved["scale"].storage is first.scale.storage
+    x = cf.tensor(random(2, 3))
+    assert second(x).tolist() != first(x).tolist()
+    kept = second.scale
+    assert second.load_state_dict(saved) == ([], [])
+    assert second(x).tolist() == first(x).tolist()
+    assert second.scale is kept
+
+
+def test_state_dict_leaves_out_transient_buffers():
+    module = nn.Module()
+    module.register_buffer("kept", cf.ones(1))
+    module.register_buffer("cache", cf.ones(1), persistent=False)
+    assert list(module.state_dict()) == ["kept"]
+    assert [name for name, _ in module.named_buffers()] == ["kept", "cache"]
+
+
+def test_load_state_dict_names_every_problem_and_writes_nothing():
+    layer = nn.Linear(2, 1)
+    before = layer.weight.tolist()
+    wrong = {"weight": cf.ones(1, 3), "offset": cf.ones(1)}
+    with pytest.raises(ValueError, match="load_state_dict") as caught:
+        layer.load_state_dict(wrong)
+    assert str(caught.value) == (
+        "load_state_dict: the state does not fit Linear: weight is float32[1, 3] and should be "
+        "float32[1, 2]; bias is missing; offset is unexpected."
+    )
+    assert layer.weight.tolist() == before
+    keys = layer.load_state_dict({"weight": cf.ones(1, 2), "offset": cf.ones(1)}, strict=False)
+    assert keys.missing_keys == ["bias"]
+    assert keys.unexpected_keys == ["offset"]
+    assert layer.weight.tolist() == [[1.0, 1.0]]
+
+
+# --- text --------------------------------------------------------------------------------------
+
+
+REPRS = {
+    "Linear(in_features=2, out_features=3, bias=False)": lambda: nn.Linear(2, 3, bias=False),
+    "Conv2d(1, 4, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))": lambda: nn.Conv2d(
+        1, 4, 3, padding=1
+    ),
+    "Conv2d(4, 4, kernel_size=(3, 2), stride=(2, 2), dilation=(2, 2), groups=2, bias=False)": (
+        lambda: nn.Conv2d(4, 4, (3, 2), 2, 0, 2, 2, False)
+    ),
+    "LayerNorm((4,), eps=1e-05, elementwise_affine=True)": lambda: nn.LayerNorm(4),
+    "BatchNorm2d(2, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)": (
+        lambda: nn.BatchNorm2d(2)
+    ),
+    "Embedding(5, 3)": lambda: nn.Embedding(5, 3),
+    "Dropout(p=0.2, inplace=False)": lambda: nn.Dropout(0.2),
+    "ReLU()": nn.ReLU,
+    "ReLU(inplace=True)": lambda: nn.ReLU(True),
+    "SiLU()": nn.SiLU,
+    "Tanh()": nn.Tanh,
+    "Sigmoid()": nn.Sigmoid,
+    "GELU(approximate='none')": nn.GELU,
+    "Softmax(dim=1)": lambda: nn.Softmax(1),
+    "Flatten(start_dim=1, end_dim=-1)": nn.Flatten,
+    "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)": (
+        lambda: nn.MaxPool2d(2)
+    ),
+    "Identity()": lambda: nn.Identity(3, unused=True),
+    "CrossEntropyLoss()": nn.CrossEntropyLoss,
+    "MSELoss()": nn.MSELoss,
+    "Sequential()": nn.Sequential,
+    "Parameter containing:\ntensor([1.], requires_grad=True)": lambda: nn.Parameter(cf.ones(1)),
+}
+
+
+@pytest.mark.parametrize(("text", "make"), REPRS.items(), ids=REPRS.keys())
+def test_repr(text, make):
+    assert repr(make()) == text
+
+
+def test_repr_of_a_tree():
+    layers = nn.ModuleList([nn.ReLU(), nn.Linear(1, 1), nn.Linear(1, 1), nn.Tanh()])
+    model = nn.Sequential({"layers": layers, "named": nn.ModuleDict({"a": nn.Tanh()})})
+    assert repr(model) == (
+        "Sequential(\n"
+        "  (layers): ModuleList(\n"
+        "    (0): ReLU()\n"
+        "    (1-2): 2 x Linear(in_features=1, out_features=1, bias=True)\n"
+        "    (3): Tanh()\n"
+        "  )\n"
+        "  (named): ModuleDict(\n"
+        "    (a): Tanh()\n"
+        "  )\n"
+        ")"
+    )
+
+
+# --- containers --------------------------------------------------------------------------------
+
+
+def test_sequential():
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1))
+    assert len(model) == 3
+    assert isinstance(model[-1], nn.Linear)
+    assert isinstance(model[1:], nn.Sequential)
+    assert [name for name, _ in model[1:].named_children()] == ["1", "2"]
+    assert model[1:][1] is model[2]
+    x = cf.tensor(random(3, 2))
+    close(model(x), model[2](model[1](model[0](x))).detach().numpy())
+    model.append(nn.Tanh())
+    model[1] = nn.Sigmoid()
+    assert [type(m).__name__ for m in model] == ["Linear", "Sigmoid", "Linear", "Tanh"]
+    del model[0]
+    assert list(model._modules) == ["0", "1", "2"]
+    named = nn.Sequential({"a": nn.Tanh(), "b": nn.ReLU()})
+    assert named.a is named[0]
+    with pytest.raises(IndexError, match=r"Sequential: index 3 is out of range for 3 modules\."):
+        model[3]
+    with pytest.raises(TypeError, match=r"Sequential: child 1 is function, not a Module\."):
+        nn.Sequential(nn.Tanh(), lambda x: x)
+
+
+def test_module_list():
+    layers = nn.ModuleList([nn.Tanh()])
+    layers += [nn.ReLU(), nn.Linear(1, 1)]
+    layers.insert(0, nn.Sigmoid())
+    assert [type(m).__name__ for m in layers] == ["Sigmoid", "Tanh", "ReLU", "Linear"]
+    assert list(layers.state_dict()) == ["3.weight", "3.bias"]
+    before = layers._structure
+    del layers[1:3]
+    assert layers._structure > before
+    assert list(layers.state_dict()) == ["1.weight", "1.bias"]
+    assert len(layers) == 2
+    with pytest.raises(TypeError, match=r"ModuleList: child 2 is NoneType, not a Module\."):
+        layers.append(None)
+
+
+def test_module_dict():
+    branches = nn.ModuleDict({"a": nn.Linear(1, 1)})
+    branches["b"] = nn.Tanh()
+    assert list(branches) == list(branches.keys()) == ["a", "b"]
+    assert "a" in branches
+    assert len(branches) == 2
+    assert list(branches.values()) == [branches["a"], branches["b"]]
+    assert dict(branches.items()) == {"a": branches["a"], "b": branches["b"]}
+    before = branches._structure
+    del branches["a"]
+    assert branches._structure > before
+    assert list(branches.parameters()) == []
+    branches.clear()
+    assert len(branches) == 0
+
+
+# --- layers ------------------------------------------------------------------------------------
+
+
+def test_linear_and_embedding_compute():
+    layer = nn.Linear(4, 2)
+    x = random(3, 4)
+    weight, bias = (p.detach().numpy() for p in layer.parameters())
+    close(layer(cf.tensor(x)), x @ weight.T + bias)
+    table = nn.Embedding(5, 3)
+    index = np.array([[0, 4], [2, 2]])
+    close(table(cf.tensor(index)), table.weight.detach().numpy()[index])
+
+
+def test_conv_and_pool_shapes():
+    images = cf.tensor(random(2, 4, 8, 8))
+    assert nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2)(images).shape == (2, 6, 4, 4)
+    assert nn.Conv2d(4, 6, 3, dtype=cf.float64).weight.dtype is cf.float64
+    assert nn.MaxPool2d(2)(images).shape == (2, 4, 4, 4)
+    assert nn.Flatten()(images).shape == (2, 256)
+    with pytest.raises(ValueError, match="Conv2d: 3 input and 4 output channels do not divide"):
+        nn.Conv2d(3, 4, 3, groups=2)
+
+
+def test_layer_norm():
+    x = random(2, 3, 4)
+    layer = nn.LayerNorm((3, 4))
+    close(layer(cf.tensor(x)).mean(dim=(1, 2)), np.zeros(2))
+    close(layer(cf.tensor(x)).var(dim=(1, 2), correction=0), np.ones(2), 1e-3)
+    assert list(nn.LayerNorm(4, elementwise_affine=False).parameters()) == []
+    assert [n for n, _ in nn.LayerNorm(4, bias=False).named_parameters()] == ["weight"]
+
+
+def test_activations():
+    x = cf.tensor([-1.0, 0.5])
+    close(nn.ReLU()(x), [0.0, 0.5])
+    close(nn.Sigmoid()(x), 1 / (1 + np.exp([1.0, -0.5])))
+    close(nn.SiLU()(x), np.array([-1.0, 0.5]) / (1 + np.exp([1.0, -0.5])))
+    close(nn.Tanh()(x), np.tanh([-1.0, 0.5]))
+    close(nn.GELU()(x), [-0.15865525, 0.34573123])
+    close(nn.Softmax(0)(x).sum(), 1.0)
+    y = x.clone()
+    assert nn.ReLU(inplace=True)(y) is y
+    assert y.tolist() == [0.0, 0.5]
+
+
+def test_inplace_activation_has_gradients():
+    x = cf.tensor([-1.0, 2.0], requires_grad=True)
+    y = x * 3.0
+    nn.ReLU(inplace=True)(y)
+    y.sum().backward()
+    assert x.grad.tolist() == [0.0, 3.0]
+
+
+def test_dropout():
+    layer = nn.Dropout(0.25)
+    x = cf.ones(4000)
+    out = layer(x).numpy()
+    assert set(np.unique(out)) == {np.float32(0), np.float32(1 / 0.75)}
+    assert abs(out.mean() - 1) < 0.05
+    assert layer.eval()(x) is x
+    with pytest.raises(ValueError, match=r"Dropout: p is 2; a probability is between 0 and 1\."):
+        nn.Dropout(2)
+
+
+def test_losses():
+    logits, target = random(4, 5), np.array([0, 3, 4, 3])
+    rows = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+    losses = -rows[np.arange(4), target]
+    x, t = cf.tensor(logits), cf.tensor(target)
+    close(nn.CrossEntropyLoss()(x, t), losses.mean())
+    close(nn.CrossEntropyLoss(reduction="sum")(x, t), losses.sum())
+    close(nn.CrossEntropyLoss(reduction="none")(x, t), losses)
+    close(
+        nn.CrossEntropyLoss(label_smoothing=0.1)(x, t),
+        (0.9 * losses - 0.1 * rows.mean(1)).mean(),
+    )
+    weight = np.array([1.0, 2.0, 3.0, 4.0, 5.0], np.float32)
+    shares = weight[target]
+    close(nn.CrossEntropyLoss(cf.tensor(weight))(x, t), (losses * shares).sum() / shares.sum())
+    close(nn.CrossEntropyLoss(ignore_index=3)(x, t), losses[[0, 2]].mean())
+    close(F.cross_entropy(x, cf.tensor([0, -100, -100, 3])), losses[[0, 3]].mean())
+    close(nn.MSELoss()(x, cf.zeros(4, 5)), (logits**2).mean())
+    with pytest.raises(ValueError, match="cross_entropy: reduction is 'max'; it must be 'mean',"):
+        F.cross_entropy(x, t, reduction="max")
+    with pytest.raises(NotImplementedError, match="cross_entropy: label_smoothing together with"):
+        F.cross_entropy(x, t, cf.tensor(weight), label_smoothing=0.1)
+
+
+def test_ignored_targets_have_no_gradient():
+    x = cf.tensor(random(2, 3), requires_grad=True)
+    F.cross_entropy(x, cf.tensor([1, -100])).backward()
+    assert x.grad[1].tolist() == [0.0] * 3
+    close(x.grad[0].sum(), 0.0)
+
+
+# --- batch norm --------------------------------------------------------------------------------
+
+
+def batches(count):
+    return [random(4, 2, 3, 3, seed=i) * (i + 1) + i for i in range(count)]
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_batch_norm_keeps_statistics(momentum):
+    layer = nn.BatchNorm2d(2, momentum=momentum)
+    mean, var = np.zeros(2), np.ones(2)
+    for i, x in enumerate(batches(4)):
+        out = layer(cf.tensor(x))
+        centre, spread = x.mean((0, 2, 3)), x.var((0, 2, 3))
+        expected = (x - centre.reshape(1, 2, 1, 1)) / np.sqrt(spread.reshape(1, 2, 1, 1) + 1e-5)
+        close(out, expected, 1e-4)
+        step = 1 / (i + 1) if momentum is None else momentum
+        mean += step * (centre - mean)
+        var += step * (spread * 36 / 35 - var)
+        close(layer.running_mean, mean)
+        close(layer.running_var, var)
+    assert layer.num_batches_tracked.item() == 4
+    assert layer.num_batches_tracked.dtype is cf.int64
+    assert layer.num_batches_tracked.shape == ()
+    x = random(1, 2, 1, 1)
+    layer.eval()
+    close(
+        layer(cf.tensor(x)),
+        (x - mean.reshape(1, 2, 1, 1)) / np.sqrt(var.reshape(1, 2, 1, 1) + 1e-5),
+        1e-4,
+    )
+    assert layer.num_batches_tracked.item() == 4
+    assert list(layer.state_dict()) == [
+        "weight", "bias", "running_mean", "running_var", "num_batches_tracked",
+    ]  # fmt: skip
+    layer.reset_parameters()
+    assert layer.num_batches_tracked.item() == 0
+    assert layer.running_var.tolist() == [1.0, 1.0]
+
+
+def test_batch_norm_gradient_goes_through_the_statistics():
+    layer = nn.BatchNorm2d(2, dtype=cf.float64)
+    x = cf.tensor(random(3, 2, 2, 2).astype(np.float64), requires_grad=True)
+    g = cf.tensor(random(3, 2, 2, 2, seed=1).astype(np.float64))
+    (layer(x) * g).sum().backward()
+    direction = random(3, 2, 2, 2, seed=2).astype(np.float64)
+
+    def value(step):
+        return (layer(cf.tensor(x.detach().numpy() + step * direction)) * g).sum().item()
+
+    slope = (value(1e-5) - value(-1e-5)) / 2e-5
+    close((x.grad * cf.tensor(direction)).sum(), slope, 1e-6)
+    assert not layer.running_mean.requires_grad
+
+
+def test_batch_norm_without_history_and_errors():
+    layer = nn.BatchNorm2d(2, affine=False, track_running_stats=False).eval()
+    assert list(layer.state_dict()) == []
+    close(layer(cf.tensor(batches(1)[0])).mean(), 0.0)
+    with pytest.raises(ValueError, match=r"batch_norm: float32\[1, 2, 1, 1\] has 1 value per ch"):
+        nn.BatchNorm2d(2)(cf.ones(1, 2, 1, 1))
+    with pytest.raises(
+        ValueError, match=r"expected images \[n, 2, h, w\], got float32\[1, 3, 4, 4"
+    ):
+        nn.BatchNorm2d(2)(cf.ones(1, 3, 4, 4))
+    with pytest.raises(ValueError, match="batch_norm: outside training it needs running_mean and"):
+        F.batch_norm(cf.ones(1, 2, 1, 1), None, None)
+
+
+# --- initial values ----------------------------------------------------------------------------
+
+
+def test_initial_values_repeat_with_the_seed():
+    values = []
+    for _ in range(2):
+        cf.manual_seed(3)
+        values.append(nn.Linear(4, 4).weight.tolist())
+    assert values[0] == values[1]
+    assert nn.Linear(4, 4).weight.tolist() != values[0]
+
+
+@pytest.mark.parametrize(
+    ("tensor", "bound"),
+    [
+        (lambda: nn.Linear(64, 500).weight, 1 / 8),
+        (lambda: nn.Linear(64, 5000).bias, 1 / 8),
+        (lambda: nn.Conv2d(16, 128, (2, 2)).weight, 1 / 8),
+        (lambda: nn.Conv2d(32, 3000, (2, 2), groups=2).bias, 1 / 8),
+        (lambda: nn.init.xavier_uniform_(cf.zeros(100, 200), gain=2.0), 2 * (6 / 300) ** 0.5),
+        (lambda: nn.init.kaiming_uniform_(cf.zeros(100, 150)), 1 / 5),
+        (lambda: nn.init.kaiming_uniform_(cf.zeros(150, 100), mode="fan_out"), 1 / 5),
+        (
+            lambda: nn.init.kaiming_uniform_(cf.zeros(99, 150), nonlinearity="tanh"),
+            5 / 3 * (3 / 150) ** 0.5,
+        ),
+    ],
+)
+def test_uniform_distributions(tensor, bound):
+    values = tensor().detach().numpy()
+    assert abs(values).max() <= bound
+    assert abs(values).max() > 0.99 * bound
+    assert abs(values.mean()) < 0.03 * bound
+    assert values.std() == pytest.approx(bound / 3**0.5, rel=0.03)
+
+
+def test_other_initial_values():
+    table = nn.Embedding(200, 50).weight.detach().numpy()
+    assert abs(table.mean()) < 0.03
+    assert table.std() == pytest.approx(1, rel=0.03)
+    drawn = nn.init.normal_(cf.zeros(10000), 2.0, 0.5).numpy()
+    assert drawn.mean() == pytest.approx(2, rel=0.02)
+    assert drawn.std() == pytest.approx(0.5, rel=0.03)
+    p = nn.Parameter(cf.zeros(2))
+    assert nn.init.constant_(p, 3.0) is p
+    assert p.is_leaf
+    assert p.tolist() == [3.0, 3.0]
+    assert nn.init.ones_(p).tolist() == [1.0, 1.0]
+    assert nn.init.zeros_(p).tolist() == [0.0, 0.0]
+    generator = cf.Generator(5)
+    before = cf.get_rng_state()
+    nn.init.uniform_(p, generator=generator)
+    assert cf.get_rng_state() == before
+
+
+def test_init_errors():
+    with pytest.raises(ValueError, match=r"xavier_uniform_: float32\[3\] has fewer than two dims"):
+        nn.init.xavier_uniform_(cf.zeros(3))
+    with pytest.raises(ValueError, match="kaiming_uniform_: mode is 'fan'; it must be 'fan_in'"):
+        nn.init.kaiming_uniform_(cf.zeros(3, 3), mode="fan")
+    with pytest.raises(ValueError, match=r"calculate_gain: .softsign. is unknown\. Known: "):
+        nn.init.kaiming_uniform_(cf.zeros(3, 3), nonlinearity="softsign")
+
+
+# --- training ----------------------------------------------------------------------------------
+
+
+def test_small_convolution_network_learns():
+    model = nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Dropout(0.1), nn.Linear(16, 2),
+    )  # fmt: skip
+    x = random(32, 1, 4, 4)
+    target = (x.mean((1, 2, 3)) > 0).astype(np.int64)
+    optimizer = cf.optim.AdamW(model.parameters(), lr=0.02)
+    criterion = nn.CrossEntropyLoss()
+    losses = []
+    for _ in range(40):
+        optimizer.zero_grad()
+        loss = criterion(model(cf.tensor(x)), cf.tensor(target))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.4 * losses[0]
+
+
+# --- PyTorch -----------------------------------------------------------------------------------
+
+
+@pytest.mark.peers
+def test_layers_agree_with_pytorch():
+    torch = pytest.importorskip(
+        "torch", reason="compares with PyTorch, which `make peers` installs"
+    )
+    x = random(4, 3, 6, 6)
+    pairs = [
+        (nn.Conv2d(3, 6, 3, 2, 1), torch.nn.Conv2d(3, 6, 3, 2, 1)),
+        (nn.BatchNorm2d(3), torch.nn.BatchNorm2d(3)),
+        (nn.BatchNorm2d(3, momentum=None), torch.nn.BatchNorm2d(3, momentum=None)),
+        (nn.LayerNorm((6, 6)), torch.nn.LayerNorm((6, 6))),
+        (nn.Linear(6, 2), torch.nn.Linear(6, 2)),
+        (nn.MaxPool2d(3, 2, 1), torch.nn.MaxPool2d(3, 2, 1)),
+        (nn.GELU("tanh"), torch.nn.GELU("tanh")),
+    ]
+    for ours, theirs in pairs:
+        assert repr(ours) == repr(theirs)
+        assert list(ours.state_dict()) == list(theirs.state_dict())
+        for mine, other in zip(ours.parameters(), theirs.parameters()):
+            other.data = torch.tensor(mine.detach().numpy())
+        for _ in range(2):
+            a, b = cf.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
+            (ours(a) ** 2).sum().backward()
+            (theirs(b) ** 2).sum().backward()
+            close(a.grad, b.grad.numpy(), 1e-3)
+        for mine, other in zip(ours.buffers(), theirs.buffers()):
+            close(mine, other.numpy())
