@@ -1,7 +1,7 @@
 """contraflow: tensors that remember how they were computed, and a compiler for whole steps."""
 
-from contraflow import eager as _eager  # noqa: F401  (installs the base context)
 from contraflow import autograd, nn, ops, optim
+from contraflow import eager as _eager  # noqa: F401  (installs the base context)
 from contraflow.autograd.checkpoint import checkpoint, checkpoint_sequential, is_recomputing
 from contraflow.autograd.modes import (
     enable_grad,
@@ -17,7 +17,7 @@ from contraflow.dtypes import (
 )
 from contraflow.dtypes import (
     bfloat16,
-    bool_,
+    bool_ as bool,
     float16,
     float32,
     float64,
@@ -57,11 +57,52 @@ def __getattr__(name: str) -> object:
 
 
 __all__ = [
-    "CaptureError", "DeviceError", "Generator", "GradientError", "Tensor", "as_tensor", "autograd",
-    "bfloat16", "bool_", "checkpoint", "checkpoint_sequential", "compile", "dtype", "enable_grad", "float16",
-    "float32", "float64", "from_numpy", "full_like", "get_default_dtype", "get_num_threads",
-    "get_rng_state", "inference_mode", "int8", "int16", "int32", "int64", "is_compiling", "is_grad_enabled",
-    "is_recomputing", "manual_seed", "nn", "no_grad", "ones", "ones_like", "ops", "optim", "rand",
-    "randn", "set_default_dtype", "set_grad_enabled", "set_num_threads", "set_rng_state", "tensor",
-    "uint8", "zeros", "zeros_like",
+    "CaptureError",
+    "DeviceError",
+    "Generator",
+    "GradientError",
+    "Tensor",
+    "__version__",
+    "as_tensor",
+    "autograd",
+    "bfloat16",
+    "bool",
+    "checkpoint",
+    "checkpoint_sequential",
+    "compile",
+    "dtype",
+    "enable_grad",
+    "float16",
+    "float32",
+    "float64",
+    "from_numpy",
+    "full_like",
+    "get_default_dtype",
+    "get_num_threads",
+    "get_rng_state",
+    "inference_mode",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "is_compiling",
+    "is_grad_enabled",
+    "is_recomputing",
+    "manual_seed",
+    "nn",
+    "no_grad",
+    "ones",
+    "ones_like",
+    "ops",
+    "optim",
+    "rand",
+    "randn",
+    "set_default_dtype",
+    "set_grad_enabled",
+    "set_num_threads",
+    "set_rng_state",
+    "tensor",
+    "uint8",
+    "zeros",
+    "zeros_like",
 ]  # fmt: skip

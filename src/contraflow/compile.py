@@ -17,12 +17,12 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from contraflow import config
+from contraflow.dtypes import DType
 from contraflow.errors import CaptureError, describe
 from contraflow.executable import Executable, load
 from contraflow.node import Node
@@ -93,16 +93,35 @@ def rebuild(structure: Any, leaves: Any) -> Any:
 # --- programs ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Result:
-    """How one returned tensor comes about: an output, a view of an input, or an old object."""
+class Fresh(NamedTuple):
+    """A tensor over one of the program's outputs."""
 
-    output: int | None = None  # position among the program's outputs
-    source: Value | None = None  # an input whose storage it shares
-    original: weakref.ref[Tensor] | None = None  # a tensor that existed before
-    argument: int | None = None
-    view: View | None = None
-    dtype: Any = None
+    position: int
+    view: View
+    dtype: DType
+
+
+class Shared(NamedTuple):
+    """A new view of the storage of an input."""
+
+    source: Value
+    view: View
+    dtype: DType
+
+
+class Argument(NamedTuple):
+    """One of the arguments itself."""
+
+    number: int
+
+
+class Existing(NamedTuple):
+    """A tensor that was there before the call."""
+
+    tensor: weakref.ref[Tensor]
+
+
+Result = Fresh | Shared | Argument | Existing
 
 
 class Program:
@@ -114,7 +133,7 @@ class Program:
         self.owner = owner
         self.results: list[Result] = []
         self.structure: Any = None
-        self.slot_outputs: list[tuple[weakref.ref[Tensor], int | None, View | None, Any]] = []
+        self.slot_outputs: list[tuple[weakref.ref[Tensor], Fresh | None]] = []
         self.cell_outputs: list[tuple[weakref.ref[Any], int]] = []
         self.escapes: list[tuple[Storage, int]] = []
         self.epoch = Structure.epoch
@@ -173,31 +192,28 @@ class Program:
                 cell.value = type(cell.value)(outputs[position])
         made: dict[int, Storage] = {}
 
-        def storage_of(position: int) -> Storage:
-            if position not in made:
+        def fresh(result: Fresh) -> Tensor:
+            position, view, dtype = result
+            if position not in made:  # results that were views of one storage stay so
                 made[position] = Storage(outputs[position].reshape(-1))
-            return made[position]
+            return Tensor.of_storage(made[position], view, dtype)
 
-        for tensor_ref, slot, view, dtype in self.slot_outputs:
+        for tensor_ref, gradient in self.slot_outputs:
             tensor = tensor_ref()
             if tensor is not None:
-                tensor._grad = (
-                    None if slot is None else Tensor.of_storage(storage_of(slot), view, dtype)
-                )
+                tensor._grad = None if gradient is None else fresh(gradient)
         for storage, position in self.escapes:
             storage.data = outputs[position].reshape(-1)
-        leaves = []
+        leaves: list[Tensor | None] = []
         for result in self.results:
-            if result.argument is not None:
-                leaves.append(arguments[result.argument])
-            elif result.original is not None:
-                leaves.append(result.original())
-            elif result.source is not None:
-                shared = storages[result.source]
-                leaves.append(Tensor.of_storage(shared, result.view, result.dtype))
+            if isinstance(result, Fresh):
+                leaves.append(fresh(result))
+            elif isinstance(result, Shared):
+                leaves.append(Tensor.of_storage(storages[result.source], result.view, result.dtype))
+            elif isinstance(result, Argument):
+                leaves.append(arguments[result.number])
             else:
-                own = storage_of(result.output)
-                leaves.append(Tensor.of_storage(own, result.view, result.dtype))
+                leaves.append(result.tensor())
         return rebuild(self.structure, iter(leaves))
 
 
@@ -271,19 +287,19 @@ def _describe_results(
             )
         same = next((i for i, a in enumerate(arguments) if a is t), None)
         if same is not None:
-            program.results.append(Result(argument=same))
+            program.results.append(Argument(same))
         elif not t.storage.is_recorded:
             source = inputs.get(id(t.storage))
             if source is None or t._base is None:
-                program.results.append(Result(original=weakref.ref(t)))
+                program.results.append(Existing(weakref.ref(t)))
             else:
-                program.results.append(Result(source=source, view=t.view, dtype=t.dtype))
+                program.results.append(Shared(source, t.view, t.dtype))
         else:
             _refuse_graph(recorder, t)
             key = id(t.storage)
             if key not in positions:
                 positions[key] = _output(program, recorder.value_at_end(t))
-            program.results.append(Result(output=positions[key], view=t.view, dtype=t.dtype))
+            program.results.append(Fresh(positions[key], t.view, t.dtype))
 
 
 def _refuse_graph(recorder: Recorder, t: Tensor) -> None:
@@ -306,10 +322,10 @@ def _describe_effects(program: Program, recorder: Recorder) -> None:
         if final is slot.original:
             continue
         if final is None:
-            program.slot_outputs.append((ref, None, None, None))
+            program.slot_outputs.append((ref, None))
         elif final.storage.is_recorded:
             position = _output(program, recorder.value_at_end(final))
-            program.slot_outputs.append((ref, position, final.view, final.dtype))
+            program.slot_outputs.append((ref, Fresh(position, final.view, final.dtype)))
         else:
             raise CaptureError(
                 f"compile({recorder.name}): .grad of {describe(slot.tensor)} was set to a tensor "
@@ -364,7 +380,7 @@ class Compiled:
         self.eager = function
         self.enabled = enabled
         self.cache_size = cache_size
-        self.name = name or getattr(function, "__name__", type(function).__name__)
+        self.name: str = name or str(getattr(function, "__name__", type(function).__name__))
         self.captures = 0
         self.escape_lines: set[str] = set()
         self._programs: OrderedDict[Any, Program] = OrderedDict()
@@ -415,7 +431,7 @@ class Compiled:
         return tensors, surroundings, cells, current.grad, config.num_threads, config.compile_mode
 
     def _warn(self) -> None:
-        changing = _differences([key for key in self._programs])
+        changing = _differences(list(self._programs))
         warnings.warn(
             f"compile({self.name}): recorded {self.captures} times; {changing} keeps changing. "
             f"Each change records again.",

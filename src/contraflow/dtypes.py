@@ -123,7 +123,9 @@ def _pair(a: DType, b: DType) -> DType:
 
 
 @lru_cache(maxsize=4096)
-def promote(full: tuple[DType, ...], zero_dim: tuple[DType, ...], numbers: tuple[DType, ...]) -> DType:
+def promote(
+    full: tuple[DType, ...], zero_dim: tuple[DType, ...], numbers: tuple[DType, ...]
+) -> DType:
     """The common dtype of tensors with dimensions, 0-d tensors and Python numbers."""
     result: DType | None = None
     for rank in (full, zero_dim, numbers):

@@ -53,7 +53,9 @@ class Run(Context):
     def leave(self, tensor: Tensor, what: str) -> None:
         """Eager data may leave at any time, unless it is a recording's."""
         if tensor.storage.is_recorded:
-            raise GradientError(f"{what}: {tensor!r} was recorded by compile and never had a value.")
+            raise GradientError(
+                f"{what}: {tensor!r} was recorded by compile and never had a value."
+            )
 
     def touch_grad(self, tensor: Tensor, reading: bool) -> None:
         """Nothing to note in eager mode."""

@@ -296,4 +296,3 @@ def _accumulate(leaf: Tensor, g: Tensor, owned: bool, create_graph: bool) -> Non
     if leaf._accumulated_hooks:
         for hook in list(leaf._accumulated_hooks.values()):
             hook(leaf)
-

@@ -127,9 +127,7 @@ class _Fuser:
             inputs.append(self.scope.access(x))
         return tuple(inputs)
 
-    def _copied(
-        self, x: Value, dtype: DType, order: Sequence[int] | None, number: int
-    ) -> Value:
+    def _copied(self, x: Value, dtype: DType, order: Sequence[int] | None, number: int) -> Value:
         """A new value with the elements of `x`, cast, its dims reordered, contiguous."""
         found = self.scope.access(x)
         shape = self.tape.specs[x].shape

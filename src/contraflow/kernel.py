@@ -4,7 +4,7 @@ A `Loops` kernel visits every point of a box of axes. The first `outer` axes are
 may run in any order or in parallel; the others are `inner` and are swept in passes:
 
     for each point of the outer axes:
-        pass 0:  for each point of the inner axes: fold the reductions of level 0, do the stores of level 0
+        pass 0:  for each point of the inner axes: the reductions and stores of level 0
         pass 1:  the same for level 1, which may use the results of level 0
         ...
         then the stores that lie at the outer level
@@ -125,9 +125,8 @@ class Loops:
     @cached_property
     def name(self) -> str:
         """A stable name: the shape of the loops and a digest of everything."""
-        kind = "map" if not self.inner else "row" if self.lane is None else "row"
-        if self.inner and self.lane is not None and self.lane < self.outer:
-            kind = "column"
+        across = self.lane is not None and self.lane < self.outer
+        kind = "map" if not self.inner else "column" if across else "row"
         return f"{kind}_{_digest(self)}"
 
 

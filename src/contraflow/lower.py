@@ -113,7 +113,7 @@ class Scope:
         value, view = self.views.get(x) or (x, contiguous(self.tape.specs[x].shape))
         if value in self.host:
             return value  # any view of a host scalar shows that one number
-        return self.fills[value] if value in self.fills else (value, view)
+        return self.fills.get(value, (value, view))
 
     def accesses(self, line: TapeLine) -> Iterator[Access]:
         """The values in memory that a line reads."""
@@ -127,9 +127,7 @@ class Scope:
 
     def reduced(self, line: TapeLine) -> frozenset[int]:
         """The dims a reduction goes over."""
-        return frozenset(
-            normalize_dims(line.op.name, line.params["dim"], len(self.shape(line)))
-        )
+        return frozenset(normalize_dims(line.op.name, line.params["dim"], len(self.shape(line))))
 
 
 @dataclass
@@ -286,9 +284,7 @@ class _Builder:
         for v, e, dtype in zip(line.outs, outs, dtypes):
             self.results[v] = s.cast(e, dtype.compute)
 
-    def _with_positions(
-        self, roots: Sequence[Expr], name: str, strides: Shape
-    ) -> tuple[Expr, ...]:
+    def _with_positions(self, roots: Sequence[Expr], name: str, strides: Shape) -> tuple[Expr, ...]:
         def replace(e: Expr) -> Expr | None:
             return self.position(strides) if e.fn == "axis" and e.data == name else None
 

@@ -214,9 +214,7 @@ class OpNode(Node):
         else:
             values.update(zip((f"g_{o}" for o in op.outs), cotangents))
         names = op.inputs
-        unpacked = {
-            i: x.get(self) if type(x) is Saved else x for i, x in self.inputs.items()
-        }
+        unpacked = {i: x.get(self) if type(x) is Saved else x for i, x in self.inputs.items()}
         if op.variadic:
             values[op.variadic] = tuple(unpacked.values())
             values["specs"], values["needs"] = self.input_specs, self.needs

@@ -393,7 +393,8 @@ class Op:
             tensors += (None,) * (count - len(tensors))
         if len(rest) > len(self.params):
             raise TypeError(
-                f"{self.name}: takes {len(self.inputs) + len(self.params)} arguments, got {len(args)}."
+                f"{self.name}: takes {len(self.inputs) + len(self.params)} arguments, "
+                f"got {len(args)}."
             )
         params = dict(self.params)
         names = tuple(self.params)
@@ -707,4 +708,3 @@ sort = _declare(Opaque("sort"))
 host = _declare(Opaque("host"))
 opaque = _declare(Opaque("opaque"))
 composite = _declare(Composite())
-

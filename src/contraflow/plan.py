@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from contraflow import scalar as s
 from contraflow.dtypes import DType
-from contraflow.lower import Fused, HostUse, KernelUse, Place, Use, is_access
 from contraflow.interpret import strided
 from contraflow.kernel import Call, Loops, Operand, Store
+from contraflow.lower import Fused, HostUse, KernelUse, Place, Use, is_access
 from contraflow.op import Op
 from contraflow.reference import run_reference
 from contraflow.shapes import numel
@@ -245,10 +245,7 @@ class _Planner:
 def _run_on_host(op: Op, inputs: Any, given: Any, params: Any, *arrays: Any) -> Any:
     """Run an op's reference over the arrays of its slots, under the views the line reads."""
     remaining = iter(arrays)
-    prepared = [
-        strided(next(remaining), x[1]) if is_access(x) else x
-        for x in inputs
-    ]
+    prepared = [strided(next(remaining), x[1]) if is_access(x) else x for x in inputs]
     return run_reference(op, prepared, given, params)
 
 
@@ -279,9 +276,7 @@ def _map(tape: Tape, target: Value, operand: Operand, place: Place, line: int) -
     value = s.cast(s.leaf("load", operand.dtype, 0), spec.dtype)
     kernel = Loops(1, 0, 0, (operand, out), (), (Store(1, value, False),))
     strides = ((1,), (1,)) if operand.mode == "in" else ((), (1,))
-    return KernelUse(
-        Call(kernel, (numel(spec.shape),), strides), (place, Place(target)), line
-    )
+    return KernelUse(Call(kernel, (numel(spec.shape),), strides), (place, Place(target)), line)
 
 
 def _copy(tape: Tape, source: Value, target: Value, line: int = 0) -> KernelUse:

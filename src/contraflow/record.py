@@ -156,10 +156,10 @@ class Recorder(Run):
         # The shape of whoever shows the whole storage in order; flat where only parts are seen.
         shape: Shape = (storage.data.size,)
         for t in (x, x._base):
-            if t is not None and numel(t.view.shape) == storage.data.size:
-                if t.view == contiguous(t.view.shape):
-                    shape = t.view.shape
-                    break
+            in_order = t is not None and t.view == contiguous(t.view.shape)
+            if t is not None and in_order and numel(t.view.shape) == storage.data.size:
+                shape = t.view.shape
+                break
         value = self.tape.add_input(Spec(shape, x.dtype), source.role)
         self.sources[value] = source
         self._inputs[value] = storage
@@ -269,9 +269,7 @@ class Recorder(Run):
                 recording.advances[generator] = now_offset - offset
             else:
                 recording.reseeds[generator] = (now_seed, now_offset)
-        recording.modules = [
-            (weakref.ref(m), m._structure) for m in self._modules.values()
-        ]
+        recording.modules = [(weakref.ref(m), m._structure) for m in self._modules.values()]
         return recording
 
     def value_at_end(self, tensor: Tensor) -> Value:

@@ -387,7 +387,8 @@ intrinsic(
 )
 intrinsic(
     "neg", 1, np.negative,
-    llvm={"float": "fneg {t} {0}", **dict.fromkeys(("int", "uint"), "sub {t} zeroinitializer, {0}")},
+    llvm={"float": "fneg {t} {0}", "int": "sub {t} zeroinitializer, {0}",
+          "uint": "sub {t} zeroinitializer, {0}"},
     cuda={"float": "-{0}", "int": "({t})(0 - ({u}){0})", "uint": "0 - {0}"},
     wgsl={"float": "-{0}", "int": "-{0}", "uint": "0u - {0}"},
 )  # fmt: skip
@@ -454,7 +455,12 @@ _logical("and", "&", np.bitwise_and)
 _logical("or", "|", np.bitwise_or)
 _logical("xor", "^", np.bitwise_xor)
 intrinsic(
-    "not", 1, np.logical_not, llvm={"bool": "icmp eq {t} {0}, zeroinitializer"}, cuda="!{0}", wgsl="!{0}"
+    "not",
+    1,
+    np.logical_not,
+    llvm={"bool": "icmp eq {t} {0}, zeroinitializer"},
+    cuda="!{0}",
+    wgsl="!{0}",
 )
 intrinsic(
     "shl", 2, np.left_shift, llvm=dict.fromkeys(("int", "uint"), "shl {t} {0}, {1}"),
@@ -514,8 +520,8 @@ def _mod(a: Expr, b: Expr) -> Expr:
 
 
 def _function(name: str, arity: int, numpy: Callable[..., Any], **columns: Any) -> None:
-    given = ", ".join("{%d}" % i for i in range(arity))
-    typed = ", ".join("{t} {%d}" % i for i in range(arity))
+    given = ", ".join(f"{{{i}}}" for i in range(arity))
+    typed = ", ".join(f"{{t}} {{{i}}}" for i in range(arity))
     columns.setdefault("llvm", {"float": "call {t} @llvm." + name + ".{m}(" + typed + ")"})
     columns.setdefault("cuda", f"{name}({given})")
     columns.setdefault("wgsl", f"{name}({given})")
@@ -615,7 +621,7 @@ def saturating_cast(x: Any, dtype: DType) -> Any:
     if x.dtype == target:
         return x
     if target.kind in "iu" and x.dtype.kind not in "biu":
-        info = np.iinfo(target)
+        info: Any = np.iinfo(target)
         wide = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0.0))
         # float64 has no exact 2**63 - 1: compare instead of clipping.
         inside = (wide >= float(info.min)) & (wide < float(info.max) + 1.0)
@@ -624,9 +630,7 @@ def saturating_cast(x: Any, dtype: DType) -> Any:
     return x.astype(target)
 
 
-def evaluate(
-    roots: Sequence[Expr], leaves: Callable[[Expr, list[Any]], Any]
-) -> list[Any]:
+def evaluate(roots: Sequence[Expr], leaves: Callable[[Expr, list[Any]], Any]) -> list[Any]:
     """Compute expressions over NumPy arrays; `leaves(expr, args)` supplies the leaves."""
     values: dict[Expr, Any] = {}
     for e in walk(roots):
@@ -653,4 +657,3 @@ def read_array(array: Any, args: list[Any], guarded: bool) -> Any:
     if array.size == 0:
         return np.zeros(valid.shape, array.dtype)
     return np.where(valid, array[inside] if inside else array, np.zeros((), array.dtype))
-

@@ -133,9 +133,7 @@ def broadcast_shapes(op: str, shapes: Sequence[Shape]) -> Shape:
 def broadcast_strides(shape: Shape, strides: Shape, target: Shape) -> Shape:
     """Strides that read `shape` as if it had been expanded to `target`."""
     lead = len(target) - len(shape)
-    own = tuple(
-        0 if n == 1 and m != 1 else st for n, st, m in zip(shape, strides, target[lead:])
-    )
+    own = tuple(0 if n == 1 and m != 1 else st for n, st, m in zip(shape, strides, target[lead:]))
     return (0,) * lead + own
 
 

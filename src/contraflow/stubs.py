@@ -1,7 +1,7 @@
 """Writes `_methods.pyi`: the types of the tensor methods that come from the op registry.
 
-    python -m contraflow.stubs            rewrite the file
-    python -m contraflow.stubs --check    fail if it is stale
+python -m contraflow.stubs            rewrite the file
+python -m contraflow.stubs --check    fail if it is stale
 """
 
 from __future__ import annotations

@@ -28,6 +28,9 @@ else:
         """The op methods of Tensor; typed by _methods.pyi, attached from the registry."""
 
 
+Number = bool | int | float
+
+
 class Structure:
     """Counts changes that a compiled function must notice: parameters, hooks, modules."""
 
@@ -132,7 +135,7 @@ class Tensor(Methods):
         if numel(self.view.shape) != 1:
             raise ValueError(f"item: {describe(self)} does not have exactly one element.")
         value = self.array.item()
-        return float(value) if isinstance(value, np.generic) else value  # type: ignore[no-any-return]
+        return float(value) if isinstance(value, np.generic) else value
 
     def tolist(self) -> Any:
         """The elements as nested Python lists."""
@@ -301,7 +304,7 @@ class Tensor(Methods):
         check_write(self, "copy_")
         return write(self, source, "copy_")
 
-    def fill_(self, value: bool | int | float) -> Tensor:
+    def fill_(self, value: Number) -> Tensor:
         """Write one value into every element."""
         check_write(self, "fill_")
         return write(self, value, "fill_")
@@ -590,14 +593,15 @@ def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
 
 def _region(target: Tensor, base: Tensor, op: str) -> View:
     """Where a view's elements stand among its base's, counted as if that were contiguous."""
-    region: View | None = contiguous(base.view.shape)
+    region = contiguous(base.view.shape)
     for move, params in target._moves:
-        region = move.body(region, **params)
-        if region is None:  # the base's own memory is not in order, so it was a view there
+        moved: View | None = move.body(region, **params)
+        if moved is None:  # the base's own memory is not in order, so it was a view there
             raise GradientError(
                 f"{op}: {describe(target)} is no regular part of its base {describe(base)}, whose "
                 f"memory is strided. Use .contiguous() on the base before."
             )
+        region = moved
     return region
 
 

@@ -63,7 +63,7 @@ def grad(
 def saved_tensors_hooks(
     pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]
 ) -> Iterator[None]:
-    """Pass every value saved for backward through `pack`, and through `unpack` when it is needed."""
+    """Pass each value saved for backward through `pack`, and through `unpack` when needed."""
     with changed(saved_hooks=(*state().saved_hooks, (pack, unpack))):
         yield
 

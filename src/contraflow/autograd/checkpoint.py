@@ -107,7 +107,8 @@ def checkpoint(
     """
     if determinism_check not in ("default", "none"):
         raise ValueError(
-            f"checkpoint: determinism_check is {determinism_check!r}; it must be 'default' or 'none'."
+            f"checkpoint: determinism_check is {determinism_check!r}; it must be 'default' or "
+            f"'none'."
         )
     if not state().grad:
         return function(*args, **kwargs)
@@ -126,7 +127,9 @@ def checkpoint_sequential(functions: Sequence[Callable[..., Any]], segments: int
     bounds = [len(functions) * i // segments for i in range(segments + 1)]
     for start, stop in itertools.pairwise(bounds):
 
-        def run(value: Any, part: Sequence[Callable[..., Any]] = tuple(functions[start:stop])) -> Any:
+        def run(
+            value: Any, part: Sequence[Callable[..., Any]] = tuple(functions[start:stop])
+        ) -> Any:
             for function in part:
                 value = function(value)
             return value

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from contraflow.op import changed, state
@@ -14,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class _Mode:
     """A with-block over fields of the thread's state; as a decorator it wraps each call."""
 
-    fields: dict[str, Any]
+    fields: Mapping[str, Any]
 
     def __init__(self) -> None:
         self._open: list[Any] = []
@@ -39,19 +40,19 @@ class _Mode:
 class no_grad(_Mode):
     """Record nothing in the graph."""
 
-    fields = {"grad": False}
+    fields = MappingProxyType({"grad": False})
 
 
 class enable_grad(_Mode):
     """Record again inside no_grad."""
 
-    fields = {"grad": True}
+    fields = MappingProxyType({"grad": True})
 
 
 class inference_mode(_Mode):
     """Record nothing in the graph; results cannot be used in one later."""
 
-    fields = {"grad": False, "inference": True}
+    fields = MappingProxyType({"grad": False, "inference": True})
 
 
 class set_grad_enabled(_Mode):

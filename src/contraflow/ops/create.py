@@ -43,7 +43,9 @@ def _checked(shape: Any) -> dict[str, Any]:
 
 
 @full.signature
-def _full(shape: Any, value: Any, dtype: DType | None = None, requires_grad: bool = False) -> Tensor:
+def _full(
+    shape: Any, value: Any, dtype: DType | None = None, requires_grad: bool = False
+) -> Tensor:
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     dtype = dtypes.of_number(value) if dtype is None else dtype
     params = {"shape": shape, "dtype": dtype, **_checked(shape)}
@@ -156,7 +158,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
         return Tensor.of_array(array)
     if any(st < 0 for st in array.strides):
         raise ValueError(
-            "from_numpy: the array has negative strides. Use contraflow.tensor(array), which copies."
+            "from_numpy: the array has negative strides. Use contraflow.tensor(array), a copy."
         )
     if any(st % array.itemsize for st in array.strides):
         raise ValueError("from_numpy: the array's elements are not aligned. Copy it first.")

@@ -75,7 +75,7 @@ def div(a, b):
 
 
 # Where the base is 0 the gradient of the exponent is 0, for negative exponents too, and where the
-# exponent is 0 that of the base is: the other factor is infinite or NaN there and must not leak out.
+# exponent is 0 that of the base is: the other factor is infinite or NaN and must not leak out.
 @elementwise(
     ref=np.power,
     vjp={
@@ -98,9 +98,7 @@ def neg(x):
     return -x
 
 
-@elementwise(
-    ref=np.abs, vjp={"x": lambda g, x: g * sign(x)}, avoid=(0.0,), operators=("__abs__",)
-)
+@elementwise(ref=np.abs, vjp={"x": lambda g, x: g * sign(x)}, avoid=(0.0,), operators=("__abs__",))
 def abs_(x):
     """The absolute value; its gradient at 0 is 0."""
     return s.abs_(x)

@@ -67,9 +67,7 @@ def _gather_ref(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     ),
     failures=lambda: (
         Failure((Array((4, 3)), Array((3, 2))), {"dim": 0}, TypeError, "gather: the index is"),
-        Failure(
-            (Array((3, 3)), np.array([[0, 7, 0]])), {"dim": 0}, IndexError, "gather: index 7"
-        ),
+        Failure((Array((3, 3)), np.array([[0, 7, 0]])), {"dim": 0}, IndexError, "gather: index 7"),
     ),
     normalize=lambda x, index, dim: {"dim": normalize_dim("gather", dim, x.ndim)},
     linear=True,
@@ -93,7 +91,7 @@ def _gather(x: Tensor, dim: Any, index: Any = None) -> Tensor:
 
 def _scatter_sum_ref(g: np.ndarray, index: np.ndarray, dim: int, shape: Any) -> np.ndarray:
     out = np.zeros(shape, g.dtype)
-    at = list(np.indices(index.shape, sparse=True))
+    at: list[Any] = list(np.indices(index.shape, sparse=True))
     at[dim] = _checked("scatter_sum", index, shape[dim])
     np.add.at(out, tuple(at), g)
     return out

@@ -50,7 +50,8 @@ def _matmul_labels(a: Any, b: Any) -> tuple[str, str, str]:
     failures=lambda: (
         Failure(
             (Array((32, 128)), Array((64, 10))), {}, ValueError,
-            "matmul: cannot multiply float64[32, 128] by float64[64, 10]: inner sizes 128 and 64 differ.",
+            "matmul: cannot multiply float64[32, 128] by float64[64, 10]: inner sizes 128 and 64 "
+            "differ.",
         ),
     ),
     operators=("__matmul__", "__rmatmul__"),

@@ -180,7 +180,7 @@ def _layer_norm(
 ) -> Tensor:
     if not isinstance(normalized_shape, (tuple, list)):
         normalized_shape = (normalized_shape,)
-    return layer_norm.bind(x, weight, bias, normalized_shape=tuple(normalized_shape), eps=eps)  # type: ignore[no-any-return]
+    return layer_norm.bind(x, weight, bias, normalized_shape=tuple(normalized_shape), eps=eps)
 
 
 def _np_batch_norm(x: Any, centre: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Any:

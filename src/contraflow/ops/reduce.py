@@ -67,14 +67,14 @@ def lowest(dtype: DType) -> Any:
     """The value that maximum never prefers."""
     if dtype is bool_:
         return False
-    return -np.inf if dtype.is_floating_point else int(np.iinfo(dtype.numpy).min)
+    return -np.inf if dtype.is_floating_point else int(np.iinfo(dtype.numpy).min)  # type: ignore[type-var]
 
 
 def highest(dtype: DType) -> Any:
     """The value that minimum never prefers."""
     if dtype is bool_:
         return True
-    return np.inf if dtype.is_floating_point else int(np.iinfo(dtype.numpy).max)
+    return np.inf if dtype.is_floating_point else int(np.iinfo(dtype.numpy).max)  # type: ignore[type-var]
 
 
 def _extreme_samples() -> Any:
@@ -138,7 +138,9 @@ def _pair_ref(choose: Any) -> Any:
     return ref
 
 
-def _to_index(g_values: Tensor | None, indices: Tensor, x_spec: Any, dim: Any, keepdim: bool) -> Any:
+def _to_index(
+    g_values: Tensor | None, indices: Tensor, x_spec: Any, dim: Any, keepdim: bool
+) -> Any:
     if g_values is None:
         return None
     if not x_spec.shape:
@@ -212,8 +214,12 @@ def _count(x: Tensor, dim: tuple[int, ...]) -> int:
     return n
 
 
-@composite(ref=lambda x, dim, keepdim: np.mean(x, axis=dim, keepdims=keepdim),
-           normalize=_dims("mean"), samples=lambda: REDUCTION_SAMPLES, failures=_bad_dim("mean"))  # fmt: skip
+@composite(
+    ref=lambda x, dim, keepdim: np.mean(x, axis=dim, keepdims=keepdim),
+    normalize=_dims("mean"),
+    samples=lambda: REDUCTION_SAMPLES,
+    failures=_bad_dim("mean"),
+)
 def mean(x, *, dim=None, keepdim=False):
     """Mean over dims, all of them by default."""
     n = _count(x, dim)

@@ -135,9 +135,7 @@ def permute(x, *, dims):
 
 @permute.signature
 def _permute(x: Tensor, *dims: Any, **named: Any) -> Tensor:
-    wanted = tuple(
-        normalize_dim("permute", d, x.ndim) for d in _flatten(named.get("dims", dims))
-    )
+    wanted = tuple(normalize_dim("permute", d, x.ndim) for d in _flatten(named.get("dims", dims)))
     if sorted(wanted) != list(range(x.ndim)):
         raise ValueError(f"permute: dims {wanted} do not name each dim of {describe(x)} once.")
     return apply(permute, (x,), {"dims": wanted})
@@ -164,9 +162,7 @@ def expand(x, *, shape):
 def _expand(x: Tensor, *shape: Any, **named: Any) -> Tensor:
     wanted = _flatten(named.get("shape", shape))
     lead = len(wanted) - x.ndim
-    wanted = tuple(
-        x.shape[i - lead] if n == -1 and i >= lead else n for i, n in enumerate(wanted)
-    )
+    wanted = tuple(x.shape[i - lead] if n == -1 and i >= lead else n for i, n in enumerate(wanted))
     fits = lead >= 0 and all(n in (1, m) for n, m in zip(x.shape, wanted[lead:]))
     if not fits or any(n < 0 for n in wanted):
         raise ValueError(f"expand: {describe(x)} does not expand to {list(wanted)}.")
@@ -180,8 +176,6 @@ def _embed(g: Tensor, x_spec: Any, op: Any, **params: Any) -> Tensor:
         zeros(x_spec.shape, dtype=g.dtype), g,
         shape=region.shape, strides=region.strides, offset=region.offset,
     )  # fmt: skip
-
-
 
 
 @view(
@@ -258,7 +252,7 @@ def transpose(x, *, dim0, dim1):
 def unsqueeze(x, *, dim):
     """A new dim of size one."""
     dim = normalize_dim("unsqueeze", dim, x.ndim + 1)
-    return reshape(x, x.shape[:dim] + (1,) + x.shape[dim:])
+    return reshape(x, (*x.shape[:dim], 1, *x.shape[dim:]))
 
 
 @composite(

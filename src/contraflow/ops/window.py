@@ -57,9 +57,7 @@ def windows(x, *, kernel, stride, dilation):
     return _windows(x, kernel, stride, dilation)
 
 
-def _fold_ref(
-    x: np.ndarray, kernel: Pair, stride: Pair, dilation: Pair, size: Pair
-) -> np.ndarray:
+def _fold_ref(x: np.ndarray, kernel: Pair, stride: Pair, dilation: Pair, size: Pair) -> np.ndarray:
     out = np.zeros((*x.shape[:-4], *size), x.dtype)
     rows, columns = x.shape[-2:]
     for i in range(kernel[0]):
@@ -157,7 +155,9 @@ def _conv(stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1)
     samples=lambda: (
         Sample((Array((2, 3, 5, 6)), Array((4, 3, 3, 2)), Array((4,))), _conv(padding=1)),
         Sample((Array((1, 2, 6, 6)), Array((2, 2, 3, 3)), None), _conv(stride=2)),
-        Sample((Array((2, 4, 5, 5)), Array((6, 2, 2, 2)), Array((6,))), _conv(dilation=2, groups=2)),
+        Sample(
+            (Array((2, 4, 5, 5)), Array((6, 2, 2, 2)), Array((6,))), _conv(dilation=2, groups=2)
+        ),
     ),
     failures=lambda: (
         Failure(
@@ -182,9 +182,7 @@ def conv2d(x, weight, bias=None, *, stride=1, padding=0, dilation=1, groups=1):
             f"conv2d: {describe(x)} has {channels} channels, but the weight {describe(weight)} "
             f"with groups={groups} needs {per_group * groups}."
         )
-    patches = windows(
-        _padded(x, padding, 0.0), kernel=(kh, kw), stride=stride, dilation=dilation
-    )
+    patches = windows(_padded(x, padding, 0.0), kernel=(kh, kw), stride=stride, dilation=dilation)
     if groups == 1:
         out = contract(patches, weight, spec="ncijyx,ocij->noyx")
     else:
@@ -203,9 +201,9 @@ def _max_pool_ref(x: np.ndarray, kernel_size: Pair, stride: Pair, padding: Pair)
     for y in range(rows):
         for z in range(columns):
             top, left = y * stride[0], z * stride[1]
-            out[..., y, z] = x[
-                ..., top : top + kernel_size[0], left : left + kernel_size[1]
-            ].max((2, 3))
+            out[..., y, z] = x[..., top : top + kernel_size[0], left : left + kernel_size[1]].max(
+                (2, 3)
+            )
     return out
 
 

@@ -35,7 +35,7 @@ def render(tape: Tape, lines: Sequence[TapeLine], wanted: Sequence[Value]) -> st
         rows.append(f"    {', '.join(map(_name, inputs))}, = scalars")
     for line in lines:
         given = tape.given(line.inputs)
-        casts, dtypes = line.op.types(given, line.params)
+        casts, _ = line.op.types(given, line.params)
         # Host scalars are float64 or int64 whatever the tape says: nothing is rounded on the way.
         sources = [
             s.leaf("input", _wide(cast.category if cast else _category(x)), x)
