@@ -236,6 +236,7 @@ def test_hooks_see_and_replace():
     second.remove()
     assert layer(1) == 1
     layer.register_forward_pre_hook(lambda module, args: (5,))
+    first.remove()  # a stale handle leaves later hooks alone
     layer.register_forward_hook(lambda module, args, out: None)
     assert layer(1) == 5
 
@@ -740,7 +741,8 @@ def test_layers_agree_with_pytorch():
         (nn.GELU("tanh"), torch.nn.GELU("tanh")),
     ]
     for ours, theirs in pairs:
-        assert repr(ours) == repr(theirs)
+        # PyTorch 2.14 prints `bias=` for norms, which earlier ones do not.
+        assert repr(ours) == repr(theirs).replace("affine=True, bias=True", "affine=True")
         assert list(ours.state_dict()) == list(theirs.state_dict())
         for mine, other in zip(ours.parameters(), theirs.parameters()):
             other.data = torch.tensor(mine.detach().numpy())

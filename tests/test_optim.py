@@ -245,10 +245,20 @@ def test_momentum_switched_on_later():
     structure = optimizer._structure
     optimizer.param_groups[0]["momentum"] = 0.5
     assert optimizer._structure > structure
+    assert optimizer.state[p]["momentum_buffer"].tolist() == [0.0]
     for _ in range(2):
         p.grad = cf.ones(1)
         optimizer.step()
     assert p.tolist() == [1.0 - 1.0 - 1.5]
+
+
+def test_parameter_put_into_the_list():
+    p, q = parameter(), parameter()
+    optimizer = Adam([p], lr=0.5)
+    optimizer.param_groups[0]["params"].append(q)
+    q.sum().backward()
+    optimizer.step()
+    assert q.tolist() == pytest.approx([0.5, 0.5])
 
 
 def test_own_optimizer():
@@ -528,6 +538,8 @@ def test_deepcopy_with_its_model():
     model = cf.nn.Linear(2, 1)
     optimizer = Adam(model.parameters(), lr=0.1)
     twin, twin_optimizer = copy.deepcopy((model, optimizer))
+    twin_optimizer.param_groups[0]["amsgrad"] = True
+    assert "max_exp_avg_sq" in twin_optimizer.state[twin.weight]
     twin(cf.ones(1, 2)).sum().backward()
     twin_optimizer.step()
     assert twin_optimizer.state[twin.weight]["step"].value == 1

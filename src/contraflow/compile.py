@@ -102,11 +102,12 @@ class Fresh(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """A new view of the storage of an input."""
+    """A view of the storage of an input: a new one, or the tensor itself if it lives on."""
 
     source: Value
     view: View
     dtype: DType
+    tensor: weakref.ref[Tensor]
 
 
 class Argument(NamedTuple):
@@ -115,13 +116,7 @@ class Argument(NamedTuple):
     number: int
 
 
-class Existing(NamedTuple):
-    """A tensor that was there before the call."""
-
-    tensor: weakref.ref[Tensor]
-
-
-Result = Fresh | Shared | Argument | Existing
+Result = Fresh | Shared | Argument
 
 
 class Program:
@@ -204,16 +199,16 @@ class Program:
                 tensor._grad = None if gradient is None else fresh(gradient)
         for storage, position in self.escapes:
             storage.data = outputs[position].reshape(-1)
-        leaves: list[Tensor | None] = []
+        leaves: list[Tensor] = []
         for result in self.results:
             if isinstance(result, Fresh):
                 leaves.append(fresh(result))
             elif isinstance(result, Shared):
-                leaves.append(Tensor.of_storage(storages[result.source], result.view, result.dtype))
-            elif isinstance(result, Argument):
-                leaves.append(arguments[result.number])
+                alive = result.tensor()
+                shared = Tensor.of_storage(storages[result.source], result.view, result.dtype)
+                leaves.append(shared if alive is None else alive)
             else:
-                leaves.append(result.tensor())
+                leaves.append(arguments[result.number])
         return rebuild(self.structure, iter(leaves))
 
 
@@ -277,7 +272,6 @@ def _describe_results(
 ) -> None:
     found: list[Any] = []
     program.structure = flatten(result, found)
-    inputs = {id(s): v for v, s in recorder._inputs.items()}
     positions: dict[int, int] = {}
     for t in found:
         if not isinstance(t, Tensor):
@@ -288,12 +282,9 @@ def _describe_results(
         same = next((i for i, a in enumerate(arguments) if a is t), None)
         if same is not None:
             program.results.append(Argument(same))
-        elif not t.storage.is_recorded:
-            source = inputs.get(id(t.storage))
-            if source is None or t._base is None:
-                program.results.append(Existing(weakref.ref(t)))
-            else:
-                program.results.append(Shared(source, t.view, t.dtype))
+        elif not t.storage.is_recorded and t.storage.serial < recorder.start:
+            source = recorder.input_of(t)
+            program.results.append(Shared(source, t.view, t.dtype, weakref.ref(t)))
         else:
             _refuse_graph(recorder, t)
             key = id(t.storage)

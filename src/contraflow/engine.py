@@ -73,8 +73,10 @@ def _start(
     roots: Sequence[Tensor], gradients: Sequence[Tensor | None]
 ) -> list[tuple[Edge, Tensor]]:
     """Check the roots and their gradients before anything runs."""
+    if len(roots) != len(gradients):
+        raise ValueError(f"backward: {len(gradients)} gradients for {len(roots)} tensors.")
     starts = []
-    for root, g in zip(roots, gradients, strict=True):
+    for root, g in zip(roots, gradients):
         if not root.requires_grad:
             raise GradientError(
                 f"backward: {describe(root)} does not require grad and was not computed from a "
@@ -87,6 +89,8 @@ def _start(
                     f"out.sum().backward(), or out.backward(g) with g of shape {root.shape}."
                 )
             g = REGISTRY["full"](root.shape, 1.0, dtype=root.dtype)
+        elif not hasattr(g, "storage"):
+            raise TypeError(f"backward: the gradient must be a Tensor, not {type(g).__name__}.")
         elif g.shape != root.shape:
             raise GradientError(
                 f"backward: the gradient has shape {g.shape}, but the tensor {describe(root)} "

@@ -28,7 +28,6 @@ class Executable(Protocol):
         """Compute the outputs; inputs that the tape writes to are overwritten.
 
         `arrays` holds the flat data of the inputs that are not host scalars, in tape order.
-        An output is an array, or a number where host scalars alone decide it.
         """
 
     def explain(self) -> list[str]:
@@ -56,7 +55,6 @@ class Interpreted:
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
         self.inputs = _Inputs(tape)
-        self.host = host_values(tape)
 
     def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
         """Compute everything, then write."""
@@ -68,7 +66,7 @@ class Interpreted:
         written = {k: np.array(results[v]) for k, v in self.tape.writes.items()}
         for value, array in written.items():
             np.copyto(given[value], array)
-        return [_plain(o) if v in self.host else o for o, v in zip(outputs, self.tape.outputs)]
+        return outputs
 
     def explain(self) -> list[str]:
         """One row: nothing is generated."""
@@ -92,9 +90,11 @@ class Native:
         ]
         lines = [x for x in self.tape.lines if host.issuperset(x.outs)]
         # What the prologue gives: host values that are outputs, then those kernels take.
-        self.host_outputs = [i for i, v in enumerate(self.tape.outputs) if v in host]
+        self.host_outputs = [
+            (i, specs[v].dtype.numpy) for i, v in enumerate(self.tape.outputs) if v in host
+        ]
         self.host_words = [i for i, w in enumerate(self.words) if isinstance(w, Value)]
-        wanted = [self.tape.outputs[i] for i in self.host_outputs]
+        wanted = [v for v in self.tape.outputs if v in host]
         wanted += [w for w in self.words if isinstance(w, Value)]
         self.prologue = python.compile_prologue(python.render(self.tape, lines, wanted))
         self.kinds = [float if d.is_floating_point else int for d in self.plan.scalar_dtypes]
@@ -103,8 +103,8 @@ class Native:
         """Prologue, then one replay."""
         known = iter(self.prologue(scalars))
         outputs: list[Any] = [None if x is None else np.empty(*x) for x in self.outputs]
-        for i in self.host_outputs:
-            outputs[i] = next(known)
+        for i, dtype in self.host_outputs:
+            outputs[i] = np.array(next(known), dtype)
         words: list[Any] = list(self.words)
         for i in self.host_words:
             words[i] = self.kinds[i](next(known))
@@ -132,9 +132,3 @@ class Native:
                 rows.append(f"kernel  {step.call.kernel.name} over {list(step.call.sizes)}")
         rows.append(f"arena   {self.plan.arena_bytes} bytes")
         return rows
-
-
-def _plain(x: Any) -> int | float:
-    """A host scalar as a Python number."""
-    number: int | float = x.item() if hasattr(x, "item") else x
-    return number

@@ -69,8 +69,8 @@ class _Fuser:
             assert isinstance(line.op.kind, Contracting)
             labels = line.op.kind.labels(line.op, self.tape.given(line.inputs), line.params)
 
-            def copy(x: Value, dtype: DType, order: Sequence[int]) -> Value:
-                return self._copied(x, dtype, order, number)
+            def copy(x: Value, dtype: DType, dims: Sequence[tuple[int, int]]) -> Value:
+                return self._copied(x, dtype, dims, number)
 
             dtype = self.tape.specs[line.outs[0]].dtype
             layout = ContractionLayout(self.scope, dtype, copy)
@@ -111,10 +111,10 @@ class _Fuser:
     def _stored(self, x: Value, number: int) -> None:
         """Store a fill, because somebody needs it in memory."""
         value = self.scope.views[x][0] if x in self.scope.views else x
-        if value in self.scope.fills:
-            number_or_host = self.scope.fills.pop(value)
+        # Who can still reads it as a scalar: earlier readers run before this store.
+        if value in self.scope.fills and value not in self.maker:
             region = contiguous(self.tape.specs[value].shape)
-            self._append(lower_store(self.scope, number_or_host, value, region, number))
+            self._append(lower_store(self.scope, self.scope.fills[value], value, region, number))
 
     def _in_memory(self, line: TapeLine, number: int) -> tuple[Any, ...]:
         """The operands of a host step: scalars that stand for tensors are stored first."""
@@ -122,19 +122,25 @@ class _Fuser:
         for x in line.inputs:
             if isinstance(x, Value):
                 self._stored(x, number)
-                if not is_access(self.scope.access(x)):
+                if self.scope.located(x)[0] in self.host:
                     x = self._copied(x, self.tape.specs[x].dtype, None, number)
-            inputs.append(self.scope.access(x))
+                inputs.append(self.scope.located(x))
+            else:
+                inputs.append(x)
         return tuple(inputs)
 
-    def _copied(self, x: Value, dtype: DType, order: Sequence[int] | None, number: int) -> Value:
-        """A new value with the elements of `x`, cast, its dims reordered, contiguous."""
+    def _copied(
+        self, x: Value, dtype: DType, dims: Sequence[tuple[int, int]] | None, number: int
+    ) -> Value:
+        """A new value with the elements of `x`, cast, in other dims (number, size), contiguous."""
         found = self.scope.access(x)
         shape = self.tape.specs[x].shape
-        if order is not None:
-            shape = tuple(shape[d] for d in order)
+        if dims is not None:
+            shape = tuple(size for _, size in dims)
             if is_access(found):
-                found = (found[0], found[1].permute(order))
+                value, (_, strides, offset) = found
+                strides = tuple(0 if d < 0 else strides[d] for d, _ in dims)
+                found = (value, View(shape, strides, offset))
         copy = self.tape.new(Spec(shape, dtype))
         self._append(lower_store(self.scope, found, copy, contiguous(shape), number))
         return copy

@@ -92,8 +92,9 @@ class _LoopsRun:
         operand, (array, offset) = self.kernel.operands[e.data], self.arrays[e.data]
         if operand.mode == "scalar":
             return s.saturating_cast(np.asarray(self.scalars[offset]), operand.dtype)
+        # Axes of stride 0 are left out: at the outer level a load must not spread over inner ones.
         at = offset + sum(
-            (c * stride for c, stride in zip(self.grid, self.call.strides[e.data])),
+            (c * stride for c, stride in zip(self.grid, self.call.strides[e.data]) if stride),
             np.zeros((), np.int64),
         )
         if operand.mode == "position":

@@ -110,10 +110,14 @@ class Scope:
         """The Access of a tensor operand; literals, fills and host values come as scalars."""
         if not isinstance(x, Value):
             return x
-        value, view = self.views.get(x) or (x, contiguous(self.tape.specs[x].shape))
+        value, view = self.located(x)
         if value in self.host:
             return value  # any view of a host scalar shows that one number
         return self.fills.get(value, (value, view))
+
+    def located(self, x: Value) -> Access:
+        """The value in whose memory a tensor operand lies, if it lies in any, and its view."""
+        return self.views.get(x) or (x, contiguous(self.tape.specs[x].shape))
 
     def accesses(self, line: TapeLine) -> Iterator[Access]:
         """The values in memory that a line reads."""
@@ -241,7 +245,10 @@ class _Builder:
 
     def scalar(self, x: Any, dtype: DType) -> Expr:
         """A literal or host value as an argument of the kernel."""
-        return s.leaf("load", dtype, self._operand(dtype, "scalar", (), Place(x)))
+        own = self.tape.specs[x].dtype if isinstance(x, Value) else _number_dtype(x)
+        given = dtype if own.category == dtype.category else own.compute
+        element = s.leaf("load", given, self._operand(given, "scalar", (), Place(x)))
+        return s.cast(element, dtype)
 
     def position(self, strides: Shape) -> Expr:
         """The address in a contiguous array without the array: a counter."""
@@ -475,8 +482,9 @@ def _number_dtype(x: bool | int | float) -> DType:
 class ContractionLayout:
     """A labelled contraction laid out as C[b, m, n] = sum over k of A[b, m, k] B[b, k, n].
 
-    `copy(x, dtype, order)` gives a contiguous copy of an operand with its dims reordered; it is
-    asked for where the dims of one group do not lie evenly, as those of overlapping windows.
+    `copy(x, dtype, dims)` gives a contiguous copy of an operand with dims (number, size), -1 for
+    one that repeats it; it is asked for where the dims of a group do not lie evenly, as those of
+    overlapping windows do not.
     """
 
     def __init__(self, scope: Scope, dtype: DType, copy: Callable[..., Value]) -> None:
@@ -492,31 +500,34 @@ class ContractionLayout:
         for letters, x in ((left, a), (right, b)):
             assert isinstance(x, Value)
             self.sizes.update(zip(letters, specs[x].shape))
-        batch, rows, columns = self._groups(left, right, out)
-        depth = [c for c in left if c in right and c not in out and c != "_"]
         (result,) = line.outs
+        own = dict(zip(out, contiguous_strides(specs[result].shape)))
+        (batch, rows, columns), strides_c = self._groups(left, right, out, own)
+        depth = [c for c in left if c in right and c not in out and c != "_"]
         place_a, strides_a = self._operand(a, left, (batch, rows, depth))
         place_b, strides_b = self._operand(b, right, (batch, depth, columns))
-        own = dict(zip(out, contiguous_strides(specs[result].shape)))
-        strides_c = self._even((batch, rows, columns), own)
-        if strides_c is None:
-            raise NotImplementedError(f"contract: {left},{right}->{out} interleaves its operands")
         sizes = tuple(numel(self.sizes[c] for c in g) for g in (batch, rows, columns, depth))
         kernel = Contraction(self.dtype, self.dtype.compute)
         call = Call(kernel, sizes, (strides_a, strides_b, strides_c))
         return KernelUse(call, (place_a, place_b, Place(result)), number)
 
-    @staticmethod
-    def _groups(left: str, right: str, out: str) -> tuple[list[str], list[str], list[str]]:
-        """Labels of b, m and n. Dims of C before b, m, n are in order act as a batch."""
-        batch = [c for c in out if c in left and c in right]
-        order = [c for c in out if c not in batch]
+    def _groups(
+        self, left: str, right: str, out: str, strides: dict[str, int]
+    ) -> tuple[tuple[list[str], list[str], list[str]], tuple[int, ...]]:
+        """Labels of b, m and n, and C's strides along them.
+
+        Leading dims of C act as a batch until what follows is all of m, then all of n, evenly.
+        """
+        both = {c for c in out if c in left and c in right}
+        order = [c for c in out if c not in both]
         lead = 0
         while True:
+            batch = [c for c in out if c in both or c in order[:lead]]
             rows = [c for c in order[lead:] if c in left]
             columns = [c for c in order[lead:] if c in right]
-            if order[lead:] == rows + columns:
-                return batch + order[:lead], rows, columns
+            found = self._even((batch, rows, columns), strides)
+            if order[lead:] == rows + columns and found is not None:
+                return (batch, rows, columns), found
             lead += 1
 
     def _even(
@@ -548,9 +559,10 @@ class ContractionLayout:
             if strides is not None:
                 return Place(value, view.offset), strides
         wanted = [c for g in groups for c in g if c in labels]
-        order = [labels.index(c) for c in wanted]
-        order += [i for i, c in enumerate(labels) if c == "_"]
-        copy = self.copy(x, self.dtype, order)
+        if not set(groups[0]) <= set(labels) and not set(groups[0]).isdisjoint(labels):
+            # Some batch dims walk over the operand and some repeat it: repeat it in memory.
+            wanted = [c for g in groups for c in g if c in labels or c in groups[0]]
+        copy = self.copy(x, self.dtype, [(labels.find(c), self.sizes[c]) for c in wanted])
         shape = self.scope.tape.specs[copy].shape
         strides = self._even(groups, dict(zip(wanted, contiguous_strides(shape))))
         assert strides is not None

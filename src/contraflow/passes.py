@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any, cast
 
 from contraflow.op import REGISTRY
-from contraflow.tape import Tape, TapeLine, Value
+from contraflow.shapes import View, contiguous
+from contraflow.tape import Operand, Tape, TapeLine, Value
 
 
 def eliminate_dead(tape: Tape) -> Tape:
@@ -42,6 +45,55 @@ def merge_common(tape: Tape) -> Tape:
     return tape.replaced(kept, same)
 
 
+def fold_transposes(tape: Tape) -> Tape:
+    """A copy of a transposed product becomes the product of the transposed factors, swapped."""
+    makers = {v: line for line in tape.lines for v in line.outs}
+    uses = Counter(x for line in tape.lines for x in line.inputs if isinstance(x, Value))
+    uses.update(tape.roots)
+    result = tape.replaced([])
+    for line in tape.lines:
+        product = _transposed_product(tape, makers, uses, line)
+        if product is None:
+            result.lines.append(line)
+            continue
+        place = (line.line, line.region)
+        a, b = (_transposed(result, makers, x, *place) for x in product.inputs)
+        result.lines.append(replace(line, op=product.op, inputs=(b, a)))
+    return result
+
+
+def _transposed_product(
+    tape: Tape, makers: Mapping[Value, TapeLine], uses: Counter[Value], line: TapeLine
+) -> TapeLine | None:
+    """The matmul whose transpose `line` copies and nobody else sees, if that is what it does."""
+    view = makers.get(line.inputs[0]) if line.op.name == "clone" else None  # type: ignore[arg-type]
+    if view is None or view.op.name != "strided" or uses[view.outs[0]] > 1:
+        return None
+    product = makers.get(view.inputs[0])  # type: ignore[arg-type]
+    if product is None or product.op.name != "matmul" or uses[product.outs[0]] > 1:
+        return None
+    shape = tape.specs[product.outs[0]].shape
+    swapped = contiguous(shape).permute((*range(len(shape) - 2), len(shape) - 1, len(shape) - 2))
+    return product if View(**view.params) == swapped else None
+
+
+def _transposed(
+    tape: Tape, makers: Mapping[Value, TapeLine], x: Operand, line: Any, region: int
+) -> Value:
+    """The last two dims of a value exchanged, as a view of what it is a view of."""
+    assert isinstance(x, Value)
+    view = contiguous(tape.specs[x].shape)
+    maker = makers.get(x)
+    if maker is not None and maker.op.name == "strided":
+        x, view = cast(Value, maker.inputs[0]), View(**maker.params)
+    rank = len(view.shape)
+    swapped = view.permute((*range(rank - 2), rank - 1, rank - 2))
+    if swapped == contiguous(swapped.shape) and swapped.shape == tape.specs[x].shape:
+        return x
+    (out,) = tape.add(REGISTRY["strided"], (x,), swapped._asdict(), line, region)
+    return out
+
+
 def own_results(tape: Tape) -> Tape:
     """Give each result that is an input, a view or another result memory of its own, by a copy."""
     views = {v for line in tape.lines if line.op.name == "strided" for v in line.outs}
@@ -72,4 +124,4 @@ def host_values(tape: Tape) -> set[Value]:
 
 def optimize(tape: Tape) -> Tape:
     """The passes every program goes through, in order."""
-    return own_results(eliminate_dead(merge_common(tape)))
+    return own_results(eliminate_dead(fold_transposes(merge_common(tape))))

@@ -272,6 +272,11 @@ class Recorder(Run):
         recording.modules = [(weakref.ref(m), m._structure) for m in self._modules.values()]
         return recording
 
+    def input_of(self, tensor: Tensor) -> Value:
+        """The input that stands for the storage of a tensor from outside."""
+        self._value_of(tensor)
+        return next(v for v, storage in self._inputs.items() if storage is tensor.storage)
+
     def value_at_end(self, tensor: Tensor) -> Value:
         """The value the tensor's storage holds, as an output of the tape."""
         return self._value_of(tensor)

@@ -6,6 +6,7 @@ what a tensor is: its data, its place in the graph, and writing to it.
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -285,6 +286,8 @@ class Tensor(Methods):
 
     def __getitem__(self, key: Any) -> Tensor:
         """Basic indexing gives a view; an integer tensor selects along the first dim."""
+        if isinstance(key, (list, np.ndarray)):
+            key = _of_numpy(np.asarray(key))
         out: Tensor = REGISTRY["getitem"](self, key=key)
         return out
 
@@ -501,6 +504,7 @@ class Tensor(Methods):
 
 
 _new = object.__new__
+_handle_keys = itertools.count()
 _PLAIN = (dtypes.float32, dtypes.int64, dtypes.bool_)
 
 
@@ -509,7 +513,7 @@ class Handle:
 
     def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
         self._hooks = hooks
-        self._key = max(hooks, default=-1) + 1
+        self._key = next(_handle_keys)  # never used again: a stale handle removes nothing
         hooks[self._key] = hook
 
     def remove(self) -> None:

@@ -15,14 +15,22 @@ from contraflow.storage import Storage
 from contraflow.tensor import Tensor
 
 
+def _full_ref(value: Any, shape: Any, dtype: DType) -> np.ndarray:
+    if isinstance(value, float) and not dtype.is_floating_point:
+        value = s.saturating_cast(value, dtype)
+    return np.full(shape, value, dtype.numpy)
+
+
 @create(
-    ref=lambda value, shape, dtype: np.full(shape, value, dtype.numpy),
+    ref=_full_ref,
     dtype="param",
     method=False,
     samples=lambda: (
         Sample((2.5,), {"shape": (2, 3), "dtype": float32}),
         Sample((7,), {"shape": (), "dtype": int64}),
         Sample((1.0,), {"shape": (0, 2), "dtype": float32}),
+        Sample((float("nan"),), {"shape": (2,), "dtype": int64}),
+        Sample((-1e30,), {"shape": (2,), "dtype": int64}),
     ),
     failures=lambda: (
         Failure((1.0,), {"shape": (-1,), "dtype": float32}, ValueError, "full: size -1"),

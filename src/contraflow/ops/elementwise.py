@@ -74,7 +74,7 @@ def div(a, b):
     return a / b
 
 
-# Where the base is 0 the gradient of the exponent is 0, for negative exponents too, and where the
+# Where the base is 0 the gradient of the exponent is 0 (for negative exponents too), and where the
 # exponent is 0 that of the base is: the other factor is infinite or NaN and must not leak out.
 @elementwise(
     ref=np.power,

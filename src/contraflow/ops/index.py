@@ -255,6 +255,8 @@ def getitem(x, *, key):
         if key.dtype is dtypes.bool_:
             raise NotImplementedError("getitem: boolean masks are not supported yet; use where.")
         _integers("getitem", key)
+        if not x.ndim:
+            raise IndexError(f"getitem: 1 indices for {describe(x)}.")
         rows = reshape(x, (x.shape[0], numel(x.shape[1:])))
         key = key.long()  # the size need not fit into the index's own dtype
         key = where(key < 0, key + x.shape[0], key)
@@ -265,8 +267,8 @@ def getitem(x, *, key):
         raise IndexError(f"getitem: {used} indices for {describe(x)}.")
     if sum(k is Ellipsis for k in keys) > 1:
         raise IndexError("getitem: an index holds ... at most once.")
-    if Ellipsis in keys:
-        at = keys.index(Ellipsis)
+    if any(k is Ellipsis for k in keys):
+        at = next(i for i, k in enumerate(keys) if k is Ellipsis)
         keys[at : at + 1] = [slice(None)] * (x.ndim - used)
     dim = 0
     for k in keys:

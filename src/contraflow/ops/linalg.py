@@ -63,6 +63,9 @@ def matmul(a, b):
 
 @matmul.signature
 def _matmul(a: Tensor, b: Tensor) -> Tensor:
+    for x in (a, b):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"matmul: expected a tensor, not {type(x).__name__}.")
     if a.ndim > 1 and b.ndim > 1:
         out: Tensor = apply(matmul, (a, b))
         return out

@@ -89,6 +89,8 @@ def _draw(op: Any, shape: Any, dtype: DType | None, generator: Generator | None)
     dtype = dtypes.get_default_dtype() if dtype is None else dtype
     if not dtype.is_floating_point:
         raise TypeError(f"{op.name}: {dtype} is not a floating-point dtype.")
+    if any(n < 0 for n in shape):
+        raise ValueError(f"{op.name}: shape {tuple(shape)} has a negative size.")
     words = numel(shape) * (2 if dtype is float64 else 1)
     seed, offset = (generator or default_generator).draw(words)
     out: Tensor = apply(op, (seed, offset), {"shape": tuple(shape), "dtype": dtype})

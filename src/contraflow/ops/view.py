@@ -90,14 +90,19 @@ def reshape(x, *, shape):
 
 @reshape.signature
 def _reshape(x: Tensor, *shape: Any, **named: Any) -> Tensor:
-    given = named.get("shape", shape)
-    target = _wanted_shape("reshape", x, _flatten(given))
+    target = _wanted_shape("reshape", x, _numbers("reshape", "shape", shape, named))
     if x.view.reshape(target) is None:
         x = clone(x)
     return apply(reshape, (x,), {"shape": target})
 
 
-def _flatten(given: Any) -> tuple[int, ...]:
+def _numbers(op: str, name: str, given: tuple[Any, ...], named: dict[str, Any]) -> Shape:
+    """Sizes or dims given one by one, as one sequence, or by name."""
+    if unknown := set(named) - {name}:
+        raise TypeError(f"{op}: argument {unknown.pop()!r} is unknown. It takes x, {name}.")
+    given = named.get(name, given)
+    if isinstance(given, int):
+        given = (given,)
     if len(given) == 1 and isinstance(given[0], (tuple, list)):
         given = given[0]
     return tuple(int(n) for n in given)
@@ -135,7 +140,9 @@ def permute(x, *, dims):
 
 @permute.signature
 def _permute(x: Tensor, *dims: Any, **named: Any) -> Tensor:
-    wanted = tuple(normalize_dim("permute", d, x.ndim) for d in _flatten(named.get("dims", dims)))
+    wanted = tuple(
+        normalize_dim("permute", d, x.ndim) for d in _numbers("permute", "dims", dims, named)
+    )
     if sorted(wanted) != list(range(x.ndim)):
         raise ValueError(f"permute: dims {wanted} do not name each dim of {describe(x)} once.")
     return apply(permute, (x,), {"dims": wanted})
@@ -160,7 +167,7 @@ def expand(x, *, shape):
 
 @expand.signature
 def _expand(x: Tensor, *shape: Any, **named: Any) -> Tensor:
-    wanted = _flatten(named.get("shape", shape))
+    wanted = _numbers("expand", "shape", shape, named)
     lead = len(wanted) - x.ndim
     wanted = tuple(x.shape[i - lead] if n == -1 and i >= lead else n for i, n in enumerate(wanted))
     fits = lead >= 0 and all(n in (1, m) for n, m in zip(x.shape, wanted[lead:]))
@@ -232,16 +239,20 @@ def contiguous(x):
 
 @composite(
     ref=lambda x, dim0, dim1: np.swapaxes(x, dim0, dim1),
-    samples=lambda: (Sample((Array((2, 3, 4)),), {"dim0": 0, "dim1": -1}),),
+    samples=lambda: (
+        Sample((Array((2, 3, 4)),), {"dim0": 0, "dim1": -1}),
+        Sample((Array((3, 4)),), {"dim0": 1, "dim1": 1}),
+    ),
     failures=lambda: (
         Failure((Array((2,)),), {"dim0": 0, "dim1": 1}, IndexError, "transpose: dim 1 is out of"),
     ),
 )
 def transpose(x, *, dim0, dim1):
     """Two dims exchanged."""
-    dims = list(range(x.ndim))
     a, b = (normalize_dim("transpose", d, x.ndim) for d in (dim0, dim1))
-    dims[a], dims[b] = b, a
+    dims = list(range(x.ndim))
+    if dims:  # a 0-d tensor may be asked for dims 0 and -1
+        dims[a], dims[b] = b, a
     return permute(x, tuple(dims))
 
 

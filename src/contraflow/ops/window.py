@@ -30,6 +30,10 @@ def _count(size: int, kernel: int, stride: int, dilation: int) -> int:
 def _windows(view: View, kernel: Pair, stride: Pair, dilation: Pair) -> View:
     (*lead, height, width), (*steps, down, right), offset = view
     sizes = (height, width)
+    if min(*stride, *dilation) < 1:
+        raise ValueError(
+            f"windows: stride {stride} and dilation {dilation} must be at least 1 in each dim."
+        )
     out = tuple(_count(*args) for args in zip(sizes, kernel, stride, dilation))
     if min(out) < 1:
         raise ValueError(
@@ -48,6 +52,16 @@ def _windows(view: View, kernel: Pair, stride: Pair, dilation: Pair) -> View:
     samples=lambda: (
         Sample((Array((2, 5, 6)),), {"kernel": (2, 3), "stride": (1, 2), "dilation": (1, 1)}),
         Sample((Array((6, 5)),), {"kernel": (2, 2), "stride": (1, 1), "dilation": (2, 1)}),
+    ),
+    failures=lambda: (
+        Failure(
+            (Array((2, 2)),), {"kernel": (3, 3), "stride": (1, 1), "dilation": (1, 1)}, ValueError,
+            "windows: a window of (3, 3) with dilation (1, 1) does not fit into (2, 2).",
+        ),
+        Failure(
+            (Array((2, 2)),), {"kernel": (1, 1), "stride": (0, 1), "dilation": (1, 1)}, ValueError,
+            "windows: stride (0, 1) and dilation (1, 1) must be at least 1 in each dim.",
+        ),
     ),
     method=False,
     linear=True,

@@ -10,6 +10,7 @@ compiled step without compiling anything. What an update must decide in Python i
 from __future__ import annotations
 
 import copy
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Integral, Real
@@ -41,13 +42,14 @@ class ParamGroup(dict[str, Any]):
         super().__init__()
         self._asked: dict[str, bool] = {}
         self.changed_at = 0  # the structure epoch of the last change
-        self.completed_at = -1  # the one for which the optimizer has all state
+        self.owner: weakref.ref[Optimizer] | None = None
         self.update(entries)
 
     def uses(self, name: str) -> bool:
         """Whether a number is other than zero. From now on a change of this is one of structure."""
-        cell = super().__getitem__(name)
-        return self._asked.setdefault(name, cell.value != 0)
+        held = super().__getitem__(name)
+        value = held.value if isinstance(held, HostScalar) else held
+        return self._asked.setdefault(name, value != 0)
 
     def _changed(self) -> None:
         Structure.changed()
@@ -57,14 +59,18 @@ class ParamGroup(dict[str, Any]):
         return _read(super().__getitem__(name))
 
     def __setitem__(self, name: str, value: Any) -> None:
-        if not _write(super().get(name), value):
+        fits = _write(super().get(name), value)
+        if not fits:
             super().__setitem__(name, _pack(value))
-            self._changed()
+        uses = not _is_number(value) or value != 0
+        if fits and self._asked.get(name, uses) == uses:
+            return
         if name in self._asked:
-            uses = not _is_number(value) or value != 0
-            if uses is not self._asked[name]:
-                self._asked[name] = uses
-                self._changed()
+            self._asked[name] = uses
+        self._changed()
+        owner = self.owner() if self.owner is not None else None
+        if owner is not None:
+            owner.complete_state(self)
 
     def __delitem__(self, name: str) -> None:
         super().__delitem__(name)
@@ -255,20 +261,27 @@ class Optimizer:
         self.check_group(entries)
         group = ParamGroup(entries)
         self.param_groups.append(group)
-        self._complete(group)
+        group.owner = weakref.ref(self)
+        self.complete_state(group)
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Take over the attributes of a copy, whose groups belong to it."""
+        self.__dict__.update(state)
+        for group in self.param_groups:
+            group.owner = weakref.ref(self)
 
     @property
     def _structure(self) -> int:
         """Rises with every change that a recording of `step` must notice."""
         return max((group.changed_at for group in self.param_groups), default=0)
 
-    def _complete(self, group: ParamGroup) -> None:
-        """Create the state that is missing: all of it at first, later what a change asks for."""
-        if group.completed_at == group.changed_at:
-            return
+    def complete_state(self, group: ParamGroup) -> None:
+        """Create the state that is missing: all of it at first, later what a change asks for.
+
+        It happens at once and not in `step`, so that a recording only ever sees finished state.
+        """
         for p in group["params"]:
             self.state[p] = {**self.initial_state(p, group), **self.state[p]}
-        group.completed_at = group.changed_at
 
     @no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -279,7 +292,6 @@ class Optimizer:
                 loss = closure()
         thread_state().context.visit_module(self)
         for number, group in enumerate(self.param_groups):
-            self._complete(group)
             updated = []
             for i, p in enumerate(group["params"]):
                 grad = p.grad
@@ -291,6 +303,8 @@ class Optimizer:
                         f"{describe(p)}, but its grad is {describe(grad)}. Call zero_grad() after "
                         f"changing a parameter's shape or dtype."
                     )
+                if p not in self.state:  # it was put into the list itself
+                    self.complete_state(group)
                 updated.append(Updated(p, grad, self.state[p]))
             self.update(group, updated)
         return loss
@@ -347,7 +361,6 @@ class Optimizer:
                         )
         for group, given in zip(self.param_groups, groups):
             group.update({key: value for key, value in given.items() if key != "params"})
-            self._complete(group)
             for p, number in zip(group["params"], given["params"]):
                 entries = {**self.initial_state(p, group), **state_dict["state"].get(number, {})}
                 for key, value in entries.items():

@@ -101,7 +101,8 @@ def _divide(a: float, b: float) -> Any:
 
 
 def _power(a: float, b: float) -> Any:
-    return a**b if 0 < a <= 1 <= b else _table("pow", a, b)  # cannot overflow, nor be complex
+    # Of a base up to one and an exponent from zero on, nothing overflows or is complex.
+    return a**b if 0 < a <= 1 and b >= 0 else _table("pow", a, b)
 
 
 def _root(x: float) -> Any:

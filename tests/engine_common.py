@@ -1,0 +1,102 @@
+"""What the tests of the engine share: short leaves, exact refusals, and a count of storages."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import contraflow as cf
+from contraflow.node import Node
+from contraflow.op import REGISTRY
+from contraflow.storage import Storage
+from contraflow.tensor import Tensor
+
+
+def place(marker: str) -> str:
+    """`file:line` of the line, in the caller's file, that ends in the comment `# marker`."""
+    frame = inspect.currentframe()
+    assert frame is not None
+    assert frame.f_back is not None
+    path = Path(frame.f_back.f_code.co_filename)
+    lines = path.read_text().splitlines()
+    (found,) = [i for i, text in enumerate(lines, 1) if text.endswith(f"# {marker}")]
+    return f"{path.name}:{found}"
+
+
+def leaf(*values: float) -> Tensor:
+    return cf.tensor(list(values), dtype=cf.float64, requires_grad=True)
+
+
+def nodes_below(t: Tensor) -> Iterator[Node]:
+    """Every node that the gradient of `t` may reach; some come more than once."""
+    stack = [t.grad_fn]
+    while stack:
+        node = stack.pop()
+        assert node is not None
+        yield node
+        stack.extend(e[0] for e in node.next_functions if e and isinstance(e[0], Node))
+
+
+@contextmanager
+def refused(error: type[Exception], *parts: str) -> Iterator[None]:
+    """The block raises `error` with exactly this text, given in parts."""
+    with pytest.raises(error) as caught:
+        yield
+    assert type(caught.value) is error
+    assert str(caught.value) == "".join(parts)
+
+
+# The two fixtures, declared as such by the test files that use them.
+
+
+def without_collector() -> Iterator[None]:
+    """Reference counts alone must free everything."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def storages(monkeypatch: pytest.MonkeyPatch) -> Counter:
+    """A count of the storages made from now on."""
+    return Counter(monkeypatch)
+
+
+class Counter:
+    """Counts the storages that are alive, those of at least `size` elements."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, size: int = 2) -> None:
+        self.live: weakref.WeakSet[Storage] = weakref.WeakSet()
+        self.peak = 0
+        original = Storage.__init__
+
+        def count(storage: Storage, data: Any, device: str = "cpu") -> None:
+            original(storage, data, device)
+            if data is not None and data.size >= size:
+                self.live.add(storage)
+                self.peak = max(self.peak, len(self.live))
+
+        monkeypatch.setattr(Storage, "__init__", count)
+
+    def restart(self) -> int:
+        """Forget the peak; how many are alive now."""
+        self.peak = len(self.live)
+        return self.peak
+
+
+@contextmanager
+def temporary(decorator: Any, body: Callable[..., Any], **fields: Any) -> Iterator[Any]:
+    op = decorator(method=False, **fields)(body)
+    try:
+        yield op
+    finally:
+        del REGISTRY[op.name]
