@@ -26,8 +26,6 @@ ROOT = Path(__file__).resolve().parents[1]
 CHECKED_STEPS = 5
 # float32 sums in another order, five Adam steps later; a step left out shows far above this.
 RELATIVE_TOLERANCE = 1e-3
-# Long enough for other libraries' idle threads to stop spinning on the cores of the next turn.
-PAUSE_SECONDS = 0.005
 FEATURES = ("avx", "avx2", "fma", "avx512f", "avx512bf16", "amx-bf16", "neon", "sve", "sve2")
 THREAD_VARIABLES = (
     "CONTRAFLOW_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
@@ -71,17 +69,20 @@ def check(contenders: Sequence[Contender]) -> dict[str, list[float]]:
     return losses
 
 
-def alternate(contenders: Sequence[Contender], rounds: int, burst: int) -> dict[str, Timing]:
+def alternate(
+    contenders: Sequence[Contender], rounds: int, burst: int, pause: float
+) -> dict[str, Timing]:
     """Time contenders in turns of `burst` steps, so that a slow minute falls on all of them.
 
-    Who goes first changes from round to round. The first two steps of a turn are not counted:
-    they wake threads and fill caches that the others emptied.
+    Who goes first changes from round to round. Idle threads of a BLAS spin for tens of
+    milliseconds on the cores of whoever comes next: each turn begins with a pause of that length.
+    Its first two steps are not counted; they wake threads and fill caches that others emptied.
     """
     seconds: dict[str, list[float]] = {c.name: [] for c in contenders}
     for number in range(rounds):
         first = number % len(contenders)
         for contender in [*contenders[first:], *contenders[:first]]:
-            time.sleep(PAUSE_SECONDS)
+            time.sleep(pause)
             for i in range(burst + 2):
                 start = time.perf_counter()
                 contender.turn(i)
@@ -172,6 +173,7 @@ def describe_environment() -> dict[str, Any]:
         "cpu_target": llvm.get_host_cpu_name(),
         "cpu_features": [name for name in FEATURES if present.get(name)],
         "cores": os.cpu_count(),
+        "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "threads": threads,
         "thread_variables": {v: os.environ[v] for v in THREAD_VARIABLES if v in os.environ},
     }

@@ -8,6 +8,7 @@ returns a Step and put it into STEPS; functions it is the first to use are added
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ class Step:
 def _dense_weights(random: np.random.Generator, sizes: tuple[int, ...]) -> Arrays:
     """The weights of linear layers, as PyTorch lays them out and draws them."""
     weights: Arrays = {}
-    for i, (inputs, outputs) in enumerate(zip(sizes, sizes[1:]), 1):
+    for i, (inputs, outputs) in enumerate(itertools.pairwise(sizes), 1):
         bound = 1 / math.sqrt(inputs)
         weights[f"w{i}"] = random.uniform(-bound, bound, (outputs, inputs)).astype(np.float32)
         weights[f"b{i}"] = random.uniform(-bound, bound, outputs).astype(np.float32)

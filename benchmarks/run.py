@@ -2,7 +2,8 @@
 
 The JSON holds what is printed, and more:
 
-- `environment`: versions, system, cpu, cpu_target, cpu_features, cores, threads, thread_variables
+- `environment`: versions, system, cpu, cpu_target, cpu_features, cores,
+  load_average, threads, thread_variables
 - `absent`: libraries not compared with, and why
 - `settings`: how often things ran
 - `steps`: by name: description; ratios (`best_peer`, `best_peer_over_compiled`,
@@ -27,6 +28,15 @@ from benchmarks.measure import ROOT
 from benchmarks.peers import COMPILED, EAGER, JAX, TORCH_COMPILE
 
 SCRATCH = ROOT / "benchmarks" / "results" / "scratch" / "latest.json"
+FULL = {
+    "rounds": 40, "burst": 20, "pause_seconds": 0.05,
+    "call_rounds": 30, "call_seconds": 0.02, "imports": 9,
+}  # fmt: skip
+QUICK = {
+    "rounds": 3, "burst": 5, "pause_seconds": 0.005,
+    "call_rounds": 5, "call_seconds": 0.002, "imports": 2,
+}  # fmt: skip
+BUSY = 0.5  # a load average above this, before anything ran, is somebody else's
 
 
 # --- measuring ---------------------------------------------------------------------------------
@@ -37,7 +47,9 @@ def measure_step(name: str, contenders: list[str], settings: dict[str, Any]) -> 
     step = models.STEPS[name]()
     made = [peers.make(step, contender) for contender in contenders]
     losses = measure.check(made)
-    timings = measure.alternate(made, settings["rounds"], settings["burst"])
+    timings = measure.alternate(
+        made, settings["rounds"], settings["burst"], settings["pause_seconds"]
+    )
     found = {c: {**t.as_dict(), "losses": losses[c]} for c, t in timings.items()}
     compiling = [c for c in contenders if c in (COMPILED, TORCH_COMPILE, JAX)]
     return {
@@ -61,11 +73,7 @@ def _ratios(medians: dict[str, float]) -> dict[str, Any]:
 
 def measure_all(quick: bool, with_peers: bool, torch_compile: bool) -> dict[str, Any]:
     """Everything, as what the JSON holds."""
-    settings: dict[str, Any] = (
-        {"rounds": 3, "burst": 5, "call_rounds": 5, "call_seconds": 0.002, "imports": 3}
-        if quick
-        else {"rounds": 40, "burst": 20, "call_rounds": 30, "call_seconds": 0.02, "imports": 9}
-    )
+    settings = QUICK if quick else FULL
     contenders = peers.names(with_peers, torch_compile)
     absent = peers.absent() if with_peers else dict.fromkeys(("torch", "jax"), "left out")
     modules = ["numpy", "contraflow", *(m for m in ("torch", "jax") if m not in absent)]
@@ -84,8 +92,7 @@ def measure_all(quick: bool, with_peers: bool, torch_compile: bool) -> dict[str,
             for operation, functions in overhead.operations(with_peers).items()
         },
         "imports": {
-            module: measure.time_import(module, settings["imports"]).as_dict()
-            for module in modules
+            module: measure.time_import(module, settings["imports"]).as_dict() for module in modules
         },
     }
 
@@ -116,6 +123,8 @@ def print_environment(results: dict[str, Any]) -> None:
     print(f"threads: {threads}{variables}")
     for library, reason in results["absent"].items():
         print(f"absent: {library} ({reason})")
+    if (where["load_average"] or 0) > BUSY:
+        print(f"load average {where['load_average']:.1f}: the machine was busy, so this is noise")
 
 
 def print_steps(results: dict[str, Any]) -> None:
@@ -151,7 +160,9 @@ def print_calls(results: dict[str, Any]) -> None:
 def main() -> None:
     """Measure, print, and write the JSON."""
     parser = argparse.ArgumentParser(description="Measure contraflow, and its peers if installed.")
-    parser.add_argument("--quick", action="store_true", help="few samples: only shows that it works")
+    parser.add_argument(
+        "--quick", action="store_true", help="few samples: only shows that it works"
+    )
     parser.add_argument("--json", type=Path, default=SCRATCH, metavar="PATH", help="where to write")
     parser.add_argument("--no-peers", action="store_true", help="leave PyTorch and JAX out")
     parser.add_argument("--torch-compile", action="store_true", help="needs a C++ compiler")

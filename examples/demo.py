@@ -185,7 +185,7 @@ def compare(losses: list[float], seconds: list[float], repeated: int) -> None:
     print(f"compiled    {compiled:7.2f} ms a step, the median of {len(seconds)}")
     print(f"            {eager / compiled:7.1f} times as fast")
     print(f"first call  {seconds[0] * 1e3:7.0f} ms, recording and compiling included")
-    print(f"losses      {largest:7.0e} is the largest difference in {repeated} steps, dropout and all")
+    print(f"losses      {largest:7.0e} apart at most in {repeated} steps, dropout included")
 
 
 def explain(compiled_step: Any, rows: int = 12) -> None:

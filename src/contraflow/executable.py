@@ -120,7 +120,7 @@ class Native:
         if number is None:
             return error
         line = self.tape.lines[number]
-        return IndexError(f"{line.op.name}: {error} At {line.line}.")
+        return IndexError(f"{line.op.name}: {error}, at {line.line}.")
 
     def explain(self) -> list[str]:
         """Kernels and host segments, in order."""

@@ -118,7 +118,7 @@ class _Fuser:
 
     def _in_memory(self, line: TapeLine, number: int) -> tuple[Any, ...]:
         """The operands of a host step: scalars that stand for tensors are stored first."""
-        inputs = []
+        inputs: list[Any] = []
         for x in line.inputs:
             if isinstance(x, Value):
                 self._stored(x, number)

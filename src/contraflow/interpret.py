@@ -147,7 +147,7 @@ def run_tape(
         try:
             outs = run_reference(line.op, inputs, tape.given(line.inputs), line.params)
         except IndexError as error:
-            raise IndexError(f"{error} At {line.line}.") from error
+            raise IndexError(f"{str(error).rstrip('.')}, at {line.line}.") from error
         values.update(zip(line.outs, outs))
     return values if lines is not None else {v: values[v] for v in tape.roots}
 

@@ -327,7 +327,9 @@ class _Builder:
 
         def lower(e: Expr) -> Expr | None:
             if e.fn == "axis":
-                return s.axis(axes[e.data])
+                # Along a single point there is no loop whose coordinate this could be.
+                point = self.group.domain[axes[e.data]] == 1
+                return s.const(0, int64) if point else s.axis(axes[e.data])
             return self._read(line.inputs[e.data], e.args) if e.fn == "read" else None
 
         return tuple(s.rewrite(outs, lower))

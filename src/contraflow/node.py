@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Newer nodes have higher numbers, and a node is always newer than what it was computed from:
 # descending numbers are an order in which backward may run.
-_numbers = itertools.count(1)
+numbers = itertools.count(1)
 
 # Where a gradient goes: output `index` of a node, or a leaf tensor (index is then 0).
 Edge = tuple["Node | Tensor", int]
@@ -123,7 +123,7 @@ class Node:
         self.input_specs = input_specs
         self.output_count = output_count
         self.line = line
-        self.sequence_nr = next(_numbers)
+        self.sequence_nr = next(numbers)
         self.region = 0
         self.done = False  # backward has run and was not asked to retain the graph
         # Hooks are rare: the containers exist only once one was registered.

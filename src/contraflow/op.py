@@ -66,6 +66,7 @@ class Context:
     """
 
     below: Context
+    first_node = 0  # backward may not reach nodes with lower numbers; see `refuse_node`
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         """Apply `op`."""
@@ -86,6 +87,18 @@ class Context:
     def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:
         """Take `blocks` counters of a random generator: its (seed, offset) before, as op inputs."""
         return self.below.draw(generator, blocks)
+
+    def read_generator(self, generator: Any) -> None:
+        """The state of a random generator is about to be read."""
+        self.below.read_generator(generator)
+
+    def write_generator(self, generator: Any, saved: tuple[int, int]) -> None:
+        """The state of a random generator is about to be set."""
+        self.below.write_generator(generator, saved)
+
+    def refuse_node(self, node: Any) -> None:
+        """Backward has reached a node that is older than `first_node`."""
+        self.below.refuse_node(node)
 
     def read_scalar(self, cell: Any) -> Any:
         """The value of a host scalar."""
@@ -603,7 +616,7 @@ class Index(Kind):
         shape = self.infer(op, inputs, params)[0].shape
         at = tuple(s.axis(k) for k in range(len(shape)))
         given = [
-            Source(i, x.shape, x.dtype) if isinstance(x, Spec) else sources[i]
+            Source(i, x.shape, x.dtype.compute) if isinstance(x, Spec) else sources[i]
             for i, x in enumerate(inputs)
         ]
         return (op.extra["source"](at, *given, **params),)

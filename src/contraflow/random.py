@@ -6,26 +6,34 @@ The numbers themselves are ops (`ops/random.py`) of these two integers and the e
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 from contraflow.op import state
+
+
+serials = itertools.count()
+
+
+def _as_int64(seed: int) -> int:
+    """A seed reduced to what kernels take."""
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise TypeError(f"manual_seed: {seed!r} is not an integer.")
+    return (seed + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 class Generator:
     """A stream of random numbers. A draw of n words advances it by ceil(n / 4) blocks."""
 
     def __init__(self, seed: int = 0) -> None:
-        self.seed = seed
+        self.seed = _as_int64(seed)
         self.offset = 0
+        self.serial = next(serials)  # later generators have higher numbers
         self._lock = threading.Lock()
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of `seed` from its beginning."""
-        if not isinstance(seed, int) or isinstance(seed, bool):
-            raise TypeError(f"manual_seed: {seed!r} is not an integer.")
-        # Reduced to int64: what kernels take.
-        self.seed = (seed + (1 << 63)) % (1 << 64) - (1 << 63)
-        self.offset = 0
+        self.set_state((_as_int64(seed), 0))
         return self
 
     def take(self, blocks: int) -> tuple[int, int]:
@@ -41,10 +49,12 @@ class Generator:
 
     def get_state(self) -> tuple[int, int]:
         """Seed and offset."""
+        state().context.read_generator(self)
         return self.seed, self.offset
 
     def set_state(self, saved: tuple[int, int]) -> None:
         """Go back to a state from `get_state`."""
+        state().context.write_generator(self, saved)
         self.seed, self.offset = saved
 
 

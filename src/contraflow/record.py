@@ -16,11 +16,12 @@ import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
-from contraflow import dtypes
+from contraflow import dtypes, random
 from contraflow.dtypes import float64, int64
 from contraflow.eager import Run, specs
 from contraflow.errors import CaptureError, describe
 from contraflow.hostscalar import HostScalar
+from contraflow.node import Node, numbers
 from contraflow.op import REGISTRY, Op, Params, Spec, state
 from contraflow.random import Generator
 from contraflow.shapes import Shape, contiguous, numel
@@ -50,6 +51,18 @@ class Slot:
     tensor: Tensor
     original: Tensor | None
     read_first: bool
+    argument: int  # the number of the tensor among the arguments, -1 for state
+
+
+@dataclass
+class Stream:
+    """A random generator that the function touched."""
+
+    original: tuple[int, int]
+    fixed: bool = False  # seeded by the function: the numbers are the same at every replay
+    symbols: tuple[Tensor, Tensor] | None = None  # seed and offset as they were at the start
+    # The states that the function was given, and whether each was fixed.
+    known: dict[tuple[int, int], bool] = field(default_factory=dict)
 
 
 @dataclass
@@ -65,7 +78,6 @@ class Recording:
     advances: dict[Generator, int] = field(default_factory=dict)  # blocks drawn
     reseeds: dict[Generator, tuple[int, int]] = field(default_factory=dict)
     modules: list[tuple[weakref.ref[Any], int]] = field(default_factory=list)
-    escaped: list[Tensor] = field(default_factory=list)
     written: dict[Value, tuple[str, Line | None]] = field(default_factory=dict)
 
 
@@ -77,29 +89,28 @@ class Recorder(Run):
         self.tape = Tape(name)
         self.sources: dict[Value, Source] = {}
         self.start = next(serials)
+        self.first_node = next(numbers)
+        self._first_generator = next(random.serials)
         self._values: dict[int, Value] = {}  # by id of the storage
         self._held: dict[int, Storage] = {}  # keeps those ids meaningful
         self._inputs: dict[Value, Storage] = {}
         self._views: set[Value] = set()
+        self._regions = {0: 0}
         self._roles: dict[int, Source] = {}
+        self._arguments: dict[int, int] = {}  # by id of the tensor
         for number, tensor in enumerate(arguments):
+            self._arguments.setdefault(id(tensor), number)
             self._roles.setdefault(id(tensor.storage), Source("arg", argument=number))
         self._versions: dict[int, tuple[Storage, int, Any]] = {}
-        self._cells: dict[HostScalar, tuple[Tensor, Any]] = {}
-        self._generators: dict[Generator, tuple[int, int, Tensor, Tensor]] = {}
+        self._cells: dict[HostScalar, tuple[Tensor, Tensor]] = {}  # as it is now, as it was
+        self._streams: dict[Generator, Stream] = {}
+        self._graphs: dict[int, tuple[Any, ...]] = {}  # places in the graph of what was written
         self._slots: dict[int, Slot] = {}
         self._modules: dict[int, Any] = {}
-        self._made: dict[int, weakref.ref[Tensor]] = {}  # by id: tensors compare elementwise
+        self._made: list[tuple[weakref.ref[Storage], Spec, Line | None]] = []
         self._last_write: dict[int, tuple[str, Line | None]] = {}
 
     # --- ops ------------------------------------------------------------------------------
-
-    def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
-        out = super().apply(op, inputs, params)
-        for t in out if isinstance(out, tuple) else (out,):
-            if isinstance(t, Tensor) and t.storage.is_recorded:
-                self._made[id(t)] = weakref.ref(t)
-        return out
 
     def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         if op.dynamic:
@@ -110,14 +121,20 @@ class Recorder(Run):
     def _emit(self, op: Op, inputs: tuple[Operand, ...], params: Params) -> tuple[Tensor, ...]:
         current = state()
         line = current.line or user_line()
-        values = self.tape.add(op, inputs, params, line, current.region)
-        return tuple(self._tensor(v) for v in values)
+        values = self.tape.add(op, inputs, params, line, self._region())
+        return tuple(self._tensor(v, line) for v in values)
 
-    def _tensor(self, value: Value) -> Tensor:
+    def _region(self) -> int:
+        """The checkpoint region that is running, numbered from 1 within this recording."""
+        region = state().region
+        return self._regions.setdefault(region, len(self._regions)) if region else 0
+
+    def _tensor(self, value: Value, line: Line | None = None) -> Tensor:
         """A tensor with a new recorded storage that holds `value`."""
         spec = self.tape.specs[value]
         storage = Storage(None)
         self._values[id(storage)], self._held[id(storage)] = value, storage
+        self._made.append((weakref.ref(storage), spec, line))
         return Tensor.of_storage(storage, contiguous(spec.shape), spec.dtype)
 
     def read(self, x: Any) -> Operand:
@@ -132,7 +149,7 @@ class Recorder(Run):
         shape, strides, offset = x.view
         params = {"shape": shape, "strides": strides, "offset": offset}
         (view,) = self.tape.add(
-            REGISTRY["strided"], (value,), params, state().line or user_line(), state().region
+            REGISTRY["strided"], (value,), params, state().line or user_line(), self._region()
         )
         self._views.add(view)
         return view
@@ -152,7 +169,8 @@ class Recorder(Run):
             if storage.serial > self.start:
                 source = Source("constant", constant=storage)
             else:
-                source = Source("state", storage=weakref.ref(storage), owner=weakref.ref(x))
+                owner = weakref.ref(x if x._base is None else x._base)
+                source = Source("state", storage=weakref.ref(storage), owner=owner)
         # The shape of whoever shows the whole storage in order; flat where only parts are seen.
         shape: Shape = (storage.data.size,)
         for t in (x, x._base):
@@ -173,18 +191,21 @@ class Recorder(Run):
         old, new = self._value_of(target), self.read(value)
         assert isinstance(new, Value)
         if not storage.is_recorded:
+            for t in (target, target._base):
+                if t is not None:
+                    self._graphs.setdefault(id(t), (t, t._node, t._index, t._needs, t._edits))
             self._versions.setdefault(id(storage), (storage, storage.version, storage.writer))
         self._last_write[id(storage)] = (op, line)
         if target.view == contiguous(self.tape.specs[old].shape):
             # A storage never holds a view, so that views are always of whole values.
             if new in self._views:
-                (new,) = self.tape.add(REGISTRY["clone"], (new,), {}, line, state().region)
+                (new,) = self.tape.add(REGISTRY["clone"], (new,), {}, line, self._region())
             self._values[id(storage)] = new
         else:
             shape, strides, offset = target.view
             params = {"shape": shape, "strides": strides, "offset": offset}
             (self._values[id(storage)],) = self.tape.add(
-                REGISTRY["assign"], (old, new), params, line, state().region
+                REGISTRY["assign"], (old, new), params, line, self._region()
             )
         storage.wrote(op, line)
 
@@ -195,24 +216,25 @@ class Recorder(Run):
             return  # a constant the function itself has just made from Python data
         raise self.refusal(f"{what} needs the value of {describe(tensor)}")
 
-    def refusal(self, problem: str) -> CaptureError:
+    def refusal(self, problem: str, remedy: str = "") -> CaptureError:
         """The error for something that cannot be recorded, with the user's line."""
+        if not remedy:
+            problem += ", but nothing is computed while a function is being recorded"
+            remedy = "Use contraflow.where, or move this out of the compiled function."
         line = state().line or user_line()
         where = ""
         if line is not None:
             source = linecache.getline(line.code.co_filename, line.number).strip()
             where = f"`{source}` at {line}: " if source else f"at {line}: "
-        return CaptureError(
-            f"compile({self.name}): {where}{problem}, but nothing is computed while a function is "
-            f"being recorded. Use contraflow.where, or move this out of the compiled function."
-        )
+        return CaptureError(f"compile({self.name}): {where}{problem}. {remedy}")
 
     def touch_grad(self, tensor: Tensor, reading: bool) -> None:
         if tensor.storage.is_recorded or id(tensor) in self._slots:
             return
-        self._slots[id(tensor)] = Slot(tensor, tensor._grad, reading)
+        number = self._arguments.get(id(tensor), -1)
+        self._slots[id(tensor)] = Slot(tensor, tensor._grad, reading, number)
         if reading and tensor._grad is not None:
-            source = Source("grad", owner=weakref.ref(tensor))
+            source = Source("grad", argument=number, owner=weakref.ref(tensor))
             self._roles.setdefault(id(tensor._grad.storage), source)
 
     def read_scalar(self, cell: HostScalar) -> Any:
@@ -220,7 +242,8 @@ class Recorder(Run):
             spec = Spec((), int64 if isinstance(cell.value, int) else float64)
             value = self.tape.add_input(spec, "scalar")
             self.sources[value] = Source("scalar", cell=weakref.ref(cell))
-            self._cells[cell] = (self._tensor(value), cell.value)
+            symbol = self._tensor(value)
+            self._cells[cell] = (symbol, symbol)
         return self._cells[cell][0]
 
     def write_scalar(self, cell: HostScalar, value: Any) -> None:
@@ -229,20 +252,43 @@ class Recorder(Run):
             value = REGISTRY["full"]((), value, dtype=dtypes.float64)
         self._cells[cell] = (value, self._cells[cell][1])
 
+    def _stream(self, generator: Generator) -> Stream:
+        if generator not in self._streams:
+            # One that the function itself has made starts from its seed at every replay.
+            fixed = generator.serial > self._first_generator
+            self._streams[generator] = Stream((generator.seed, generator.offset), fixed)
+        return self._streams[generator]
+
     def draw(self, generator: Generator, blocks: int) -> tuple[Any, Any]:
-        if generator not in self._generators:
+        stream = self._stream(generator)
+        seed, offset = generator.take(blocks)
+        if stream.fixed:
+            return seed, offset
+        if stream.symbols is None:
             names = ("seed", "offset")
             values = [self.tape.add_input(Spec((), int64), "scalar") for _ in names]
             for value, name in zip(values, names):
                 self.sources[value] = Source("scalar", generator=generator, field=name)
-            seed, offset = map(self._tensor, values)
-            # The state at the first draw; what was drawn before in this recording is in it too.
-            self._generators[generator] = (*generator.get_state(), seed, offset)
-        seed_now, offset_then, seed, offset = self._generators[generator]
-        drawn_seed, drawn_offset = generator.take(blocks)
-        if drawn_seed != seed_now:
-            return drawn_seed, drawn_offset  # reseeded inside the function: absolute numbers
-        return seed, offset + (drawn_offset - offset_then)
+            stream.symbols = self._tensor(values[0]), self._tensor(values[1])
+        first_seed, first_offset = stream.symbols
+        return first_seed, first_offset + (offset - stream.original[1])
+
+    def read_generator(self, generator: Generator) -> None:
+        stream = self._stream(generator)
+        stream.known[generator.seed, generator.offset] = stream.fixed
+
+    def write_generator(self, generator: Generator, saved: tuple[int, int]) -> None:
+        # Going back to a state from within this call (a checkpoint does) is relative to its start.
+        stream = self._stream(generator)
+        stream.fixed = stream.known.get(tuple(saved), True)  # type: ignore[arg-type]
+
+    def refuse_node(self, node: Node) -> None:
+        made = "" if node.line is None else f" at {node.line}"
+        raise self.refusal(
+            f"backward reached {node.name}, which was applied{made}, before the call; the "
+            f"next call would not repeat it",
+            "Apply it in the compiled function too, or detach its result.",
+        )
 
     def visit_module(self, module: Any) -> None:
         self._modules[id(module)] = module
@@ -254,23 +300,34 @@ class Recorder(Run):
         tape = self.tape
         recording = Recording(tape, self.sources, result)
         for value, storage in self._inputs.items():
-            if self._values[id(storage)] != value:
+            # A constant is made anew by every call, so what is written to it is no effect.
+            if self._values[id(storage)] != value and self.sources[value].role != "constant":
                 tape.writes[value] = self._values[id(storage)]
                 recording.written[value] = self._last_write[id(storage)]
         recording.slots = self._slots
         recording.final_grads = {k: slot.tensor._grad for k, slot in self._slots.items()}
-        for cell, (tensor, _) in self._cells.items():
-            operand = self.read(tensor)
-            if operand not in tape.inputs:
-                recording.cells[cell] = operand
-        for generator, (seed, offset, _, _) in self._generators.items():
-            now_seed, now_offset = generator.get_state()
-            if now_seed == seed:
-                recording.advances[generator] = now_offset - offset
+        for cell, (now, then) in self._cells.items():
+            if now is not then:
+                recording.cells[cell] = self.read(now)
+        for generator, stream in self._streams.items():
+            if stream.fixed:
+                recording.reseeds[generator] = (generator.seed, generator.offset)
             else:
-                recording.reseeds[generator] = (now_seed, now_offset)
+                recording.advances[generator] = generator.offset - stream.original[1]
+        for t, node, *_ in self._graphs.values():
+            if t._needs and t._node is not node and not (t._node is not None and t._node.done):
+                raise CaptureError(
+                    f"compile({self.name}): {describe(t)} was given a value that requires grad, "
+                    f"without running backward on it. Compile the whole step, backward included, "
+                    f"or write x.detach()."
+                )
         recording.modules = [(weakref.ref(m), m._structure) for m in self._modules.values()]
         return recording
+
+    @property
+    def modules(self) -> list[Any]:
+        """The modules, and optimizers, that the function used."""
+        return list(self._modules.values())
 
     def input_of(self, tensor: Tensor) -> Value:
         """The input that stands for the storage of a tensor from outside."""
@@ -287,11 +344,18 @@ class Recorder(Run):
             slot.tensor._grad = slot.original
         for storage, version, writer in self._versions.values():
             storage.version, storage.writer = version, writer
-        for generator, (seed, offset, _, _) in self._generators.items():
-            generator.set_state((seed, offset))
+        for t, *place in self._graphs.values():
+            t._node, t._index, t._needs, t._edits = place
+        for generator, stream in self._streams.items():
+            generator.seed, generator.offset = stream.original
         # Let go of tensors, so that `alive` finds only those that others hold.
-        self._slots, self._cells, self._generators = {}, {}, {}
+        self._slots, self._cells, self._streams, self._held = {}, {}, {}, {}
 
-    def alive(self) -> list[Tensor]:
-        """The tensors made here that somebody still holds."""
-        return [t for ref in self._made.values() if (t := ref()) is not None]
+    def alive(self) -> list[tuple[Storage, Value, Spec, Line | None]]:
+        """The storages made here that somebody still holds: value at the end, spec, user's line."""
+        found = ((ref(), spec, line) for ref, spec, line in self._made)
+        return [
+            (storage, self._values[id(storage)], spec, line)
+            for storage, spec, line in found
+            if storage is not None
+        ]

@@ -100,12 +100,12 @@ def _numbers(op: str, name: str, given: tuple[Any, ...], named: dict[str, Any]) 
     """Sizes or dims given one by one, as one sequence, or by name."""
     if unknown := set(named) - {name}:
         raise TypeError(f"{op}: argument {unknown.pop()!r} is unknown. It takes x, {name}.")
-    given = named.get(name, given)
-    if isinstance(given, int):
-        given = (given,)
-    if len(given) == 1 and isinstance(given[0], (tuple, list)):
-        given = given[0]
-    return tuple(int(n) for n in given)
+    numbers: Any = named.get(name, given)
+    if isinstance(numbers, int):
+        numbers = (numbers,)
+    if len(numbers) == 1 and isinstance(numbers[0], (tuple, list)):
+        numbers = numbers[0]
+    return tuple(int(n) for n in numbers)
 
 
 def _wanted_shape(name: str, x: Tensor, shape: Shape) -> Shape:
