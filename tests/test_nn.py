@@ -556,8 +556,6 @@ def test_losses():
     close(nn.MSELoss()(x, cf.zeros(4, 5)), (logits**2).mean())
     with pytest.raises(ValueError, match="cross_entropy: reduction is 'max'; it must be 'mean',"):
         F.cross_entropy(x, t, reduction="max")
-    with pytest.raises(NotImplementedError, match="cross_entropy: label_smoothing together with"):
-        F.cross_entropy(x, t, cf.tensor(weight), label_smoothing=0.1)
 
 
 def test_ignored_targets_have_no_gradient():
@@ -628,9 +626,7 @@ def test_batch_norm_without_history_and_errors():
     close(layer(cf.tensor(batches(1)[0])).mean(), 0.0)
     with pytest.raises(ValueError, match=r"batch_norm: float32\[1, 2, 1, 1\] has 1 value per ch"):
         nn.BatchNorm2d(2)(cf.ones(1, 2, 1, 1))
-    with pytest.raises(
-        ValueError, match=r"expected images \[n, 2, h, w\], got float32\[1, 3, 4, 4"
-    ):
+    with pytest.raises(ValueError, match=r"expected \[n, 2, h, w\], got float32\[1, 3, 4, 4\]"):
         nn.BatchNorm2d(2)(cf.ones(1, 3, 4, 4))
     with pytest.raises(ValueError, match="batch_norm: outside training it needs running_mean and"):
         F.batch_norm(cf.ones(1, 2, 1, 1), None, None)
@@ -736,13 +732,22 @@ def test_layers_agree_with_pytorch():
         (nn.BatchNorm2d(3), torch.nn.BatchNorm2d(3)),
         (nn.BatchNorm2d(3, momentum=None), torch.nn.BatchNorm2d(3, momentum=None)),
         (nn.LayerNorm((6, 6)), torch.nn.LayerNorm((6, 6))),
+        (nn.GroupNorm(3, 3), torch.nn.GroupNorm(3, 3)),
+        (nn.InstanceNorm2d(3), torch.nn.InstanceNorm2d(3)),
+        (nn.ConvTranspose2d(3, 4, 3, 2, 1, 1), torch.nn.ConvTranspose2d(3, 4, 3, 2, 1, 1)),
+        (nn.AvgPool2d(3, 2, 1), torch.nn.AvgPool2d(3, 2, 1)),
+        (nn.AdaptiveAvgPool2d((4, 3)), torch.nn.AdaptiveAvgPool2d((4, 3))),
+        (nn.AdaptiveMaxPool2d(4), torch.nn.AdaptiveMaxPool2d(4)),
         (nn.Linear(6, 2), torch.nn.Linear(6, 2)),
         (nn.MaxPool2d(3, 2, 1), torch.nn.MaxPool2d(3, 2, 1)),
         (nn.GELU("tanh"), torch.nn.GELU("tanh")),
     ]
     for ours, theirs in pairs:
         # PyTorch 2.14 prints `bias=` for norms, which earlier ones do not.
-        assert repr(ours) == repr(theirs).replace("affine=True, bias=True", "affine=True")
+        printed = repr(theirs)
+        for flag in (True, False):
+            printed = printed.replace(f"affine={flag}, bias={flag}", f"affine={flag}")
+        assert repr(ours) == printed
         assert list(ours.state_dict()) == list(theirs.state_dict())
         for mine, other in zip(ours.parameters(), theirs.parameters()):
             other.data = torch.tensor(mine.detach().numpy())

@@ -382,3 +382,39 @@ def test_a_recomputation_that_differs() -> None:
         cf.checkpoint(more, leaf(1.0), determinism_check="maybe")
     with refused(ValueError, "checkpoint_sequential: segments is 3; it must be 1 to 2."):
         cf.checkpoint_sequential([more, more], 3, leaf(1.0))
+
+
+def test_an_argument_overwritten_before_the_recomputation() -> None:
+    x = leaf(0.5) * 1.0
+    y = cf.checkpoint(lambda v: (v * v).sin(), x)  # ran here
+    x.add_(1.0)  # wrote here
+    with refused(
+        cf.GradientError,
+        f"checkpoint saved float64[1] at {place('ran here')} for its backward, but add_ overwrote "
+        f"it at {place('wrote here')}. Use the out-of-place form, or clone it before.",
+    ):
+        y.backward()
+
+
+def test_a_nested_checkpoint_keeps_no_inner_arguments(
+    without_collector: None, storages: Counter
+) -> None:
+    def inner(v: Tensor) -> Tensor:
+        return (v * v).sin().exp()
+
+    def outer(v: Tensor) -> Tensor:
+        for _ in range(5):
+            v = cf.checkpoint(inner, v * 0.5)
+        return v
+
+    x = cf.tensor([0.1, 0.2], requires_grad=True)
+    before = len(storages.live)
+    y = cf.checkpoint(outer, x)
+    assert len(storages.live) - before == 1
+    y.sum().backward()
+    plain = cf.tensor([0.1, 0.2], requires_grad=True)
+    v = plain
+    for _ in range(5):
+        v = inner(v * 0.5)
+    v.sum().backward()
+    assert x.grad.array.tobytes() == plain.grad.array.tobytes()

@@ -1,12 +1,15 @@
 """contraflow: tensors that remember how they were computed, and a compiler for whole steps."""
 
-from contraflow import autograd, nn, ops, optim
-from contraflow import eager as _eager  # noqa: F401  (installs the base context)
+import contraflow.eager  # isort: skip  # first: it installs the base context
+from contraflow import autograd, func, linalg, nn, ops, optim
+from contraflow.about import show_config
 from contraflow.autograd.checkpoint import checkpoint, checkpoint_sequential, is_recomputing
+from contraflow.autograd.graph import draw
 from contraflow.autograd.modes import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
+    is_inference_mode_enabled,
     no_grad,
     set_grad_enabled,
 )
@@ -17,7 +20,6 @@ from contraflow.dtypes import (
 )
 from contraflow.dtypes import (
     bfloat16,
-    bool_ as bool,
     float16,
     float32,
     float64,
@@ -29,8 +31,12 @@ from contraflow.dtypes import (
     set_default_dtype,
     uint8,
 )
+from contraflow.dtypes import (
+    bool_ as bool,
+)
 from contraflow.errors import CaptureError, DeviceError, GradientError
 from contraflow.op import REGISTRY as _REGISTRY
+from contraflow.ops.arithmetic import allclose, equal
 from contraflow.ops.create import (
     as_tensor,
     from_numpy,
@@ -50,7 +56,7 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> object:
     """Ops are public under their own names: `contraflow.tanh` is the op tanh."""
-    op = _REGISTRY.get(name)
+    op = _REGISTRY.find(name)
     if op is None:
         raise AttributeError(f"module 'contraflow' has no attribute {name!r}")
     return op
@@ -63,6 +69,7 @@ __all__ = [
     "GradientError",
     "Tensor",
     "__version__",
+    "allclose",
     "as_tensor",
     "autograd",
     "bfloat16",
@@ -70,13 +77,16 @@ __all__ = [
     "checkpoint",
     "checkpoint_sequential",
     "compile",
+    "draw",
     "dtype",
     "enable_grad",
+    "equal",
     "float16",
     "float32",
     "float64",
     "from_numpy",
     "full_like",
+    "func",
     "get_default_dtype",
     "get_num_threads",
     "get_rng_state",
@@ -87,7 +97,9 @@ __all__ = [
     "int64",
     "is_compiling",
     "is_grad_enabled",
+    "is_inference_mode_enabled",
     "is_recomputing",
+    "linalg",
     "manual_seed",
     "nn",
     "no_grad",
@@ -101,6 +113,7 @@ __all__ = [
     "set_grad_enabled",
     "set_num_threads",
     "set_rng_state",
+    "show_config",
     "tensor",
     "uint8",
     "zeros",

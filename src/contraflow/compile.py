@@ -38,7 +38,7 @@ MANY_CAPTURES = 8
 
 def is_compiling() -> bool:
     """Whether the running function is being recorded."""
-    return isinstance(state().context, Recorder)
+    return state().context.recording
 
 
 # --- structures of arguments and results -------------------------------------------------------
@@ -115,7 +115,7 @@ class Shared(NamedTuple):
     def over(self, storage: Storage) -> Tensor:
         """The tensor, over the storage that the input has in this call."""
         t = self.tensor()
-        if t is not None and t.storage is storage and t.view == self.view:
+        if t is not None and t.storage is storage and t.layout == self.view:
             return t
         return Tensor.of_storage(storage, self.view, self.dtype)
 
@@ -167,7 +167,9 @@ def _hooks(t: Tensor) -> tuple[Any, ...]:
 
 def _layout(gradient: Tensor | None) -> Any:
     """What a program that reads a gradient depends on, beside its elements."""
-    return None if gradient is None else (gradient.view, gradient.dtype, gradient.storage.data.size)
+    return (
+        None if gradient is None else (gradient.layout, gradient.dtype, gradient.storage.data.size)
+    )
 
 
 class Program:
@@ -390,11 +392,11 @@ def _describe_tensor(
 ) -> Fresh | Shared:
     """How a tensor that the function leaves behind is made of what the program gives."""
     if not t.storage.is_recorded and t.storage.serial < recorder.start:
-        return Shared(recorder.input_of(t), t.view, t.dtype, weakref.ref(t))
+        return Shared(recorder.input_of(t), t.layout, t.dtype, weakref.ref(t))
     key = id(t.storage)
     if key not in positions:
         positions[key] = _output(program, recorder.value_at_end(t))
-    return Fresh(positions[key], t.view, t.dtype)
+    return Fresh(positions[key], t.layout, t.dtype)
 
 
 def _refuse_graph(recorder: Recorder, t: Tensor) -> None:
@@ -473,7 +475,10 @@ class Compiled:
         self._names = () if self._code is None else tuple(_names(self._code))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not self.enabled or config.compile_mode == "off" or is_compiling():
+        # Values that are not finite are looked for op by op, so anomaly mode runs eagerly.
+        current = state()
+        replays = current.context.replays and not current.anomaly
+        if not self.enabled or config.compile_mode == "off" or not replays:
             return self.eager(*args, **kwargs)
         leaves: list[Any] = []
         structure = flatten((args, kwargs), leaves)
@@ -522,7 +527,7 @@ class Compiled:
                     f"compiled call and never had a value."
                 )
             same = storages.setdefault(id(t.storage), i)
-            tensors.append((t.view, t.dtype, t.device, t.requires_grad, data.size, same))
+            tensors.append((t.layout, t.dtype, t.device, t.requires_grad, data.size, same))
         current = state()
         modes = (current.grad, current.inference, current.anomaly)
         return (

@@ -15,7 +15,7 @@ from contraflow import dtypes
 from contraflow.dtypes import DType
 from contraflow.errors import GradientError
 from contraflow.hostscalar import HostScalar
-from contraflow.node import OpNode
+from contraflow.node import Edge, OpNode
 from contraflow.op import (
     DTYPE_RULES,
     Context,
@@ -42,9 +42,14 @@ class Run(Context):
         if lowering == "composite":
             return self._composite(op, inputs, params)
         outs = self.execute(op, inputs, params)
-        if op.rules and state().grad:
-            self._attach(op, inputs, params, outs)
-        return outs[0] if len(outs) == 1 else outs
+        current = state()
+        if current.grad:
+            if op.rules:
+                self._attach(op, inputs, params, outs)
+        elif current.inference:
+            for out in outs:
+                out.storage.inference = True
+        return op.pack(outs)
 
     def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         """Compute the results of an op that is neither a view nor a composite."""
@@ -78,6 +83,13 @@ class Run(Context):
         """Keep the Python number."""
         cell.value = value
 
+    def watches(self, tensor: Any) -> bool:
+        """Only forward mode does."""
+        return False
+
+    def push(self, node: Any, inputs: Sequence[Any], outs: Sequence[Any]) -> None:
+        """Only forward mode listens."""
+
     def visit_module(self, module: Any) -> None:
         """Nothing depends on modules in eager mode."""
 
@@ -85,13 +97,15 @@ class Run(Context):
         x = inputs[0]
         if not isinstance(x, Tensor):
             raise TypeError(f"{op.name}: expected a tensor, not {type(x).__name__}.")
-        t = Tensor.of_storage(x.storage, op.body(x.view, **params), x.dtype)
+        t = Tensor.of_storage(x.storage, op.body(x.layout, **params), x.dtype)
         grad = state().grad
         base = x._base
         t._base = x if base is None else base
         t._moves = (*x._moves, (op, params)) if base is not None else ((op, params),)
         t._edits = t._base._edits
-        t._writable = (grad or not t._base._needs) and not op.extra.get("several", False)
+        # A view of a view that may not be written to may not either.
+        refused = op.extra.get("several", False) or not x._writable
+        t._writable = (grad or not t._base._needs) and not refused
         if grad and x.requires_grad:
             self._attach(op, inputs, params, (t,))
         return t
@@ -101,49 +115,60 @@ class Run(Context):
         needs = current.grad and any(isinstance(x, Tensor) and x.requires_grad for x in inputs)
         if not op.rules or not needs or current.anomaly:
             outs = op.body(*inputs, **params)
-            if op.residuals:
-                outs = outs[: len(op.outs)]
-                return outs[0] if len(outs) == 1 else outs
-            return outs
+            return op.pack(outs) if op.residuals or op.results else outs
         with changed(grad=False):
             outs = op.body(*inputs, **params)
             outs = outs if isinstance(outs, tuple) else (outs,)
             # A composite may return an input or a view of one: the node must have its own output.
             outs = tuple(o.alias() for o in outs)
             self._attach(op, inputs, params, outs)
-        outs = outs[: len(op.outs)]
-        return outs[0] if len(outs) == 1 else outs
+        return op.pack(outs)
 
     def _attach(
         self, op: Op, inputs: tuple[Any, ...], params: Params, outs: Sequence[Tensor]
     ) -> None:
         """Make `outs` the outputs of a node, if some input needs gradients."""
-        edges = []
+        edges: list[Edge | None] = []
+        given: list[Spec | None] = []
         some = False
         for x in inputs:
-            edge = x.edge if isinstance(x, Tensor) else None
-            if edge is not None:
-                some = True
+            edge = None
+            if isinstance(x, Tensor):
+                if x._base is not None:
+                    edge = x.edge
+                elif x._needs:
+                    edge = (x, 0) if x._node is None else (x._node, x._index)
+                given.append(_new_spec(Spec, (x.layout.shape, x.dtype)))
+            else:
+                given.append(None)
             edges.append(edge)
+            some = some or edge is not None
         if not some:
             return
         needs = tuple([e is not None for e in edges])
-        specs = [x.spec if isinstance(x, Tensor) else None for x in inputs]
         current = state()
-        node = OpNode(op, params, needs, edges, specs, current.line or user_line())
-        node.region = current.region
+        node = OpNode(op, params, needs, edges, given, current.line or user_line(4))
+        if current.region:
+            node.region = current.region
         node.save(inputs, outs)
-        for i, out in enumerate(outs[: len(op.outs)]):
+        for i in range(len(op.outs)):
+            out = outs[i]
             if out.dtype.is_floating_point:
                 out._node, out._index, out._needs = node, i, True
+
+
+# What Spec(...) does, without the cost of a Python-level __new__.
+_new_spec: Any = tuple.__new__
 
 
 class Eager(Run):
     """Run ops over NumPy."""
 
+    replays = True
+
     def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         dtype: DType | None = None
-        same = True
+        same = op.kind.name == "elementwise"
         arrays = []
         for x in inputs:
             if isinstance(x, Tensor):
@@ -151,24 +176,14 @@ class Eager(Run):
                     dtype = x.dtype
                 elif x.dtype is not dtype:
                     same = False
-                arrays.append(x.array)
+                array = x._array
+                arrays.append(x.array if array is None else array)
             else:
-                if type(x) is not float:
-                    same = False
+                same = same and type(x) is float
                 arrays.append(x)
         # One dtype throughout needs no rule: float32 with float32 or a Python float stays float32.
-        if same and dtype in _DIRECT and op.types in _PLAIN and op.kind.name == "elementwise":
-            assert op.ref is not None
-            try:
-                out = quiet.run(op.ref, *arrays, **params)
-            except ValueError:
-                op.infer(specs(op, inputs), params)  # raises the message a user can read
-                raise
-            if not isinstance(out, np.ndarray):
-                out = np.asarray(out)
-            elif not out.flags.c_contiguous:
-                out = np.ascontiguousarray(out)
-            return (Tensor.of_array(out),)
+        if same and dtype in _DIRECT and op.types in _PLAIN:
+            return (self._directly(op, inputs, arrays, params),)
         given = specs(op, inputs)
         expected = op.infer(given, params)
         outs = run_reference(op, arrays, given, params)
@@ -177,9 +192,27 @@ class Eager(Run):
                 assert out.shape == spec.shape, f"{op.name}: {out.shape} is not {spec.shape}"
         return tuple(Tensor.of_array(out) for out in outs)
 
+    def _directly(self, op: Op, inputs: Any, arrays: list[Any], params: Params) -> Tensor:
+        """Run an elementwise `ref` on arrays that need no cast, before or after."""
+        ref = op.ref
+        try:
+            if type(ref) is np.ufunc and not params:
+                out = quiet.run_ufunc(ref, arrays)
+            else:
+                assert ref is not None
+                out = quiet.run(ref, *arrays, **params)
+        except (ValueError, TypeError):
+            op.infer(specs(op, inputs), params)  # raises the message a user can read
+            raise
+        if type(out) is not np.ndarray:
+            out = np.asarray(out)
+        elif not out.flags.c_contiguous:
+            out = np.ascontiguousarray(out)
+        return Tensor.of_array(out)
+
     def write(self, target: Tensor, value: Tensor, op: str, line: Any) -> None:
         if target.storage is value.storage:
-            if target.view == value.view:
+            if target.layout == value.layout:
                 target.storage.wrote(op, line)
                 return
             source = value.array.copy()
@@ -198,7 +231,7 @@ def specs(op: Op, inputs: Sequence[Any]) -> list[Given]:
     given: list[Given] = []
     for x in inputs:
         if isinstance(x, Tensor):
-            given.append(Spec(x.view.shape, x.dtype))
+            given.append(Spec(x.layout.shape, x.dtype))
         elif isinstance(x, (bool, int, float)):
             given.append(x)
         else:

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from contraflow.dtypes import DType
 from contraflow.errors import GradientError, describe, describe_spec
-from contraflow.node import Edge, Node
-from contraflow.op import REGISTRY, changed
+from contraflow.node import Edge, Node, at
+from contraflow.op import REGISTRY, changed, state
 from contraflow.shapes import Shape, numel
 from contraflow.storage import serials
 
@@ -33,15 +34,21 @@ def backward(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     inputs: Sequence[Tensor] | None = None,
+    order: Callable[..., Pass] | None = None,
 ) -> None:
-    """Accumulate gradients into the `.grad` of the leaves, or of `inputs` only."""
+    """Accumulate gradients into the `.grad` of the leaves, or of `inputs` only.
+
+    `order` is how the nodes are gone through, one after the other unless given.
+    """
     starts = _start(roots, gradients)
     retain = create_graph if retain_graph is None else retain_graph
     if inputs is None:
-        _run(starts, retain, create_graph, None)
+        (order or Pass)(retain, create_graph, None).run(starts)
         return
     wanted = {id(x): x for x in inputs}.values()  # each once, however often it is named
-    found = _run(starts, retain, create_graph, _targets("backward", list(wanted)))
+    task = (order or Pass)(retain, create_graph, _targets("backward", list(wanted)))
+    task.run(starts)
+    found = task.found()
     with changed(grad=create_graph):
         for x, g in zip(wanted, found):
             if g is not None:
@@ -59,7 +66,9 @@ def grad(
     """The gradients of `inputs`, `.grad` untouched."""
     starts = _start(outputs, gradients)
     retain = create_graph if retain_graph is None else retain_graph
-    found = _run(starts, retain, create_graph, _targets("grad", inputs))
+    task = Pass(retain, create_graph, _targets("grad", inputs))
+    task.run(starts)
+    found = task.found()
     if not allow_unused:
         for x, g in zip(inputs, found):
             if g is None:
@@ -68,6 +77,18 @@ def grad(
                     f"allow_unused=True to get None for it."
                 )
     return tuple(found)
+
+
+def gradients(
+    roots: Sequence[Tensor],
+    given: Sequence[Tensor | None],
+    retain_graph: bool | None,
+    create_graph: bool,
+) -> list[tuple[Tensor, Tensor]]:
+    """Every leaf with its gradient, `.grad` untouched."""
+    task = _Collecting(create_graph if retain_graph is None else retain_graph, create_graph, None)
+    task.run(_start(roots, given))
+    return task.pairs
 
 
 def _start(
@@ -136,7 +157,7 @@ def _needed(starts: Sequence[tuple[Edge, Any]], targets: Sequence[Edge]) -> set[
     return needed
 
 
-class _Sum:
+class Sum:
     """A cotangent being summed. `owned` is whether its buffer is the engine's alone."""
 
     __slots__ = ("value", "owned")
@@ -145,116 +166,235 @@ class _Sum:
         self.value, self.owned = value, owned
 
     def add(self, value: Tensor, recording: bool) -> None:
-        if self.owned and not recording:
+        if self.owned and not recording and self.value.layout.is_contiguous:
             self.value.add_(value)
         else:
             self.value, self.owned = self.value + value, True
 
 
-def _run(
-    starts: Sequence[tuple[Edge, Tensor]],
-    retain: bool,
-    create_graph: bool,
-    targets: list[Edge] | None,
-) -> list[Tensor | None]:
-    """Send cotangents through the graph. With targets, collect theirs and touch no leaf."""
-    needed = None if targets is None else _needed(starts, targets)
-    collected: dict[tuple[int, int], Tensor] = {}
-    wanted = {(id(t), i) for t, i in targets or ()}
-    arrived: dict[int, list[_Sum | None]] = {}  # per node, a slot per output
-    leaves: dict[int, tuple[Tensor, _Sum]] = {}
-    heap: list[tuple[int, Node]] = []
+class Pass:
+    """One backward pass: cotangents on their way, and where they are collected."""
 
-    def deliver(edge: Edge, g: Tensor, owned: bool) -> None:
+    def __init__(self, retain: bool, create_graph: bool, targets: list[Edge] | None) -> None:
+        self.retain, self.create_graph, self.targets = retain, create_graph, targets
+        self.wanted = {(id(t), i) for t, i in targets or ()}
+        self.collected: dict[tuple[int, int], Tensor] = {}
+        self.needed: set[int] | None = None
+        self.arrived: dict[int, list[Sum | None]] = {}  # per node, a slot per output
+        self.leaves: dict[int, tuple[Tensor, Sum]] = {}
+        self.heap: list[tuple[int, Node]] = []
+        self.starts: Sequence[tuple[Edge, Tensor]] = ()
+        self.anomaly = state().anomaly
+
+    def run(self, starts: Sequence[tuple[Edge, Tensor]]) -> None:
+        """Send the cotangents of the roots through the graph."""
+        self.starts = starts
+        if self.targets is not None:
+            self.prepare(starts)
+        # What a rule does inside is its own affair: infinities there may well cancel.
+        with changed(grad=self.create_graph, anomaly=False, task=self) as current:
+            first = current.context.first_node
+            for start, seed in starts:
+                self.deliver(start, seed, False)
+            while self.heap:
+                _, node = heapq.heappop(self.heap)
+                if node.sequence_nr < first:
+                    current.context.refuse_node(node)
+                slots = self.arrived.pop(id(node))
+                cotangents = [None if held is None else held.value for held in slots]
+                if node.tensor_hooks is not None or node.retainers is not None or self.wanted:
+                    self.observe(node, cotangents)
+                if self.needed is None or id(node) in self.needed:
+                    for edge, g, owned in self.visit(node, cotangents):
+                        self.deliver(edge, g, owned)
+            for leaf, total in self.leaves.values():
+                self.settle(leaf, total)
+
+    def prepare(self, starts: Sequence[tuple[Edge, Tensor]]) -> None:
+        """Find out which nodes lead to a target; the others need not run."""
+        self.needed = _needed(starts, self.targets or ())
+
+    def found(self) -> list[Tensor | None]:
+        """The cotangents of the targets."""
+        return [self.collected.get((id(t), i)) for t, i in self.targets or ()]
+
+    def reaches(self, edge: Edge) -> bool:
+        """Whether this pass will come to an edge's end, so that hooks there will run."""
+        if self.needed is None:
+            self.needed = {id(end) for end in _ends(start for start, _ in self.starts)}
+        return id(edge[0]) in self.needed or (id(edge[0]), edge[1]) in self.wanted
+
+    def deliver(self, edge: Edge, g: Tensor, owned: bool) -> None:
+        """Add a cotangent to what has arrived at an edge's end."""
         target, index = edge
-        if needed is not None and id(target) not in needed and (id(target), index) not in wanted:
+        key = id(target)
+        if self.needed is not None and key not in self.needed and (key, index) not in self.wanted:
             return
-        if not isinstance(target, Node):
-            leaf = leaves.get(id(target))
-            if leaf is None:
-                leaves[id(target)] = (target, _Sum(g, owned))
+        if isinstance(target, Node):
+            slots = self.arrived.get(key)
+            if slots is None:
+                slots = self.arrived[key] = [None] * target.output_count
+                heapq.heappush(self.heap, (-target.sequence_nr, target))
+            held = slots[index]
+            if held is None:
+                slots[index] = Sum(g, owned)
             else:
-                leaf[1].add(g, create_graph)
-            return
-        slots = arrived.get(id(target))
-        if slots is None:
-            slots = arrived[id(target)] = [None] * target.output_count
-            heapq.heappush(heap, (-target.sequence_nr, target))
-        held = slots[index]
-        if held is None:
-            slots[index] = _Sum(g, owned)
+                held.add(g, self.create_graph)
+        elif key in self.leaves:
+            self.leaves[key][1].add(g, self.create_graph)
         else:
-            held.add(g, create_graph)
+            self.leaves[key] = (target, Sum(g, owned))
 
-    with changed(grad=create_graph) as current:
-        context = current.context
-        for start, seed in starts:
-            deliver(start, seed, False)
-        while heap:
-            _, node = heapq.heappop(heap)
-            if node.sequence_nr < context.first_node:
-                context.refuse_node(node)
-            slots = arrived.pop(id(node))
-            cotangents = [None if held is None else held.value for held in slots]
-            if node.tensor_hooks is not None:
-                for index, hooks in node.tensor_hooks.items():
-                    g_index = cotangents[index]
-                    if g_index is not None:
-                        cotangents[index] = _call_hooks(hooks, g_index)
-            for index, g_out in enumerate(cotangents):
-                if g_out is not None and (id(node), index) in wanted:
-                    collected[id(node), index] = g_out
-            if node.retainers is not None:
-                for index, kept in node.retainers.items():
-                    g_kept, output = cotangents[index], kept()
-                    if g_kept is not None and output is not None:
-                        _accumulate(output, g_kept, False, create_graph)
-            if needed is not None and id(node) not in needed:
-                continue
-            if node.pre_hooks:
-                for hook in list(node.pre_hooks.values()):
-                    replaced = hook(tuple(cotangents))
-                    if replaced is not None:
-                        cotangents = list(replaced)
-            mark = next(serials)
+    def observe(self, node: Node, cotangents: list[Tensor | None]) -> None:
+        """Tensor hooks, targets and retained gradients: who looks at a node's outputs."""
+        for index, hooks in (node.tensor_hooks or {}).items():
+            g = cotangents[index]
+            if g is not None:
+                cotangents[index] = _call_hooks(hooks, g)
+        for index, g in enumerate(cotangents):
+            if g is not None and (id(node), index) in self.wanted:
+                self.collected[id(node), index] = g
+        for index, kept in (node.retainers or {}).items():
+            g, output = cotangents[index], kept()
+            if g is not None and output is not None:
+                _accumulate(output, g, False, self.create_graph)
+
+    def visit(
+        self, node: Node, cotangents: list[Tensor | None]
+    ) -> Iterable[tuple[Edge, Tensor, bool]]:
+        """Run a node's rules and hooks: the gradients of its inputs, and whether each is ours."""
+        if node.pre_hooks:
+            cotangents = _call_prehooks(node, cotangents)
+        mark = next(serials)
+        try:
             grads = node.backward(cotangents)
-            if len(grads) != len(node.edges):
-                raise GradientError(
-                    f"backward: {node.name} returned {len(grads)} gradients for "
-                    f"{len(node.edges)} inputs."
-                )
-            if node.post_hooks:
-                for hook in list(node.post_hooks.values()):
-                    replaced = hook(tuple(grads), tuple(cotangents))
-                    if replaced is not None:
-                        grads = list(replaced)
-            if not retain:
-                node.done = True
-                node.free()
-            # A buffer is the engine's alone if it is newer than `mark`, so the rule made it, and
-            # neither handed out twice nor seen by a hook.
-            hooked = bool(node.post_hooks)
-            fitted = [
-                None if e is None or g_in is None or spec is None else _fit(node, g_in, *spec)
-                for e, spec, g_in in zip(node.edges, node.input_specs, grads)
-            ]
-            uses = Counter(g.storage.serial for g in fitted if g is not None)
-            for edge, g in zip(node.edges, fitted):
-                if edge is not None and g is not None:
-                    serial = g.storage.serial
-                    made_here = serial > mark and uses[serial] == 1 and g.view.is_contiguous
-                    deliver(edge, g, made_here and not hooked)
-        for leaf, total in leaves.values():
-            value = total.value
-            if leaf._hooks:
-                value = _call_hooks(leaf._hooks, value)
-            if (id(leaf), 0) in wanted:
-                collected[id(leaf), 0] = value
-            if targets is None:
-                _accumulate(leaf, value, total.owned and not leaf._hooks, create_graph)
-    if targets is None:
-        return []
-    return [collected.get((id(t), i)) for t, i in targets]
+        except Exception as error:
+            if node.line is not None:
+                error.add_note(f"In the backward of {node.name}, applied at {node.line}.")
+            raise
+        if len(grads) != len(node.edges):
+            raise GradientError(
+                f"backward: {node.name} returned {len(grads)} gradients for "
+                f"{len(node.edges)} inputs."
+            )
+        if self.anomaly:
+            _examine(node, cotangents, grads)
+        hooked = bool(node.post_hooks)
+        if hooked:
+            grads = _call_hooks_of(node, cotangents, grads)
+        if not self.retain:
+            node.done = True
+            node.free()
+        found = [
+            (edge, _fit(node, g, *spec))
+            for edge, spec, g in zip(node.edges, node.input_specs, grads)
+            if edge is not None and g is not None and spec is not None
+        ]
+        # A buffer is the engine's alone if it is newer than `mark`, so the rule made it, and
+        # neither handed out twice nor seen by a hook.
+        if len(found) == 1:
+            ((edge, g),) = found
+            return ((edge, g, g.storage.serial > mark and not hooked),)
+        sent = []
+        for edge, g in found:
+            storage = g.storage
+            owned = storage.serial > mark and not hooked
+            if owned:
+                owned = sum([other.storage is storage for _, other in found]) == 1
+            sent.append((edge, g, owned))
+        return sent
+
+    def settle(self, leaf: Tensor, total: Sum) -> None:
+        """The gradient of a leaf is complete: its hooks, then `.grad` or the collection."""
+        value = total.value
+        if leaf._hooks:
+            value = _call_hooks(leaf._hooks, value)
+        if (id(leaf), 0) in self.wanted:
+            self.collected[id(leaf), 0] = value
+        if self.targets is None:
+            self.give(leaf, value, total.owned and not leaf._hooks)
+
+    def give(self, leaf: Tensor, g: Tensor, owned: bool) -> None:
+        """What becomes of the gradient of a leaf."""
+        _accumulate(leaf, g, owned, self.create_graph)
+
+
+class _Collecting(Pass):
+    """A pass that leaves `.grad` alone and lists the leaves it came to."""
+
+    def __init__(self, *how: Any) -> None:
+        super().__init__(*how)
+        self.pairs: list[tuple[Tensor, Tensor]] = []
+
+    def give(self, leaf: Tensor, g: Tensor, owned: bool) -> None:
+        self.pairs.append((leaf, g))
+
+
+def _ends(starts: Iterable[Edge]) -> list[Node | Tensor]:
+    """Every node and leaf below some edges, each once."""
+    found: dict[int, Node | Tensor] = {}
+    stack = [target for target, _ in starts]
+    while stack:
+        end = stack.pop()
+        if id(end) not in found:
+            found[id(end)] = end
+            if isinstance(end, Node):
+                stack.extend(e[0] for e in end.edges if e is not None)
+    return list(found.values())
+
+
+def _examine(
+    node: Node, cotangents: Sequence[Tensor | None], grads: Sequence[Tensor | None]
+) -> None:
+    """In anomaly mode: refuse a NaN that a rule made, and say of which op."""
+    if any(map(_has_nan, cotangents)):
+        return  # it came from elsewhere: a hook, or the gradient that backward was given
+    for i, g in enumerate(grads):
+        if _has_nan(g):
+            raise GradientError(
+                f"backward: {node.name}{at(node.line)} made a NaN in the gradient of its input {i}."
+            )
+
+
+def _has_nan(g: Any) -> bool:
+    return g is not None and not g.storage.is_recorded and bool(np.isnan(g.array).any())
+
+
+def _call_prehooks(node: Node, cotangents: list[Tensor | None]) -> list[Tensor | None]:
+    """Run a node's hooks on the gradients of its outputs; each may return others."""
+    assert node.pre_hooks is not None
+    for hook in list(node.pre_hooks.values()):
+        replaced = hook(tuple(cotangents))
+        if replaced is not None:
+            cotangents = _replaced(node, "prehook", replaced, cotangents)
+    return cotangents
+
+
+def _call_hooks_of(
+    node: Node, cotangents: Sequence[Tensor | None], grads: Sequence[Tensor | None]
+) -> list[Tensor | None]:
+    """Run a node's hooks on the gradients of its inputs, summed to the inputs' shapes."""
+    assert node.post_hooks is not None
+    fitted: list[Tensor | None] = [
+        None if g is None or spec is None else _fit(node, g, *spec)
+        for g, spec in zip(grads, node.input_specs)
+    ]
+    for hook in list(node.post_hooks.values()):
+        replaced = hook(tuple(fitted), tuple(cotangents))
+        if replaced is not None:
+            fitted = _replaced(node, "hook", replaced, fitted)
+    return fitted
+
+
+def _replaced(
+    node: Node, kind: str, given: Any, before: Sequence[Tensor | None]
+) -> list[Tensor | None]:
+    values = list(given) if isinstance(given, (tuple, list)) else [given]
+    if len(values) != len(before):
+        raise GradientError(
+            f"{kind}: returned {len(values)} gradients for the {len(before)} of {node.name}."
+        )
+    return values
 
 
 def _call_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
@@ -272,7 +412,11 @@ def _call_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
 
 def _fit(node: Node, g: Tensor, shape: Shape, dtype: DType) -> Tensor:
     """Sum a cotangent to its input's shape (what broadcasting needs) and cast it."""
-    if g.shape != shape:
+    if not hasattr(g, "storage"):
+        raise GradientError(
+            f"backward: the gradient rule of {node.name} returned {describe(g)}, not a tensor."
+        )
+    if g.layout.shape != shape:
         lead = len(g.shape) - len(shape)
         dims = tuple(range(lead)) + tuple(
             lead + i for i, n in enumerate(shape) if n == 1 and lead >= 0 and g.shape[lead + i] != 1
@@ -301,7 +445,8 @@ def _accumulate(leaf: Tensor, g: Tensor, owned: bool, create_graph: bool) -> Non
         held = leaf.grad
         if held is None:
             # A gradient with a graph may be an input's own tensor, or another leaf's gradient too.
-            leaf.grad = g if owned and not create_graph else REGISTRY["clone"](g)
+            ours = owned and not create_graph and g.layout.is_contiguous
+            leaf.grad = g if ours else REGISTRY["clone"](g)
         elif create_graph:
             leaf.grad = held + g
         else:

@@ -225,7 +225,7 @@ class _Builder:
         self.places: list[Place] = []
         self.results: dict[Value, Expr] = {}
         self.reductions: list[Reduction] = []
-        self.line = 0
+        self.line: int | None = None  # of the first op that checks an index
         self._numbers: dict[Any, int] = {}  # operands already there, by what they are
 
     # --- operands -------------------------------------------------------------------------
@@ -274,7 +274,6 @@ class _Builder:
 
     def add(self, number: int) -> None:
         """Add a line's results as expressions."""
-        self.line = number
         line = self.tape.lines[number]
         given = self.tape.given(line.inputs)
         casts, dtypes = line.op.types(given, line.params)
@@ -282,6 +281,8 @@ class _Builder:
             outs = self._fold(line, self.operand(line, line.inputs[0], casts[0]))
         elif line.op.kind.indexes:
             outs = self._index(line, given, casts)
+            if self.line is None and any(e.fn == "checked" for e in s.walk(outs)):
+                self.line = number
         else:
             inputs = [self.operand(line, x, c) for x, c in zip(line.inputs, casts)]
             outs = line.op.kind.expression(line.op, given, line.params, inputs)
@@ -389,7 +390,7 @@ class _Builder:
             box.outer, inner_count, lane, operands, tuple(self.reductions), tuple(stores)
         )
         call = Call(kernel, tuple(box.sizes), tuple(map(tuple, strides_of)))
-        return KernelUse(call, tuple(self.places), self.line)
+        return KernelUse(call, tuple(self.places), self.line or 0)
 
     def _rewritten(
         self, stores: Sequence[Store], replace: Callable[[Expr], Expr | None]

@@ -5,10 +5,26 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from contraflow.errors import GradientError, describe
-from contraflow.op import REGISTRY, Op, Params, Spec, changed, state
+from contraflow.hooks import Handle
+from contraflow.op import (
+    ALL_INPUTS,
+    ALL_SPECS,
+    COTANGENT,
+    KEPT_INPUT,
+    KEPT_OUT,
+    PARAM,
+    REGISTRY,
+    SPEC,
+    Backward,
+    Op,
+    Params,
+    Spec,
+    changed,
+    state,
+)
 from contraflow.storage import Line, Storage
 
 if TYPE_CHECKING:
@@ -29,35 +45,41 @@ class Saved:
     the user's tensor itself, writing to that in place could make a node and its input a cycle.
     """
 
-    __slots__ = ("tensor", "storage", "version", "packed", "unpack", "edge")
+    # Defaults live on the class, which keeps construction cheap.
+    tensor: Tensor | None = None
+    storage: Storage | None = None
+    edge: Edge | None = None
+    packed: Any = None
+    unpack: Callable[[Any], Tensor] | None = None
 
     def __init__(self, tensor: Tensor, own: bool = False) -> None:
         """Keep a tensor; `own` says that it is an output of the node that keeps it."""
         hooks = state().saved_hooks
-        self.storage: Storage | None = None
-        self.version = tensor.storage.version
-        self.edge: Edge | None = None
-        self.tensor: Tensor | None = None
-        self.packed: Any = None
-        self.unpack: Callable[[Any], Tensor] | None = None
+        storage = tensor.storage
+        if storage.inference:
+            raise GradientError(
+                f"inference_mode: {describe(tensor)} was made there and cannot be saved for "
+                f"backward. Clone it outside, or use no_grad instead."
+            )
+        self.version = storage.version
         if hooks:
             pack, self.unpack = hooks[-1]
             self.edge = None if own else tensor.edge
             with changed(grad=False):
-                self.packed = pack(tensor.detach())
-            if tensor.storage.version != self.version:
+                self.packed = pack(tensor.alias())
+            if storage.version != self.version:
                 raise GradientError(
                     f"saved_tensors_hooks: pack wrote to {describe(tensor)} in place; it must not."
                 )
             return
-        self.storage = tensor.storage
+        self.storage = storage
         node = None if own else tensor.node
         if node is not None:
             self.tensor = tensor.attached(node, tensor._index)
         else:  # a leaf that requires grad is its own place in the graph
             self.tensor = tensor if tensor._needs and not own else tensor.alias()
 
-    def get(self, node: Node) -> Tensor:
+    def get(self, node: Keeper) -> Tensor:
         """The value, or a GradientError if it has been overwritten since."""
         if self.unpack is not None:
             return self._unpacked(node)
@@ -65,18 +87,18 @@ class Saved:
         assert tensor is not None and storage is not None
         if tensor.storage is not storage:
             raise GradientError(
-                f"{node.name} saved {describe(tensor)}{_at(node.line)} for its backward, but its "
+                f"{node.name} saved {describe(tensor)}{at(node.line)} for its backward, but its "
                 f"storage was replaced since. Run backward before assigning to .data."
             )
         if storage.version != self.version:
             writer, line = storage.writer or ("a write", None)
             raise GradientError(
-                f"{node.name} saved {describe(tensor)}{_at(node.line)} for its backward, but "
-                f"{writer} overwrote it{_at(line)}. Use the out-of-place form, or clone it before."
+                f"{node.name} saved {describe(tensor)}{at(node.line)} for its backward, but "
+                f"{writer} overwrote it{at(line)}. Use the out-of-place form, or clone it before."
             )
         return tensor
 
-    def _unpacked(self, node: Node) -> Tensor:
+    def _unpacked(self, node: Keeper) -> Tensor:
         """What the hook gives back, at the place in the graph that was packed."""
         assert self.unpack is not None
         value = self.unpack(self.packed)
@@ -100,17 +122,32 @@ class Saved:
         return 0 if self.tensor is None else self.tensor.nbytes
 
 
-def _at(line: Line | None) -> str:
+class Keeper(Protocol):
+    """Who keeps a saved value; errors about it name the place."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+    line: Line | None
+
+
+def at(line: Line | None) -> str:
+    """Where something happened, for a message."""
     return "" if line is None else f" at {line}"
 
 
 class Node:
     """One applied operation: where gradients of its inputs go, and what its rules need."""
 
-    __slots__ = (
-        "edges", "input_specs", "line", "sequence_nr", "output_count", "tensor_hooks",
-        "pre_hooks", "post_hooks", "retainers", "region", "done", "__weakref__",
-    )  # fmt: skip
+    # Defaults of rare fields live on the class, which keeps construction cheap.
+    region = 0
+    done = False  # backward has run and was not asked to retain the graph
+    tensor_hooks: dict[int, dict[int, Any]] | None = None
+    pre_hooks: dict[int, Any] | None = None
+    post_hooks: dict[int, Any] | None = None
+    # Outputs whose gradient goes into their `.grad`, once all hooks have run.
+    retainers: dict[int, weakref.ref[Tensor]] | None = None
+    _metadata: dict[str, Any] | None = None
 
     def __init__(
         self,
@@ -124,14 +161,6 @@ class Node:
         self.output_count = output_count
         self.line = line
         self.sequence_nr = next(numbers)
-        self.region = 0
-        self.done = False  # backward has run and was not asked to retain the graph
-        # Hooks are rare: the containers exist only once one was registered.
-        self.tensor_hooks: dict[int, dict[int, Any]] | None = None
-        self.pre_hooks: dict[int, Any] | None = None
-        self.post_hooks: dict[int, Any] | None = None
-        # Outputs whose gradient goes into their `.grad`, once all hooks have run.
-        self.retainers: dict[int, weakref.ref[Tensor]] | None = None
 
     @property
     def name(self) -> str:
@@ -148,6 +177,25 @@ class Node:
         """What is kept for backward, by name."""
         return {}
 
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A place for users to keep what they like."""
+        if self._metadata is None:
+            self._metadata = {}
+        return self._metadata
+
+    def register_hook(self, hook: Callable[..., Any]) -> Handle:
+        """Call `hook(grad_inputs, grad_outputs)` after this node; it may return other inputs'."""
+        if self.post_hooks is None:
+            self.post_hooks = {}
+        return Handle(self.post_hooks, hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> Handle:
+        """Call `hook(grad_outputs)` before this node; it may return others."""
+        if self.pre_hooks is None:
+            self.pre_hooks = {}
+        return Handle(self.pre_hooks, hook)
+
     def backward(self, cotangents: list[Tensor | None]) -> Sequence[Tensor | None]:
         """The gradient of each input, None where none is needed."""
         raise NotImplementedError
@@ -156,13 +204,16 @@ class Node:
         """Drop what was saved; a second backward through this node is an error then."""
 
     def __repr__(self) -> str:
-        return f"<{self.name} #{self.sequence_nr}{_at(self.line)}>"
+        return f"<{self.name} #{self.sequence_nr}{at(self.line)}>"
 
 
 class OpNode(Node):
     """An applied op: its rules run when backward reaches it."""
 
-    __slots__ = ("op", "params", "needs", "inputs", "outs", "freed")
+    inputs: tuple[Any, ...] = ()  # as plan.saved_inputs numbers them
+    outs: tuple[Saved, ...] = ()
+    freed = False
+    pushed = False  # forward mode watches, so that residuals too must be functions of the inputs
 
     def __init__(
         self,
@@ -175,19 +226,17 @@ class OpNode(Node):
     ) -> None:
         super().__init__(edges, input_specs, len(op.outs), line)
         self.op, self.params, self.needs = op, params, needs
-        self.inputs: dict[int, Any] = {}
-        self.outs: dict[int, Saved] = {}
-        self.freed = False
+        self.plan = op.backward(needs)
 
     def save(self, inputs: Sequence[Any], outs: Sequence[Tensor]) -> None:
         """Keep what the bound rules name, and nothing else."""
-        plan = self.op.backward(self.needs)
-        for i in plan.saved_inputs:
-            x = inputs[i]
-            self.inputs[i] = Saved(x) if hasattr(x, "storage") else x
-        for i in plan.saved_outs:
+        _, wanted, wanted_outs, _ = self.plan
+        if wanted:
+            given = [inputs[i] for i in wanted]
+            self.inputs = tuple([Saved(x) if hasattr(x, "storage") else x for x in given])
+        if wanted_outs:
             # Detached, so that this node and its own output form no reference cycle.
-            self.outs[i] = Saved(outs[i], own=True)
+            self.outs = tuple([Saved(outs[i], own=True) for i in wanted_outs])
 
     @property
     def name(self) -> str:
@@ -195,61 +244,83 @@ class OpNode(Node):
 
     @property
     def saved(self) -> dict[str, Any]:
-        names = self.op.inputs or tuple(map(str, self.inputs))
-        kept = {names[i]: x for i, x in self.inputs.items()}
-        out_names = self.op.outs + self.op.residuals
-        return kept | {out_names[i]: x for i, x in self.outs.items()}
+        plan, op = self.plan, self.op
+        names = [str(i) if op.variadic else op.inputs[i] for i in plan.saved_inputs]
+        made = op.outs + op.residuals
+        names += [made[i] for i in plan.saved_outs]
+        return dict(zip(names, self.inputs + self.outs))
 
     def backward(self, cotangents: list[Tensor | None]) -> Sequence[Tensor | None]:
         if self.freed:
             raise GradientError(
-                f"backward: {self.name}{_at(self.line)} has run already and its saved values were "
+                f"backward: {self.name}{at(self.line)} has run already and its saved values were "
                 f"freed. Pass retain_graph=True to the first backward."
             )
-        op = self.op
-        grads: list[Tensor | None] = [None] * len(self.edges)
-        values: dict[str, Any] = dict(self.params)
-        if len(op.outs) == 1:
-            values["g"] = cotangents[0]
-        else:
-            values.update(zip((f"g_{o}" for o in op.outs), cotangents))
-        names = op.inputs
-        unpacked = {i: x.get(self) if type(x) is Saved else x for i, x in self.inputs.items()}
-        if op.variadic:
-            values[op.variadic] = tuple(unpacked.values())
-            values["specs"], values["needs"] = self.input_specs, self.needs
-        else:
-            for i, x in unpacked.items():
-                values[names[i]] = x
-            for name, spec in zip(names, self.input_specs):
-                values[f"{name}_spec"] = spec
-        recording = state().grad
-        plan = op.backward(self.needs)
-        for i, x in self.outs.items():
-            if i < len(op.outs):
-                out = x.get(self)
-                values[op.outs[i]] = out.attached(self, i) if recording else out
-            elif not recording:
-                values[op.residuals[i - len(op.outs)]] = x.get(self)
-        if recording and plan.recomputes:
+        _, _, wanted_outs, recomputes = self.plan
+        inputs = [x.get(self) if type(x) is Saved else x for x in self.inputs]
+        outs: list[Any] = [x.get(self) for x in self.outs]
+        if state().grad or self.pushed:
+            made = len(self.op.outs)
             # Residuals have no history of their own: under create_graph they are computed again.
-            again = op.body(*unpacked.values(), **self.params)
-            values.update(zip(op.residuals, again[len(op.outs) :]))
-        for rule in plan.rules:
-            result = rule.function(*[values[n] for n in rule.names])
-            targets = rule.inputs or tuple(range(len(self.edges)))
-            results = result if isinstance(result, (tuple, list)) else (result,)
-            if len(results) != len(targets):
-                raise GradientError(
-                    f"backward: the gradient rule of {self.name} returned {len(results)} gradients "
-                    f"for {len(targets)} inputs."
-                )
-            for i, grad in zip(targets, results):
-                grads[i] = grad
-        return grads
+            again = self.op.body(*inputs, **self.params) if recomputes else ()
+            for k, i in enumerate(wanted_outs):
+                outs[k] = outs[k].attached(self, i) if i < made else again[i]
+        return run_rules(
+            self.op, self.plan, cotangents, inputs, outs, self.params, self.input_specs, self.needs
+        )
 
     def free(self) -> None:
         # A node that saved nothing can run again at no cost, so it may.
         if self.inputs or self.outs:
-            self.inputs, self.outs = {}, {}
+            self.inputs, self.outs = (), ()
             self.freed = True
+
+
+def run_rules(
+    op: Op,
+    plan: Backward,
+    cotangents: Sequence[Any],
+    inputs: Sequence[Any],  # as plan.saved_inputs numbers them
+    outs: Sequence[Any],  # as plan.saved_outs numbers them
+    params: Params,
+    specs: Sequence[Spec | None],
+    needs: tuple[bool, ...],
+) -> list[Any]:
+    """Hand each bound rule what it names; the gradient of each input, None where none is needed."""
+    grads: list[Any] = [None] * len(specs)
+    for targets, function, arguments in plan.rules:
+        found: list[Any] = []
+        for where, which in arguments:
+            if where == COTANGENT:
+                found.append(cotangents[which])
+            elif where == KEPT_INPUT:
+                found.append(inputs[which])
+            elif where == KEPT_OUT:
+                found.append(outs[which])
+            elif where == PARAM:
+                found.append(params[which])
+            elif where == SPEC:
+                found.append(specs[which])
+            elif where == ALL_INPUTS:
+                found.append(tuple(inputs))
+            else:
+                found.append(specs if where == ALL_SPECS else needs)
+        result = function(*found)
+        if len(targets) == 1 and not isinstance(result, (tuple, list)):
+            grads[targets[0]] = result
+        else:
+            _spread(op, result, targets, grads)
+    return grads
+
+
+def _spread(op: Op, result: Any, targets: tuple[int, ...], grads: list[Any]) -> None:
+    """Take the several gradients that a rule returned."""
+    targets = targets or tuple(range(len(grads)))
+    results = result if isinstance(result, (tuple, list)) else (result,)
+    if len(results) != len(targets):
+        raise GradientError(
+            f"backward: the gradient rule of {op.name} returned {len(results)} gradients "
+            f"for {len(targets)} inputs."
+        )
+    for i, grad in zip(targets, results):
+        grads[i] = grad

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -67,6 +68,8 @@ class Context:
 
     below: Context
     first_node = 0  # backward may not reach nodes with lower numbers; see `refuse_node`
+    recording = False  # tensors have no values here
+    replays = False  # a compiled function may replay its program here, since nothing else listens
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         """Apply `op`."""
@@ -108,6 +111,14 @@ class Context:
         """Set a host scalar."""
         self.below.write_scalar(cell, value)
 
+    def watches(self, tensor: Any) -> bool:
+        """Whether forward mode pushes a tangent of `tensor`."""
+        return self.below.watches(tensor)
+
+    def push(self, node: Any, inputs: Sequence[Any], outs: Sequence[Any]) -> None:
+        """A node that is no op was made: forward mode takes its derivative from its backward."""
+        self.below.push(node, inputs, outs)
+
     def visit_module(self, module: Any) -> None:
         """A module is being called: a recording depends on its structure from now on."""
         self.below.visit_module(module)
@@ -120,7 +131,8 @@ class State:
     context: Context
     grad: bool = True
     inference: bool = False
-    anomaly: bool = False
+    anomaly: bool = False  # look for values that are not finite
+    task: Any = None  # the backward pass that is running
     region: int = 0  # the checkpointed recomputation that is running, 0 outside
     line: Any = None  # the user's line, once an outer library call has taken it
     saved_hooks: tuple[Any, ...] = ()
@@ -149,6 +161,11 @@ def changed(**fields: Any) -> Iterator[State]:
         yield new
     finally:
         _state.reset(token)
+
+
+def change(**fields: Any) -> None:
+    """Replace fields of this thread's state from now on; a surrounding `changed` still ends."""
+    _state.set(replace(state(), **fields))
 
 
 def apply(op: Op, inputs: tuple[Any, ...], params: Params = NO_PARAMS) -> Any:
@@ -239,12 +256,26 @@ class Rule(NamedTuple):
     names: tuple[str, ...]
 
 
+class Bound(NamedTuple):
+    """A rule with its arguments found: each is a (where, which) pair.
+
+    `where` is one of the constants below; `which` a position there, or a parameter's name.
+    """
+
+    inputs: tuple[int, ...]
+    function: Callable[..., Any]
+    arguments: tuple[tuple[int, Any], ...]
+
+
+COTANGENT, KEPT_INPUT, KEPT_OUT, PARAM, SPEC, ALL_INPUTS, ALL_SPECS, NEEDS = range(8)
+
+
 class Backward(NamedTuple):
     """The rules bound for one set of inputs that need gradients, and what they must save."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[Bound, ...]
     saved_inputs: tuple[int, ...]  # numbers of the inputs some rule names
-    saved_outs: tuple[int, ...]  # numbers of the outputs some rule names
+    saved_outs: tuple[int, ...]  # numbers of the outputs and residuals some rule names
     recomputes: bool  # some rule names a residual, so all inputs are kept
 
 
@@ -311,13 +342,16 @@ class Op:
         autocast: str | None = None,
         dynamic: bool = False,
         linear: bool = False,
+        aliases: tuple[str, ...] = (),
         **extra: Any,
     ) -> None:
         self.name = body.__name__.rstrip("_")
+        self.aliases = aliases  # PyTorch's other names for the same thing
         self.kind = kind
         self.body = body
         self.ref = ref
         self.outs = outs
+        self.results = namedtuple(self.name, outs) if len(outs) > 1 else None
         self.residuals = residuals
         self.normalize = normalize
         self.shape = shape
@@ -329,12 +363,16 @@ class Op:
         self.__name__ = self.name
         parameters = inspect.signature(body).parameters.values()
         self.inputs = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
-        self.optional = sum(
-            p.default is not p.empty for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD
-        )
+        # What an input is when it is not given: None for a tensor, or a number.
+        self.defaults = {
+            p.name: p.default
+            for p in parameters
+            if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is not p.empty
+        }
         self.variadic = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
         self.params = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
         self.call: Callable[..., Any] = self.bind
+        self.custom = False  # whether `call` is a signature of the op's own
         self.samples = samples or (lambda: kind.samples(self))
         self.failures = failures or (lambda: ())
         self.rules = tuple(self._rule(names, rule) for names, rule in (vjp or {}).items())
@@ -373,8 +411,33 @@ class Op:
             else:
                 saved = tuple(i for i, n in enumerate(self.inputs) if n in names or recomputes)
             outs = tuple(i for i, n in enumerate(self.outs + self.residuals) if n in names)
-            found = self._backwards[needs] = Backward(rules, saved, outs, recomputes)
+            bound = tuple(
+                Bound(r.inputs, r.function, tuple(self._argument(n, saved, outs) for n in r.names))
+                for r in rules
+            )
+            found = self._backwards[needs] = Backward(bound, saved, outs, recomputes)
         return found
+
+    def _argument(
+        self, name: str, saved: tuple[int, ...], outs: tuple[int, ...]
+    ) -> tuple[int, Any]:
+        """Where a rule finds the value that it names."""
+        if name == "g":
+            return COTANGENT, 0
+        if name.startswith("g_") and name[2:] in self.outs:
+            return COTANGENT, self.outs.index(name[2:])
+        if name in self.params:
+            return PARAM, name
+        if name == self.variadic:
+            return ALL_INPUTS, None
+        if self.variadic and name in ("specs", "needs"):
+            return (ALL_SPECS if name == "specs" else NEEDS), None
+        made = self.outs + self.residuals
+        if name in made:
+            return KEPT_OUT, outs.index(made.index(name))
+        if name in self.inputs:
+            return KEPT_INPUT, saved.index(self.inputs.index(name))
+        return SPEC, self.inputs.index(name.removesuffix("_spec"))
 
     @property
     def differentiable(self) -> bool:
@@ -383,10 +446,14 @@ class Op:
 
     def signature(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Decorator: use `call` as the public signature; it must end in `apply(op, ...)`."""
-        self.call = call
+        self.call, self.custom = call, True
         return call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            for name, own in zip(("input", "other"), self.inputs):  # PyTorch's names for the first
+                if name in kwargs and name not in self.inputs:
+                    kwargs[own] = kwargs.pop(name)
         return self.call(*args, **kwargs)
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
@@ -397,13 +464,14 @@ class Op:
         else:
             count = len(self.inputs)
             tensors, rest = args[:count], args[count:]
-            for name in self.inputs[len(tensors) :]:
-                if name in kwargs:
-                    tensors += (kwargs.pop(name),)
-            if len(tensors) < count - self.optional:
-                missing = ", ".join(self.inputs[len(tensors) :])
-                raise TypeError(f"{self.name}: missing {missing}.")
-            tensors += (None,) * (count - len(tensors))
+            absent = self.inputs[len(tensors) :]
+            if absent:
+                given = {**self.defaults, **kwargs}
+                missing = ", ".join(name for name in absent if name not in given)
+                if missing:
+                    raise TypeError(f"{self.name}: missing {missing}.")
+                tensors += tuple(given[name] for name in absent)
+                kwargs = {k: v for k, v in kwargs.items() if k not in absent}
         if len(rest) > len(self.params):
             raise TypeError(
                 f"{self.name}: takes {len(self.inputs) + len(self.params)} arguments, "
@@ -431,6 +499,10 @@ class Op:
         """The shapes and dtypes of the results, or the error a wrong input deserves."""
         return self.kind.infer(self, inputs, params)
 
+    def pack(self, outs: tuple[Any, ...]) -> Any:
+        """What a caller gets: the one output, or a named tuple of several; no residuals."""
+        return outs[0] if self.results is None else self.results(*outs[: len(self.outs)])
+
     def __repr__(self) -> str:
         return f"<op {self.name}: {self.kind.name}>"
 
@@ -441,12 +513,19 @@ class Registry(dict[str, Op]):
     def __init__(self) -> None:
         super().__init__()
         self._listeners: list[Callable[[Op], None]] = []
+        self._aliases: dict[str, Op] = {}
+
+    def find(self, name: str) -> Op | None:
+        """The op with this name, or this other name of PyTorch's."""
+        return self.get(name) or self._aliases.get(name)
 
     def add(self, op: Op) -> None:
         """Register an op under its name, which must be free."""
-        if op.name in self:
-            raise ValueError(f"op {op.name!r} is declared already.")
+        for name in (op.name, *op.aliases):
+            if self.find(name) is not None:
+                raise ValueError(f"op {name!r} is declared already.")
         self[op.name] = op
+        self._aliases.update(dict.fromkeys(op.aliases, op))
         for listener in self._listeners:
             listener(op)
 
@@ -505,13 +584,29 @@ class Kind:
         raise NotImplementedError(op)
 
 
+_CATEGORIES = {dtypes.BOOL: "bool", dtypes.INT: "integer", dtypes.FLOAT: "floating-point"}
+
+
+def _check_categories(op: Op, inputs: Sequence[Given], takes: Sequence[int]) -> None:
+    """Refuse tensors, and floats, of a category that the op does not take."""
+    for x in inputs:
+        dtype = x.dtype if isinstance(x, Spec) else dtypes.of_number(x)
+        if dtype.category not in takes and (isinstance(x, Spec) or dtype.is_floating_point):
+            if tuple(takes) == (dtypes.FLOAT,):
+                raise TypeError(f"{op.name}: {x} is not floating-point. Use x.float().")
+            names = " and ".join(_CATEGORIES[category] for category in takes)
+            raise TypeError(f"{op.name}: {x} is {dtype}; it takes {names} tensors.")
+
+
 class Elementwise(Kind):
-    """Scalars to a scalar, broadcasting."""
+    """Scalars to a scalar, broadcasting. `takes` may name the categories of dtypes it accepts."""
 
     name = "elementwise"
     lowering = "map"
 
     def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
+        if "takes" in op.extra:
+            _check_categories(op, inputs, op.extra["takes"])
         shapes = [x.shape for x in inputs if isinstance(x, Spec)]
         shape = broadcast_shapes(op.name, shapes) if shapes else ()
         return tuple(Spec(shape, d) for d in op.types(inputs, params)[1])

@@ -31,10 +31,10 @@ def merge_common(tape: Tape) -> Tape:
     def lines() -> Iterator[TapeLine]:
         for line in tape.lines:
             inputs = tuple(same.get(x, x) if isinstance(x, Value) else x for x in line.inputs)
-            # 1, 1.0 and True are equal as keys and are not the same operand.
-            literals = tuple(None if isinstance(x, Value) else (type(x), repr(x)) for x in inputs)
+            # As text: 1, 1.0 and True are equal and not the same operand, NaN is not equal to NaN.
+            operands = tuple(x if isinstance(x, Value) else repr(x) for x in inputs)
             params = tuple(line.params.items())
-            key = (line.op.name, inputs, literals, params, line.region)
+            key = (line.op.name, operands, params, line.region)
             found = seen.setdefault(key, line.outs)
             if found is line.outs:
                 yield replace(line, inputs=inputs)

@@ -8,6 +8,7 @@ use those offsets, or pool buffers by slot instead.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -95,33 +96,72 @@ def make_plan(tape: Tape, fused: Fused, host: set[Value]) -> tuple[Plan, list[Wo
 
 
 class _Planner:
+    """Decides where each value lies.
+
+    All steps are there from the start, copies included: one before each store into part of a
+    value, and one at the end for each input that is written. A copy is left out where both of its
+    sides may live in one slot, and that is so if their lives do not overlap, nor any other's there.
+    """
+
     def __init__(self, tape: Tape, fused: Fused, host: set[Value]) -> None:
-        self.tape, self.uses, self.host = tape, fused, host
+        self.tape, self.host = tape, host
         self.slots: list[Slot] = []
         self.slot_of: dict[Value, int] = {}
         self.words: list[Word] = []
         self.word_dtypes: list[DType] = []
-        self.maker = {v: i for i, use in enumerate(fused) for v in use.writes}
-        self.last_read: dict[Value, int] = {}
-        for i, use in enumerate(fused):
-            for v in use.reads:
-                self.last_read[v] = i
+        self.uses: list[Use | None] = []
+        self.rests: dict[int, tuple[Value, Value]] = {}  # step of a copy: what it copies, to what
+        for use in fused:
+            if isinstance(use, KernelUse) and use.rest is not None:
+                (out,) = use.writes
+                self.rests[len(self.uses)] = (use.rest, out)
+                self.uses.append(_copy(tape, use.rest, out, use.line))
+            self.uses.append(use)
+        # What may fail comes first, so that a failed replay has changed no input.
+        self.last_risk = max((i for i, u in enumerate(self.uses) if u and _may_fail(u)), default=-1)
+        # What an input holds when the program ends is a value of its own, made by its copy.
+        self.finals: dict[Value, tuple[Value, int]] = {}
+        for target, v in tape.writes.items():
+            final = tape.new(tape.specs[target])
+            self.finals[target] = (final, len(self.uses))
+            make = _fill if v in host else _copy
+            self.uses.append(make(tape, v, final))
+        self.lives = self._lives()
+
+    def _lives(self) -> dict[Value, tuple[float, float]]:
+        """The steps from which and up to which each value is needed."""
+        lives: dict[Value, tuple[float, float]] = {}
+        for v, role in self.tape.inputs.items():
+            if role != "scalar":
+                lives[v] = (-1, -1 if v in self.tape.writes else math.inf)
+        for i, use in enumerate(self.uses):
+            assert use is not None
+            for v in use.writes | _loads(use):
+                first, last = lives.get(v, (i, i))
+                lives[v] = (first, max(last, i))
+        for v in (*self.tape.outputs, *(final for final, _ in self.finals.values())):
+            if v in lives:
+                lives[v] = (lives[v][0], math.inf)
+        return lives
 
     def run(self) -> tuple[Plan, list[Word]]:
         """Lay everything out."""
         for v, role in self.tape.inputs.items():
             if role != "scalar":
-                self.slot_of[v] = self._slot("input", v)
+                self._settle(v, self._slot("input", v))
         for v in self.tape.outputs:
             if v not in self.host:
-                self.slot_of[v] = self._slot("output", v)
-        settled = (self._settle(k, v) for k, v in self.tape.writes.items())
-        copies = [copy for copy in settled if copy is not None]
-        uses = [*self._with_rests(), *copies]
-        for use in uses:
-            for v in use.writes:
-                if v not in self.slot_of:
-                    self.slot_of[v] = self._slot("temp", v)
+                self._settle(v, self._slot("output", v))
+        for target, (final, _) in self.finals.items():
+            self._settle(final, self.slot_of[target])
+        for target, (final, step) in self.finals.items():
+            self._write_in_place(target, final, step)
+        for step, (base, out) in self.rests.items():
+            self._store_in_place(base, out, step)
+        for v in self.lives:
+            if v not in self.slot_of:
+                self._settle(v, self._slot("temp", v))
+        uses = [use for use in self.uses if use is not None]
         arena = self._lay_out_arena(uses)
         steps = [self._step(use) for use in uses]
         return Plan(self.slots, steps, arena, self.word_dtypes), self.words
@@ -131,52 +171,58 @@ class _Planner:
         self.slots.append(Slot(kind, spec.dtype, numel(spec.shape)))
         return len(self.slots) - 1
 
-    # --- writing in place -----------------------------------------------------------------
+    def _settle(self, v: Value, slot: int) -> None:
+        self.slot_of[v] = slot
 
-    def _settle(self, target: Value, v: Value) -> KernelUse | None:
-        """Make `v` directly in the memory of the input it replaces, or give the copy at the end."""
-        made = self.maker.get(v)
-        if made is not None and v not in self.slot_of and self._may_overwrite(target, v, made):
-            self.slot_of[v] = self.slot_of[target]
-            return None
-        if v in self.host:
-            return _fill(self.tape, v, target)
-        return _copy(self.tape, v, target)
+    # --- sharing --------------------------------------------------------------------------
 
-    def _may_overwrite(self, target: Value, v: Value, made: int) -> bool:
-        """Whether nobody needs the old elements once the step that makes `v` writes the new."""
-        use = self.uses[made]
-        if self.last_read.get(target, -1) > made or not isinstance(use, KernelUse):
-            return False
-        if use.rest is not None and use.rest != target:
-            return False
-        return target not in use.loads or _reads_where_it_writes(use, target, v)
+    def _may_share(self, v: Value, slot: int, but: Value | None = None) -> bool:
+        """Whether `v` may live in a slot beside all that live there, `but` one aside."""
+        first, last = self.lives[v]
+        for other, its_slot in self.slot_of.items():
+            if its_slot != slot or other in (v, but):
+                continue
+            begins, ends = self.lives[other]
+            if ends == first and self._takes_over(other, v, int(first)):
+                continue
+            if begins <= last and first <= ends:
+                return False
+        return True
 
-    def _with_rests(self) -> list[Use]:
-        """Before each store into part of a value, a copy of the rest, unless it may be in place."""
-        result: list[Use] = []
-        roots = set(self.tape.roots)
-        for i, use in enumerate(self.uses):
-            if isinstance(use, KernelUse) and use.rest is not None:
-                (out,) = use.writes
-                base = use.rest
-                free = (
-                    self.last_read[base] == i
-                    and base not in roots
-                    and base not in use.loads
-                    and (base not in self.tape.inputs or base in self.tape.writes)
-                )
-                if out not in self.slot_of and free:
-                    self.slot_of[out] = self._slot_for(base)
-                if out not in self.slot_of or self.slot_of[out] != self.slot_of.get(base):
-                    result.append(_copy(self.tape, base, out, use.line))
-            result.append(use)
-        return result
+    def _takes_over(self, old: Value, new: Value, step: int) -> bool:
+        """Whether a step that reads one value and makes another may do so in the same memory."""
+        use = self.uses[step]
+        if step in self.rests:
+            return True  # a copy onto itself, which will be left out
+        return isinstance(use, KernelUse) and _reads_where_it_writes(use, old, new)
 
-    def _slot_for(self, v: Value) -> int:
-        if v not in self.slot_of:
-            self.slot_of[v] = self._slot("temp", v)
-        return self.slot_of[v]
+    def _write_in_place(self, target: Value, final: Value, step: int) -> None:
+        """Make an input's new value in its own memory, if the old one is not needed by then."""
+        v, slot = self.tape.writes[target], self.slot_of[target]
+        if v in self.slot_of or v in self.host or self.lives[v][0] <= self.last_risk:
+            return
+        kept = self.lives[v]
+        self.lives[v] = (kept[0], math.inf)
+        if self._may_share(v, slot, but=final):
+            del self.slot_of[final]
+            del self.lives[final]
+            self._settle(v, slot)
+            self.uses[step] = None
+        else:
+            self.lives[v] = kept
+
+    def _store_in_place(self, base: Value, out: Value, step: int) -> None:
+        """Store into part of a value where it lies, if the whole is not needed afterwards."""
+        if base not in self.slot_of:
+            if base in self.host:
+                return
+            self._settle(base, self._slot("temp", base))
+        slot = self.slot_of[base]
+        if self.slots[slot].kind == "input" and self.lives[out][0] <= self.last_risk:
+            return
+        if self.slot_of.get(out, slot) == slot and self._may_share(out, slot):
+            self._settle(out, slot)
+            self.uses[step] = None
 
     # --- the arena ------------------------------------------------------------------------
 
@@ -185,7 +231,7 @@ class _Planner:
         born: dict[int, int] = {}
         dies: dict[int, int] = {}
         for i, use in enumerate(uses):
-            for v in use.reads | use.writes:
+            for v in _loads(use) | use.writes:
                 slot = self.slot_of[v]
                 born.setdefault(slot, i)
                 dies[slot] = i
@@ -247,6 +293,17 @@ def _run_on_host(op: Op, inputs: Any, given: Any, params: Any, *arrays: Any) -> 
     remaining = iter(arrays)
     prepared = [strided(next(remaining), x[1]) if is_access(x) else x for x in inputs]
     return run_reference(op, prepared, given, params)
+
+
+def _loads(use: Use) -> set[Value]:
+    """The values a step reads; those it leaves as the rest of a value have a copy of their own."""
+    return use.loads if isinstance(use, KernelUse) else use.reads
+
+
+def _may_fail(use: Use) -> bool:
+    """Whether a step may raise: one that checks indices, or runs Python."""
+    kernel = use.call.kernel if isinstance(use, KernelUse) else None
+    return kernel is None or (isinstance(kernel, Loops) and kernel.checks_indices)
 
 
 def _reads_where_it_writes(use: KernelUse, target: Value, v: Value) -> bool:

@@ -11,7 +11,6 @@ import threading
 
 from contraflow.op import state
 
-
 serials = itertools.count()
 
 

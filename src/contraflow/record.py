@@ -84,6 +84,8 @@ class Recording:
 class Recorder(Run):
     """The recording context. Use `record`, which also puts everything back."""
 
+    recording = True
+
     def __init__(self, name: str, arguments: list[Tensor]) -> None:
         self.name = name
         self.tape = Tape(name)
@@ -144,9 +146,9 @@ class Recorder(Run):
             return literal
         value = self._value_of(x)
         natural = contiguous(self.tape.specs[value].shape)
-        if x.view == natural:
+        if x.layout == natural:
             return value
-        shape, strides, offset = x.view
+        shape, strides, offset = x.layout
         params = {"shape": shape, "strides": strides, "offset": offset}
         (view,) = self.tape.add(
             REGISTRY["strided"], (value,), params, state().line or user_line(), self._region()
@@ -174,9 +176,9 @@ class Recorder(Run):
         # The shape of whoever shows the whole storage in order; flat where only parts are seen.
         shape: Shape = (storage.data.size,)
         for t in (x, x._base):
-            in_order = t is not None and t.view == contiguous(t.view.shape)
-            if t is not None and in_order and numel(t.view.shape) == storage.data.size:
-                shape = t.view.shape
+            in_order = t is not None and t.layout == contiguous(t.layout.shape)
+            if t is not None and in_order and numel(t.layout.shape) == storage.data.size:
+                shape = t.layout.shape
                 break
         value = self.tape.add_input(Spec(shape, x.dtype), source.role)
         self.sources[value] = source
@@ -196,13 +198,13 @@ class Recorder(Run):
                     self._graphs.setdefault(id(t), (t, t._node, t._index, t._needs, t._edits))
             self._versions.setdefault(id(storage), (storage, storage.version, storage.writer))
         self._last_write[id(storage)] = (op, line)
-        if target.view == contiguous(self.tape.specs[old].shape):
+        if target.layout == contiguous(self.tape.specs[old].shape):
             # A storage never holds a view, so that views are always of whole values.
             if new in self._views:
                 (new,) = self.tape.add(REGISTRY["clone"], (new,), {}, line, self._region())
             self._values[id(storage)] = new
         else:
-            shape, strides, offset = target.view
+            shape, strides, offset = target.layout
             params = {"shape": shape, "strides": strides, "offset": offset}
             (self._values[id(storage)],) = self.tape.add(
                 REGISTRY["assign"], (old, new), params, line, self._region()

@@ -642,7 +642,7 @@ def evaluate(roots: Sequence[Expr], leaves: Callable[[Expr, list[Any]], Any]) ->
         elif e.fn == "cast":
             values[e] = saturating_cast(args[0], e.dtype)
         elif e.fn == "bitcast":
-            values[e] = np.ascontiguousarray(args[0]).view(e.dtype.numpy)
+            values[e] = np.asarray(args[0], order="C").view(e.dtype.numpy)
         else:
             values[e] = INTRINSICS[e.fn].numpy(*args)
     return [values[e] for e in roots]

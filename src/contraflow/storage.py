@@ -7,12 +7,13 @@ backward and then overwritten is noticed; `writer` says what wrote last and wher
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
-_PACKAGE = str(Path(__file__).parent)
+_PACKAGE = str(Path(__file__).parent) + os.sep
 
 
 class Line:
@@ -35,9 +36,9 @@ class Line:
         return f"{Path(self.code.co_filename).name}:{self.number}"
 
 
-def user_line() -> Line | None:
-    """The nearest caller outside this package."""
-    frame = sys._getframe(1)
+def user_line(skip: int = 1) -> Line | None:
+    """The nearest caller outside this package; `skip` frames are known to be inside."""
+    frame = sys._getframe(skip)
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(_PACKAGE):
@@ -52,14 +53,18 @@ serials = itertools.count()
 class Storage:
     """Memory of one device. On the cpu `data` is a flat array; a recorded storage has None."""
 
-    __slots__ = ("data", "device", "serial", "version", "writer", "__weakref__")
+    # Defaults live on the class, which keeps construction cheap: there is one of these per op.
+    device = "cpu"
+    version = 0
+    writer: tuple[str, Line | None] | None = None
+    inference = False  # made in inference mode, so nothing may be differentiated through it
 
     def __init__(self, data: Any, device: str = "cpu") -> None:
-        self.data = data
-        self.device = device
+        """Over a C-contiguous array of any shape; it is flattened when that is first asked for."""
+        self._data = data
+        if device != "cpu":
+            self.device = device
         self.serial = next(serials)  # later storages have higher numbers
-        self.version = 0
-        self.writer: tuple[str, Line | None] | None = None
 
     def wrote(self, op: str, line: Line | None) -> None:
         """Count a write."""
@@ -67,6 +72,18 @@ class Storage:
         self.writer = (op, line)
 
     @property
+    def data(self) -> Any:
+        """The memory as a flat array, None where only a program will compute it."""
+        data = self._data
+        if data is not None and data.ndim != 1:
+            data = self._data = data.reshape(-1)
+        return data
+
+    @data.setter
+    def data(self, data: Any) -> None:
+        self._data = data
+
+    @property
     def is_recorded(self) -> bool:
         """Whether this stands for a value that only a program will compute."""
-        return self.data is None
+        return self._data is None

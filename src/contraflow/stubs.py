@@ -36,14 +36,18 @@ def text() -> str:
 
 def _rows(op: Op) -> Iterator[str]:
     result = "Tensor" if len(op.outs) == 1 else f"tuple[{', '.join(['Tensor'] * len(op.outs))}]"
-    if op.method and op.name not in Tensor.__dict__:
-        yield f"def {op.name}(self{_arguments(op)}) -> {result}: ..."
+    if op.extra.get("several"):
+        result = "tuple[Tensor, ...]"
+    for name in (op.name, *op.aliases) if op.method else ():
+        if name not in Tensor.__dict__:
+            yield f"def {name}(self{_arguments(op)}) -> {result}: ..."
     for operator in op.operators:
         other = ", other: Tensor | Number" if len(op.inputs) == 2 else ""
         ignore = "  # type: ignore[override]" if operator in _OBJECT else ""
         yield f"def {operator}(self{other}) -> Tensor: ...{ignore}"
     if op.inplace:
-        yield f"def {op.name}_(self{_arguments(op)}) -> Tensor: ..."
+        for name in (op.name, *op.aliases):
+            yield f"def {name}_(self{_arguments(op)}) -> Tensor: ..."
         for operator in op.operators:
             if operator in INPLACE_OPERATORS:
                 name = INPLACE_OPERATORS[operator]
@@ -53,7 +57,10 @@ def _rows(op: Op) -> Iterator[str]:
 def _arguments(op: Op) -> str:
     if op.call != op.bind:  # PyTorch's signature, which the op writes out itself
         return ", *args: Any, **kwargs: Any"
-    parts = [f", {name}: Tensor | Number" for name in op.inputs[1:]]
+    parts = [
+        f", {name}: Tensor | Number" + (" = ..." if name in op.defaults else "")
+        for name in op.inputs[1:]
+    ]
     for name, default in op.params.items():
         parts.append(f", {name}: Any" + ("" if default is inspect.Parameter.empty else " = ..."))
     return "".join(parts)

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from contraflow import dtypes
 from contraflow.dtypes import DType
 from contraflow.op import REGISTRY, Given, Op, Params, Spec
+from contraflow.shapes import View, numel
 
 ROLES = ("arg", "state", "grad", "constant", "scalar")
 
@@ -143,6 +144,10 @@ class Tape:
     def _parse_row(self, row: str) -> None:
         if match := re.fullmatch(r"input %(\d+) : (\S.*?)  (\w+)", row):
             value = Value(int(match[1]))
+            if value in self.specs:
+                raise ValueError(f"{value} is defined twice")
+            if match[3] not in ROLES:
+                raise ValueError(f"{match[3]} is not one of {', '.join(ROLES)}")
             self.specs[value], self.inputs[value] = _parse_spec(match[2]), match[3]
         elif match := re.fullmatch(r"write %(\d+) = %(\d+)", row):
             self.writes[Value(int(match[1]))] = Value(int(match[2]))
@@ -176,6 +181,11 @@ class Tape:
                 raise ValueError(f"{self._row(line)}: a composite cannot stand on a tape.")
             if line.op.kind.lowering == "view" and line.op.name != "strided":
                 raise ValueError(f"{self._row(line)}: views are written as strided lines.")
+            if line.op.name in ("strided", "assign"):
+                start, stop = View(**line.params).extent()
+                count = numel(self.specs[line.inputs[0]].shape)  # type: ignore[index]
+                if stop > max(start, count):  # an empty view may start anywhere
+                    raise ValueError(f"{self._row(line)}: reaches element {stop - 1} of {count}.")
             inferred = line.op.infer(self.given(line.inputs), line.params)
             given = tuple(self.specs[v] for v in line.outs)
             if inferred != given:

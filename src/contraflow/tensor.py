@@ -6,16 +6,17 @@ what a tensor is: its data, its place in the graph, and writing to it.
 
 from __future__ import annotations
 
-import itertools
+import builtins
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contraflow import dtypes, engine
+from contraflow import dtypes, engine, parallel
 from contraflow.dtypes import DType
 from contraflow.errors import DeviceError, GradientError, describe
+from contraflow.hooks import Handle, Structure
 from contraflow.node import Edge, Node
 from contraflow.op import REGISTRY, Op, Spec, apply, changed, state
 from contraflow.shapes import Shape, View, contiguous, numel
@@ -32,22 +33,11 @@ else:
 Number = bool | int | float
 
 
-class Structure:
-    """Counts changes that a compiled function must notice: parameters, hooks, modules."""
-
-    epoch = 0
-
-    @classmethod
-    def changed(cls) -> None:
-        """Raise the epoch."""
-        cls.epoch += 1
-
-
 class Tensor(Methods):
     """A multi-dimensional array that remembers how it was computed."""
 
     storage: Storage
-    view: View
+    layout: View
     dtype: DType
 
     # Defaults of rare fields live on the class, which keeps construction cheap.
@@ -60,6 +50,7 @@ class Tensor(Methods):
     _moves: tuple[tuple[Op, Any], ...] = ()  # for a view: how it came from its base
     _edits = 0  # writes that changed the base's node; a view compares its own with its base's
     _writable = True  # False for views that may not be written under grad, see `write`
+    _tangents: dict[Any, Tensor] | None = None  # forward mode's, by the context that pushes them
     _hooks: dict[int, Any] | None = None
     _accumulated_hooks: dict[int, Any] | None = None
     _retains = False
@@ -75,8 +66,8 @@ class Tensor(Methods):
     def of_array(array: np.ndarray) -> Tensor:
         """A tensor over a C-contiguous array, without copying."""
         t = _new(Tensor)
-        t.storage = Storage(array.reshape(-1))
-        t.view = contiguous(array.shape)
+        t.storage = Storage(array)
+        t.layout = contiguous(array.shape)
         t.dtype = dtypes._BY_NUMPY[array.dtype]
         t._array = array
         return t
@@ -85,13 +76,15 @@ class Tensor(Methods):
     def of_storage(storage: Storage, view: View, dtype: DType) -> Tensor:
         """A tensor over a view of a storage."""
         t = _new(Tensor)
-        t.storage, t.view, t.dtype = storage, view, dtype
+        t.storage, t.layout, t.dtype = storage, view, dtype
         return t
 
     def alias(self) -> Tensor:
         """Another tensor over the same elements, outside any graph."""
         t = _new(Tensor)
-        t.storage, t.view, t.dtype, t._array = self.storage, self.view, self.dtype, self._array
+        t.storage, t.layout, t.dtype, t._array = self.storage, self.layout, self.dtype, self._array
+        if self._tangents is not None:
+            t._tangents = self._tangents
         return t
 
     def attached(self, node: Node, index: int) -> Tensor:
@@ -111,7 +104,7 @@ class Tensor(Methods):
             if data is None:
                 state().context.leave(self, "reading its elements")
             size = self.dtype.itemsize
-            shape, strides, offset = self.view
+            shape, strides, offset = self.layout
             if 0 in shape:  # such a view may start beyond the end of its storage
                 array = self._array = np.empty(shape, self.dtype.numpy)
                 return array
@@ -133,7 +126,7 @@ class Tensor(Methods):
     def item(self) -> bool | int | float:
         """The one element as a Python number."""
         state().context.leave(self, "item()")
-        if numel(self.view.shape) != 1:
+        if numel(self.layout.shape) != 1:
             raise ValueError(f"item: {describe(self)} does not have exactly one element.")
         value = self.array.item()
         return float(value) if isinstance(value, np.generic) else value
@@ -151,7 +144,7 @@ class Tensor(Methods):
         return np.array(array, dtype=dtype, copy=copy)
 
     def __bool__(self) -> bool:
-        if numel(self.view.shape) != 1:
+        if numel(self.layout.shape) != 1:
             raise ValueError(
                 f"bool: the truth value of {describe(self)} is ambiguous; use .any() or .all()."
             )
@@ -169,26 +162,26 @@ class Tensor(Methods):
         return int(self.item())
 
     def __len__(self) -> int:
-        if not self.view.shape:
+        if not self.layout.shape:
             raise TypeError("len: a 0-d tensor has no length.")
-        return self.view.shape[0]
+        return self.layout.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
-        if not self.view.shape:
+        if not self.layout.shape:
             raise TypeError("iter: a 0-d tensor cannot be iterated over.")
-        return (self[i] for i in range(self.view.shape[0]))
+        return (self[i] for i in range(self.layout.shape[0]))
 
     # --- description ----------------------------------------------------------------------
 
     @property
     def shape(self) -> Shape:
         """The size of each dim."""
-        return self.view.shape
+        return self.layout.shape
 
     @property
     def ndim(self) -> int:
         """The number of dims."""
-        return len(self.view.shape)
+        return len(self.layout.shape)
 
     @property
     def device(self) -> str:
@@ -198,31 +191,31 @@ class Tensor(Methods):
     @property
     def spec(self) -> Spec:
         """Shape and dtype."""
-        return Spec(self.view.shape, self.dtype)
+        return Spec(self.layout.shape, self.dtype)
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dim."""
-        return self.view.shape if dim is None else self.view.shape[dim]
+        return self.layout.shape if dim is None else self.layout.shape[dim]
 
     def dim(self) -> int:
         """The number of dims."""
-        return len(self.view.shape)
+        return len(self.layout.shape)
 
     def numel(self) -> int:
         """The number of elements."""
-        return numel(self.view.shape)
+        return numel(self.layout.shape)
 
     def stride(self) -> Shape:
         """Steps between neighbours along each dim, in elements."""
-        return self.view.strides
+        return self.layout.strides
 
     def storage_offset(self) -> int:
         """Where the first element lies in the storage."""
-        return self.view.offset
+        return self.layout.offset
 
     def is_contiguous(self) -> bool:
         """Whether the elements lie in row-major order without gaps."""
-        return self.view.is_contiguous
+        return self.layout.is_contiguous
 
     def element_size(self) -> int:
         """Bytes of one element."""
@@ -231,7 +224,7 @@ class Tensor(Methods):
     @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
-        return numel(self.view.shape) * self.dtype.itemsize
+        return numel(self.layout.shape) * self.dtype.itemsize
 
     def data_ptr(self) -> int:
         """The address of the first element."""
@@ -257,7 +250,7 @@ class Tensor(Methods):
 
     def view_as(self, other: Tensor) -> Tensor:
         """The elements under the shape of another tensor."""
-        reshaped: Tensor = REGISTRY["reshape"](self, other.shape)
+        reshaped: Tensor = REGISTRY["view"](self, other.shape)
         return reshaped
 
     def to(self, target: DType | str) -> Tensor:
@@ -284,23 +277,47 @@ class Tensor(Methods):
         """The tensor on the cpu."""
         return self.to("cpu")
 
+    def where(self, condition: Tensor, other: Tensor | Number) -> Tensor:
+        """The elements where the condition holds, those of `other` elsewhere."""
+        chosen: Tensor = REGISTRY["where"](condition, self, other)
+        return chosen
+
+    def equal(self, other: Tensor) -> bool:
+        """Whether another tensor has the same shape and the same elements."""
+        return self.shape == other.shape and bool(REGISTRY["eq"](self, other).numpy().all())
+
+    def allclose(
+        self, other: Tensor, rtol: builtins.float = 1e-5, atol: builtins.float = 1e-8,
+        equal_nan: bool = False,
+    ) -> bool:  # fmt: skip
+        """Whether every element differs from the other's by at most atol + rtol |other|."""
+        close = REGISTRY["isclose"](self, other, rtol, atol, equal_nan)
+        return bool(close.numpy().all())
+
     def __getitem__(self, key: Any) -> Tensor:
-        """Basic indexing gives a view; an integer tensor selects along the first dim."""
-        if isinstance(key, (list, np.ndarray)):
-            key = _of_numpy(np.asarray(key))
-        out: Tensor = REGISTRY["getitem"](self, key=key)
+        """Integers, slices, None and ... give a view; tensors, lists and masks a copy."""
+        out: Tensor = apply(REGISTRY["getitem"], (self,), {"key": key})
         return out
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        region = self[key]
-        if region.storage is not self.storage:
-            raise NotImplementedError(
-                "setitem: only basic indices (integers, slices, None, ...) can be written to yet."
-            )
-        check_write(region, "setitem")
-        if isinstance(value, np.ndarray):
+        """Write to the elements that the index names; the value is broadcast and cast."""
+        setitem = REGISTRY["setitem"].extra
+        if isinstance(value, (np.ndarray, np.generic)):
             value = _of_numpy(value)
+        region, points = setitem["resolve"](self, key)
+        check_write(region, "setitem")
+        if points:
+            setitem["write_points"](region, points, value)
+            return
+        if isinstance(value, Tensor):
+            value = setitem["fitted"](value, region.layout.shape)
         write(region, value, "setitem")
+
+    def __contains__(self, value: Any) -> bool:
+        """Whether some element equals a number, or one of a tensor's."""
+        if not isinstance(value, _OPERANDS):
+            raise TypeError(f"in: cannot look for {type(value).__name__} in a tensor.")
+        return bool((self == value).any())
 
     def copy_(self, source: Tensor) -> Tensor:
         """Write the elements of `source`, broadcast and cast, into this tensor."""
@@ -350,6 +367,12 @@ class Tensor(Methods):
         return self._node
 
     def _rebuild(self, base: Tensor) -> None:
+        if not self._writable and (base._needs or self._needs):
+            raise GradientError(
+                f"{describe(self)} is a view made under no_grad, or one of several made together "
+                f"by split, chunk or unbind; its base was written since, so it has no place in "
+                f"the graph. Make the view after the write, or clone it before."
+            )
         with changed(grad=True):
             t = base
             for op, params in self._moves:
@@ -389,6 +412,11 @@ class Tensor(Methods):
             raise GradientError(
                 f"requires_grad_: {describe(self)} is not floating-point and has no gradient."
             )
+        if value and self.storage.inference and not state().inference:
+            raise GradientError(
+                f"requires_grad_: {describe(self)} was made in inference_mode and cannot be "
+                f"differentiated. Clone it first."
+            )
         if value != self._needs:
             self._needs = value
             Structure.changed()
@@ -413,7 +441,7 @@ class Tensor(Methods):
         if value is not None:
             if not isinstance(value, Tensor):
                 raise TypeError(f"grad: must be a Tensor or None, not {type(value).__name__}.")
-            if value.view.shape != self.view.shape or value.dtype is not self.dtype:
+            if value.layout.shape != self.layout.shape or value.dtype is not self.dtype:
                 raise ValueError(
                     f"grad: {describe(value)} does not fit {describe(self)}; shape and dtype "
                     f"must be the same."
@@ -436,8 +464,22 @@ class Tensor(Methods):
     def detach(self) -> Tensor:
         """The same elements outside the graph; memory and version counter are shared."""
         t = self.alias()
-        t._base = None
+        t._base = t._tangents = None
         return t
+
+    def detach_(self) -> Tensor:
+        """Take this tensor out of the graph, where it becomes a leaf."""
+        if self._base is not None:
+            raise GradientError(
+                f"detach_: {describe(self)} is a view, whose place in the graph is its base's. "
+                f"Use x.detach()."
+            )
+        self._node, self._index, self._needs, self._tangents = None, 0, False, None
+        return self
+
+    def is_inference(self) -> bool:
+        """Whether this was made in inference mode."""
+        return self.storage.inference
 
     @property
     def data(self) -> Tensor:
@@ -448,7 +490,7 @@ class Tensor(Methods):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f"data: must be a Tensor, not {type(value).__name__}.")
-        self.storage, self.view, self.dtype = value.storage, value.view, value.dtype
+        self.storage, self.layout, self.dtype = value.storage, value.layout, value.dtype
         self._array = value._array
         Structure.changed()
 
@@ -457,10 +499,16 @@ class Tensor(Methods):
         gradient: Tensor | None = None,
         retain_graph: bool | None = None,
         create_graph: bool = False,
-        inputs: Sequence[Tensor] | None = None,
+        inputs: Tensor | Sequence[Tensor] | None = None,
+        workers: int = 1,
     ) -> None:
-        """Accumulate the gradients of this tensor into the `.grad` of its leaves."""
-        engine.backward((self,), (gradient,), retain_graph, create_graph, inputs)
+        """Accumulate the gradients of this tensor into the `.grad` of its leaves.
+
+        With several `workers`, branches of a large graph run at once; the bits stay the same.
+        """
+        targets = (inputs,) if isinstance(inputs, Tensor) else inputs
+        order = parallel.order(workers)
+        engine.backward((self,), (gradient,), retain_graph, create_graph, targets, order)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Handle:
         """Call `hook(grad)` when this tensor's gradient is ready; it may return another."""
@@ -496,7 +544,7 @@ class Tensor(Methods):
             )
         t = _new(type(self))
         t.storage = Storage(np.array(self.array, order="C", copy=True).reshape(-1))
-        t.view, t.dtype, t._needs = contiguous(self.view.shape), self.dtype, self._needs
+        t.layout, t.dtype, t._needs = contiguous(self.layout.shape), self.dtype, self._needs
         memo[id(self)] = t
         if self._grad is not None:
             t._grad = self._grad.__deepcopy__(memo)
@@ -504,22 +552,7 @@ class Tensor(Methods):
 
 
 _new = object.__new__
-_handle_keys = itertools.count()
 _PLAIN = (dtypes.float32, dtypes.int64, dtypes.bool_)
-
-
-class Handle:
-    """Removes the hook that was registered with it."""
-
-    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
-        self._hooks = hooks
-        self._key = next(_handle_keys)  # never used again: a stale handle removes nothing
-        hooks[self._key] = hook
-
-    def remove(self) -> None:
-        """Remove the hook; doing so twice is harmless."""
-        if self._hooks.pop(self._key, None) is not None:
-            Structure.changed()
 
 
 # --- writing -----------------------------------------------------------------------------------
@@ -527,12 +560,18 @@ class Handle:
 
 def check_write(target: Tensor, op: str) -> None:
     """Refuse, before anything changes, a write that would break the graph or overlap itself."""
-    if target.view.overlaps_itself():
+    if target.layout.overlaps_itself():
         raise GradientError(
             f"{op}: {describe(target)} has elements that share memory (it was expanded or cut "
             f"into windows). Use .clone() before writing to it."
         )
-    if not state().grad:
+    current = state()
+    if target.storage.inference and not current.inference:
+        raise GradientError(
+            f"{op}: {describe(target)} was made in inference_mode and cannot be written in place "
+            f"outside of it. Clone it first."
+        )
+    if not current.grad:
         return
     if target.requires_grad and target.is_leaf:
         raise GradientError(
@@ -541,6 +580,11 @@ def check_write(target: Tensor, op: str) -> None:
         )
     base = target._base
     if base is None:
+        if not target._writable and target._needs:
+            raise GradientError(
+                f"{op}: {describe(target)} is a view that a custom Function returned; writing to "
+                f"it under grad is refused. Clone it before."
+            )
         return
     if base._needs and base._node is None:
         raise GradientError(
@@ -564,12 +608,12 @@ def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
     line = state().line or user_line()
     given = value
     if isinstance(value, Tensor):
-        if value.view.shape != target.view.shape:
-            value = REGISTRY["expand"](value, target.view.shape)
+        if value.layout.shape != target.layout.shape:
+            value = REGISTRY["expand"](value, target.layout.shape)
         if value.dtype is not target.dtype:
             value = REGISTRY["to_dtype"](value, dtype=target.dtype)
     else:
-        value = REGISTRY["full"](target.view.shape, value, dtype=target.dtype)
+        value = REGISTRY["full"](target.layout.shape, value, dtype=target.dtype)
     current = state()
     base = target._base
     tracked = current.grad and (
@@ -579,7 +623,11 @@ def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
         current.context.write(target, value, op, line)
         return target
     if base is None:
-        if value is given and not fresh and value.requires_grad:
+        if not value.requires_grad:
+            # The old value has a gradient still, which is zero, and the target requires grad.
+            everything = contiguous(target.layout.shape)._asdict()
+            value = apply(REGISTRY["assign"], (target, value), everything)
+        elif value is given and not fresh:
             value = apply(REGISTRY["clone"], (value,))  # with its own hooks and gradient
         current.context.write(target, value, op, line)
         _move(target, value)
@@ -597,7 +645,7 @@ def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
 
 def _region(target: Tensor, base: Tensor, op: str) -> View:
     """Where a view's elements stand among its base's, counted as if that were contiguous."""
-    region = contiguous(base.view.shape)
+    region = contiguous(base.layout.shape)
     for move, params in target._moves:
         moved: View | None = move.body(region, **params)
         if moved is None:  # the base's own memory is not in order, so it was a view there
@@ -630,16 +678,18 @@ def _attach(op: Op) -> None:
             return op(self, *args, **kwargs)
 
         _name(method, op.name, op)
-        if op.name not in Tensor.__dict__:
-            setattr(Methods, op.name, method)
+        for name in (op.name, *op.aliases):
+            if name not in Tensor.__dict__:
+                setattr(Methods, name, method)
     for operator in op.operators:
         setattr(Methods, operator, _operator(op, operator))
     if op.inplace:
 
         def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             check_write(self, f"{op.name}_")
-            value = op(self, *args, **kwargs)
-            if value.view.shape != self.view.shape:
+            kept = state().grad and _is_kept(op, (self, *args))
+            value = op(REGISTRY["clone"](self) if kept else self, *args, **kwargs)
+            if value.layout.shape != self.layout.shape:
                 raise ValueError(
                     f"{op.name}_: the result {describe(value)} does not fit into {describe(self)}."
                 )
@@ -651,16 +701,25 @@ def _attach(op: Op) -> None:
             return write(self, value, f"{op.name}_", fresh=True)
 
         _name(inplace, f"{op.name}_", op)
-        setattr(Methods, f"{op.name}_", inplace)
+        for name in (op.name, *op.aliases):
+            setattr(Methods, f"{name}_", inplace)
         for operator in op.operators:
             if operator in INPLACE_OPERATORS:
                 setattr(Methods, INPLACE_OPERATORS[operator], inplace)
 
 
-INPLACE_OPERATORS = {
-    "__add__": "__iadd__", "__sub__": "__isub__", "__mul__": "__imul__",
-    "__truediv__": "__itruediv__",
-}  # fmt: skip
+def _is_kept(op: Op, operands: Sequence[Any]) -> bool:
+    """Whether the gradient of an in-place op needs what it overwrites, and hence a copy of it."""
+    needs = [isinstance(x, Tensor) and x.requires_grad for x in operands]
+    if not op.rules:  # a composite: its parts may keep anything
+        return any(needs)
+    wanted = (rule.inputs for rule in op.rules if op.inputs[0] in rule.names)
+    return any(i < len(needs) and needs[i] for inputs in wanted for i in inputs)
+
+
+_BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
+_BITWISE = ("and", "or", "xor", "lshift", "rshift")
+INPLACE_OPERATORS = {f"__{name}__": f"__i{name}__" for name in (*_BINARY, *_BITWISE)}
 
 
 def _name(function: Callable[..., Any], name: str, op: Op) -> None:
@@ -685,7 +744,7 @@ def _operator(op: Op, operator: str) -> Callable[..., Any]:
                 return NotImplemented
             other = _of_numpy(other)
         a, b = (other, self) if reflected else (self, other)
-        return apply(op, (a, b)) if op.call == op.bind else op.call(a, b)
+        return op.call(a, b) if op.custom else apply(op, (a, b))
 
     return binary
 
@@ -698,6 +757,6 @@ def _of_numpy(value: np.ndarray | np.generic) -> Tensor:
 
 
 _OPERANDS = (Tensor, float, int)
-_REFLECTED = {f"__r{n}__" for n in ("add", "sub", "mul", "truediv", "pow", "matmul")}
+_REFLECTED = {f"__r{name}__" for name in (*_BINARY, *_BITWISE, "matmul")}
 
 REGISTRY.subscribe(_attach)

@@ -1,21 +1,26 @@
-"""Reverse mode for users: gradients as values, modes, hooks on saved values, custom functions."""
+"""Reverse mode for users: gradients as values, modes, hooks, custom functions, checks."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from contraflow import engine
+from contraflow import engine, parallel
+from contraflow.autograd import functional, graph
+from contraflow.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
+from contraflow.autograd.function import Function, once_differentiable
+from contraflow.autograd.gradcheck import gradcheck, gradgradcheck
+from contraflow.autograd.graph import Node, saved_tensors_hooks
 from contraflow.autograd.modes import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
+    is_inference_mode_enabled,
     no_grad,
     set_grad_enabled,
 )
-from contraflow.node import Node
-from contraflow.op import changed, state
+from contraflow.errors import describe
+from contraflow.ops.create import zeros_like
 from contraflow.tensor import Tensor
 
 Tensors = Tensor | Sequence[Tensor]
@@ -31,12 +36,14 @@ def backward(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     inputs: Tensors | None = None,
+    workers: int = 1,
 ) -> None:
     """Accumulate the gradients of several tensors into the leaves."""
     roots = _tuple(tensors)
-    gradients = (None,) * len(roots) if grad_tensors is None else _tuple(grad_tensors)
+    given = (None,) * len(roots) if grad_tensors is None else _tuple(grad_tensors)
     targets = None if inputs is None else _tuple(inputs)
-    engine.backward(roots, gradients, retain_graph, create_graph, targets)
+    order = parallel.order(workers)
+    engine.backward(roots, given, retain_graph, create_graph, targets, order)
 
 
 def grad(
@@ -45,37 +52,94 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    allow_unused: bool = False,
+    allow_unused: bool | None = None,
+    materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of `outputs` with respect to `inputs`; `.grad` is not touched.
+
+    `materialize_grads` gives zeros instead of None for inputs that were not used.
 
     >>> import contraflow as cf
     >>> x = cf.tensor([1.0, 2.0], requires_grad=True)
     >>> cf.autograd.grad((x * x).sum(), x)
     (tensor([2., 4.]),)
     """
-    roots = _tuple(outputs)
-    gradients = (None,) * len(roots) if grad_outputs is None else _tuple(grad_outputs)
-    return engine.grad(roots, _tuple(inputs), gradients, retain_graph, create_graph, allow_unused)
+    if materialize_grads and allow_unused is False:
+        raise ValueError("grad: allow_unused cannot be False where materialize_grads is True.")
+    roots, targets = _tuple(outputs), _tuple(inputs)
+    given = (None,) * len(roots) if grad_outputs is None else _tuple(grad_outputs)
+    unused = materialize_grads if allow_unused is None else allow_unused
+    found = engine.grad(roots, targets, given, retain_graph, create_graph, unused)
+    if materialize_grads:
+        return tuple(zeros_like(x) if g is None else g for x, g in zip(targets, found))
+    return found
 
 
-@contextlib.contextmanager
-def saved_tensors_hooks(
-    pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]
-) -> Iterator[None]:
-    """Pass each value saved for backward through `pack`, and through `unpack` when needed."""
-    with changed(saved_hooks=(*state().saved_hooks, (pack, unpack))):
-        yield
+class Gradients(Mapping[Tensor, Tensor]):
+    """Gradients by tensor, which is found by identity: tensors compare element by element."""
+
+    def __init__(self, pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
+        self._pairs = {id(tensor): (tensor, g) for tensor, g in pairs}
+
+    def __getitem__(self, tensor: Tensor) -> Tensor:
+        if id(tensor) not in self._pairs:
+            raise KeyError(f"{describe(tensor)} is no leaf that the loss was computed from")
+        return self._pairs[id(tensor)][1]
+
+    def __contains__(self, tensor: object) -> bool:
+        return id(tensor) in self._pairs
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (tensor for tensor, _ in self._pairs.values())
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def __repr__(self) -> str:
+        return f"Gradients({', '.join(describe(tensor) for tensor in self)})"
+
+
+def gradients(
+    tensors: Tensors,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+) -> Gradients:
+    """The gradient of every leaf, as a mapping from tensor to gradient; `.grad` is not touched.
+
+    >>> import contraflow as cf
+    >>> x = cf.tensor([1.0, 2.0], requires_grad=True)
+    >>> found = cf.autograd.gradients((x * x).sum())
+    >>> found[x]
+    tensor([2., 4.])
+    >>> x.grad is None
+    True
+    """
+    roots = _tuple(tensors)
+    given = (None,) * len(roots) if grad_tensors is None else _tuple(grad_tensors)
+    return Gradients(engine.gradients(roots, given, retain_graph, create_graph))
 
 
 __all__ = [
+    "Function",
+    "Gradients",
     "Node",
     "backward",
+    "detect_anomaly",
     "enable_grad",
+    "functional",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "gradients",
+    "graph",
     "inference_mode",
+    "is_anomaly_enabled",
     "is_grad_enabled",
+    "is_inference_mode_enabled",
     "no_grad",
+    "once_differentiable",
     "saved_tensors_hooks",
+    "set_detect_anomaly",
     "set_grad_enabled",
 ]

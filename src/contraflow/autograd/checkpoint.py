@@ -4,22 +4,32 @@ The block runs once as usual, but each value it saves is replaced by its number.
 asks for the first of them the block runs again, with the same random state, and its saved values
 are kept in the order of their numbers. Nodes are those of the first run, so hooks, keyword
 arguments, nesting and any structure of outputs work as without a checkpoint.
+
+The tensors among the arguments are themselves saved values: one that was overwritten before the
+second run is an error, and those of a checkpoint inside another are dropped and computed again
+like everything else in there.
 """
 
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 from contraflow.errors import GradientError, describe
+from contraflow.node import Saved
 from contraflow.op import changed, state
 from contraflow.random import default_generator
+from contraflow.storage import user_line
+from contraflow.structure import map_leaves
 from contraflow.tensor import Tensor
 
 _regions = itertools.count(1)
 _recomputing: ContextVar[bool] = ContextVar("contraflow_recomputing", default=False)
+# A recomputation sets the random state, so workers of a parallel backward take turns.
+_turn = threading.RLock()
 
 
 def is_recomputing() -> bool:
@@ -30,10 +40,14 @@ def is_recomputing() -> bool:
 class _Block:
     """One checkpointed call: what it needs to run again, and what it saved."""
 
+    name = "checkpoint"
+
     def __init__(
         self, function: Callable[..., Any], args: Any, kwargs: Any, preserve: bool, check: bool
     ) -> None:
-        self.function, self.args, self.kwargs = function, args, kwargs
+        self.function, self.line = function, state().line or user_line()
+        self.context = state().context  # which may push tangents, and save more values for them
+        self.arguments = map_leaves(_saved, (args, kwargs))
         self.random = default_generator.get_state() if preserve else None
         self.check = check
         self.seen: list[Any] = []  # spec and storage of each value, in the order of saving
@@ -47,10 +61,11 @@ class _Block:
 
     def unpack(self, number: int) -> Tensor:
         """The value with that number, from a recomputation."""
-        if number not in self.held:
-            self._recompute()
-        # Under retain_graph a value may be asked for again; another recomputation gives it then.
-        return self.held.pop(number)
+        with _turn:
+            if number not in self.held:
+                self._recompute()
+            # Under retain_graph a value may be asked for again; it is computed again then.
+            return self.held.pop(number)
 
     def _recompute(self) -> None:
         saved: list[Tensor] = []
@@ -65,8 +80,12 @@ class _Block:
             if self.random is not None:
                 default_generator.set_state(self.random)
             hooks = (*state().saved_hooks, (keep, lambda t: t))
-            with changed(grad=True, saved_hooks=hooks, region=next(_regions)):
-                self.function(*self.args, **self.kwargs)
+            with changed(grad=True, context=self.context):
+                args, kwargs = map_leaves(self._restored, self.arguments)
+            with changed(
+                grad=True, context=self.context, saved_hooks=hooks, region=next(_regions)
+            ):
+                self.function(*args, **kwargs)
         finally:
             _recomputing.reset(token)
             if self.random is not None:
@@ -74,6 +93,9 @@ class _Block:
         if self.check:
             self._compare(saved)
         self.held = dict(enumerate(saved))
+
+    def _restored(self, x: Any) -> Any:
+        return x.get(self) if isinstance(x, Saved) else x
 
     def _compare(self, saved: Sequence[Tensor]) -> None:
         if len(saved) != len(self.seen):
@@ -88,6 +110,10 @@ class _Block:
                     f"{describe(tensor)} in the recomputation. The function must do the same "
                     f"each time."
                 )
+
+
+def _saved(x: Any) -> Any:
+    return Saved(x) if isinstance(x, Tensor) else x
 
 
 def checkpoint(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from contraflow.op import changed, state
+from contraflow.op import change, changed, state
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,19 +50,47 @@ class enable_grad(_Mode):
 
 
 class inference_mode(_Mode):
-    """Record nothing in the graph; results cannot be used in one later."""
+    """Record nothing in the graph; what is made here can neither be saved for backward later nor
+    written in place."""
 
-    fields = MappingProxyType({"grad": False, "inference": True})
+    def __init__(self, mode: bool = True) -> None:
+        super().__init__()
+        self.fields = {"grad": False, "inference": True} if mode else {"inference": False}
 
 
 class set_grad_enabled(_Mode):
-    """Record, or not, by a flag."""
+    """Record, or not, by a flag: from now on, or until the end of a with-block.
+
+    >>> import contraflow as cf
+    >>> with cf.set_grad_enabled(False):
+    ...     cf.is_grad_enabled()
+    False
+    """
 
     def __init__(self, mode: bool) -> None:
         super().__init__()
         self.fields = {"grad": bool(mode)}
+        self._before = state().grad
+        change(grad=bool(mode))
+
+    def __enter__(self) -> None:
+        super().__enter__()  # again, since the object may be entered later or twice
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        if not self._open:
+            change(grad=self._before)
+
+    def __call__(self, function: F) -> F:
+        change(grad=self._before)  # a decorator concerns its function only
+        return super().__call__(function)
 
 
 def is_grad_enabled() -> bool:
     """Whether ops are being recorded in the graph."""
     return state().grad
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether inference mode is on."""
+    return state().inference

@@ -6,37 +6,131 @@ op, what writes in place when asked to, and batch_norm, which keeps running stat
 
 from __future__ import annotations
 
+import math
+
 from contraflow.autograd.modes import no_grad
+from contraflow.dtypes import bool_
 from contraflow.errors import describe
-from contraflow.ops.elementwise import relu as _relu
-from contraflow.ops.elementwise import sigmoid, tanh, to_dtype, where
-from contraflow.ops.index import embedding as _embedding
-from contraflow.ops.linalg import linear
-from contraflow.ops.nn import (
-    batch_statistics,
-    gelu,
-    layer_norm,
-    log_softmax,
-    mse_loss,
-    normalize_channels,
-    softmax,
+from contraflow.nn.activations import (
+    celu,
+    celu_,
+    elu,
+    elu_,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    hardtanh_,
+    leaky_relu,
+    leaky_relu_,
+    mish,
+    relu,
+    relu6,
+    relu_,
+    rrelu,
+    rrelu_,
+    selu,
+    selu_,
+    silu,
+    threshold,
+    threshold_,
 )
-from contraflow.ops.nn import cross_entropy as _cross_entropy
-from contraflow.ops.nn import silu as _silu
+from contraflow.ops.activation import (
+    gelu,
+    glu,
+    gumbel_softmax,
+    hardshrink,
+    logsigmoid,
+    prelu,
+    softmin,
+    softplus,
+    softshrink,
+    softsign,
+    tanhshrink,
+)
+from contraflow.ops.arithmetic import clamp_min
+from contraflow.ops.arrange import pad
+from contraflow.ops.attention import scaled_dot_product_attention
+from contraflow.ops.conv import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
+from contraflow.ops.create import arange, full, ones, zeros
+from contraflow.ops.distance import cosine_similarity, normalize, pairwise_distance
+from contraflow.ops.dropout import alpha_dropout as _alpha_dropout
+from contraflow.ops.dropout import feature_alpha_dropout as _feature_alpha_dropout
+from contraflow.ops.dropout import feature_dropout as _feature_dropout
+from contraflow.ops.elementwise import sigmoid, tanh, where
+from contraflow.ops.entropy import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    kl_div,
+    nll_loss,
+)
+from contraflow.ops.index import embedding as _embedding
+from contraflow.ops.index import segment_sum
+from contraflow.ops.loss import (
+    cosine_embedding_loss,
+    gaussian_nll_loss,
+    hinge_embedding_loss,
+    huber_loss,
+    l1_loss,
+    margin_ranking_loss,
+    mse_loss,
+    poisson_nll_loss,
+    smooth_l1_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+)
+from contraflow.ops.matrices import vector_norm
+from contraflow.ops.max_pool import (
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
+from contraflow.ops.norm import (
+    affine,
+    group_norm,
+    layer_norm,
+    local_response_norm,
+    log_softmax,
+    normalize_channels,
+    per_channel,
+    rms_norm,
+    softmax,
+    standardize,
+)
+from contraflow.ops.pool import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+)
+from contraflow.ops.products import contract, linear
 from contraflow.ops.random import dropout as _dropout
-from contraflow.ops.reduce import sum_
-from contraflow.ops.window import conv2d, max_pool2d
+from contraflow.ops.reduce import max_, mean, sum_
+from contraflow.ops.resample import interpolate, pixel_shuffle, pixel_unshuffle
+from contraflow.ops.search import one_hot
+from contraflow.ops.shape import cat
+from contraflow.ops.view import reshape
+from contraflow.ops.window import col2im as fold
+from contraflow.ops.window import im2col as unfold
+from contraflow.shapes import numel
 from contraflow.tensor import Tensor
 
-
-def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(x, 0)."""
-    return _placed(input, _relu(input), inplace)
-
-
-def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * sigmoid(x)."""
-    return _placed(input, _silu(input), inplace)
+# --- dropout -----------------------------------------------------------------------------------
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -48,10 +142,177 @@ def _placed(input: Tensor, out: Tensor, inplace: bool) -> Tensor:
     return input.copy_(out) if inplace else out
 
 
-def embedding(input: Tensor, weight: Tensor) -> Tensor:
-    """Rows of a table: indices [...] and a table [rows, width] give [..., width]."""
-    rows: Tensor = _embedding(weight, input)
+def alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """Drop elements with probability p so that zero mean and unit variance stay."""
+    return _placed(input, _alpha_dropout(input, p, training), inplace)
+
+
+def feature_alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """Drop whole channels [n, c, ...] so that zero mean and unit variance stay."""
+    return _placed(input, _feature_alpha_dropout(input, p, training), inplace)
+
+
+def dropout1d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Zero whole channels of [n, c, l] or [c, l] with probability p."""
+    return _drop_channels("dropout1d", input, p, training, inplace, (2, 3))
+
+
+def dropout2d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Zero whole channels of [n, c, h, w] with probability p; three dims are [n, c, l]."""
+    return _drop_channels("dropout2d", input, p, training, inplace, (3, 4))
+
+
+def dropout3d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Zero whole channels of [n, c, d, h, w] or [c, d, h, w] with probability p."""
+    return _drop_channels("dropout3d", input, p, training, inplace, (4, 5))
+
+
+def _drop_channels(
+    name: str, input: Tensor, p: float, training: bool, inplace: bool, ranks: tuple[int, int]
+) -> Tensor:
+    if input.ndim not in ranks:
+        raise ValueError(
+            f"{name}: {describe(input)} has {input.ndim} dims; it needs {ranks[0]} or {ranks[1]}."
+        )
+    single = name != "dropout2d" and input.ndim == ranks[0]  # a sample without a batch
+    out = _feature_dropout(input[None] if single else input, p, training)
+    return _placed(input, out[0] if single else out, inplace)
+
+
+# --- tables and products -----------------------------------------------------------------------
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Rows of a table: indices [...] and a table [rows, width] give [..., width].
+
+    The row `padding_idx` gets no gradient. Rows longer than `max_norm` that are looked up are
+    shortened to it, in place. With `scale_grad_by_freq` a row's gradient is divided by how often
+    it was looked up.
+    """
+    if sparse:
+        raise NotImplementedError("embedding: sparse gradients are not supported.")
+    if max_norm is not None:
+        with no_grad():
+            uses = _uses(input, weight)
+            long = vector_norm(weight, norm_type, 1, True)
+            short = where((uses > 0) & (long > max_norm), max_norm / (long + 1e-7), 1.0)
+            weight.copy_(weight * short)
+    rows: Tensor = _embedding(weight, input, padding_idx=padding_idx)
+    if scale_grad_by_freq:
+        shared = rows / _embedding(_uses(input, weight), input)
+        rows = rows.detach() + (shared - shared.detach())
     return rows
+
+
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """Sums, means or maxima of rows of a table: a bag per row of indices [bags, n].
+
+    Indices [n] are cut into bags by `offsets`, where each starts; a bag of nothing is zeros. Rows
+    `padding_idx` are left out.
+    """
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError(f"embedding_bag: mode is {mode!r}; it must be 'sum', 'mean' or 'max'.")
+    if (offsets is None) != (input.ndim == 2) or input.ndim not in (1, 2):
+        raise ValueError(
+            f"embedding_bag: {describe(input)} must be [bags, n] without offsets, or [n] with them."
+        )
+    if per_sample_weights is not None and (
+        mode != "sum" or per_sample_weights.shape != input.shape
+    ):
+        raise ValueError(
+            f"embedding_bag: per_sample_weights need mode 'sum' and the shape of {describe(input)}."
+        )
+    rows = embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights[..., None]
+    if offsets is not None:
+        starts = offsets[:-1] if include_last_offset else offsets
+        at = arange(input.shape[0])
+        ends = cat([starts[1:], full((1,), input.shape[0], dtype=starts.dtype)], 0)
+        # Every bag looks at every row: simple and fusible, and slow where bags are many.
+        inside = (at >= starts[:, None]) & (at < ends[:, None])
+        bags = rows[None]
+    else:
+        inside, bags = ones(*input.shape, dtype=bool_), rows
+    if padding_idx is not None:
+        inside = inside & (input != padding_idx % weight.shape[0])
+    kept = inside[..., None]
+    count = sum_(kept, dim=1)
+    if mode == "max":
+        if 0 in inside.shape:
+            return zeros(inside.shape[0], weight.shape[1], dtype=weight.dtype)
+        largest, _ = max_(where(kept, bags, -math.inf), 1)
+        return where(count > 0, largest, 0.0)  # type: ignore[no-any-return]
+    total: Tensor = sum_(where(kept, bags, 0.0), dim=1)
+    return total / clamp_min(count, 1) if mode == "mean" else total
+
+
+def _uses(input: Tensor, weight: Tensor) -> Tensor:
+    """How often each row of a table is looked up: [rows, 1]."""
+    each = ones(*input.shape, 1, dtype=weight.dtype)
+    count: Tensor = segment_sum(each, input, size=weight.shape[0])
+    return count
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input1 @ weight[o] @ input2 for every output o: [..., i], [..., j] and [o, i, j]."""
+    fit = weight.ndim == 3 and input1.shape[:-1] == input2.shape[:-1]
+    if not fit or weight.shape[1:] != (input1.shape[-1], input2.shape[-1]):
+        raise ValueError(
+            f"bilinear: {describe(input1)} and {describe(input2)} do not fit the weight "
+            f"{describe(weight)}: they must be [..., i], [..., j] and [o, i, j]."
+        )
+    lead = input1.shape[:-1]
+    rows, columns = (reshape(x, (numel(lead), x.shape[-1])) for x in (input1, input2))
+    half = contract(rows, weight, spec="ni,oij->noj")
+    out: Tensor = reshape(contract(half, columns, spec="noj,nj->no"), (*lead, weight.shape[0]))
+    return out if bias is None else out + bias
+
+
+# --- norms with running statistics -------------------------------------------------------------
+
+
+def _follow(
+    running_mean: Tensor | None, running_var: Tensor | None, centre: Tensor, variance: Tensor,
+    count: int, momentum: float | Tensor,
+) -> None:  # fmt: skip
+    """Move running statistics towards those of a batch of `count` values per channel, in place."""
+    with no_grad():
+        if running_mean is not None:
+            running_mean.add_((centre - running_mean) * momentum)
+        if running_var is not None:
+            unbiased = variance * (count / (count - 1))
+            running_var.add_((unbiased - running_var) * momentum)
 
 
 def batch_norm(
@@ -69,6 +330,10 @@ def batch_norm(
     In training the statistics are the batch's, and the running ones, where given, move towards
     them by `momentum`, in place; otherwise they are the running ones.
     """
+    if input.ndim < 2:
+        raise ValueError(
+            f"batch_norm: {describe(input)} has no channels: it needs [n, channels, ...]."
+        )
     if not training:
         if running_mean is None or running_var is None:
             raise ValueError(
@@ -83,55 +348,65 @@ def batch_norm(
             f"batch_norm: {describe(input)} has {count} value per channel; training needs more "
             f"than one to have a variance."
         )
-    centre, variance = batch_statistics(input)
-    with no_grad():
-        if running_mean is not None:
-            running_mean.add_((centre - running_mean) * momentum)
-        if running_var is not None:
-            unbiased = variance * (count / (count - 1))
-            running_var.add_((unbiased - running_var) * momentum)
-    out = normalize_channels(input, centre, variance, weight, bias, eps)
-    return out
-
-
-def cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Tensor:
-    """-log softmax(input)[target]: logits [n, classes, ...], class indices [n, ...].
-
-    A class may weigh more than another, and the mean is weighted accordingly; elements whose
-    target is `ignore_index` count for nothing.
-    """
-    if weight is not None and label_smoothing:
-        raise NotImplementedError(
-            "cross_entropy: label_smoothing together with class weights is not supported; use one."
-        )
-    counted = target != ignore_index
-    # An ignored target is often no class at all: look up class 0 in its place.
-    known = where(counted, target, 0)
-    losses = _cross_entropy(input, known, reduction="none", label_smoothing=label_smoothing)
-    shares = to_dtype(counted, dtype=losses.dtype) if weight is None else weight[known]
-    if weight is not None:
-        losses, shares = losses * shares, where(counted, shares, 0.0)
-    losses = where(counted, losses, 0.0)
-    if reduction == "mean":
-        return sum_(losses) / sum_(shares)  # type: ignore[no-any-return]
-    if reduction == "sum":
-        return sum_(losses)  # type: ignore[no-any-return]
-    if reduction == "none":
-        return losses  # type: ignore[no-any-return]
-    raise ValueError(
-        f"cross_entropy: reduction is {reduction!r}; it must be 'mean', 'sum' or 'none'."
+    per_channel("batch_norm", input, running_mean, running_var)
+    weight, bias = per_channel("batch_norm", input, weight, bias)
+    dims = tuple(d for d in range(input.ndim) if d != 1)
+    out, centre, variance = standardize(input, dim=dims, eps=eps)
+    flat = (input.shape[1],)
+    _follow(
+        running_mean, running_var, reshape(centre, flat), reshape(variance, flat), count, momentum
     )
+    return affine(out, weight, bias)
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """(x - mean) / sqrt(var + eps) over the spatial dims of [n, c, ...], then scaled and shifted.
+
+    The statistics are each sample's, and the running ones, where given, move towards their mean
+    over the batch, in place; without `use_input_stats` they are the running ones.
+    """
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    count = numel(input.shape[2:])
+    if input.ndim < 3 or count < 2:
+        raise ValueError(
+            f"instance_norm: {describe(input)} has {count} value per channel and sample; it needs "
+            f"[n, channels, ...] with more than one."
+        )
+    per_channel("instance_norm", input, running_mean, running_var)
+    weight, bias = per_channel("instance_norm", input, weight, bias)
+    out, centre, variance = standardize(input, dim=tuple(range(2, input.ndim)), eps=eps)
+    flat = input.shape[:2]
+    centre, variance = (mean(reshape(x.detach(), flat), dim=0) for x in (centre, variance))
+    _follow(running_mean, running_var, centre, variance, count, momentum)
+    return affine(out, weight, bias)
 
 
 __all__ = [
-    "batch_norm", "conv2d", "cross_entropy", "dropout", "embedding", "gelu", "layer_norm",
-    "linear", "log_softmax", "max_pool2d", "mse_loss", "relu", "sigmoid", "silu", "softmax",
-    "tanh",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "alpha_dropout", "avg_pool1d", "avg_pool2d",
+    "avg_pool3d", "batch_norm", "bilinear", "binary_cross_entropy",
+    "binary_cross_entropy_with_logits", "celu", "celu_", "conv1d", "conv2d", "conv3d",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss",
+    "cosine_similarity", "cross_entropy", "dropout", "dropout1d", "dropout2d", "dropout3d", "elu",
+    "elu_", "embedding", "embedding_bag", "feature_alpha_dropout", "fold", "gaussian_nll_loss",
+    "gelu", "glu", "group_norm", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish",
+    "hardtanh", "hardtanh_", "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate",
+    "kl_div", "l1_loss", "layer_norm", "leaky_relu", "leaky_relu_", "linear", "local_response_norm",
+    "log_softmax", "logsigmoid", "lp_pool1d", "lp_pool2d", "lp_pool3d", "margin_ranking_loss",
+    "max_pool1d", "max_pool2d", "max_pool3d", "mish", "mse_loss", "nll_loss", "normalize",
+    "one_hot", "pad", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss",
+    "prelu", "relu", "relu6", "relu_", "rms_norm", "rrelu", "rrelu_",
+    "scaled_dot_product_attention", "selu", "selu_", "sigmoid", "silu", "smooth_l1_loss",
+    "soft_margin_loss", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh",
+    "tanhshrink", "threshold", "threshold_", "triplet_margin_loss", "unfold",
 ]  # fmt: skip

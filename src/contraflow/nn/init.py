@@ -83,6 +83,15 @@ _GAINS = {
 }  # fmt: skip
 
 
+def affine_(weight: Tensor, bias: Tensor | None) -> None:
+    """What Linear and convolutions start with: both uniform within 1 / sqrt(inputs per output)."""
+    kaiming_uniform_(weight, a=math.sqrt(5))  # this slope makes the bound 1 / sqrt(fan_in)
+    if bias is not None:
+        fan_in, _ = fans("reset_parameters", weight)
+        bound = 1 / math.sqrt(fan_in) if fan_in else 0.0
+        uniform_(bias, -bound, bound)
+
+
 def calculate_gain(nonlinearity: str, param: float = 0.01) -> float:
     """The factor that makes up for what a nonlinearity takes from the standard deviation."""
     if nonlinearity == "leaky_relu":

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 from contraflow.autograd.modes import no_grad
 from contraflow.dtypes import DType
 from contraflow.errors import GradientError, describe
+from contraflow.nn.backward_hooks import BackwardWatch
 from contraflow.op import state
 from contraflow.ops.create import as_tensor
 from contraflow.tensor import Handle, Structure, Tensor
@@ -42,7 +43,7 @@ class Parameter(Tensor):
                 f"Parameter: {describe(data)} is not floating-point and has no gradient. "
                 f"Pass requires_grad=False, or register it as a buffer."
             )
-        self.storage, self.view, self.dtype = data.storage, data.view, data.dtype
+        self.storage, self.layout, self.dtype = data.storage, data.layout, data.dtype
         self._array = data._array
         self._needs = requires_grad
 
@@ -92,17 +93,20 @@ class Module:
 
     training = True
     _structure = 0
+    _other_mode: int | None = None  # the structure's number in the other mode, while it is the same
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]
     _transient: set[str]  # buffers that state_dict leaves out
     _forward_hooks: dict[int, Callable[..., Any]]
     _forward_pre_hooks: dict[int, Callable[..., Any]]
+    _backward_hooks: dict[int, Callable[..., Any]]
+    _backward_pre_hooks: dict[int, Callable[..., Any]]
 
     def __init__(self) -> None:
         self.__dict__.update(
             _parameters={}, _buffers={}, _modules={}, _transient=set(),
-            _forward_hooks={}, _forward_pre_hooks={},
+            _forward_hooks={}, _forward_pre_hooks={}, _backward_hooks={}, _backward_pre_hooks={},
         )  # fmt: skip
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -115,12 +119,18 @@ class Module:
             replaced = hook(self, args)
             if replaced is not None:
                 args = replaced if isinstance(replaced, tuple) else (replaced,)
+        watch = None
+        if self._backward_hooks or self._backward_pre_hooks:
+            watch = BackwardWatch(
+                self, [*self._backward_pre_hooks.values()], [*self._backward_hooks.values()]
+            )
+            args = watch.before(args)
         out = self.forward(*args, **kwargs)
         for hook in list(self._forward_hooks.values()):
             replaced = hook(self, args, out)
             if replaced is not None:
                 out = replaced
-        return out
+        return out if watch is None else watch.after(out)
 
     def register_forward_pre_hook(self, hook: Callable[..., Any]) -> ModuleHandle:
         """Call `hook(module, args)` before `forward`; it may return other arguments."""
@@ -130,11 +140,30 @@ class Module:
         """Call `hook(module, args, output)` after `forward`; it may return another output."""
         return ModuleHandle(self, self._forward_hooks, hook)
 
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any]) -> ModuleHandle:
+        """Call `hook(module, grad_output)` before the backward of a call; it may return others."""
+        return ModuleHandle(self, self._backward_pre_hooks, hook)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any]) -> ModuleHandle:
+        """Call `hook(module, grad_input, grad_output)` after the backward of a call.
+
+        It may return other gradients of the arguments.
+        """
+        return ModuleHandle(self, self._backward_hooks, hook)
+
     # --- attributes -----------------------------------------------------------------------
 
     def _restructured(self) -> None:
         """Count a change that recordings of this module must notice."""
-        self.__dict__["_structure"] = self._structure + 1
+        highest = max(self._structure, self._other_mode or 0)
+        self.__dict__.update(_structure=highest + 1, _other_mode=None)
+        Structure.changed()
+
+    def _switched(self) -> None:
+        """Note a change of mode: going back to the old one brings its number back, and with it
+        the recordings made in it."""
+        other = self._structure + 1 if self._other_mode is None else self._other_mode
+        self.__dict__.update(_structure=other, _other_mode=self._structure)
         Structure.changed()
 
     def _registry(self, name: str, value: Any) -> dict[str, Any] | None:
@@ -175,7 +204,10 @@ class Module:
                 if other is not registry:
                     other.pop(name, None)
             registry[name] = value
-        self._restructured()
+        if name == "training" and isinstance(value, bool):
+            self._switched()
+        else:
+            self._restructured()
 
     def __getattr__(self, name: str) -> Any:
         own = self.__dict__

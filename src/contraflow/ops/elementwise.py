@@ -1,5 +1,8 @@
 """Elementwise ops: a scalar meaning, a NumPy reference and a gradient rule each.
 
+The basics stand here; the rest is in `math.py` (exponentials, angles, erf, gamma), `integers.py`
+(rounding, division, bits), `arithmetic.py` (limits, signs, combinations) and `activation.py`.
+
 Gradient conventions are PyTorch's: maximum and minimum halve the gradient at ties, relu and abs
 have gradient 0 at 0, pow has none where its factor vanishes.
 """
@@ -12,12 +15,16 @@ import numpy as np
 
 from contraflow import dtypes
 from contraflow import scalar as s
-from contraflow.dtypes import DType
-from contraflow.op import Array, Failure, Sample, elementwise
+from contraflow.dtypes import FLOAT, INT, DType
+from contraflow.op import REGISTRY, Array, Failure, Sample, apply, elementwise
+from contraflow.tensor import Tensor
 
 _MISMATCH = (
     Failure((Array((2, 3)), Array((4,))), {}, ValueError, "shapes [2, 3] and [4] do not broadcast"),
 )
+
+
+_MASK = Array((3, 4), dtype=dtypes.bool_)
 
 
 def _mismatch() -> Any:
@@ -36,11 +43,34 @@ def add(a, b):
     return a + b if a.dtype is not dtypes.bool_ else a | b
 
 
+@add.signature
+def _add(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
+    out: Tensor = apply(add, (a, scaled("add", a, b, alpha)))
+    return out
+
+
+def scaled(name: str, a: Any, b: Any, alpha: Any) -> Any:
+    """alpha * b, where PyTorch lets alpha be a float only beside floats."""
+    if isinstance(alpha, int) and alpha == 1:
+        return b
+    floats = any(
+        x.is_floating_point() if isinstance(x, Tensor) else type(x) is float for x in (a, b)
+    )
+    if isinstance(alpha, float) and not floats:
+        raise TypeError(f"{name}: alpha is {alpha}, but nothing else is a float; use an integer.")
+    return mul(b, alpha)
+
+
 @elementwise(
     ref=np.subtract,
     vjp={"a": lambda g: g, "b": lambda g: -g},
-    failures=_mismatch,
+    failures=lambda: (
+        *_MISMATCH,
+        Failure((_MASK, 1), {}, TypeError, "sub: bool[3, 4] is bool; it takes integer and"),
+    ),
+    takes=(INT, FLOAT),
     inplace=True,
+    aliases=("subtract",),
     operators=("__sub__", "__rsub__"),
 )
 def sub(a, b):
@@ -48,11 +78,18 @@ def sub(a, b):
     return a - b
 
 
+@sub.signature
+def _sub(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
+    out: Tensor = apply(sub, (a, scaled("sub", a, b, alpha)))
+    return out
+
+
 @elementwise(
     ref=np.multiply,
     vjp={"a": lambda g, b: g * b, "b": lambda g, a: g * a},
     failures=_mismatch,
     inplace=True,
+    aliases=("multiply",),
     operators=("__mul__", "__rmul__"),
 )
 def mul(a, b):
@@ -67,17 +104,42 @@ def mul(a, b):
     domain=(0.5, 3.0),
     failures=_mismatch,
     inplace=True,
+    aliases=("divide", "true_divide"),
     operators=("__truediv__", "__rtruediv__"),
 )
 def div(a, b):
-    """Quotient of two tensors."""
+    """Quotient of two tensors; `rounding_mode` 'floor' or 'trunc' makes it whole."""
     return a / b
+
+
+# Integers stay integers under a rounding mode, so those are ops of their own.
+@div.signature
+def _div(a: Any, b: Any, *, rounding_mode: str | None = None) -> Tensor:
+    if rounding_mode is None:
+        quotient: Tensor = apply(div, (a, b))
+    elif rounding_mode in ("floor", "trunc"):
+        quotient = apply(
+            REGISTRY["floor_divide" if rounding_mode == "floor" else "div_trunc"], (a, b)
+        )
+    else:
+        raise ValueError(
+            f"div: rounding_mode is {rounding_mode!r}; it must be None, 'floor' or 'trunc'."
+        )
+    return quotient
+
+
+def _power(a: Any, b: Any) -> Any:
+    if isinstance(b, np.ndarray) and b.dtype.kind == "i":
+        # The truncated fraction: 0 unless the base is 1 or -1.
+        fraction = np.where(np.abs(a) == 1, np.where(b & 1, a, 1), 0)
+        return np.where(b < 0, fraction, np.power(a, np.maximum(b, 0)))
+    return np.power(a, b)
 
 
 # Where the base is 0 the gradient of the exponent is 0 (for negative exponents too), and where the
 # exponent is 0 that of the base is: the other factor is infinite or NaN and must not leak out.
 @elementwise(
-    ref=np.power,
+    ref=_power,
     vjp={
         "a": lambda g, a, b: where(b == 0, 0.0, g * b * a ** (b - 1)),
         "b": lambda g, a, out: where(a == 0, 0.0, g * out * log(where(a == 0, 1.0, a))),
@@ -92,25 +154,96 @@ def pow_(a, b):
     return s.pow_(a, b)
 
 
-@elementwise(ref=np.negative, vjp={"x": lambda g: -g}, operators=("__neg__",), inplace=True)
+@pow_.signature
+def _pow(a: Any, b: Any) -> Tensor:
+    if isinstance(a, Tensor) and isinstance(b, (int, float)):
+        if isinstance(b, int) and b < 0 and not a.is_floating_point():
+            raise ValueError(
+                f"pow: integers have no power {b} among the integers. Use x.to(contraflow.float32)."
+            )
+        if b in _POWERS and (a.is_floating_point() or isinstance(b, int)):
+            return _POWERS[b](a)
+    out: Tensor = apply(pow_, (a, b))
+    return out
+
+
+# A general power costs as much as twenty multiplications.
+_POWERS: dict[float, Any] = {
+    2: lambda x: square(x),
+    3: lambda x: square(x) * x,
+    0.5: lambda x: sqrt(x),
+    -0.5: lambda x: rsqrt(x),
+    -1: lambda x: reciprocal(x),
+}
+
+
+@elementwise(ref=np.square, vjp={"x": lambda g, x: g * (2.0 * x)}, inplace=True)
+def square(x):
+    """x times x."""
+    return x * x
+
+
+@square.signature
+def _square(x: Tensor) -> Tensor:
+    return apply(square, (x.long() if x.dtype is dtypes.bool_ else x,))
+
+
+@elementwise(
+    ref=lambda x: 1.0 / x,
+    dtype="float",
+    vjp={"x": lambda g, out: -g * (out * out)},
+    domain=(0.4, 3.0),
+    inplace=True,
+)
+def reciprocal(x):
+    """1 / x."""
+    return 1.0 / x
+
+
+@elementwise(
+    ref=np.negative,
+    vjp={"x": lambda g: -g},
+    takes=(INT, FLOAT),
+    failures=lambda: (Failure((_MASK,), {}, TypeError, "neg: bool[3, 4] is bool"),),
+    operators=("__neg__",),
+    inplace=True,
+    aliases=("negative",),
+)
 def neg(x):
     """The negative."""
     return -x
 
 
-@elementwise(ref=np.abs, vjp={"x": lambda g, x: g * sign(x)}, avoid=(0.0,), operators=("__abs__",))
+@elementwise(
+    ref=np.abs,
+    vjp={"x": lambda g, x: g * sign(x)},
+    avoid=(0.0,),
+    takes=(INT, FLOAT),
+    failures=lambda: (Failure((_MASK,), {}, TypeError, "abs: bool[3, 4] is bool"),),
+    operators=("__abs__",),
+    inplace=True,
+    aliases=("absolute",),
+)
 def abs_(x):
     """The absolute value; its gradient at 0 is 0."""
     return s.abs_(x)
 
 
-@elementwise(ref=np.sign, vjp={"x": lambda g: g * 0.0}, avoid=(0.0,))
+def flat(g: Tensor) -> Tensor:
+    """The gradient of a step function: zero, and zero for infinite cotangents too."""
+    zero: Tensor = where(False, g, 0.0)
+    return zero
+
+
+def _sign(x: Any) -> Any:
+    return np.where(x > 0, x.dtype.type(1), np.where(x < 0, -1, 0).astype(x.dtype))
+
+
+@elementwise(ref=_sign, vjp={"x": flat}, avoid=(0.0,), inplace=True, aliases=("sgn",))
 def sign(x):
-    """-1, 0 or 1; NaN stays NaN."""
-    flat = s.select(x > 0, s.const(1, x.dtype), 0)
-    if x.dtype.is_signed:
-        flat = s.select(x < 0, s.const(-1, x.dtype), flat)
-    return s.select(s.isnan(x), x, flat) if x.dtype.is_floating_point else flat
+    """-1, 0 or 1; that of NaN is 0."""
+    positive = s.select(x > 0, s.const(1, x.dtype), 0)
+    return s.select(x < 0, s.const(-1, x.dtype), positive) if x.dtype.is_signed else positive
 
 
 @elementwise(ref=np.exp, dtype="float", vjp={"x": lambda g, out: g * out}, inplace=True)
@@ -119,33 +252,53 @@ def exp(x):
     return s.exp(x)
 
 
-@elementwise(ref=np.log, dtype="float", vjp={"x": lambda g, x: g / x}, domain=(0.2, 3.0))
+@elementwise(
+    ref=np.log, dtype="float", vjp={"x": lambda g, x: g / x}, domain=(0.2, 3.0), inplace=True
+)
 def log(x):
     """Natural logarithm."""
     return s.log(x)
 
 
 @elementwise(
-    ref=np.sqrt, dtype="float", vjp={"x": lambda g, out: g / (2.0 * out)}, domain=(0.2, 3.0)
+    ref=np.sqrt,
+    dtype="float",
+    vjp={"x": lambda g, out: g / (2.0 * out)},
+    domain=(0.2, 3.0),
+    inplace=True,
 )
 def sqrt(x):
     """Square root."""
     return s.sqrt(x)
 
 
-@elementwise(ref=np.sin, dtype="float", vjp={"x": lambda g, x: g * cos(x)})
+@elementwise(
+    ref=lambda x: 1.0 / np.sqrt(x),
+    dtype="float",
+    vjp={"x": lambda g, out: -0.5 * g * (out * out * out)},
+    domain=(0.2, 3.0),
+    inplace=True,
+)
+def rsqrt(x):
+    """1 / sqrt(x)."""
+    return 1.0 / s.sqrt(x)
+
+
+@elementwise(ref=np.sin, dtype="float", vjp={"x": lambda g, x: g * cos(x)}, inplace=True)
 def sin(x):
     """Sine."""
     return s.sin(x)
 
 
-@elementwise(ref=np.cos, dtype="float", vjp={"x": lambda g, x: -g * sin(x)})
+@elementwise(ref=np.cos, dtype="float", vjp={"x": lambda g, x: -g * sin(x)}, inplace=True)
 def cos(x):
     """Cosine."""
     return s.cos(x)
 
 
-@elementwise(ref=np.tanh, dtype="float", vjp={"x": lambda g, out: g * (1.0 - out * out)})
+@elementwise(
+    ref=np.tanh, dtype="float", vjp={"x": lambda g, out: g * (1.0 - out * out)}, inplace=True
+)
 def tanh(x):
     """Hyperbolic tangent."""
     return s.tanh(x)
@@ -155,27 +308,35 @@ def tanh(x):
     ref=s.INTRINSICS["erf"].numpy,
     dtype="float",
     vjp={"x": lambda g, x: g * exp(-x * x) * 1.1283791670955126},  # 2 / sqrt(pi)
+    inplace=True,
 )
 def erf(x):
     """The error function."""
     return s.erf(x)
 
 
-def _sigmoid(x: Any) -> Any:
-    return 1.0 / (1.0 + np.exp(-x))
+def np_sigmoid(x: Any) -> Any:
+    """The reference of sigmoid."""
+    e = np.exp(-np.abs(x))
+    return np.where(x < 0, e, 1.0) / (1.0 + e)
 
 
-@elementwise(ref=_sigmoid, dtype="float", vjp={"x": lambda g, out: g * (out * (1.0 - out))})
+# exp(-|x|) cannot overflow, and keeps the digits of results down to the smallest number.
+@elementwise(
+    ref=np_sigmoid, dtype="float", vjp={"x": lambda g, out: g * (out * (1.0 - out))}, inplace=True
+)
 def sigmoid(x):
     """1 / (1 + exp(-x))."""
-    return 1.0 / (1.0 + s.exp(-x))
+    e = s.exp(-s.abs_(x))
+    return s.select(x < 0, e, 1.0) / (1.0 + e)
 
 
 # np.maximum(x, 0) keeps NaN, as PyTorch does.
 @elementwise(
     ref=lambda x: np.maximum(x, np.zeros((), x.dtype)),
-    vjp={"x": lambda g, out: where(out > 0, g, 0.0)},
+    vjp={"x": lambda g, out: where(out <= 0, 0.0, g)},
     avoid=(0.0,),
+    takes=(INT, FLOAT),
     inplace=True,
 )
 def relu(x):
@@ -186,7 +347,7 @@ def relu(x):
 @elementwise(
     ref=np.maximum,
     vjp={
-        "a": lambda g, a, b: where(a == b, g * 0.5, where(a > b, g, 0.0)),
+        "a": lambda g, a, b: where(a == b, g * 0.5, where(a < b, 0.0, g)),
         "b": lambda g, a, b: where(a == b, g * 0.5, where(a > b, 0.0, g)),
     },
     failures=_mismatch,
@@ -199,7 +360,7 @@ def maximum(a, b):
 @elementwise(
     ref=np.minimum,
     vjp={
-        "a": lambda g, a, b: where(a == b, g * 0.5, where(a < b, g, 0.0)),
+        "a": lambda g, a, b: where(a == b, g * 0.5, where(a > b, 0.0, g)),
         "b": lambda g, a, b: where(a == b, g * 0.5, where(a < b, 0.0, g)),
     },
     failures=_mismatch,
@@ -210,9 +371,8 @@ def minimum(a, b):
 
 
 def _where_samples() -> Any:
-    mask = Array((3, 4), dtype=dtypes.bool_)
-    yield Sample((mask, Array((3, 4)), Array((3, 4))))
-    yield Sample((mask, Array((4,)), Array(())))
+    yield Sample((_MASK, Array((3, 4)), Array((3, 4))))
+    yield Sample((_MASK, Array((4,)), Array(())))
     yield Sample((Array((), dtype=dtypes.bool_), Array((2,)), Array((2,))))
 
 
@@ -220,15 +380,15 @@ def _where_samples() -> Any:
     ref=np.where,
     dtype="where",
     vjp={
-        "a": lambda g, condition: where(condition, g, 0.0),
-        "b": lambda g, condition: where(condition, 0.0, g),
+        "input": lambda g, condition: where(condition, g, 0.0),
+        "other": lambda g, condition: where(condition, 0.0, g),
     },
     samples=_where_samples,
     method=False,
 )
-def where(condition, a, b):
-    """a where the condition holds, else b."""
-    return s.select(condition, a, b)
+def where(condition, input, other):
+    """`input` where the condition holds, else `other`; the coordinates of what holds, alone."""
+    return s.select(condition, input, other)
 
 
 def _to_dtype_samples() -> Any:
@@ -261,21 +421,28 @@ def clone(x):
     return x
 
 
-def _comparison(name: str, numpy: Any, build: Any, operator: str) -> Any:
+def _comparison(name: str, other: str, numpy: Any, build: Any) -> Any:
     def body(a: Any, b: Any) -> Any:
         return build(a, b)
 
     body.__name__ = name
     body.__doc__ = f"Whether a is {name} b, element by element."
-    return elementwise(ref=numpy, dtype="bool", failures=_mismatch, operators=(operator,))(body)
+    return elementwise(
+        ref=numpy,
+        dtype="bool",
+        failures=_mismatch,
+        inplace=True,
+        operators=(f"__{name}__",),
+        aliases=(other,) if other else (),
+    )(body)
 
 
-eq = _comparison("eq", np.equal, s.eq, "__eq__")
-ne = _comparison("ne", np.not_equal, s.ne, "__ne__")
-lt = _comparison("lt", np.less, lambda a, b: a < b, "__lt__")
-le = _comparison("le", np.less_equal, lambda a, b: a <= b, "__le__")
-gt = _comparison("gt", np.greater, lambda a, b: a > b, "__gt__")
-ge = _comparison("ge", np.greater_equal, lambda a, b: a >= b, "__ge__")
+eq = _comparison("eq", "", np.equal, s.eq)
+ne = _comparison("ne", "not_equal", np.not_equal, s.ne)
+lt = _comparison("lt", "less", np.less, lambda a, b: a < b)
+le = _comparison("le", "less_equal", np.less_equal, lambda a, b: a <= b)
+gt = _comparison("gt", "greater", np.greater, lambda a, b: a > b)
+ge = _comparison("ge", "greater_equal", np.greater_equal, lambda a, b: a >= b)
 
 
 def _logical(inputs: Any, params: Any) -> Any:
@@ -283,27 +450,28 @@ def _logical(inputs: Any, params: Any) -> Any:
 
 
 def _masks() -> Any:
-    mask = Array((3, 4), dtype=dtypes.bool_)
-    yield Sample((mask, mask))
-    yield Sample((mask, Array((4,), dtype=dtypes.bool_)))
+    yield Sample((_MASK, _MASK))
+    yield Sample((_MASK, Array((4,), dtype=dtypes.bool_)))
     yield Sample((Array((3, 4), -1, 2, dtypes.int32), Array((4,), 0, 2, dtypes.uint8)))
-    yield Sample((Array((3,)), mask._replace(shape=(3,))))
+    yield Sample((Array((3,)), _MASK._replace(shape=(3,))))
 
 
-@elementwise(
-    ref=np.logical_and, dtype=_logical, samples=_masks, failures=_mismatch, operators=("__and__",)
-)
+@elementwise(ref=np.logical_and, dtype=_logical, samples=_masks, failures=_mismatch, inplace=True)
 def logical_and(a, b):
     """Whether both are true."""
     return a & b
 
 
-@elementwise(
-    ref=np.logical_or, dtype=_logical, samples=_masks, failures=_mismatch, operators=("__or__",)
-)
+@elementwise(ref=np.logical_or, dtype=_logical, samples=_masks, failures=_mismatch, inplace=True)
 def logical_or(a, b):
     """Whether one is true."""
     return a | b
+
+
+@elementwise(ref=np.logical_xor, dtype=_logical, samples=_masks, failures=_mismatch, inplace=True)
+def logical_xor(a, b):
+    """Whether exactly one is true."""
+    return a ^ b
 
 
 @elementwise(
@@ -313,7 +481,7 @@ def logical_or(a, b):
         Sample((Array((3, 4), dtype=dtypes.bool_),)),
         Sample((Array((5,), -1, 2, dtypes.int64),)),
     ),
-    operators=("__invert__",),
+    inplace=True,
 )
 def logical_not(x):
     """Whether it is false."""

@@ -1,7 +1,8 @@
 """Index ops: which source element an output position reads. Integers may be loaded on the way.
 
 The transpose of a gather is a sum over the positions that read an element; those sums are formed
-in the order of the positions, so they repeat bit for bit.
+in the order of the positions, so they repeat bit for bit. Where positions are written to, the last
+one in that order wins.
 """
 
 from __future__ import annotations
@@ -14,23 +15,35 @@ from contraflow import dtypes
 from contraflow import scalar as s
 from contraflow.dtypes import int64
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Sample, composite, index, opaque
+from contraflow.op import Array, Failure, Sample, apply, index, opaque
+from contraflow.ops.create import zeros
 from contraflow.ops.elementwise import where
-from contraflow.ops.view import reshape, select, slice_
-from contraflow.shapes import normalize_dim, numel
+from contraflow.ops.view import reshape, slice_
+from contraflow.shapes import Shape, normalize_dim, numel
 from contraflow.tensor import Tensor
 
 _INDEX = Array((3, 2), 0, 4, int64)
 
 
-def _checked(name: str, i: np.ndarray, n: int) -> np.ndarray:
+def check_range(name: str, i: np.ndarray, n: int) -> np.ndarray:
+    """The indices themselves, all of which must be in [0, n)."""
     bad = (i < 0) | (i >= n)
     if bad.any():
         raise IndexError(f"{name}: index {i[bad].flat[0]} is out of range for size {n}.")
     return i
 
 
-def _integers(name: str, x: Any) -> None:
+def _wrapped(i: np.ndarray, dim: int, n: int, wrap: bool) -> np.ndarray:
+    """Indices into a dim of n elements, negative ones counted from its end if they may be."""
+    wide = np.ascontiguousarray(i, np.int64)
+    bad = (wide < (-n if wrap else 0)) | (wide >= n)
+    if bad.any():
+        raise IndexError(f"index {wide[bad].flat[0]} is out of range for dim {dim} with size {n}.")
+    return np.where(wide < 0, wide + n, wide)
+
+
+def check_integers(name: str, x: Any) -> None:
+    """Refuse an index (a tensor's spec) that is not of an integer dtype."""
     if x.dtype.category != dtypes.INT:
         raise TypeError(f"{name}: the index is {x}; it must be an integer tensor.")
 
@@ -39,7 +52,7 @@ def _integers(name: str, x: Any) -> None:
 
 
 def _gather_shape(x: Any, index: Any, dim: int) -> Any:
-    _integers("gather", index)
+    check_integers("gather", index)
     fits = len(x.shape) == len(index.shape) and all(
         d == dim or i <= n for d, (i, n) in enumerate(zip(index.shape, x.shape))
     )
@@ -50,7 +63,7 @@ def _gather_shape(x: Any, index: Any, dim: int) -> Any:
 
 def _gather_ref(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     part = x[tuple(slice(0, n) if d != dim else slice(None) for d, n in enumerate(index.shape))]
-    return np.take_along_axis(part, _checked("gather", index, x.shape[dim]), dim)
+    return np.take_along_axis(part, check_range("gather", index, x.shape[dim]), dim)
 
 
 @index(
@@ -86,13 +99,16 @@ def _gather_vjp(g: Tensor, x_spec: Any, index: Tensor, dim: int) -> Tensor:
 # PyTorch puts dim before the index.
 @gather.signature
 def _gather(x: Tensor, dim: Any, index: Any = None) -> Tensor:
+    if isinstance(index, Tensor) and not (x.ndim and index.ndim):  # numbers count as having a dim
+        line = apply(gather, (reshape(x, (-1,)), reshape(index, (-1,))), {"dim": 0})
+        return reshape(line, index.shape)
     return gather.bind(x, index, dim) if not isinstance(dim, Tensor) else gather.bind(x, dim, index)
 
 
 def _scatter_sum_ref(g: np.ndarray, index: np.ndarray, dim: int, shape: Any) -> np.ndarray:
     out = np.zeros(shape, g.dtype)
     at: list[Any] = list(np.indices(index.shape, sparse=True))
-    at[dim] = _checked("scatter_sum", index, shape[dim])
+    at[dim] = check_range("scatter_sum", index, shape[dim])
     np.add.at(out, tuple(at), g)
     return out
 
@@ -110,42 +126,197 @@ def scatter_sum(g_, index, *, dim, shape):
     """The transpose of gather: every element added where gather would read it."""
 
 
+# --- elements at coordinates, and the transposes of that ----------------------------------------
+
+# `at` holds a coordinate for each of `dims` (ascending) along its first dim. The dims of a point
+# take the place of `dims` where those are neighbours, else they come first: NumPy's rule.
+
+
+def _first(dims: Shape) -> int:
+    return dims[0] if dims == tuple(range(dims[0], dims[-1] + 1)) else 0
+
+
+def _points_shape(name: str, x: Any, at: Any, dims: Shape) -> Shape:
+    check_integers(name, at)
+    rest = [n for d, n in enumerate(x.shape) if d not in dims]
+    place = _first(dims)
+    return (*rest[:place], *at.shape[1:], *rest[place:])
+
+
+def point_key(shape: Shape, at: np.ndarray, dims: Shape, wrap: bool) -> tuple[Any, ...]:
+    """The index of NumPy's that reads and writes the points, checked."""
+    key: list[Any] = [slice(None)] * len(shape)
+    for d, i in zip(dims, at):
+        key[d] = _wrapped(i, d, shape[d], wrap)
+    return tuple(key)
+
+
+def _take_source(at: Any, x: Any, points: Any, dims: Shape, wrap: bool) -> Any:
+    place, count = _first(dims), len(points.shape) - 1
+    rest = iter((*at[:place], *at[place + count :]))
+    source = []
+    for d, n in enumerate(x.shape):
+        if d not in dims:
+            source.append(next(rest))
+            continue
+        j = s.const(dims.index(d), int64)
+        i = s.cast(points[(j, *at[place : place + count])], int64)
+        source.append(s.checked(s.select(i < 0, i + n, i) if wrap else i, n))
+    return x[tuple(source)]
+
+
+_POINTS = Array((2, 3), -3, 3, int64)
+
+
+@index(
+    ref=lambda x, at, dims, wrap: x[point_key(x.shape, at, dims, wrap)],
+    dtype="same",
+    shape=lambda x, at, dims, wrap: _points_shape("take_at", x, at, dims),
+    source=_take_source,
+    vjp={"x": lambda g, x_spec, at, dims, wrap: sum_at(
+        g, at, dims=dims, shape=x_spec.shape, wrap=wrap)},
+    samples=lambda: (
+        Sample((Array((4, 3)), Array((1, 2, 5), 0, 4, int64)), {"dims": (0,), "wrap": False}),
+        Sample((Array((2, 3, 4)), np.array([[0, -3, 1], [1, 3, -4]])),
+               {"dims": (1, 2), "wrap": True}),
+        Sample((Array((3, 2, 4)), np.array([[0, -3, 1], [1, 3, -4]])),
+               {"dims": (0, 2), "wrap": True}),
+        Sample((Array((2, 3)), np.zeros((1, 0), np.int64)), {"dims": (1,), "wrap": True}),
+    ),
+    failures=lambda: (
+        Failure(
+            (Array((2, 3)), np.array([[0, 3]])), {"dims": (1,), "wrap": True}, IndexError,
+            "index 3 is out of range for dim 1 with size 3.",
+        ),
+        Failure(
+            (Array((2, 3)), np.array([[-1]])), {"dims": (0,), "wrap": False}, IndexError,
+            "index -1 is out of range for dim 0 with size 2.",
+        ),
+    ),
+    method=False,
+    linear=True,
+)  # fmt: skip
+def take_at(x, at, *, dims, wrap):
+    """The elements at given coordinates of some dims; `wrap` counts negative ones from the end."""
+
+
+def _sum_at_ref(g: np.ndarray, at: np.ndarray, dims: Shape, shape: Shape, wrap: bool) -> np.ndarray:
+    out = np.zeros(shape, g.dtype)
+    np.add.at(out, point_key(shape, at, dims, wrap), g)
+    return out
+
+
+@opaque(
+    ref=_sum_at_ref,
+    dtype="same",
+    shape=lambda g_, at, dims, shape, wrap: shape,
+    vjp={"g_": lambda g, at, dims, wrap: take_at(g, at, dims=dims, wrap=wrap)},
+    samples=lambda: (
+        Sample((Array((2, 3)), np.array([[0, -3, 1], [1, 3, 3]])),
+               {"dims": (1, 2), "shape": (2, 3, 4), "wrap": True}),
+        Sample((Array((3, 2)), np.array([[0, 2, 2]])),
+               {"dims": (0,), "shape": (3, 2), "wrap": False}),
+    ),
+    method=False,
+    linear=True,
+)  # fmt: skip
+def sum_at(g_, at, *, dims, shape, wrap):
+    """The transpose of take_at: every element added where take_at would read it."""
+
+
+def _put_at_ref(
+    x: np.ndarray, at: np.ndarray, values: np.ndarray, dims: Shape, accumulate: bool, wrap: bool
+) -> np.ndarray:
+    out = x.copy()
+    key = point_key(x.shape, at, dims, wrap)
+    if accumulate:
+        np.add.at(out, key, values)
+    else:
+        out[key] = values
+    return out
+
+
+# The gradient of values that others overwrite is not zero but that of those others: PyTorch's.
+@opaque(
+    ref=_put_at_ref,
+    dtype="same",
+    shape=lambda x, at, values, dims, accumulate, wrap: x.shape,
+    vjp={
+        "x": lambda g, at, values_spec, dims, accumulate, wrap: g if accumulate else put_at(
+            g, at, zeros(values_spec.shape, dtype=g.dtype), dims=dims, accumulate=False, wrap=wrap),
+        "values": lambda g, at, dims, wrap: take_at(g, at, dims=dims, wrap=wrap),
+    },
+    samples=lambda: (
+        Sample((Array((4, 3)), np.array([[1, -1]]), Array((2, 3))),
+               {"dims": (0,), "accumulate": False, "wrap": True}),
+        Sample((Array((2, 3)), np.array([[0, 1, 1], [1, 2, 2]]), Array((3,))),
+               {"dims": (0, 1), "accumulate": True, "wrap": True}),
+        Sample((Array((3, 2, 2)), np.array([[0, 1], [1, 1]]), Array((2, 2))),
+               {"dims": (0, 2), "accumulate": False, "wrap": False}),
+    ),
+    method=False,
+)  # fmt: skip
+def put_at(x, at, values, *, dims, accumulate, wrap):
+    """`x` with the elements at given coordinates replaced, or added to."""
+
+
 # --- embedding and its transpose ---------------------------------------------------------------
 
 
-def _embedding_shape(weight: Any, index: Any) -> Any:
-    _integers("embedding", index)
+def _embedding_shape(weight: Any, index: Any, padding_idx: int | None) -> Any:
+    check_integers("embedding", index)
     if len(weight.shape) != 2:
         raise ValueError(f"embedding: the weight is {weight}; it must have two dims.")
     return (*index.shape, weight.shape[1])
 
 
 @index(
-    ref=lambda weight, index: weight[_checked("embedding", index, weight.shape[0])],
+    ref=lambda weight, index, padding_idx: weight[check_range("embedding", index, weight.shape[0])],
     dtype="same",
     shape=_embedding_shape,
-    source=lambda at, weight, index: weight[
+    source=lambda at, weight, index, padding_idx: weight[
         s.checked(s.cast(index[at[:-1]], int64), weight.shape[0]), at[-1]
     ],
-    vjp={"weight": lambda g, weight_spec, index: segment_sum(g, index, size=weight_spec.shape[0])},
+    vjp={"weight": lambda g, weight_spec, index, padding_idx: segment_sum(
+        _without(g, index, padding_idx), index, size=weight_spec.shape[0])},
     samples=lambda: (
-        Sample((Array((4, 3)), _INDEX)),
-        Sample((Array((4, 3)), Array((5,), 0, 4, int64))),
+        Sample((Array((4, 3)), _INDEX), {"padding_idx": None}),
+        Sample((Array((4, 3)), Array((5,), 0, 4, int64)), {"padding_idx": None}),
     ),
     failures=lambda: (
         Failure((Array((4, 3)), np.array([4])), {}, IndexError, "embedding: index 4"),
         Failure((Array((4, 3)), Array((2,))), {}, TypeError, "embedding: the index is"),
+        Failure(
+            (Array((4, 3)), np.array([0])), {"padding_idx": 4}, ValueError,
+            "embedding: padding_idx 4 is no row of float64[4, 3].",
+        ),
     ),
+    normalize=lambda weight, index, padding_idx: _padding_params(weight, padding_idx),
     method=False,
     linear=True,
-)
-def embedding(weight, index):
-    """Rows of a table: out[..., :] = weight[index[...], :]."""
+)  # fmt: skip
+def embedding(weight, index, *, padding_idx=None):
+    """Rows of a table: out[..., :] = weight[index[...], :]; row `padding_idx` gets no gradient."""
+
+
+def _padding_params(weight: Tensor, padding_idx: int | None) -> dict[str, Any]:
+    if padding_idx is None:
+        return {}
+    rows = weight.shape[0]
+    if not -rows <= padding_idx < rows:
+        raise ValueError(f"embedding: padding_idx {padding_idx} is no row of {describe(weight)}.")
+    return {"padding_idx": padding_idx % rows}
+
+
+def _without(g: Tensor, index: Tensor, padding_idx: int | None) -> Tensor:
+    if padding_idx is None:
+        return g
+    return where(reshape(index == padding_idx, (*index.shape, 1)), 0.0, g)
 
 
 def _segment_sum_ref(g: np.ndarray, index: np.ndarray, size: int) -> np.ndarray:
     rows = g.reshape(numel(index.shape), g.shape[-1])
-    flat = _checked("segment_sum", index.reshape(-1), size)
+    flat = check_range("segment_sum", index.reshape(-1), size)
     out = np.zeros((size, g.shape[-1]), g.dtype)
     if not flat.size:
         return out
@@ -200,6 +371,12 @@ def put_along_dim(g_, index, *, dim, size):
 # --- padding -----------------------------------------------------------------------------------
 
 
+def _constant_pad_ref(x: np.ndarray, value: Any, pads: Any) -> np.ndarray:
+    out = np.full([n + a + b for n, (a, b) in zip(x.shape, pads)], value, x.dtype)
+    out[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, pads))] = x
+    return out
+
+
 def _pad_source(at: Any, x: Any, value: Any, pads: Any) -> Any:
     inside = s.const(True, dtypes.bool_)
     source = []
@@ -210,7 +387,7 @@ def _pad_source(at: Any, x: Any, value: Any, pads: Any) -> Any:
 
 
 @index(
-    ref=lambda x, value, pads: np.pad(x, pads, constant_values=value),
+    ref=_constant_pad_ref,
     dtype="same",
     shape=lambda x, value, pads: tuple(n + a + b for n, (a, b) in zip(x.shape, pads)),
     source=_pad_source,
@@ -230,60 +407,3 @@ def _unpad(g: Tensor, pads: Any) -> Tensor:
         if before or after:
             g = slice_(g, dim=dim, start=before, stop=g.shape[dim] - after, step=1)
     return g
-
-
-# --- x[...] ------------------------------------------------------------------------------------
-
-
-@composite(
-    ref=lambda x, key: x[key],
-    samples=lambda: (
-        Sample((Array((4, 5, 3)),), {"key": (slice(1, 3), 2)}),
-        Sample((Array((4, 5)),), {"key": (Ellipsis, None, slice(None, None, 2))}),
-        Sample((Array((4, 5)),), {"key": -1}),
-    ),
-    failures=lambda: (
-        Failure((Array((3,)),), {"key": 3}, IndexError, "select: index 3"),
-        Failure((Array((3,)),), {"key": (0, 0)}, IndexError, "getitem: 2 indices for"),
-        Failure((Array((3,)),), {"key": "a"}, TypeError, "getitem: cannot index with str"),
-    ),
-    method=False,
-)
-def getitem(x, *, key):
-    """Basic indexing: integers, slices, None and Ellipsis give a view."""
-    if isinstance(key, Tensor):
-        if key.dtype is dtypes.bool_:
-            raise NotImplementedError("getitem: boolean masks are not supported yet; use where.")
-        _integers("getitem", key)
-        if not x.ndim:
-            raise IndexError(f"getitem: 1 indices for {describe(x)}.")
-        rows = reshape(x, (x.shape[0], numel(x.shape[1:])))
-        key = key.long()  # the size need not fit into the index's own dtype
-        key = where(key < 0, key + x.shape[0], key)
-        return reshape(embedding(rows, key), (*key.shape, *x.shape[1:]))
-    keys = list(key) if isinstance(key, tuple) else [key]
-    used = sum(k is not None and k is not Ellipsis for k in keys)
-    if used > x.ndim:
-        raise IndexError(f"getitem: {used} indices for {describe(x)}.")
-    if sum(k is Ellipsis for k in keys) > 1:
-        raise IndexError("getitem: an index holds ... at most once.")
-    if any(k is Ellipsis for k in keys):
-        at = next(i for i, k in enumerate(keys) if k is Ellipsis)
-        keys[at : at + 1] = [slice(None)] * (x.ndim - used)
-    dim = 0
-    for k in keys:
-        if k is None:
-            x = reshape(x, (*x.shape[:dim], 1, *x.shape[dim:]))
-            dim += 1
-        elif isinstance(k, slice):
-            start, stop, step = k.indices(x.shape[dim])
-            if step < 0:
-                raise ValueError("getitem: a slice's step must be positive; use flip.")
-            if (start, step) != (0, 1) or stop < x.shape[dim]:
-                x = slice_(x, dim=dim, start=start, stop=max(stop, start), step=step)
-            dim += 1
-        elif isinstance(k, (int, np.integer)) and not isinstance(k, bool):
-            x = select(x, dim, int(k))
-        else:
-            raise TypeError(f"getitem: cannot index with {type(k).__name__}.")
-    return x

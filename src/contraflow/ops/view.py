@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Sample, apply, assigning, composite, view
+from contraflow.op import Array, Failure, Op, Sample, apply, assigning, composite, view
 from contraflow.ops.create import zeros
 from contraflow.ops.elementwise import clone
-from contraflow.shapes import Shape, View, normalize_dim, numel
+from contraflow.shapes import Shape, View, broadcast_shapes, normalize_dim, numel
 from contraflow.shapes import contiguous as fresh_view
 from contraflow.tensor import Tensor
 
 
-def _strided(array: np.ndarray, region: View) -> np.ndarray:
+def strided_array(array: np.ndarray, region: View) -> np.ndarray:
     """The NumPy view of a region of a contiguous array."""
     size = array.itemsize
     return np.lib.stride_tricks.as_strided(
@@ -26,7 +26,7 @@ def _strided(array: np.ndarray, region: View) -> np.ndarray:
 def _assign_ref(base: Any, value: Any, shape: Shape, strides: Shape, offset: int) -> Any:
     out = np.array(base, order="C", copy=True)
     if numel(shape):
-        _strided(out, View(shape, strides, offset))[...] = value
+        strided_array(out, View(shape, strides, offset))[...] = value
     return out
 
 
@@ -91,7 +91,7 @@ def reshape(x, *, shape):
 @reshape.signature
 def _reshape(x: Tensor, *shape: Any, **named: Any) -> Tensor:
     target = _wanted_shape("reshape", x, _numbers("reshape", "shape", shape, named))
-    if x.view.reshape(target) is None:
+    if x.layout.reshape(target) is None:
         x = clone(x)
     return apply(reshape, (x,), {"shape": target})
 
@@ -176,7 +176,7 @@ def _expand(x: Tensor, *shape: Any, **named: Any) -> Tensor:
     return apply(expand, (x,), {"shape": wanted})
 
 
-def _embed(g: Tensor, x_spec: Any, op: Any, **params: Any) -> Tensor:
+def embed(g: Tensor, x_spec: Any, op: Any, **params: Any) -> Tensor:
     """Zeros of the input's shape with `g` at the elements the view shows."""
     region = op.body(fresh_view(x_spec.shape), **params)
     return assign(
@@ -186,7 +186,7 @@ def _embed(g: Tensor, x_spec: Any, op: Any, **params: Any) -> Tensor:
 
 
 @view(
-    vjp={"x": lambda g, x_spec, dim, start, stop, step: _embed(
+    vjp={"x": lambda g, x_spec, dim, start, stop, step: embed(
         g, x_spec, slice_, dim=dim, start=start, stop=stop, step=step)},
     samples=lambda: (
         Sample((Array((5, 4)),), {"dim": 0, "start": 1, "stop": 4, "step": 1}),
@@ -202,7 +202,7 @@ def slice_(x, *, dim, start, stop, step):
 
 
 @view(
-    vjp={"x": lambda g, x_spec, dim, index: _embed(g, x_spec, select, dim=dim, index=index)},
+    vjp={"x": lambda g, x_spec, dim, index: embed(g, x_spec, select, dim=dim, index=index)},
     samples=lambda: (
         Sample((Array((5, 4)),), {"dim": 0, "index": 3}),
         Sample((Array((5, 4, 2)),), {"dim": 1, "index": 0}),
@@ -210,7 +210,7 @@ def slice_(x, *, dim, start, stop, step):
     failures=lambda: (
         Failure((Array((3,)),), {"dim": 0, "index": 3}, IndexError, "select: index 3"),
     ),
-    normalize=lambda x, dim, index: _select_params(x, dim, index),
+    normalize=lambda x, dim, index: select_params(x, dim, index),
     linear=True,
 )
 def select(x, *, dim, index):
@@ -218,7 +218,8 @@ def select(x, *, dim, index):
     return x.select(dim, index)
 
 
-def _select_params(x: Tensor, dim: int, index: int) -> dict[str, Any]:
+def select_params(x: Tensor, dim: int, index: int) -> dict[str, Any]:
+    """The parameters of `select`, checked, with both counted from the start."""
     if not x.ndim:
         raise IndexError("select: a 0-d tensor cannot be indexed.")
     dim = normalize_dim("select", dim, x.ndim)
@@ -238,6 +239,7 @@ def contiguous(x):
 
 
 @composite(
+    aliases=("swapaxes", "swapdims"),
     ref=lambda x, dim0, dim1: np.swapaxes(x, dim0, dim1),
     samples=lambda: (
         Sample((Array((2, 3, 4)),), {"dim0": 0, "dim1": -1}),
@@ -256,6 +258,16 @@ def transpose(x, *, dim0, dim1):
     return permute(x, tuple(dims))
 
 
+@transpose.signature
+def _transpose(
+    x: Tensor, dim0: Any = None, dim1: Any = None, *, axis0: Any = None, axis1: Any = None
+) -> Tensor:
+    dims = [dim if axis is None else axis for dim, axis in ((dim0, axis0), (dim1, axis1))]
+    if None in dims:
+        raise TypeError("transpose: missing dim0 or dim1.")
+    return apply(transpose, (x,), {"dim0": dims[0], "dim1": dims[1]})
+
+
 @composite(
     ref=lambda x, dim: np.expand_dims(x, dim),
     samples=lambda: (Sample((Array((2, 3)),), {"dim": -1}), Sample((Array(()),), {"dim": 0})),
@@ -271,16 +283,16 @@ def unsqueeze(x, *, dim):
     samples=lambda: (
         Sample((Array((2, 1, 3)),), {"dim": 1}),
         Sample((Array((1, 2, 1)),), {"dim": None}),
+        Sample((Array((1, 2, 1)),), {"dim": (0, 2)}),
     ),
 )
 def squeeze(x, *, dim=None):
-    """Dims of size one dropped: all, or one."""
-    if dim is None:
-        return reshape(x, tuple(n for n in x.shape if n != 1))
-    dim = normalize_dim("squeeze", dim, x.ndim)
-    if not x.ndim or x.shape[dim] != 1:
-        return x
-    return reshape(x, x.shape[:dim] + x.shape[dim + 1 :])
+    """Dims of size one dropped: all, or those named."""
+    named = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    dims = [normalize_dim("squeeze", d, x.ndim) for d in named]
+    if len(set(dims)) != len(dims):
+        raise ValueError(f"squeeze: dim {dim} names a dim twice.")
+    return reshape(x, tuple(n for d, n in enumerate(x.shape) if n != 1 or d not in dims))
 
 
 @composite(
@@ -307,3 +319,214 @@ def flatten(x, *, start_dim=0, end_dim=-1):
     if first > last:
         raise ValueError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}.")
     return reshape(x, (*x.shape[:first], numel(x.shape[first : last + 1]), *x.shape[last + 1 :]))
+
+
+@composite(
+    ref=lambda x, shape: x.reshape(shape),
+    samples=lambda: (
+        Sample((Array((3, 4)),), {"shape": (3, 1, -1)}),
+        Sample((Array((0, 4)),), {"shape": (4, 0)}),
+    ),
+    failures=lambda: (
+        Failure((Array((3, 4)),), {"shape": (5, 2)}, ValueError, "view: cannot make [5, 2]"),
+    ),
+)
+def view_(x, *, shape):
+    """The same elements under another shape, never copied; one size may be -1."""
+    target = _wanted_shape("view", x, shape)
+    if x.layout.reshape(target) is None:
+        raise ValueError(
+            f"view: {describe(x)} with strides {x.stride()} cannot be seen as {list(target)} "
+            f"without a copy. Use reshape."
+        )
+    return apply(reshape, (x,), {"shape": target})
+
+
+@view_.signature
+def _view(x: Tensor, *shape: Any, **named: Any) -> Tensor:
+    return apply(view_, (x,), {"shape": _numbers("view", "shape", shape, named)})
+
+
+@composite(
+    ref=lambda x, other: x.reshape(other.shape),
+    samples=lambda: (Sample((Array((3, 4)), np.zeros((2, 6), np.int64))),),
+)
+def reshape_as(x, other):
+    """The elements under the shape of another tensor."""
+    return reshape(x, other.shape)
+
+
+@composite(
+    ref=lambda x, other: np.broadcast_to(x, other.shape),
+    samples=lambda: (Sample((Array((3, 1)), np.zeros((2, 3, 4), np.int64))),),
+)
+def expand_as(x, other):
+    """The tensor broadcast to the shape of another."""
+    return expand(x, other.shape)
+
+
+@composite(
+    ref=lambda x, shape: np.broadcast_to(x, shape),
+    samples=lambda: (Sample((Array((3, 1)),), {"shape": (2, 3, 4)}),),
+    failures=lambda: (
+        Failure((Array((3,)),), {"shape": (2,)}, ValueError, "float64[3] does not expand to [2]"),
+    ),
+)
+def broadcast_to(x, *, shape):
+    """The tensor broadcast to a shape, without copying."""
+    return expand(x, shape)
+
+
+@broadcast_to.signature
+def _broadcast_to(x: Tensor, shape: Any = None, size: Any = None) -> Tensor:
+    return apply(broadcast_to, (x,), {"shape": tuple(size if shape is None else shape)})
+
+
+@composite(
+    ref=lambda *xs: tuple(np.broadcast_arrays(*xs)),
+    samples=lambda: (Sample((Array((3, 1)), Array((4,)), Array(()))), Sample((Array((2,)),))),
+    method=False,
+    several=True,
+)
+def broadcast_tensors(*xs):
+    """All tensors expanded to their common shape."""
+    shape = broadcast_shapes("broadcast_tensors", [x.shape for x in xs])
+    return tuple(expand(x, shape) for x in xs)
+
+
+def unpacked(tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Tensors given one by one, or as one sequence."""
+    one = len(tensors) == 1 and isinstance(tensors[0], (tuple, list))
+    return tuple(tensors[0]) if one else tensors
+
+
+@broadcast_tensors.signature
+def _broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    outs: tuple[Tensor, ...] = apply(broadcast_tensors, unpacked(tensors))
+    return outs
+
+
+@composite(ref=np.ravel, samples=lambda: (Sample((Array((2, 3)),)), Sample((Array(()),))))
+def ravel(x):
+    """All dims merged into one."""
+    return reshape(x, (-1,))
+
+
+@composite(
+    ref=np.transpose,
+    samples=lambda: (Sample((Array((2, 3)),)), Sample((Array((3,)),)), Sample((Array(()),))),
+    failures=lambda: (
+        Failure((Array((2, 3, 4)),), {}, ValueError, "t: float64[2, 3, 4] has more than two dims"),
+    ),
+)
+def t(x):
+    """The two dims of a matrix exchanged; a vector stays as it is."""
+    if x.ndim > 2:
+        raise ValueError(f"t: {describe(x)} has more than two dims. Use transpose or mT.")
+    return permute(x, tuple(reversed(range(x.ndim))))
+
+
+@composite(
+    aliases=("moveaxis",),
+    ref=np.moveaxis,
+    samples=lambda: (
+        Sample((Array((2, 3, 4)),), {"source": 0, "destination": -1}),
+        Sample((Array((2, 3, 4)),), {"source": (2, 0), "destination": (0, 1)}),
+    ),
+    failures=lambda: (
+        Failure(
+            (Array((2, 3)),), {"source": (0, 1), "destination": (0,)}, ValueError,
+            "movedim: source (0, 1) and destination (0,) must name as many distinct dims.",
+        ),
+        Failure(
+            (Array((2, 3)),), {"source": 2, "destination": 0}, IndexError,
+            "movedim: dim 2 is out of range",
+        ),
+    ),
+)  # fmt: skip
+def movedim(x, *, source, destination):
+    """Dims moved to other places, the others keeping their order."""
+    given = [(d,) if isinstance(d, int) else tuple(d) for d in (source, destination)]
+    old, new = ([normalize_dim("movedim", d, x.ndim) for d in dims] for dims in given)
+    if not len(old) == len(new) == len(set(old)) == len(set(new)):
+        raise ValueError(
+            f"movedim: source {given[0]} and destination {given[1]} must name as many distinct "
+            f"dims."
+        )
+    dims = [d for d in range(x.ndim) if d not in old]
+    for place, d in sorted(zip(new, old)):
+        dims.insert(place, d)
+    return permute(x, tuple(dims))
+
+
+@composite(
+    ref=lambda x, dim, sizes: x.reshape(*x.shape[:dim], *sizes, *x.shape[dim:][1:]),
+    samples=lambda: (
+        Sample((Array((2, 6)),), {"dim": 1, "sizes": (3, 2)}),
+        Sample((Array((4, 3)),), {"dim": 0, "sizes": (-1, 2)}),
+    ),
+    failures=lambda: (
+        Failure(
+            (Array((2, 6)),), {"dim": 1, "sizes": (4, -1)}, ValueError,
+            "unflatten: sizes (4, -1) do not multiply to 6, the size of dim 1 of float64[2, 6].",
+        ),
+    ),
+)  # fmt: skip
+def unflatten(x, *, dim, sizes):
+    """One dim cut into several; one size may be -1."""
+    dim = normalize_dim("unflatten", dim, x.ndim)
+    known = numel(n for n in sizes if n != -1)
+    filled = tuple(x.shape[dim] // max(known, 1) if n == -1 else n for n in sizes)
+    if sum(n == -1 for n in sizes) > 1 or numel(filled) != x.shape[dim]:
+        raise ValueError(
+            f"unflatten: sizes {tuple(sizes)} do not multiply to {x.shape[dim]}, the size of dim "
+            f"{dim} of {describe(x)}."
+        )
+    return reshape(x, (*x.shape[:dim], *filled, *x.shape[dim + 1 :]))
+
+
+def _at_least(name: str, ref: Any, grow: Any) -> Op:
+    """The op that gives each tensor a number of dims at the least; several come as a tuple."""
+
+    def body(*xs: Any) -> Any:
+        grown = tuple(reshape(x, grow(x.shape)) for x in xs)
+        return grown[0] if len(grown) == 1 else grown
+
+    body.__name__ = name
+    body.__doc__ = f"Tensors with new dims of size one where they have fewer than {name[8]}."
+    op = composite(
+        ref=ref, samples=lambda: (Sample((Array(()),)), Sample((Array((2,)), Array((3, 2)))))
+    )(body)
+
+    @op.signature
+    def call(*tensors: Any) -> Any:
+        many = len(tensors) == 1 and isinstance(tensors[0], (tuple, list))
+        outs = apply(op, unpacked(tensors))
+        return (outs,) if many and isinstance(outs, Tensor) else outs
+
+    return op
+
+
+atleast_1d = _at_least("atleast_1d", np.atleast_1d, lambda n: n or (1,))
+atleast_2d = _at_least("atleast_2d", np.atleast_2d, lambda n: (1,) * (2 - len(n)) + n)
+atleast_3d = _at_least(
+    "atleast_3d", np.atleast_3d, lambda n: ((1,) * (2 - len(n)) + n + (1,))[: max(3, len(n))]
+)
+
+
+# --- in place ------------------------------------------------------------------------------------
+
+
+def _refused(name: str) -> Any:
+    """A method that would change the shape of a tensor which others may hold."""
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        raise NotImplementedError(
+            f"{name}_: a tensor keeps its shape. Use x = x.{name}(...), which copies nothing."
+        )
+
+    return method
+
+
+for _name in ("squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims"):
+    setattr(Tensor, f"{_name}_", _refused(_name))

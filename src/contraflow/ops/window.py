@@ -1,10 +1,13 @@
-"""Windows: strided views that overlap, their transpose, and what is built of them.
+"""Windows: strided views that overlap, and their transpose, over any number of spatial dims.
 
-A convolution is a contraction of a window view with the weight; pooling reduces a window view.
+A convolution is a contraction of a window view with the weight (`conv.py`); pooling reduces a
+window view (`pool.py`). Spatial dims come last, and every parameter has one number per spatial dim.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,228 +17,314 @@ from contraflow.dtypes import int64
 from contraflow.errors import describe
 from contraflow.op import Array, Failure, Sample, composite, view, window
 from contraflow.ops.index import constant_pad
-from contraflow.ops.linalg import contract
-from contraflow.ops.reduce import lowest, max_
-from contraflow.ops.view import reshape
-from contraflow.shapes import View
+from contraflow.ops.view import reshape, slice_
+from contraflow.shapes import Shape, View, numel
 from contraflow.tensor import Tensor
 
-Pair = tuple[int, int]
+Pads = tuple[tuple[int, int], ...]  # (before, after) for each spatial dim
 
 
-def _count(size: int, kernel: int, stride: int, dilation: int) -> int:
-    return (size - dilation * (kernel - 1) - 1) // stride + 1
+# --- geometry ----------------------------------------------------------------------------------
 
 
-def _windows(view: View, kernel: Pair, stride: Pair, dilation: Pair) -> View:
-    (*lead, height, width), (*steps, down, right), offset = view
-    sizes = (height, width)
-    if min(*stride, *dilation) < 1:
+def numbers(op: str, name: str, value: Any, n: int, least: int = 0) -> Shape:
+    """A parameter as one number per spatial dim; a single number counts for all of them."""
+    given = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    given = given * n if len(given) == 1 else given
+    whole = all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in given)
+    if not whole or len(given) != n:
+        raise TypeError(f"{op}: {name} is {value!r}; it must be an integer or {n} of them.")
+    if any(v < least for v in given):
+        raise ValueError(f"{op}: {name} is {value!r}; it must be at least {least}.")
+    return tuple(map(int, given))
+
+
+def extents(kernel: Shape, dilation: Shape) -> Shape:
+    """How many elements a window spans, those it leaves out included."""
+    return tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilation))
+
+
+def counts(sizes: Shape, kernel: Shape, stride: Shape, dilation: Shape) -> Shape:
+    """How many windows fit into each dim."""
+    spans = extents(kernel, dilation)
+    return tuple((n - span) // st + 1 for n, span, st in zip(sizes, spans, stride))
+
+
+def reach(out: Shape, kernel: Shape, stride: Shape, dilation: Shape) -> Shape:
+    """The sizes that just hold so many windows."""
+    spans = extents(kernel, dilation)
+    return tuple(st * (m - 1) + span for m, st, span in zip(out, stride, spans))
+
+
+def check_fit(op: str, x: Any, sizes: Shape, kernel: Shape, dilation: Shape) -> None:
+    """Refuse a window that is larger than what it slides over."""
+    if any(n < span for n, span in zip(sizes, extents(kernel, dilation))):
         raise ValueError(
-            f"windows: stride {stride} and dilation {dilation} must be at least 1 in each dim."
+            f"{op}: a window of {list(kernel)} with dilation {list(dilation)} does not fit into "
+            f"{describe(x)} with padding, {list(sizes)}."
         )
-    out = tuple(_count(*args) for args in zip(sizes, kernel, stride, dilation))
-    if min(out) < 1:
-        raise ValueError(
-            f"windows: a window of {kernel} with dilation {dilation} does not fit into {sizes}."
-        )
-    return View(
-        (*lead, *kernel, *out),
-        (*steps, down * dilation[0], right * dilation[1], down * stride[0], right * stride[1]),
-        offset,
-    )
+
+
+def padded(x: Tensor, pads: Pads, value: Any = 0.0) -> Tensor:
+    """The last dims with a border of one value."""
+    if not any(map(any, pads)):
+        return x
+    return constant_pad(x, value, pads=((0, 0),) * (x.ndim - len(pads)) + pads)
+
+
+def cropped(x: Tensor, starts: Shape, sizes: Shape) -> Tensor:
+    """A box of the last dims."""
+    for dim, start, n in zip(range(x.ndim - len(sizes), x.ndim), starts, sizes):
+        if x.shape[dim] != n:
+            x = slice_(x, dim=dim, start=start, stop=start + n, step=1)
+    return x
+
+
+# --- the view and its transpose ----------------------------------------------------------------
 
 
 @view(
-    vjp={"x": lambda g, x_spec, kernel, stride, dilation: fold(
-        g, kernel=kernel, stride=stride, dilation=dilation, size=x_spec.shape[-2:])},
+    vjp={"x": lambda g, x_spec, kernel, stride, dilation: sum_windows(
+        g, kernel=kernel, stride=stride, dilation=dilation, size=x_spec.shape[-len(kernel):],
+        start=(0,) * len(kernel))},
     samples=lambda: (
+        Sample((Array((2, 7)),), {"kernel": (3,), "stride": (2,), "dilation": (1,)}),
         Sample((Array((2, 5, 6)),), {"kernel": (2, 3), "stride": (1, 2), "dilation": (1, 1)}),
         Sample((Array((6, 5)),), {"kernel": (2, 2), "stride": (1, 1), "dilation": (2, 1)}),
     ),
     failures=lambda: (
         Failure(
             (Array((2, 2)),), {"kernel": (3, 3), "stride": (1, 1), "dilation": (1, 1)}, ValueError,
-            "windows: a window of (3, 3) with dilation (1, 1) does not fit into (2, 2).",
+            "windows: a window of [3, 3] with dilation [1, 1] does not fit into",
         ),
         Failure(
             (Array((2, 2)),), {"kernel": (1, 1), "stride": (0, 1), "dilation": (1, 1)}, ValueError,
-            "windows: stride (0, 1) and dilation (1, 1) must be at least 1 in each dim.",
+            "windows: stride is (0, 1); it must be at least 1.",
         ),
     ),
     method=False,
     linear=True,
 )  # fmt: skip
 def windows(x, *, kernel, stride, dilation):
-    """All windows of the last two dims: [..., h, w] to [..., kh, kw, out_h, out_w]."""
-    return _windows(x, kernel, stride, dilation)
+    """All windows of the last dims: [..., h, w] to [..., kh, kw, out_h, out_w]."""
+    n = len(kernel)
+    sizes, steps = x.shape[-n:], x.strides[-n:]
+    numbers("windows", "stride", stride, n, 1)
+    if any(m < span for m, span in zip(sizes, extents(kernel, dilation))):
+        raise ValueError(
+            f"windows: a window of {list(kernel)} with dilation {list(dilation)} does not fit into "
+            f"{list(sizes)}."
+        )
+    within = tuple(step * d for step, d in zip(steps, dilation))
+    between = tuple(step * st for step, st in zip(steps, stride))
+    return View(
+        (*x.shape[:-n], *kernel, *counts(sizes, kernel, stride, dilation)),
+        (*x.strides[:-n], *within, *between),
+        x.offset,
+    )
 
 
-def _fold_ref(x: np.ndarray, kernel: Pair, stride: Pair, dilation: Pair, size: Pair) -> np.ndarray:
-    out = np.zeros((*x.shape[:-4], *size), x.dtype)
-    rows, columns = x.shape[-2:]
-    for i in range(kernel[0]):
-        for j in range(kernel[1]):
-            top, left = i * dilation[0], j * dilation[1]
-            down = slice(top, top + stride[0] * (rows - 1) + 1, stride[0])
-            right = slice(left, left + stride[1] * (columns - 1) + 1, stride[1])
-            out[..., down, right] += x[..., i, j, :, :]
-    return out
+def _sum_windows_ref(
+    x: Any, kernel: Shape, stride: Shape, dilation: Shape, size: Shape, start: Shape
+) -> Any:
+    n = len(kernel)
+    whole = reach(x.shape[-n:], kernel, stride, dilation)
+    whole = tuple(max(m, first + wanted) for m, first, wanted in zip(whole, start, size))
+    out: Any = np.zeros((*x.shape[: -2 * n], *whole), x.dtype)
+    for tap in np.ndindex(kernel):
+        starts = [i * d for i, d in zip(tap, dilation)]
+        covered = [
+            slice(first, first + st * (m - 1) + 1, st)
+            for first, st, m in zip(starts, stride, x.shape[-n:])
+        ]
+        if numel(x.shape[-n:]):
+            out[(..., *covered)] += x[(..., *tap, *(slice(None),) * n)]
+    return out[(..., *(slice(first, first + m) for first, m in zip(start, size)))]
 
 
-def _fold_source(at: Any, x: Any, kernel: Pair, stride: Pair, dilation: Pair, size: Pair) -> Any:
-    """Each element sums the windows that cover it, tap by tap in a fixed order."""
-    *lead, y, z = at
+def covering(
+    at: Any, kernel: int, stride: int, dilation: int, count: Any
+) -> Iterator[tuple[Any, Any, Any]]:
+    """For each window that may cover coordinate `at`: whether it does, its tap, its number.
+
+    Goes through the taps of the kernel or through the windows around, whichever are fewer, so that
+    a large window with as large a stride costs a single term.
+    """
+    span = dilation * (kernel - 1) + 1
+    if -(-span // stride) < kernel:
+        for back in range(-(-span // stride)):
+            number = at // stride - back
+            offset = at - number * stride
+            tap = offset // dilation
+            valid = (number >= 0) & (number < count) & (tap < kernel)
+            yield (valid if dilation == 1 else valid & s.eq(tap * dilation, offset)), tap, number
+    else:
+        for i in range(kernel):
+            offset = at - i * dilation
+            number = offset // stride if stride > 1 else offset
+            valid = (number >= 0) & (number < count)
+            valid = valid if stride == 1 else valid & s.eq(number * stride, offset)
+            yield valid, s.const(i, int64), number
+
+
+def _sum_windows_source(
+    at: Any, x: Any, kernel: Shape, stride: Shape, dilation: Shape, size: Shape, start: Shape
+) -> Any:
+    """Each element sums the windows that cover it, in a fixed order."""
+    n = len(kernel)
+    lead = at[:-n]
+    position = [i + first if first else i for i, first in zip(at[-n:], start)]
+    choices = map(covering, position, kernel, stride, dilation, x.shape[-n:])
     total = None
-    for i in range(kernel[0]):
-        for j in range(kernel[1]):
-            down, right = y - i * dilation[0], z - j * dilation[1]
-            row, column = down // stride[0], right // stride[1]
-            valid = (
-                s.eq(row * stride[0], down) & s.eq(column * stride[1], right)
-                & (row >= 0) & (row < x.shape[-2]) & (column >= 0) & (column < x.shape[-1])
-            )  # fmt: skip
-            tap = (*lead, s.const(i, int64), s.const(j, int64), row, column)
-            term = x.where(valid, tap)
-            total = term if total is None else total + term
+    for chosen in product(*map(list, choices)):
+        valids, taps, numbers_ = zip(*chosen)
+        valid = valids[0]
+        for v in valids[1:]:
+            valid = valid & v
+        term = x.where(valid, (*lead, *taps, *numbers_))
+        total = term if total is None else total + term
     return total
 
 
 @window(
-    ref=_fold_ref,
+    ref=_sum_windows_ref,
     dtype="same",
-    shape=lambda x, kernel, stride, dilation, size: (*x.shape[:-4], *size),
-    source=_fold_source,
-    vjp={"x": lambda g, kernel, stride, dilation: windows(
-        g, kernel=kernel, stride=stride, dilation=dilation)},
+    shape=lambda x, kernel, stride, dilation, size, start: (*x.shape[: -2 * len(kernel)], *size),
+    source=_sum_windows_source,
+    vjp={"x": lambda g, x_spec, kernel, stride, dilation, start: windows(
+        _placed(g, start, reach(x_spec.shape[-len(kernel):], kernel, stride, dilation)),
+        kernel=kernel, stride=stride, dilation=dilation)},
     samples=lambda: (
+        Sample((Array((2, 3, 3)),),
+               {"kernel": (3,), "stride": (2,), "dilation": (1,), "size": (10,), "start": (0,)}),
         Sample((Array((2, 2, 3, 4, 2)),),
-               {"kernel": (2, 3), "stride": (1, 2), "dilation": (1, 1), "size": (5, 6)}),
+               {"kernel": (2, 3), "stride": (1, 2), "dilation": (1, 1), "size": (5, 6),
+                "start": (0, 0)}),
         Sample((Array((2, 2, 4, 4)),),
-               {"kernel": (2, 2), "stride": (1, 1), "dilation": (2, 1), "size": (6, 5)}),
+               {"kernel": (2, 2), "stride": (1, 1), "dilation": (2, 1), "size": (4, 5),
+                "start": (1, 0)}),
     ),
     method=False,
     linear=True,
 )  # fmt: skip
-def fold(x, *, kernel, stride, dilation, size):
-    """The transpose of windows: overlapping windows added up."""
+def sum_windows(x, *, kernel, stride, dilation, size, start):
+    """The transpose of windows: overlapping windows added up; of the sum, `size` from `start`."""
 
 
-def _pair(value: Any) -> Pair:
-    return (value, value) if isinstance(value, int) else (int(value[0]), int(value[1]))
+def _placed(x: Tensor, start: Shape, size: Shape) -> Tensor:
+    """A box laid at `start` into zeros of `size`; what does not fit is cut off."""
+    n = len(size)
+    fitting = tuple(min(m, total - first) for m, first, total in zip(x.shape[-n:], start, size))
+    rest = (total - first - m for m, first, total in zip(fitting, start, size))
+    return padded(cropped(x, (0,) * n, fitting), tuple(zip(start, rest)))
 
 
-def _padded(x: Tensor, padding: Pair, value: float) -> Tensor:
-    if padding == (0, 0):
-        return x
-    pads = ((0, 0),) * (x.ndim - 2) + tuple((p, p) for p in padding)
-    return constant_pad(x, value, pads=pads)
+# --- PyTorch's unfold and fold of images -------------------------------------------------------
 
 
-def _geometry(**given: Any) -> dict[str, Any]:
-    return {name: _pair(v) for name, v in given.items()}
+def np_windows(
+    x: Any, kernel: Shape, stride: Shape, dilation: Shape, pads: Pads, value: float = 0.0
+) -> Any:
+    """What `windows` shows, by NumPy: [..., *out, *kernel]."""
+    lead = x.ndim - len(kernel)
+    x = np.pad(x, ((0, 0),) * lead + pads, constant_values=value)
+    axes = tuple(range(lead, x.ndim))
+    spans = extents(kernel, dilation)
+    every: Any = np.lib.stride_tricks.sliding_window_view(x, spans, axes)
+    steps = [slice(None, None, st) for st in (*stride, *dilation)]
+    return every[(..., *steps)]
 
 
-def _conv2d_ref(
-    x: np.ndarray, weight: np.ndarray, bias: Any, stride: Pair, padding: Pair, dilation: Pair,
-    groups: int,
-) -> np.ndarray:  # fmt: skip
-    x = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in padding)))
-    out_channels, _, kh, kw = weight.shape
-    rows = _count(x.shape[2], kh, stride[0], dilation[0])
-    columns = _count(x.shape[3], kw, stride[1], dilation[1])
-    out = np.zeros((x.shape[0], out_channels, rows, columns), np.result_type(x, weight))
-    per_in, per_out = x.shape[1] // groups, out_channels // groups
-    for o in range(out_channels):
-        first = o // per_out * per_in
-        for y in range(rows):
-            for z in range(columns):
-                top, left = y * stride[0], z * stride[1]
-                patch = x[
-                    :, first : first + per_in,
-                    top : top + dilation[0] * (kh - 1) + 1 : dilation[0],
-                    left : left + dilation[1] * (kw - 1) + 1 : dilation[1],
-                ]  # fmt: skip
-                out[:, o, y, z] = np.sum(patch * weight[o], axis=(1, 2, 3))
-    return out if bias is None else out + bias.reshape(-1, 1, 1)
-
-
-def _conv(stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> dict[str, Any]:
-    return {**_geometry(stride=stride, padding=padding, dilation=dilation), "groups": groups}
+def _np_unfold(x: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+    kernel, dilation, padding, stride = (
+        numbers("unfold", "", v, 2) for v in (kernel_size, dilation, padding, stride)
+    )
+    out = np_windows(x, kernel, stride, dilation, tuple((p, p) for p in padding))
+    out = np.moveaxis(out, (-4, -3), (-2, -1))
+    *lead, channels = x.shape[:-2]
+    return out.reshape(*lead, channels * numel(kernel), numel(out.shape[-2:]))
 
 
 @composite(
-    ref=_conv2d_ref,
+    ref=_np_unfold,
     samples=lambda: (
-        Sample((Array((2, 3, 5, 6)), Array((4, 3, 3, 2)), Array((4,))), _conv(padding=1)),
-        Sample((Array((1, 2, 6, 6)), Array((2, 2, 3, 3)), None), _conv(stride=2)),
-        Sample(
-            (Array((2, 4, 5, 5)), Array((6, 2, 2, 2)), Array((6,))), _conv(dilation=2, groups=2)
-        ),
+        Sample((Array((2, 3, 5, 6)),),
+               {"kernel_size": (2, 3), "dilation": 1, "padding": (1, 0), "stride": 2}),
+        Sample((Array((2, 5, 5)),),
+               {"kernel_size": 2, "dilation": 2, "padding": 0, "stride": 1}),
     ),
     failures=lambda: (
-        Failure(
-            (Array((1, 3, 5, 5)), Array((2, 4, 3, 3)), None), _conv(), ValueError,
-            "conv2d: float64[1, 3, 5, 5] has 3 channels, but the weight float64[2, 4, 3, 3] with "
-            "groups=1 needs 4.",
-        ),
+        Failure((Array((5, 5)),), {"kernel_size": 2}, ValueError,
+                "unfold: float64[5, 5] must have 3 or 4 dims: [n, channels, h, w]."),
+        Failure((Array((1, 2, 2)),), {"kernel_size": 3}, ValueError,
+                "unfold: a window of [3, 3] with dilation [1, 1] does not fit into"),
+        Failure((Array((1, 2, 2)),), {"kernel_size": (1, 1, 1)}, TypeError,
+                "unfold: kernel_size is (1, 1, 1); it must be an integer or 2 of them."),
     ),
-    normalize=lambda x, weight, bias, stride, padding, dilation, groups: _geometry(
-        stride=stride, padding=padding, dilation=dilation),
     method=False,
-    autocast="low",
 )  # fmt: skip
-def conv2d(x, weight, bias=None, *, stride=1, padding=0, dilation=1, groups=1):
-    """Cross-correlation of images [n, c, h, w] with kernels [out, c / groups, kh, kw]."""
-    if x.ndim != 4 or weight.ndim != 4:
-        raise ValueError(f"conv2d: needs four dims, got {describe(x)} and {describe(weight)}.")
-    n, channels = x.shape[:2]
-    out_channels, per_group, kh, kw = weight.shape
-    if channels != per_group * groups or out_channels % groups:
-        raise ValueError(
-            f"conv2d: {describe(x)} has {channels} channels, but the weight {describe(weight)} "
-            f"with groups={groups} needs {per_group * groups}."
-        )
-    patches = windows(_padded(x, padding, 0.0), kernel=(kh, kw), stride=stride, dilation=dilation)
-    if groups == 1:
-        out = contract(patches, weight, spec="ncijyx,ocij->noyx")
-    else:
-        patches = reshape(patches, (n, groups, per_group, *patches.shape[2:]))
-        kernels = reshape(weight, (groups, out_channels // groups, per_group, kh, kw))
-        out = contract(patches, kernels, spec="ngcijyx,gocij->ngoyx")
-        out = reshape(out, (n, out_channels, *out.shape[3:]))
-    return out if bias is None else out + reshape(bias, (out_channels, 1, 1))
+def im2col(x, *, kernel_size, dilation=1, padding=0, stride=1):
+    """The windows of images as columns: [n, c, h, w] to [n, c * taps, m]."""
+    if x.ndim not in (3, 4):
+        raise ValueError(f"unfold: {describe(x)} must have 3 or 4 dims: [n, channels, h, w].")
+    kernel = numbers("unfold", "kernel_size", kernel_size, 2, 1)
+    dilation = numbers("unfold", "dilation", dilation, 2, 1)
+    stride = numbers("unfold", "stride", stride, 2, 1)
+    pads = tuple((p, p) for p in numbers("unfold", "padding", padding, 2))
+    sizes = tuple(n + 2 * p for n, (p, _) in zip(x.shape[-2:], pads))
+    check_fit("unfold", x, sizes, kernel, dilation)
+    found = windows(padded(x, pads), kernel=kernel, stride=stride, dilation=dilation)
+    *lead, channels = x.shape[:-2]
+    return reshape(found, (*lead, channels * numel(kernel), numel(found.shape[-2:])))
 
 
-def _max_pool_ref(x: np.ndarray, kernel_size: Pair, stride: Pair, padding: Pair) -> np.ndarray:
-    x = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in padding)), constant_values=-np.inf)
-    rows = _count(x.shape[2], kernel_size[0], stride[0], 1)
-    columns = _count(x.shape[3], kernel_size[1], stride[1], 1)
-    out = np.empty((*x.shape[:2], rows, columns), x.dtype)
-    for y in range(rows):
-        for z in range(columns):
-            top, left = y * stride[0], z * stride[1]
-            out[..., y, z] = x[..., top : top + kernel_size[0], left : left + kernel_size[1]].max(
-                (2, 3)
-            )
-    return out
+def _np_fold(
+    x: Any, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any
+) -> Any:
+    kernel, dilation, padding, stride, output = (
+        numbers("fold", "", v, 2) for v in (kernel_size, dilation, padding, stride, output_size)
+    )
+    size = tuple(n + 2 * p for n, p in zip(output, padding))
+    *lead, columns, _ = x.shape
+    taps = x.reshape(
+        *lead, columns // numel(kernel), *kernel, *counts(size, kernel, stride, dilation)
+    )
+    return _sum_windows_ref(taps, kernel, stride, dilation, output, padding)
 
 
 @composite(
-    ref=_max_pool_ref,
+    ref=_np_fold,
     samples=lambda: (
-        Sample((Array((2, 3, 6, 6)),), _geometry(kernel_size=2, stride=2, padding=0)),
-        Sample((Array((1, 2, 5, 5)),), _geometry(kernel_size=3, stride=2, padding=1)),
+        Sample((Array((2, 12, 6)),), {"output_size": (4, 5), "kernel_size": (2, 3), "dilation": 1,
+                                      "padding": (1, 0), "stride": 2}),
+        Sample((Array((4, 9)),), {"output_size": 5, "kernel_size": 2, "dilation": 2, "padding": 0,
+                                  "stride": 1}),
     ),
-    normalize=lambda x, kernel_size, stride, padding: _geometry(
-        kernel_size=kernel_size, stride=kernel_size if stride is None else stride, padding=padding),
+    failures=lambda: (
+        Failure((Array((2, 12, 4)),), {"output_size": 4, "kernel_size": 5}, ValueError,
+                "fold: a window of [5, 5] with dilation [1, 1] does not fit into"),
+        Failure((Array((2, 7, 4)),), {"output_size": 3, "kernel_size": 2}, ValueError,
+                "fold: float64[2, 7, 4] must be [n, channels * 4, 4]: windows of [2, 2]"),
+    ),
     method=False,
 )  # fmt: skip
-def max_pool2d(x, *, kernel_size, stride=None, padding=0):
-    """The largest element of each window; the gradient goes to the first of them."""
-    patches = windows(
-        _padded(x, padding, lowest(x.dtype)), kernel=kernel_size, stride=stride, dilation=(1, 1)
+def col2im(x, *, output_size, kernel_size, dilation=1, padding=0, stride=1):
+    """Columns added up to images, the transpose of unfold: [n, c * taps, m] to [n, c, h, w]."""
+    output = numbers("fold", "output_size", output_size, 2, 1)
+    kernel = numbers("fold", "kernel_size", kernel_size, 2, 1)
+    dilation = numbers("fold", "dilation", dilation, 2, 1)
+    stride = numbers("fold", "stride", stride, 2, 1)
+    padding = numbers("fold", "padding", padding, 2)
+    size = tuple(n + 2 * p for n, p in zip(output, padding))
+    check_fit("fold", x, size, kernel, dilation)
+    out = counts(size, kernel, stride, dilation)
+    taps = numel(kernel)
+    if x.ndim not in (2, 3) or x.shape[-2] % taps or x.shape[-1] != numel(out):
+        raise ValueError(
+            f"fold: {describe(x)} must be [n, channels * {taps}, {numel(out)}]: windows of "
+            f"{list(kernel)} at {list(out)} places of {list(output)}."
+        )
+    columns = reshape(x, (*x.shape[:-2], x.shape[-2] // taps, *kernel, *out))
+    return sum_windows(
+        columns, kernel=kernel, stride=stride, dilation=dilation, size=output, start=padding
     )
-    n, c, kh, kw, rows, columns = patches.shape
-    values, _ = max_(reshape(patches, (n, c, kh * kw, rows, columns)), 2)
-    return values

@@ -16,6 +16,7 @@ class CpuDevice:
 
     def __init__(self) -> None:
         self.limits = Limits(vector_bytes=jit.vector_bytes(), dtypes=frozenset(dtypes.ALL))
+        self.description = jit.describe_processor()
 
     def load(self, plan: Plan) -> Program:
         """Compile a plan's kernels and lay out its memory."""

@@ -45,6 +45,14 @@ def vector_bytes() -> int:
     return 32 if present.get("avx2") else 16
 
 
+def describe_processor() -> str:
+    """The processor's name, its vectors and those of its features that code here uses."""
+    present = llvm.get_host_cpu_features()
+    wanted = ("avx2", "fma", "f16c", "avx512f", "avx512bf16", "neon", "sve")
+    found = " ".join(name for name in wanted if present.get(name))
+    return f"{llvm.get_host_cpu_name()}, vectors of {vector_bytes()} bytes; {found or 'baseline'}"
+
+
 @functools.cache
 def _target() -> llvm.TargetMachine:
     llvm.initialize_native_target()

@@ -188,13 +188,17 @@ class Program:
             self._table[3 * i : 3 * i + 3] = [_compile(step.call), arguments, meets[i]]
             arguments += 8 * len(words[i])
         address, row, first = ctypes.addressof(self._table), 0, 0
+        # Errors are raised after the last kernel that checks indices: what follows writes state.
+        checked = max((i + 1 for i, step in enumerate(kernels) if _checks(step.call)), default=0)
         for any_step in self._plan.steps:
             if isinstance(any_step, KernelStep):
                 row += 1
-                continue
+                if row != checked:
+                    continue
             if row > first:
                 yield _Rows(address + 24 * first, row - first)
-            yield any_step
+            if isinstance(any_step, HostStep):
+                yield any_step
             first = row
         if row > first:
             yield _Rows(address + 24 * first, row - first)

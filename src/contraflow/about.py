@@ -1,0 +1,43 @@
+"""What this installation consists of: versions, devices, processor, threads, cache."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+
+from contraflow import config
+from contraflow.devices import lookup
+from contraflow.errors import DeviceError
+
+_REQUIRED = ("numpy", "ml_dtypes", "llvmlite")
+_OPTIONAL = {"webgpu": "wgpu", "cuda": "cuda-core"}
+
+
+def show_config() -> str:
+    """Versions, devices, processor features, threads and the cache folder, as text.
+
+    >>> import contraflow as cf
+    >>> print(cf.show_config())
+    contraflow ...
+    """
+    rows = [f"contraflow {_version('contraflow')}, Python {platform.python_version()}"]
+    rows += [f"{name} {_version(name)}" for name in _REQUIRED]
+    rows.append(f"machine: {platform.system()} {platform.machine()}")
+    try:
+        cpu = lookup("cpu")
+        rows.append(f"cpu: {getattr(cpu, 'description', cpu.limits)}")
+    except (DeviceError, ImportError) as error:
+        rows.append(f"cpu: no compiler ({error})")
+    for device, package in _OPTIONAL.items():
+        rows.append(f"{device}: {package} {_version(package)}; the device is not written yet")
+    rows.append(f"threads: {config.get_num_threads()}")
+    rows.append(f"compile: {config.compile_mode}")
+    rows.append(f"cache: {config.cache_folder}")
+    return "\n".join(rows)
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "is not installed"

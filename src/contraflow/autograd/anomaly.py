@@ -1,0 +1,116 @@
+"""Anomaly mode: find the op that made a value which is not finite.
+
+Forward, a context on top of the stack looks at the results of every op, so the first that makes a
+NaN or an infinity out of finite inputs is named with the user's line. Backward, the engine looks
+at what each rule returns and names the op, with its line of the forward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from contraflow.autograd.modes import _Mode
+from contraflow.errors import GradientError, describe
+from contraflow.node import at
+from contraflow.op import Context, Creating, Op, Params, change, changed, state
+from contraflow.storage import user_line
+from contraflow.tensor import Tensor
+
+
+class _Watch(Context):
+    """Looks at what the contexts below compute."""
+
+    def __init__(self, below: Context) -> None:
+        self.below = below
+        self.first_node, self.recording = below.first_node, below.recording
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        out = self.below.apply(op, inputs, params)
+        # A composite was looked into already, part by part; one that creates was told what.
+        told = op.kind.lowering == "composite" or isinstance(op.kind, Creating)
+        if state().anomaly and not told:
+            outs = out if isinstance(out, tuple) else (out,)
+            wrong = next((o for o in outs if not _is_finite(o)), None)
+            if wrong is not None and all(map(_is_finite, _numbers((inputs, params.values())))):
+                self._refuse(op, wrong, inputs)
+        return out
+
+    def _refuse(self, op: Op, wrong: Tensor, inputs: Iterable[Any]) -> None:
+        what = "a NaN" if np.isnan(wrong.array).any() else "an infinity"
+        given = ", ".join(describe(x) for x in inputs)
+        line = state().line or user_line()
+        raise GradientError(f"{op.name}: made {what} out of finite values ({given}){at(line)}.")
+
+
+def _is_finite(x: Any) -> bool:
+    if isinstance(x, Tensor):
+        exact = not x.dtype.is_floating_point
+        return exact or x.storage.is_recorded or bool(np.isfinite(x.array).all())
+    return not isinstance(x, float) or bool(np.isfinite(x))
+
+
+def _numbers(x: Any) -> Iterable[Any]:
+    """The tensors and numbers in nested sequences."""
+    if isinstance(x, (str, Tensor)) or not isinstance(x, Iterable):
+        yield x
+    else:
+        for item in x:
+            yield from _numbers(item)
+
+
+def _fields(mode: bool) -> dict[str, Any]:
+    context = state().context
+    if isinstance(context, _Watch):
+        return {"anomaly": mode}
+    return {"anomaly": True, "context": _Watch(context)} if mode else {"anomaly": False}
+
+
+class detect_anomaly(_Mode):
+    """Raise an error at the first op that makes a NaN or an infinity out of finite values.
+
+    In backward, the op whose rule made a NaN is named. Both are slow: every value is looked at.
+
+    >>> import contraflow as cf
+    >>> with cf.autograd.detect_anomaly():
+    ...     cf.zeros(2).log()
+    Traceback (most recent call last):
+    contraflow.errors.GradientError: log: made an infinity out of finite values (float32[2]) at ...
+    """
+
+    def __init__(self, check_nan: bool = True) -> None:
+        super().__init__()
+        self._check = check_nan
+
+    def __enter__(self) -> None:
+        self.fields = _fields(self._check)
+        super().__enter__()
+
+    def __call__(self, function: Any) -> Any:
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with changed(**_fields(self._check)):
+                return function(*args, **kwargs)
+
+        return wrapped
+
+
+class set_detect_anomaly(detect_anomaly):
+    """Look for anomalies, or not, by a flag: from now on, or until the end of a with-block."""
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        super().__init__(bool(mode) and check_nan)
+        current = state()
+        self._before = {"anomaly": current.anomaly, "context": current.context}
+        change(**_fields(self._check))
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        if not self._open:
+            change(**self._before)
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether values that are not finite are being looked for."""
+    return state().anomaly

@@ -1,0 +1,248 @@
+"""The graph as data: walk it, read it, draw it, and hook into it."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from contraflow.errors import DeviceError, GradientError, describe
+from contraflow.hooks import Handle
+from contraflow.node import Edge, Node, Saved
+from contraflow.op import Spec, changed, state
+from contraflow.tensor import Tensor
+
+
+@contextlib.contextmanager
+def saved_tensors_hooks(
+    pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
+) -> Iterator[None]:
+    """Pass each value saved for backward through `pack_hook`, and back when it is needed."""
+    with changed(saved_hooks=(*state().saved_hooks, (pack_hook, unpack_hook))):
+        yield
+
+
+class MultiHandle:
+    """Removes the hooks that were registered together."""
+
+    def __init__(self, handles: Sequence[Handle]) -> None:
+        self._handles = handles
+
+    def remove(self) -> None:
+        """Remove them; doing so twice is harmless."""
+        for handle in self._handles:
+            handle.remove()
+
+
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor], fn: Callable[..., None], *, mode: str = "all"
+) -> MultiHandle:
+    """Call `fn` once per backward: with all gradients, or, in mode "any", with the first one.
+
+    In mode "all" it gets a list with None for each tensor that this backward does not come to.
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"register_multi_grad_hook: mode is {mode!r}; it must be 'all' or 'any'.")
+    tensors = tuple(tensors)
+    edges = [t.edge for t in tensors]
+    if None in edges:
+        missing = describe(tensors[edges.index(None)])
+        raise GradientError(f"register_multi_grad_hook: {missing} does not require grad.")
+    seen: dict[str, Any] = {"task": None, "grads": {}}
+
+    def listen(number: int, g: Tensor) -> None:
+        task = state().task
+        if seen["task"] is not task:
+            reached = sum(task.reaches(edge) for edge in edges)
+            seen.update(task=task, grads={}, left=reached)
+        seen["grads"][number] = g
+        seen["left"] -= 1
+        if mode == "any":
+            if len(seen["grads"]) == 1:
+                fn(g)
+        elif seen["left"] == 0:
+            grads = seen["grads"]
+            seen.update(task=None, grads={})  # keep no gradient alive
+            fn([grads.get(i) for i in range(len(tensors))])
+
+    def hook(number: int) -> Callable[[Tensor], None]:
+        return lambda g: listen(number, g)
+
+    return MultiHandle([t.register_hook(hook(i)) for i, t in enumerate(tensors)])
+
+
+class Graph:
+    """What a tensor was computed from. Printing it lists every node in order of application.
+
+    A line is a node: its inputs, the shape of its result, the user's line, and what it keeps for
+    backward with the bytes. `names` gives leaves names, as `dict(model.named_parameters())` does.
+
+    >>> import contraflow as cf
+    >>> w = cf.ones(2, 3, requires_grad=True)
+    >>> y = cf.ones(2).matmul(w).tanh().sum()
+    >>> print(cf.autograd.graph.Graph(y, names={"w": w}))
+    graph of float32[]: 3 nodes, 1 leaves, 20 bytes saved
+    w  = leaf : float32[2, 3]
+    %1 = matmul(float32[2], w) : float32[3]   ... saves a 8 bytes
+    %2 = tanh(%1) : float32[3]   ... saves out 12 bytes
+    %3 = sum(%2) : float32[]   ...
+    """
+
+    def __init__(self, *roots: Tensor, names: Mapping[str, Tensor] | None = None) -> None:
+        self.roots = roots
+        self.nodes: list[Node] = []  # oldest first
+        self.leaves: list[Tensor] = []
+        self._specs: dict[tuple[int, int], Spec] = {}
+        self._given = {id(t): name for name, t in (names or {}).items()}
+        self._walk()
+        self._names = {id(n): f"%{i}" for i, n in enumerate(self.nodes, 1)}
+        for i, leaf in enumerate(self.leaves):
+            self._names[id(leaf)] = self._given.get(id(leaf), f"leaf{i}")
+
+    def _walk(self) -> None:
+        found: dict[int, Node | Tensor] = {}
+        stack: list[Node | Tensor] = []
+        for root in self.roots:
+            edge = root.edge
+            if edge is None:
+                raise GradientError(f"graph: {describe(root)} does not require grad; it has none.")
+            stack.append(edge[0])
+            self._specs[id(edge[0]), edge[1]] = root.spec
+        while stack:
+            end = stack.pop()
+            if id(end) in found:
+                continue
+            found[id(end)] = end
+            if isinstance(end, Node):
+                for e, spec in zip(end.edges, end.input_specs):
+                    if e is not None:
+                        stack.append(e[0])
+                        if spec is not None:
+                            self._specs[id(e[0]), e[1]] = spec
+        self.nodes = [n for n in found.values() if isinstance(n, Node)]
+        self.nodes.sort(key=lambda n: n.sequence_nr)
+        # In the order in which the nodes name them.
+        named = [e[0] for n in self.nodes for e in n.edges if e is not None]
+        ends = [*named, *(r.edge[0] for r in self.roots if r.edge is not None)]
+        self.leaves = list({id(t): t for t in ends if not isinstance(t, Node)}.values())
+
+    @property
+    def saved_bytes(self) -> int:
+        """Bytes that the nodes keep for backward; a storage counts once."""
+        kept: dict[int, int] = {}
+        for node in self.nodes:
+            for saved in _saved(node).values():
+                if saved.storage is not None:
+                    size = saved.nbytes
+                    kept[id(saved.storage)] = max(size, kept.get(id(saved.storage), 0))
+        return sum(kept.values())
+
+    def _input(self, edge: Edge | None, spec: Spec | None) -> str:
+        if edge is None:
+            return "·" if spec is None else str(spec)  # a number, or a tensor without gradient
+        target, index = edge
+        several = isinstance(target, Node) and target.output_count > 1
+        return self._names[id(target)] + (f".{index}" if several else "")
+
+    def _result(self, node: Node) -> str:
+        found = [self._specs.get((id(node), i)) for i in range(node.output_count)]
+        return ", ".join("·" if spec is None else str(spec) for spec in found)
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __str__(self) -> str:
+        of = ", ".join(describe(root) for root in self.roots)
+        head = f"graph of {of}: {len(self.nodes)} nodes, {len(self.leaves)} leaves, "
+        rows = [(self._names[id(t)], f"leaf : {describe(t)}", "", "") for t in self.leaves]
+        for node in self.nodes:
+            inputs = ", ".join(map(self._input, node.edges, node.input_specs))
+            kept = ", ".join(f"{k} {_size(s.nbytes)}" for k, s in _saved(node).items())
+            rows.append((
+                self._names[id(node)],
+                f"{node.name}({inputs}) : {self._result(node)}",
+                "" if node.line is None else f"at {node.line}",
+                f"saves {kept}" if kept else "",
+            ))  # fmt: skip
+        name, text, line = (max((len(row[i]) for row in rows), default=0) for i in range(3))
+        body = [
+            f"{row[0]:<{name}} = {row[1]:<{text}}  {row[2]:<{line}}  {row[3]}".rstrip()
+            for row in rows
+        ]
+        return "\n".join([head + _size(self.saved_bytes) + " saved", *body])
+
+    def dot(self) -> str:
+        """The graph in graphviz's language."""
+        rows = ["digraph contraflow {", '  node [shape=box, fontname="monospace"];']
+        for leaf in self.leaves:
+            label = f"{self._names[id(leaf)]}\\n{describe(leaf)}"
+            rows.append(f'  "{self._names[id(leaf)]}" [label="{_quoted(label)}", style=filled];')
+        for node in self.nodes:
+            line = "" if node.line is None else f"\\n{node.line}"
+            kept = sum(s.nbytes for s in _saved(node).values())
+            keeps = f"\\nsaves {_size(kept)}" if kept else ""
+            label = f"{node.name}\\n{self._result(node)}{line}{keeps}"
+            rows.append(f'  "{self._names[id(node)]}" [label="{_quoted(label)}"];')
+            for e in node.edges:
+                if e is not None:
+                    rows.append(f'  "{self._names[id(e[0])]}" -> "{self._names[id(node)]}";')
+        return "\n".join([*rows, "}"])
+
+
+def _saved(node: Node) -> dict[str, Saved]:
+    """What a node keeps that has a size: not the numbers."""
+    return {name: s for name, s in node.saved.items() if isinstance(s, Saved)}
+
+
+def _size(n: int) -> str:
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if n >= 10 * scale:
+            return f"{n / scale:.1f} {unit}"
+    return f"{n} bytes"
+
+
+def _quoted(label: str) -> str:
+    return label.replace('"', '\\"')
+
+
+class Drawing(str):
+    """A graph in graphviz's language, which a notebook shows as a picture."""
+
+    __slots__ = ()
+
+    def svg(self) -> str:
+        """The picture as SVG text; needs graphviz's `dot` program."""
+        program = shutil.which("dot")
+        if program is None:
+            raise DeviceError("draw: graphviz's program `dot` is not installed, so there is no SVG.")
+        done = subprocess.run([program, "-Tsvg"], input=self, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    def _repr_html_(self) -> str:
+        if shutil.which("dot") is None:
+            return f"<pre>{html.escape(self)}</pre>"
+        return self.svg()
+
+
+def draw(*roots: Tensor, names: Mapping[str, Tensor] | None = None) -> Drawing:
+    """The graph of tensors as DOT text; `.svg()` makes a picture where graphviz is installed.
+
+    >>> import contraflow as cf
+    >>> x = cf.ones(2, requires_grad=True)
+    >>> print(cf.draw(x.exp().sum(), names={"x": x}))
+    digraph contraflow {
+      node [shape=box, fontname="monospace"];
+      "x" [label="x\\nfloat32[2]", style=filled];
+      "%1" [label="exp\\nfloat32[2]...
+      "x" -> "%1";
+      "%2" [label="sum\\nfloat32[]...
+      "%1" -> "%2";
+    }
+    """
+    return Drawing(Graph(*roots, names=names).dot())

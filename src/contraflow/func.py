@@ -1,0 +1,433 @@
+"""Functions of functions: gradients, products with Jacobians, Jacobians and Hessians as values.
+
+Arguments and results may be nested containers of tensors. All of these nest with each other, with
+`backward` and with `compile`; a function that uses tensors which require grad, beside those it is
+differentiated by, gives results that can be differentiated by them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from contraflow import engine
+from contraflow.errors import GradientError, describe
+from contraflow.forward import Forward
+from contraflow.node import Node, numbers
+from contraflow.op import REGISTRY, apply, changed, state
+from contraflow.ops.create import zeros_like
+from contraflow.structure import fill, leaves_of, map_leaves
+from contraflow.tensor import Tensor
+
+Argnums = int | tuple[int, ...]
+
+
+# --- what is differentiated by -----------------------------------------------------------------
+
+
+def _check(caller: str, x: Any) -> Tensor:
+    if not isinstance(x, Tensor) or not x.dtype.is_floating_point:
+        raise TypeError(
+            f"{caller}: can differentiate by floating-point tensors only, not by {describe(x)}."
+        )
+    return x
+
+
+def _fresh(caller: str, x: Any) -> Tensor:
+    """A tensor to differentiate by: the value, and the history, of `x`."""
+    with changed(grad=True):
+        made: Tensor = apply(REGISTRY["clone"], (_check(caller, x),))
+    made._needs = True
+    return made
+
+
+def _chosen(caller: str, argnums: Argnums, args: Sequence[Any]) -> tuple[int, ...]:
+    wanted = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for n in wanted:
+        if not -len(args) <= n < len(args):
+            raise ValueError(f"{caller}: argnums names {n}, but there are {len(args)} arguments.")
+    return tuple(n % len(args) for n in wanted)
+
+
+def _with(args: Sequence[Any], chosen: Sequence[int], values: Sequence[Any]) -> list[Any]:
+    replaced = list(args)
+    for n, value in zip(chosen, values):
+        replaced[n] = value
+    return replaced
+
+
+def _split_aux(caller: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
+    if not has_aux:
+        return result, None
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise TypeError(
+            f"{caller}: with has_aux the function must return (output, aux), not "
+            f"{type(result).__name__}."
+        )
+    return result
+
+
+class _Linearized:
+    """A function run once, and what is needed to pull cotangents back through that run."""
+
+    def __init__(
+        self, caller: str, func: Callable[..., Any], args: Sequence[Any], chosen: Sequence[int],
+        kwargs: Mapping[str, Any], has_aux: bool,
+    ) -> None:  # fmt: skip
+        self.caller, self.recording = caller, state().grad
+        self.first = next(numbers)
+        self.inputs = [map_leaves(functools.partial(_fresh, caller), args[n]) for n in chosen]
+        self.leaves = [x for given in self.inputs for x in leaves_of(given)]
+        with changed(grad=True):
+            result = func(*_with(args, chosen, self.inputs), **kwargs)
+        self.output, aux = _split_aux(caller, result, has_aux)
+        self.outs: list[Tensor] = leaves_of(self.output)
+        for out in self.outs:
+            if not isinstance(out, Tensor):
+                raise TypeError(f"{caller}: the function returned {describe(out)}, not tensors.")
+        self.onward = self.recording and self._is_part_of_more()
+        self.aux = map_leaves(self.released, aux)
+
+    def _is_part_of_more(self) -> bool:
+        """Whether the results depend on something else that requires grad."""
+        own = {id(x) for x in self.leaves}
+        stack = [out.edge[0] for out in self.outs if out.edge is not None]
+        seen: set[int] = set()
+        while stack:
+            end = stack.pop()
+            if id(end) in seen:
+                continue
+            seen.add(id(end))
+            if not isinstance(end, Node):
+                if id(end) not in own:
+                    return True
+            elif end.sequence_nr < self.first:
+                return True
+            else:
+                stack.extend(e[0] for e in end.edges if e is not None)
+        return False
+
+    def released(self, x: Any) -> Any:
+        """A result as the caller gets it: with a graph only where there is more to it than ours."""
+        return x.alias() if isinstance(x, Tensor) and not self.onward else x
+
+    def pull(self, cotangents: Sequence[Tensor | None], keep: bool) -> list[Tensor]:
+        """The gradients of all leaves that are differentiated by."""
+        pairs = [(o, c) for o, c in zip(self.outs, cotangents) if o.requires_grad]
+        if not pairs:
+            return [zeros_like(x.alias()) for x in self.leaves]
+        roots, seeds = [o for o, _ in pairs], [c for _, c in pairs]
+        found = engine.grad(roots, self.leaves, seeds, keep or self.onward, self.onward, True)
+        return [zeros_like(x.alias()) if g is None else g for x, g in zip(self.leaves, found)]
+
+
+def _restore(argnums: Argnums, values: Sequence[Any]) -> Any:
+    return values[0] if isinstance(argnums, int) else tuple(values)
+
+
+# --- reverse mode ------------------------------------------------------------------------------
+
+
+def value_and_grad(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that gives the value of a scalar function and its gradient.
+
+    With `has_aux` the function returns (value, aux), and so the result is ((value, aux), gradient).
+
+    >>> import contraflow as cf
+    >>> cf.func.value_and_grad(lambda x: (x * x).sum())(cf.tensor([1.0, 2.0]))
+    (tensor(5.), tensor([2., 4.]))
+    """
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        chosen = _chosen("grad", argnums, args)
+        run = _Linearized("grad", func, args, chosen, kwargs, has_aux)
+        if not isinstance(run.output, Tensor) or run.output.numel() != 1:
+            raise GradientError(
+                f"grad: the function must return a scalar, not {describe(run.output)}. Use vjp or "
+                f"jacrev."
+            )
+        grads = fill(run.inputs, run.pull([None], False))
+        value = run.released(run.output)
+        return (value, run.aux) if has_aux else value, _restore(argnums, grads)
+
+    return wrapped
+
+
+def grad(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that gives the gradient of a scalar function; with `has_aux` (gradient, aux).
+
+    >>> import contraflow as cf
+    >>> cf.func.grad(cf.sin)(cf.tensor(0.0))
+    tensor(1.)
+    >>> cf.func.grad(cf.func.grad(lambda x: x**3.0))(cf.tensor(2.0))
+    tensor(12.)
+    """
+    both = value_and_grad(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        value, found = both(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
+
+    return wrapped
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """The value, and the function that multiplies a cotangent by the Jacobian from the left.
+
+    That function takes cotangents structured like the output and returns a tuple with one entry
+    per argument; it may be called several times. With `has_aux` aux comes third.
+
+    >>> import contraflow as cf
+    >>> value, pull = cf.func.vjp(lambda x: x * x, cf.tensor([1.0, 2.0]))
+    >>> pull(cf.tensor([1.0, 10.0]))
+    (tensor([ 2., 40.]),)
+    """
+    run = _Linearized("vjp", func, primals, range(len(primals)), {}, has_aux)
+
+    def pull(cotangents: Any) -> tuple[Any, ...]:
+        given = leaves_of(cotangents)
+        if len(given) != len(run.outs):
+            raise ValueError(
+                f"vjp: {len(given)} cotangents for a function with {len(run.outs)} results."
+            )
+        return tuple(fill(run.inputs, run.pull(given, True)))
+
+    value = map_leaves(run.released, run.output)
+    return (value, pull, run.aux) if has_aux else (value, pull)
+
+
+def jacrev(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that gives the Jacobian, one backward pass for each element of the output.
+
+    Its shape is the output's followed by the argument's.
+
+    >>> import contraflow as cf
+    >>> cf.func.jacrev(lambda x: x * x)(cf.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        chosen = _chosen("jacrev", argnums, args)
+        run = _Linearized("jacrev", func, args, chosen, kwargs, has_aux)
+        jacobians = []
+        for k, out in enumerate(run.outs):
+            rows = []
+            for unit in _units(out):
+                cotangents = [zeros_like(o.alias()) for o in run.outs]
+                cotangents[k] = unit
+                rows.append(run.pull(cotangents, True))
+            blocks = [
+                _stacked([row[i] for row in rows], x, (*out.shape, *x.shape))
+                for i, x in enumerate(run.leaves)
+            ]
+            jacobians.append(_restore(argnums, fill(run.inputs, blocks)))
+        found = fill(run.output, jacobians)
+        return (found, run.aux) if has_aux else found
+
+    return wrapped
+
+
+def _units(like: Tensor) -> Iterator[Tensor]:
+    """The tensors of that shape with a single one and zeros elsewhere."""
+    zeros = REGISTRY["full"]((like.numel(),), 0.0, dtype=like.dtype)
+    for i in range(like.numel()):
+        one = REGISTRY["clone"](zeros)
+        with changed(grad=False):
+            one[i] = 1.0
+        yield REGISTRY["reshape"](one, like.shape)
+
+
+def _stacked(rows: list[Tensor], like: Tensor, shape: tuple[int, ...]) -> Tensor:
+    if not rows:
+        return REGISTRY["full"](shape, 0.0, dtype=like.dtype)  # type: ignore[no-any-return]
+    return REGISTRY["reshape"](REGISTRY["stack"](rows), shape)  # type: ignore[no-any-return]
+
+
+# --- forward mode ------------------------------------------------------------------------------
+
+
+@contextmanager
+def _pushing() -> Iterator[Forward]:
+    context = Forward(state().context)
+    with changed(context=context):
+        yield context
+
+
+def jvp(
+    func: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *,
+    has_aux: bool = False,
+) -> tuple[Any, ...]:  # fmt: skip
+    """The value, and the Jacobian times a tangent, in one forward pass.
+
+    `primals` and `tangents` are tuples of arguments. With `has_aux` aux comes third.
+
+    >>> import contraflow as cf
+    >>> cf.func.jvp(lambda x: x * x, (cf.tensor([1.0, 2.0]),), (cf.tensor([1.0, 10.0]),))
+    (tensor([1., 4.]), tensor([ 2., 40.]))
+    """
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise TypeError("jvp: primals and tangents must be tuples, one entry per argument.")
+    given, along = leaves_of(primals), leaves_of(tangents)
+    if len(given) != len(along):
+        raise ValueError(f"jvp: {len(along)} tangents for {len(given)} primals.")
+    for x, t in zip(given, along):
+        if _check("jvp", x).shape != _check("jvp", t).shape:
+            raise ValueError(f"jvp: the tangent {describe(t)} does not fit {describe(x)}.")
+    # A copy, so that what the function writes to its arguments stays in there, tangents included.
+    duals = [apply(REGISTRY["clone"], (x,)) for x in given]
+    with _pushing() as context:
+        for dual, t in zip(duals, along):
+            context.set_tangent(dual, t if t.dtype is dual.dtype else t.to(dual.dtype))
+        result = func(*fill(primals, duals))
+    output, aux = _split_aux("jvp", result, has_aux)
+
+    def tangent(out: Any) -> Any:
+        if not isinstance(out, Tensor):
+            raise TypeError(f"jvp: the function returned {describe(out)}, not tensors.")
+        found = context.tangent(out)
+        return zeros_like(out.alias()) if found is None else found
+
+    pushed = map_leaves(tangent, output)
+    for x in leaves_of((output, aux)):
+        if isinstance(x, Tensor):
+            context.set_tangent(x, None)
+    return (output, pushed, aux) if has_aux else (output, pushed)
+
+
+def jacfwd(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that gives the Jacobian, one forward pass for each element of the arguments.
+
+    >>> import contraflow as cf
+    >>> cf.func.jacfwd(lambda x: x * x)(cf.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        chosen = _chosen("jacfwd", argnums, args)
+        primals = [args[n] for n in chosen]
+        leaves = [_check("jacfwd", x) for x in leaves_of(primals)]
+
+        def inner(*values: Any) -> Any:
+            return func(*_with(args, chosen, values), **kwargs)
+
+        output: Any = None
+        aux: Any = None
+        columns: list[list[list[Tensor]]] = []  # by leaf, element of the leaf, output
+        for k, x in enumerate(leaves):
+            columns.append([])
+            for unit in _units(x):
+                tangents = [zeros_like(t.alias()) for t in leaves]
+                tangents[k] = unit
+                output, pushed, *rest = jvp(
+                    inner, primals, fill(primals, tangents), has_aux=has_aux
+                )
+                columns[k].append(leaves_of(pushed))
+                aux = rest[0] if has_aux else None
+        if output is None:  # nothing to push, but the shapes of the results are needed
+            output, aux = _split_aux("jacfwd", inner(*primals), has_aux)
+        outs = leaves_of(output)
+        jacobians = [
+            _restore(argnums, fill(primals, [
+                _columns([column[j] for column in columns[k]], out, x)
+                for k, x in enumerate(leaves)
+            ]))
+            for j, out in enumerate(outs)
+        ]  # fmt: skip
+        found = fill(output, jacobians)
+        return (found, aux) if has_aux else found
+
+    return wrapped
+
+
+def _columns(columns: list[Tensor], out: Tensor, x: Tensor) -> Tensor:
+    """The block whose columns are given: the output's dims first, then the argument's."""
+    flat = _stacked(columns, out, (x.numel(), *out.shape))
+    turned = REGISTRY["permute"](flat, (*range(1, flat.ndim), 0))
+    return REGISTRY["reshape"](turned, (*out.shape, *x.shape))  # type: ignore[no-any-return]
+
+
+def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+    """A function that gives the matrix of second derivatives, forward over reverse.
+
+    >>> import contraflow as cf
+    >>> cf.func.hessian(lambda x: (x**3.0).sum())(cf.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+    return jacfwd(jacrev(func, argnums), argnums)
+
+
+def hvp(func: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """The Hessian of a scalar function times a tangent, without the Hessian.
+
+    >>> import contraflow as cf
+    >>> cf.func.hvp(lambda x: (x**3.0).sum(), (cf.tensor([1.0, 2.0]),), (cf.tensor([1.0, 1.0]),))
+    (tensor([ 6., 12.]),)
+    """
+    everything = tuple(range(len(primals)))
+    return jvp(grad(func, everything), primals, tangents)[1]
+
+
+# --- modules -----------------------------------------------------------------------------------
+
+
+def functional_call(
+    module: Any,
+    parameter_and_buffer_dicts: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]],
+    args: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    strict: bool = False,
+) -> Any:
+    """Call a module with other tensors in place of its parameters and buffers, by dotted name.
+
+    The module is as before when the call ends. `strict` asks for all of them.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.Linear(1, 1, bias=False)
+    >>> cf.func.functional_call(layer, {"weight": cf.tensor([[3.0]])}, cf.tensor([2.0]))
+    tensor([6.])
+    """
+    dicts = parameter_and_buffer_dicts
+    given: dict[str, Tensor] = {}
+    for part in (dicts,) if isinstance(dicts, Mapping) else dicts:
+        given.update(part)
+    owners = {
+        f"{path}.{name}" if path else name: (registry, name)
+        for path, owner in module.named_modules()
+        for registry in (owner._parameters, owner._buffers)
+        for name, value in registry.items()
+        if value is not None
+    }
+    unknown = [name for name in given if name not in owners]
+    missing = [name for name in owners if name not in given] if strict else []
+    if unknown or missing:
+        what = [f"{n} is unknown" for n in unknown] + [f"{n} is missing" for n in missing]
+        raise KeyError(f"functional_call: {', '.join(what)} in {type(module).__name__}")
+    # A tensor that stands under several names is exchanged under all of them.
+    exchanged = {id(owners[n][0][owners[n][1]]): value for n, value in given.items()}
+    before = [(registry, name, registry[name]) for registry, name in owners.values()]
+    try:
+        for registry, name, value in before:
+            registry[name] = exchanged.get(id(value), value)
+        inputs = () if args is None else args if isinstance(args, tuple) else (args,)
+        return module(*inputs, **(kwargs or {}))
+    finally:
+        for registry, name, value in before:
+            registry[name] = value

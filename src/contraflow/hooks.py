@@ -1,0 +1,40 @@
+"""Hooks: the handle that removes one, and the count of changes that compiled functions notice."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+
+class Structure:
+    """Counts changes that a compiled function must notice: parameters, hooks, modules."""
+
+    epoch = 0
+
+    @classmethod
+    def changed(cls) -> None:
+        """Raise the epoch."""
+        cls.epoch += 1
+
+
+_keys = itertools.count()
+
+
+class Handle:
+    """Removes the hook that was registered with it."""
+
+    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
+        self._hooks = hooks
+        self._key = next(_keys)  # never used again: a stale handle removes nothing
+        hooks[self._key] = hook
+
+    def remove(self) -> None:
+        """Remove the hook; doing so twice is harmless."""
+        if self._hooks.pop(self._key, None) is not None:
+            Structure.changed()
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.remove()

@@ -1,0 +1,269 @@
+"""Norm layers: over the last dims, over groups of channels, and with running statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from contraflow import dtypes
+from contraflow.dtypes import DType
+from contraflow.errors import describe
+from contraflow.nn import functional as F
+from contraflow.nn import init
+from contraflow.nn.module import Module, Parameter
+from contraflow.ops.create import ones, zeros
+from contraflow.tensor import Tensor
+
+
+class _Affine(Module):
+    """A weight that starts as ones and a bias that starts as zeros, or none."""
+
+    def _set_affine(
+        self, shape: int | tuple[int, ...], weight: bool, bias: bool, dtype: DType | None
+    ) -> None:
+        self.weight = Parameter(ones(shape, dtype=dtype)) if weight else None
+        self.bias = Parameter(zeros(shape, dtype=dtype)) if bias else None
+
+    def reset_parameters(self) -> None:
+        """Back to ones and zeros."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class LayerNorm(_Affine):
+    """(x - mean) / sqrt(var + eps) over the last dims, then scaled and shifted."""
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        *,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        shape = (
+            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        )
+        self.normalized_shape, self.eps, self.elementwise_affine = shape, eps, elementwise_affine
+        self._set_affine(shape, elementwise_affine, elementwise_affine and bias, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        out: Tensor = F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+        return out
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        )
+
+
+class RMSNorm(_Affine):
+    """x / sqrt(mean(x * x) + eps) over the last dims, then scaled."""
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        *,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        shape = (
+            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        )
+        self.normalized_shape, self.eps, self.elementwise_affine = shape, eps, elementwise_affine
+        self._set_affine(shape, elementwise_affine, False, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        out: Tensor = F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+        return out
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        )
+
+
+class GroupNorm(_Affine):
+    """(x - mean) / sqrt(var + eps) over groups of channels and all spatial dims of a sample."""
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        *,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        if num_groups < 1 or num_channels % num_groups:
+            raise ValueError(
+                f"GroupNorm: {num_channels} channels do not divide into {num_groups} groups."
+            )
+        self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
+        self.affine = affine
+        self._set_affine(num_channels, affine, affine, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        out: Tensor = F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+        return out
+
+    def extra_repr(self) -> str:
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+
+
+class LocalResponseNorm(Module):
+    """x / (k + alpha * mean of the squares of `size` neighbouring channels) ** beta."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        out: Tensor = F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+        return out
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+# --- running statistics ------------------------------------------------------------------------
+
+
+class _Running(_Affine):
+    """A norm per channel that may remember the statistics of the batches it has seen."""
+
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+    inputs: tuple[str, ...]  # the dims it takes
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        *,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        self._set_affine(num_features, affine, affine, dtype)
+        tracked = track_running_stats
+        self.register_buffer("running_mean", zeros(num_features, dtype=dtype) if tracked else None)
+        self.register_buffer("running_var", ones(num_features, dtype=dtype) if tracked else None)
+        self.register_buffer(
+            "num_batches_tracked", zeros((), dtype=dtypes.int64) if tracked else None
+        )
+
+    def reset_running_stats(self) -> None:
+        """Forget the batches seen."""
+        if self.running_mean is not None:
+            init.zeros_(self.running_mean)
+        if self.running_var is not None:
+            init.ones_(self.running_var)
+        if self.num_batches_tracked is not None:
+            init.zeros_(self.num_batches_tracked)
+
+    def reset_parameters(self) -> None:
+        """Back to ones and zeros, without history."""
+        self.reset_running_stats()
+        super().reset_parameters()
+
+    def _check(self, input: Tensor, channels: int) -> None:
+        ranks = [len(dims.split()) for dims in self.inputs]
+        if input.ndim not in ranks or input.shape[channels] != self.num_features:
+            names = (dims.replace("c", str(self.num_features)) for dims in self.inputs)
+            wanted = " or ".join(f"[{dims}]" for dims in names)
+            raise ValueError(f"{type(self).__name__}: expected {wanted}, got {describe(input)}.")
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+            f"affine={self.affine}, track_running_stats={self.track_running_stats}"
+        )
+
+
+class _BatchNorm(_Running):
+    def forward(self, input: Tensor) -> Tensor:
+        self._check(input, 1)
+        momentum: float | Tensor = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                momentum = 1.0 / self.num_batches_tracked
+        return F.batch_norm(
+            input, self.running_mean, self.running_var, self.weight, self.bias,
+            self.training or self.running_mean is None, momentum, self.eps,
+        )  # fmt: skip
+
+
+class BatchNorm1d(_BatchNorm):
+    """Rows [n, c] or signals [n, c, l] normalized per channel; see BatchNorm2d."""
+
+    inputs = ("n, c", "n, c, l")
+
+
+class BatchNorm2d(_BatchNorm):
+    """Images [n, c, h, w] normalized per channel: by the batch in training, else by its history.
+
+    `momentum` None keeps the plain mean of all batches seen.
+    """
+
+    inputs = ("n, c, h, w",)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Volumes [n, c, d, h, w] normalized per channel; see BatchNorm2d."""
+
+    inputs = ("n, c, d, h, w",)
+
+
+class _InstanceNorm(_Running):
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        *,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, dtype=dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        single = input.ndim == len(self.inputs[0].split())  # a sample without a batch
+        self._check(input, 0 if single else 1)
+        out = F.instance_norm(
+            input[None] if single else input, self.running_mean, self.running_var, self.weight,
+            self.bias, self.training or not self.track_running_stats, self.momentum or 0.0,
+            self.eps,
+        )  # fmt: skip
+        return out[0] if single else out
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Signals [n, c, l] or [c, l], each channel of each sample normalized by itself."""
+
+    inputs = ("c, l", "n, c, l")
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Images [n, c, h, w] or [c, h, w], each channel of each sample normalized by itself."""
+
+    inputs = ("c, h, w", "n, c, h, w")
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Volumes [n, c, d, h, w] or [c, d, h, w], each channel of each normalized by itself."""
+
+    inputs = ("c, d, h, w", "n, c, d, h, w")

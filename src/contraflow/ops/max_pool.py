@@ -1,0 +1,410 @@
+"""Max pooling over one, two and three spatial dims.
+
+Padding is never chosen, and the gradient goes to the element whose index is returned, the first of
+the largest.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from contraflow import scalar as s
+from contraflow.dtypes import int64
+from contraflow.op import REDUCED, Array, Failure, Op, Sample, composite, index, reduction, window
+from contraflow.ops.create import tensor
+from contraflow.ops.index import gather, scatter_sum
+from contraflow.ops.pool import np_adaptive, output_sizes, parts, pool_geometry
+from contraflow.ops.reduce import lowest
+from contraflow.ops.view import reshape
+from contraflow.ops.window import Pads, covering, np_windows, padded, windows
+from contraflow.shapes import Shape, contiguous_strides, numel
+from contraflow.tensor import Tensor
+
+# --- windows -----------------------------------------------------------------------------------
+
+
+def _first_largest(a: Any, i: Any, b: Any, j: Any) -> Any:
+    """Of two (value, number) pairs the larger value, NaN largest of all, then the lower number."""
+    larger, ties = b > a, s.eq(a, b)
+    if a.dtype.is_floating_point:
+        larger = (larger & ~s.isnan(a)) | (s.isnan(b) & ~s.isnan(a))
+        ties = ties | (s.isnan(a) & s.isnan(b))
+    take = larger | (ties & (j < i))
+    return s.select(take, b, a), s.select(take, j, i)
+
+
+def _largest_ref(x: np.ndarray, dim: Shape, keepdim: bool) -> Any:
+    kept = tuple(d for d in range(x.ndim) if d not in dim)
+    rows = x.transpose((*kept, *dim)).reshape(
+        *(x.shape[d] for d in kept), numel(x.shape[d] for d in dim)
+    )
+    at = np.argmax(rows, -1)
+    values = np.take_along_axis(rows, at[..., None], -1)[..., 0]
+    shape = tuple(1 if d in dim else n for d, n in enumerate(x.shape))
+    return (values.reshape(shape), at.reshape(shape)) if keepdim else (values, at)
+
+
+@reduction(
+    ref=_largest_ref,
+    dtype="value_index",
+    outs=("values", "numbers"),
+    combine=_first_largest,
+    start=lambda dtype: (lowest(dtype), int(np.iinfo(np.int64).max)),
+    samples=lambda: (
+        Sample((Array((2, 3, 4)),), {"dim": (0, 1), "keepdim": False}),
+        Sample((Array((2, 3, 4)),), {"dim": (2,), "keepdim": True}),
+    ),
+    method=False,
+)
+def first_largest(x, *, dim, keepdim=False):
+    """The largest element over dims, and the row-major number of its first place within them."""
+    return x, REDUCED
+
+
+def _place_source(
+    at: Any, taps: Any, size: Shape, kernel: Shape, stride: Shape, dilation: Shape, pads: Pads
+) -> Any:
+    tap, total = s.cast(taps[at], int64), None
+    numbers_ = at[-len(kernel) :]
+    taken = [tap // step % k for k, step in zip(kernel, contiguous_strides(kernel))]
+    for window_, i, step, st, d, (before, _) in zip(
+        numbers_, taken, contiguous_strides(size), stride, dilation, pads
+    ):
+        place = window_ * st + i * d - before
+        # Padding is met first only where all is -inf. Then the first element that exists is meant.
+        place = s.select(place < 0, place % d, place) if before else place
+        term = place * s.Size(step)
+        total = term if total is None else total + term
+    return total
+
+
+def _place_ref(
+    taps: np.ndarray, size: Shape, kernel: Shape, stride: Shape, dilation: Shape, pads: Pads
+) -> np.ndarray:
+    n = len(kernel)
+    total = np.zeros(taps.shape, np.int64)
+    numbers_ = np.indices(taps.shape[-n:], np.int64, sparse=True)
+    taken = np.unravel_index(taps, kernel)
+    for window_, i, step, st, d, (before, _) in zip(
+        numbers_, taken, contiguous_strides(size), stride, dilation, pads
+    ):
+        place = window_ * st + i * d - before
+        total += np.where(place < 0, place % d, place) * step
+    return total
+
+
+@index(
+    ref=_place_ref,
+    dtype="index",
+    shape=lambda taps, size, kernel, stride, dilation, pads: taps.shape,
+    source=_place_source,
+    samples=lambda: (
+        Sample((Array((2, 3, 3), 0, 4, int64),), {
+            "size": (5, 5), "kernel": (2, 2), "stride": (2, 2), "dilation": (2, 1),
+            "pads": ((1, 1), (1, 0))}),
+        Sample((Array((4,), 0, 3, int64),), {
+            "size": (8,), "kernel": (3,), "stride": (1,), "dilation": (1,), "pads": ((0, 0),)}),
+    ),
+    method=False,
+)  # fmt: skip
+def tap_places(taps, *, size, kernel, stride, dilation, pads):
+    """The row-major places, in images of `size`, that taps of windows stand for."""
+
+
+def _put_source(
+    at: Any, g_: Any, places: Any, size: Shape, kernel: Shape, stride: Shape, dilation: Shape,
+    pads: Pads,
+) -> Any:  # fmt: skip
+    """Each element sums over the windows that cover it and chose it."""
+    n = len(kernel)
+    lead = at[:-n]
+    own: Any = None
+    for i, step in zip(at[-n:], contiguous_strides(size)):
+        own = i * s.Size(step) if own is None else own + i * s.Size(step)
+    choices = [
+        list(covering(i + before, *window_))
+        for i, (before, _), *window_ in zip(at[-n:], pads, kernel, stride, dilation, g_.shape[-n:])
+    ]
+    total = None
+    for chosen in product(*choices):
+        valid, here = chosen[0][0], (*lead, *(number for _, _, number in chosen))
+        for v, _, _ in chosen[1:]:
+            valid = valid & v
+        term = g_.where(valid & s.eq(s.cast(places.where(valid, here), int64), own), here)
+        total = term if total is None else total + term
+    return total
+
+
+def _put_ref(
+    g_: np.ndarray, places: np.ndarray, size: Shape, kernel: Shape, stride: Shape, dilation: Shape,
+    pads: Pads,
+) -> np.ndarray:  # fmt: skip
+    n = len(size)
+    lead = g_.shape[:-n]
+    out = np.zeros((numel(lead), numel(size)), g_.dtype)
+    rows = np.arange(numel(lead))[:, None]
+    flat = (numel(lead), numel(g_.shape[-n:]))
+    np.add.at(out, (rows, places.reshape(flat)), g_.reshape(flat))
+    return out.reshape(*lead, *size)
+
+
+def _at_places(x: Tensor, places: Tensor, n: int) -> Tensor:
+    """The elements of images at row-major places."""
+    lead = x.shape[:-n]
+    rows = reshape(x, (*lead, numel(x.shape[-n:])))
+    at = reshape(places, (*lead, numel(places.shape[-n:])))
+    return reshape(gather(rows, -1, at), places.shape)
+
+
+_POOLED: dict[str, Any] = {
+    "kernel": (2, 2),
+    "stride": (1, 2),
+    "dilation": (2, 1),
+    "pads": ((0, 1), (1, 0)),
+}
+
+
+def _put_samples() -> Any:
+    taps = np.array([[0, 1, 3], [1, 2, 1], [2, 0, 1], [1, 0, 1]])
+    places = _place_ref(taps, size=(5, 5), **_POOLED)
+    yield Sample((Array((4, 3)), places), {"size": (5, 5), **_POOLED})
+    places = np.array([[1, 4, 6], [2, 3, 7]])
+    params = {"kernel": (3,), "stride": (3,), "dilation": (1,), "pads": ((0, 0),), "size": (9,)}
+    yield Sample((Array((2, 3)), places), params)
+
+
+# The gradient of max pooling as a sum over few windows, not a scatter: it fuses, and it repeats
+# bit for bit.
+@window(
+    ref=_put_ref,
+    dtype="same",
+    shape=lambda g_, places, size, kernel, stride, dilation, pads: (
+        *g_.shape[: -len(size)], *size),
+    source=_put_source,
+    vjp={"g_": lambda g, places, size: _at_places(g, places, len(size))},
+    samples=_put_samples,
+    method=False,
+    linear=True,
+)  # fmt: skip
+def put_windows(g_, places, *, size, kernel, stride, dilation, pads):
+    """One number per window put at its place in images of `size`, zeros elsewhere."""
+
+
+def _max_windows_x(
+    g_values: Any, indices: Tensor, x_spec: Any, kernel: Shape, stride: Shape, dilation: Shape,
+    pads: Pads,
+) -> Any:  # fmt: skip
+    if g_values is None:
+        return None
+    return put_windows(
+        g_values, indices, size=x_spec.shape[-len(kernel) :], kernel=kernel, stride=stride,
+        dilation=dilation, pads=pads,
+    )  # fmt: skip
+
+
+def _max_windows_ref(
+    x: np.ndarray, kernel: Shape, stride: Shape, dilation: Shape, pads: Pads
+) -> Any:
+    n = len(kernel)
+    low = -np.inf if x.dtype.kind not in "biu" else int(np.iinfo(x.dtype).min)
+    patches = np_windows(x, kernel, stride, dilation, pads, low)
+    at = patches.reshape(*patches.shape[:-n], numel(kernel)).argmax(-1)
+    return patches.max(tuple(range(-n, 0))), _place_ref(
+        at, x.shape[-n:], kernel, stride, dilation, pads
+    )
+
+
+@composite(
+    ref=_max_windows_ref,
+    outs=("values", "indices"),
+    vjp={"x": _max_windows_x},
+    samples=lambda: (
+        Sample((Array((2, 5, 5)),), _POOLED),
+        Sample((Array((2, 7)),), {
+            "kernel": (3,), "stride": (2,), "dilation": (1,), "pads": ((1, 2),)}),
+    ),
+    method=False,
+)  # fmt: skip
+def max_windows(x, *, kernel, stride, dilation, pads):
+    """The largest element of each window of the last dims, and its place; padding is none."""
+    n = len(kernel)
+    patches = windows(
+        padded(x, pads, lowest(x.dtype)), kernel=kernel, stride=stride, dilation=dilation
+    )
+    lead = x.ndim - n
+    values, taps = first_largest(patches, dim=tuple(range(lead, lead + n)), keepdim=False)
+    places = tap_places(
+        taps, size=x.shape[lead:], kernel=kernel, stride=stride, dilation=dilation, pads=pads
+    )
+    return values, places
+
+
+def _np_max_pool(
+    n: int, x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> Any:
+    kernel, stride, dilation, pads = pool_geometry(
+        "", x, n, kernel_size, stride, padding, dilation, ceil_mode
+    )
+    return _max_windows_ref(x, kernel, stride, dilation, pads)
+
+
+def _max_pool(n: int, samples: Any, failures: Any = None) -> Op:
+    name = f"max_pool{n}d"
+
+    def body(
+        x, *, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False,
+        return_indices=False,
+    ):  # fmt: skip
+        kernel, stride, dilation, pads = pool_geometry(
+            name, x, n, kernel_size, stride, padding, dilation, ceil_mode
+        )
+        values, indices = max_windows(x, kernel=kernel, stride=stride, dilation=dilation, pads=pads)
+        return (values, indices) if return_indices else values
+
+    def ref(
+        x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False,
+        return_indices=False,
+    ):  # fmt: skip
+        found = _np_max_pool(n, x, kernel_size, stride, padding, dilation, ceil_mode)
+        return found if return_indices else found[0]
+
+    body.__name__ = name
+    body.__doc__ = "The largest element of each window, and its row-major index where asked for."
+    return composite(ref=ref, samples=samples, failures=failures, method=False)(body)
+
+
+max_pool1d = _max_pool(
+    1,
+    lambda: (
+        Sample((Array((2, 3, 7)),), {"kernel_size": 3, "stride": 2, "padding": 1}),
+        Sample((Array((3, 8)),), {"kernel_size": 3, "ceil_mode": True, "return_indices": True}),
+    ),
+)
+max_pool2d = _max_pool(
+    2,
+    lambda: (
+        Sample((Array((2, 3, 6, 6)),), {"kernel_size": 2}),
+        Sample((Array((1, 2, 5, 6)),),
+               {"kernel_size": (3, 2), "stride": 2, "padding": 1, "return_indices": True}),
+        Sample((Array((2, 6, 6)),),
+               {"kernel_size": 2, "stride": 3, "dilation": 2, "ceil_mode": True}),
+    ),
+    lambda: (
+        Failure((Array((2, 6)),), {"kernel_size": 2}, ValueError,
+                "max_pool2d: float64[2, 6] has 2 dims; it needs [n, channels] or [channels], then"),
+        Failure((Array((2, 6, 6)),), {"kernel_size": 2, "padding": 2}, ValueError,
+                "max_pool2d: padding [2, 2] is more than half of a window of [2, 2]."),
+        Failure((Array((2, 6, 6)),), {"kernel_size": 7}, ValueError,
+                "max_pool2d: a window of [7, 7] with dilation [1, 1] does not fit into"),
+        Failure((Array((2, 6, 6)),), {"kernel_size": 0}, ValueError,
+                "max_pool2d: kernel_size is 0; it must be at least 1."),
+        Failure((Array((2, 6, 6)),), {"kernel_size": 2, "stride": 0}, ValueError,
+                "max_pool2d: stride is 0; it must be at least 1."),
+    ),
+)  # fmt: skip
+max_pool3d = _max_pool(
+    3,
+    lambda: (
+        Sample((Array((2, 2, 3, 4, 4)),),
+               {"kernel_size": (1, 2, 2), "stride": 2, "padding": (0, 1, 0)}),
+    ),
+)  # fmt: skip
+
+
+# --- adaptive ----------------------------------------------------------------------------------
+
+
+def _chosen(g_values: Any, indices: Tensor, rows_spec: Any) -> Any:
+    if g_values is None:
+        return None
+    return scatter_sum(g_values, indices, dim=len(rows_spec.shape) - 1, shape=rows_spec.shape)
+
+
+def _np_max_among(rows: Any, places: Any) -> Any:
+    found = rows[..., places]
+    at = found.argmax(-1)
+    indices = np.take_along_axis(np.broadcast_to(places, found.shape), at[..., None], -1)[..., 0]
+    return found.max(-1), indices
+
+
+@composite(
+    ref=_np_max_among,
+    outs=("values", "indices"),
+    vjp={"rows": _chosen},
+    samples=lambda: (
+        Sample((Array((2, 6)), np.array([[0, 1, 1], [1, 2, 3], [3, 5, 5]]))),
+        Sample((Array((4,)), np.array([[0, 2], [1, 3]]))),
+    ),
+    method=False,
+)
+def max_among(rows, places):
+    """For each list of places the largest element of rows [..., m] there, and its place."""
+    lead = (1,) * (rows.ndim - 1)
+    at = reshape(places, (*lead, numel(places.shape))).expand(*rows.shape[:-1], -1)
+    found = reshape(gather(rows, -1, at), (*rows.shape[:-1], *places.shape))
+    values, taps = first_largest(found, dim=(found.ndim - 1,), keepdim=False)
+    options = places.expand(found.shape)
+    return values, reshape(gather(options, -1, reshape(taps, (*taps.shape, 1))), taps.shape)
+
+
+def _flat_places(old: Shape, sizes: Shape) -> np.ndarray:
+    """The row-major places of each window's elements; short windows repeat their last."""
+    pieces = [parts(m, out) for m, out in zip(old, sizes)]
+    widths = [max(map(len, p), default=1) for p in pieces]
+    places = np.zeros((1, 1), np.int64)
+    for p, width, m in zip(pieces, widths, old):
+        along = np.array([[part[min(i, len(part) - 1)] for i in range(width)] for part in p])
+        along = along.reshape(len(p), width)
+        places = places[:, None, :, None] * m + along[None, :, None, :]
+        places = places.reshape(numel(places.shape[:2]), numel(places.shape[2:]))
+    return places
+
+
+def _adaptive_max_pool(n: int, samples: Any, failures: Any = None) -> Op:
+    name = f"adaptive_max_pool{n}d"
+
+    def body(x, *, output_size, return_indices=False):
+        sizes = output_sizes(name, x, n, output_size)
+        lead, old = x.shape[:-n], x.shape[-n:]
+        if all(m and size % m == 0 for size, m in zip(old, sizes)):
+            kernel = tuple(size // m for size, m in zip(old, sizes))
+            values, indices = max_windows(
+                x, kernel=kernel, stride=kernel, dilation=(1,) * n, pads=((0, 0),) * n
+            )
+        else:
+            rows = reshape(x, (*lead, numel(old)))
+            values, indices = max_among(rows, tensor(_flat_places(old, sizes)))
+            values = reshape(values, (*lead, *sizes))
+            indices = reshape(indices, (*lead, *sizes))
+        return (values, indices) if return_indices else values
+
+    def ref(x, output_size, return_indices=False):
+        sizes = output_sizes("", x, n, output_size)
+        values = np_adaptive(n, x, sizes, np.max)
+        if not return_indices:
+            return values
+        rows = x.reshape(*x.shape[:-n], -1)
+        indices = _np_max_among(rows, _flat_places(x.shape[-n:], sizes))[1]
+        return values, indices.reshape(values.shape)
+
+    body.__name__ = name
+    body.__doc__ = "The largest elements of windows that split the spatial dims into so many parts."
+    return composite(ref=ref, samples=samples, failures=failures, method=False)(body)
+
+
+adaptive_max_pool1d = _adaptive_max_pool(
+    1, lambda: (Sample((Array((2, 3, 7)),), {"output_size": 3, "return_indices": True}),)
+)
+adaptive_max_pool2d = _adaptive_max_pool(
+    2,
+    lambda: (
+        Sample((Array((2, 2, 4, 6)),), {"output_size": (2, 3), "return_indices": True}),
+        Sample((Array((2, 5, 4)),), {"output_size": (None, 3)}),
+    ),
+)
+adaptive_max_pool3d = _adaptive_max_pool(
+    3, lambda: (Sample((Array((2, 3, 4, 5)),), {"output_size": (2, 2, 1)}),)
+)

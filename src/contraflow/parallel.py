@@ -1,0 +1,219 @@
+"""Backward on several threads, with the bits of the sequential order.
+
+A node may run when all its consumers have (Kahn). Cotangents are folded in the order of their
+consumers' sequence numbers, newest first, which is the order in which they arrive one after the
+other: one that comes early waits for its turn. So nothing depends on how threads are scheduled.
+
+Workers run with a copy of the caller's context variables. Hooks run one at a time. An exception in
+any worker stops all, and the caller raises it. Whoever waits, waits for work, the end or an error,
+and each of these is announced by somebody who is running.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import heapq
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from contraflow.engine import Pass, Sum
+from contraflow.node import Edge, Node
+from contraflow.op import changed, state
+from contraflow.shapes import numel
+
+if TYPE_CHECKING:
+    from contraflow.tensor import Tensor
+
+# Fewer elements than this, over the inputs of all nodes, are not worth a thread.
+SMALL = 1 << 18
+
+Gift = tuple[int, "Tensor", bool]  # which output it is for, the cotangent, whether it is ours
+
+
+def order(workers: int) -> Callable[..., Pass] | None:
+    """How backward goes through the nodes with this many workers."""
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise ValueError(f"backward: workers is {workers!r}; it must be a positive whole number.")
+    return None if workers == 1 else functools.partial(ParallelPass, workers)
+
+
+class _Place:
+    """A node or leaf: what has arrived, from whom more is expected, and whose turn it is."""
+
+    def __init__(self, target: Node | Tensor) -> None:
+        self.target = target
+        self.slots: list[Sum | None] = [None] * getattr(target, "output_count", 1)
+        self.consumers: list[int] = []  # sequence numbers, newest first
+        self.turn = 0  # how many of them have been folded in
+        self.waiting: dict[int, list[Gift]] = {}
+        self.folding = False  # somebody is at it, and will take what comes meanwhile
+
+    def fold(self, gifts: Iterable[Gift], recording: bool) -> None:
+        for index, g, owned in gifts:
+            held = self.slots[index]
+            if held is None:
+                self.slots[index] = Sum(g, owned)
+            else:
+                held.add(g, recording)
+
+
+class ParallelPass(Pass):
+    """A pass whose nodes are run by several threads, the caller's among them."""
+
+    def __init__(self, workers: int, *how: Any) -> None:
+        super().__init__(*how)
+        self.workers = workers
+        self.places: dict[int, _Place] = {}
+        self.changed = threading.Condition()  # guards everything below
+        self.ready: list[tuple[int, _Place]] = []
+        self.left = 0  # nodes that have not run yet
+        self.error: BaseException | None = None
+        self.hooks = threading.RLock()
+
+    def run(self, starts: Sequence[tuple[Edge, Tensor]]) -> None:
+        nodes = self._nodes(starts)
+        specs = (spec for node in nodes for spec in node.input_specs if spec is not None)
+        small = sum(numel(spec.shape) for spec in specs) < SMALL
+        if small or state().context.recording:
+            super().run(starts)
+            return
+        self.starts = starts
+        if self.targets is not None:
+            self.prepare(starts)
+        self._count(nodes, starts)
+        with changed(grad=self.create_graph, anomaly=False, task=self):
+            threads = [
+                threading.Thread(target=contextvars.copy_context().run, args=(self._work,))
+                for _ in range(min(self.workers, len(nodes)) - 1)
+            ]
+            for thread in threads:
+                thread.start()
+            self._work()
+            for thread in threads:
+                thread.join()
+            if self.error is not None:
+                raise self.error
+            for place in self.places.values():
+                if not isinstance(place.target, Node) and place.slots[0] is not None:
+                    self.settle(place.target, place.slots[0])
+
+    # --- before ---------------------------------------------------------------------------
+
+    def _nodes(self, starts: Sequence[tuple[Edge, Tensor]]) -> list[Node]:
+        """All nodes that the roots lead to, newest first."""
+        found: dict[int, Node] = {}
+        stack = [target for (target, _), _ in starts]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, Node) and id(node) not in found:
+                found[id(node)] = node
+                stack.extend(e[0] for e in node.edges if e is not None)
+        return sorted(found.values(), key=lambda n: -n.sequence_nr)
+
+    def _goes_to(self, edge: Edge | None) -> bool:
+        """Whether cotangents are sent along an edge; `deliver` asks the same."""
+        if edge is None or self.needed is None:
+            return edge is not None
+        target, index = edge
+        return id(target) in self.needed or (id(target), index) in self.wanted
+
+    def _place(self, target: Node | Tensor) -> _Place:
+        if id(target) not in self.places:
+            self.places[id(target)] = _Place(target)
+            self.left += isinstance(target, Node)
+        return self.places[id(target)]
+
+    def _count(self, nodes: Sequence[Node], starts: Sequence[tuple[Edge, Tensor]]) -> None:
+        """Note who is to hear from whom, and what can run at once."""
+        for edge, seed in starts:
+            if self._goes_to(edge):
+                self._place(edge[0]).fold([(edge[1], seed, False)], self.create_graph)
+        for node in nodes:
+            if id(node) not in self.places or not self._runs(node):
+                continue
+            targets = {id(e[0]): e[0] for e in node.edges if e is not None and self._goes_to(e)}
+            for target in targets.values():
+                self._place(target).consumers.append(node.sequence_nr)
+        with self.changed:
+            for place in self.places.values():
+                if not place.consumers:
+                    self._announce(place)
+
+    def _runs(self, node: Node) -> bool:
+        return self.needed is None or id(node) in self.needed
+
+    # --- running --------------------------------------------------------------------------
+
+    def _announce(self, place: _Place) -> None:
+        """All cotangents of a place are there. Called with `changed` held."""
+        if isinstance(place.target, Node):
+            heapq.heappush(self.ready, (-place.target.sequence_nr, place))
+            self.changed.notify()
+
+    def _work(self) -> None:
+        """Run ready nodes until there are none left, or something went wrong."""
+        try:
+            while (place := self._next()) is not None:
+                self._step(place)
+        except BaseException as error:
+            with self.changed:
+                self.error = self.error or error
+                self.changed.notify_all()
+
+    def _next(self) -> _Place | None:
+        with self.changed:
+            while self.left and not self.ready and self.error is None:
+                self.changed.wait()
+            if not self.left or self.error is not None:
+                return None
+            return heapq.heappop(self.ready)[1]
+
+    def _step(self, place: _Place) -> None:
+        """Run one node and hand its gradients on."""
+        node = place.target
+        assert isinstance(node, Node)
+        cotangents = [None if held is None else held.value for held in place.slots]
+        place.slots = []
+        gifts: dict[int, list[Gift]] = {}
+        if any(g is not None for g in cotangents):
+            if node.tensor_hooks is not None or node.retainers is not None or self.wanted:
+                with self.hooks:
+                    self.observe(node, cotangents)
+            if self._runs(node):
+                for (target, index), g, owned in self._visit(node, cotangents):
+                    gifts.setdefault(id(target), []).append((index, g, owned))
+        if self._runs(node):
+            for key in {id(e[0]) for e in node.edges if e is not None and self._goes_to(e)}:
+                self._arrive(self.places[key], node.sequence_nr, gifts.get(key, []))
+        with self.changed:
+            self.left -= 1
+            if not self.left:
+                self.changed.notify_all()
+
+    def _visit(self, node: Node, cotangents: list[Tensor | None]) -> Iterable[Any]:
+        if node.pre_hooks or node.post_hooks:
+            with self.hooks:
+                return [sent for sent in self.visit(node, cotangents) if self._goes_to(sent[0])]
+        return [sent for sent in self.visit(node, cotangents) if self._goes_to(sent[0])]
+
+    def _arrive(self, place: _Place, consumer: int, gifts: list[Gift]) -> None:
+        """Take a consumer's gifts, and fold all whose turn has come."""
+        with self.changed:
+            place.waiting[consumer] = gifts
+            if place.folding:
+                return
+            place.folding = True
+        while True:
+            with self.changed:
+                if place.turn == len(place.consumers):
+                    self._announce(place)
+                    return
+                due = place.consumers[place.turn]
+                if due not in place.waiting:
+                    place.folding = False
+                    return
+                taken = place.waiting.pop(due)
+                place.turn += 1
+            place.fold(taken, self.create_graph)

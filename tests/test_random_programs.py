@@ -1,0 +1,47 @@
+"""Random training steps: eager against the interpreter, the plan over NumPy, and native code.
+
+The interpreter must agree bit for bit, so a difference there is one of capture. The plan run by
+NumPy has fusion and memory planning but no generated code; a difference in native alone is one of
+code generation. A failure prints the seed and the program, which runs as it stands.
+"""
+
+from __future__ import annotations
+
+import pytest
+from random_programs import differences, generate, run
+
+SEEDS_EACH = 10
+
+
+def check(seed: int, *modes: str) -> None:
+    program = generate(seed)
+    expected = run(program, "off")
+    for mode in modes:
+        try:
+            problems = differences(program, run(program, mode), expected, mode == "interpret")
+        except Exception as error:
+            raise AssertionError(f"seed {seed}, {mode}:\n\n{program.source}\n") from error
+        if problems:
+            listed = "\n".join(problems)
+            raise AssertionError(f"seed {seed}, {mode}:\n{listed}\n\n{program.source}\n")
+
+
+@pytest.mark.parametrize("first", range(0, 200, SEEDS_EACH))
+def test_interpreted_and_planned(first: int) -> None:
+    for seed in range(first, first + SEEDS_EACH):
+        check(seed, "interpret", "plan")
+
+
+@pytest.mark.parametrize("first", range(0, 60, SEEDS_EACH))
+def test_native(first: int) -> None:
+    for seed in range(first, first + SEEDS_EACH):
+        check(seed, "threads" if seed % 2 else "native")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(300, 4000, 100))
+def test_many(first: int) -> None:
+    for seed in range(first, first + 100):
+        check(seed, "interpret", "plan")
+        if seed % 5 == 0:
+            check(seed, "threads" if seed % 2 else "native")
