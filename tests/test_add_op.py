@@ -4,6 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
+from tests import test_ops
 
 import contraflow as cf
 from contraflow import config, stubs
@@ -15,7 +16,6 @@ from contraflow.passes import optimize
 from contraflow.render import cuda, llvm, wgsl
 from contraflow.tape import Tape
 from contraflow.tensor import Methods
-from tests import test_ops
 
 
 @pytest.fixture
@@ -112,3 +112,26 @@ def test_the_documentation_shows_this_very_declaration(squareplus):
         page = " ".join(file.read().split())
     declared = " ".join(inspect.getsource(squareplus.body).replace("cf.rsqrt", "rsqrt").split())
     assert declared in page
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        (
+            {"vpj": {"x": lambda g: g}},
+            "draft: an op of kind elementwise has no field 'vpj'. Known: ",
+        ),
+        ({"vjp": {"y": lambda g: g}}, "draft: there is a gradient rule for 'y', which is not an"),
+        ({"dtype": "floatt"}, "draft: dtype rule 'floatt' is unknown. Known: promote, float,"),
+        ({"ref": None}, "draft: an op of kind elementwise needs ref=."),
+    ],
+)
+def test_a_declaration_with_a_typing_error_is_refused(fields, text):
+    def draft(x):
+        """For this test."""
+        return x
+
+    with pytest.raises(TypeError) as caught:
+        elementwise(**{"ref": np.copy, **fields})(draft)
+    assert str(caught.value).startswith(text)
+    assert "draft" not in REGISTRY

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.test_ops import as_tuple, differentiable, samples_of, to_tensor
 
 import contraflow as cf
 from contraflow import config
@@ -17,7 +18,6 @@ from contraflow.autograd import grad
 from contraflow.op import REGISTRY, Op, Sample, apply
 from contraflow.tensor import Tensor
 from contraflow.testing import assert_close, make_inputs
-from tests.test_ops import as_tuple, differentiable, samples_of, to_tensor
 
 
 def cases() -> Iterator[Any]:

@@ -112,9 +112,7 @@ def test_argnums_and_containers() -> None:
     assert_close(func.grad(loss, argnums=-1)(model, x64(), scale=2.0), 2 * X)
     with refused(ValueError, "grad: argnums names 3, but there are 3 arguments."):
         func.grad(loss, argnums=3)(model, x64(), 2.0)
-    with refused(
-        TypeError, "grad: can differentiate by floating-point tensors only, not by 2.0."
-    ):
+    with refused(TypeError, "grad: can differentiate by floating-point tensors only, not by 2.0."):
         func.grad(loss, argnums=2)(model, x64(), 2.0)
     with refused(
         cf.GradientError,
@@ -167,9 +165,7 @@ def test_jvp() -> None:
     assert_close(pushed["c"], np.zeros(2))
     with refused(ValueError, "jvp: the tangent float64[2] does not fit float64[3]."):
         func.jvp(cf.sin, (x64(),), (x64([1.0, 2.0]),))
-    with refused(
-        TypeError, "jvp: primals and tangents must be tuples, one entry per argument."
-    ):
+    with refused(TypeError, "jvp: primals and tangents must be tuples, one entry per argument."):
         func.jvp(cf.sin, x64(), x64(t))
 
 
@@ -281,7 +277,7 @@ def test_functional_call() -> None:
         assert_close(g[name], p.grad)
     with pytest.raises(KeyError, match="functional_call: nothing is unknown in Sequential"):
         func.functional_call(model, {"nothing": x}, x)
-    with pytest.raises(KeyError, match="2.bias is missing"):
+    with pytest.raises(KeyError, match=r"2\.bias is missing"):
         func.functional_call(model, {"0.weight": parameters["0.weight"]}, x, strict=True)
     with pytest.raises(ZeroDivisionError):
         func.functional_call(cf.nn.Sequential(model, Broken()), {"0.0.weight": cf.ones(4, 3)}, x)
@@ -347,9 +343,13 @@ def test_gradcheck(fast: bool) -> None:
     assert check(lambda a, b: (a * b.sin(), a.sum()), (x, y), fast_mode=fast, check_forward_ad=True)
     assert again(lambda a, b: (a * b.sin(), a.exp().sum()), (x, y), fast_mode=fast)
     assert not check(Wrong.apply, x, raise_exception=False, fast_mode=fast)
-    with pytest.raises(cf.GradientError, match="gradcheck: the gradient by input 0" if fast else
-                       r"1 of 9 entries of the Jacobian of output 0 by input 0 differ; element "
-                       r"\(1,\) by element \(1,\): the gradient is -3, the difference quotient -2."):
+    with pytest.raises(
+        cf.GradientError,
+        match="gradcheck: the gradient by input 0"
+        if fast
+        else r"1 of 9 entries of the Jacobian of output 0 by input 0 differ; element "
+        r"\(1,\) by element \(1,\): the gradient is -3, the difference quotient -2.",
+    ):
         check(Wrong.apply, x, fast_mode=fast)  # fmt: skip
     with refused(ValueError, "gradcheck: no input requires grad, so there is nothing to check."):
         check(cf.sin, x64())

@@ -46,9 +46,7 @@ def test_materialize_grads() -> None:
     x, y = leaf(2.0), leaf(5.0)
     _, zero = grad(x * 3.0, [x, y], materialize_grads=True)
     assert zero.item() == 0.0
-    with refused(
-        ValueError, "grad: allow_unused cannot be False where materialize_grads is True."
-    ):
+    with refused(ValueError, "grad: allow_unused cannot be False where materialize_grads is True."):
         grad(x * 3.0, [x, y], allow_unused=False, materialize_grads=True)
 
 
@@ -118,9 +116,7 @@ def test_a_hook_on_several_tensors() -> None:
         ValueError, "register_multi_grad_hook: mode is 'some'; it must be 'all' or 'any'."
     ):
         register_multi_grad_hook([a], listen, mode="some")
-    with refused(
-        cf.GradientError, "register_multi_grad_hook: float32[1] does not require grad."
-    ):
+    with refused(cf.GradientError, "register_multi_grad_hook: float32[1] does not require grad."):
         register_multi_grad_hook([cf.ones(1)], listen)
 
 
@@ -141,9 +137,7 @@ def test_backward_hooks_on_modules() -> None:
         return tuple(g and g * 10.0 for g in grad_output)
 
     def after(m: Any, grad_input: tuple[Any, ...], grad_output: tuple[Any, ...]) -> Any:
-        seen.append(
-            ([g and g.item() for g in grad_input], [g and g.item() for g in grad_output])
-        )
+        seen.append(([g and g.item() for g in grad_input], [g and g.item() for g in grad_output]))
         return (grad_input[0] + 0.5, None) if grad_input[0] is not None else None
 
     handles = [
@@ -158,7 +152,7 @@ def test_backward_hooks_on_modules() -> None:
     assert module.weight.grad.item() == 50.0
     seen.clear()
     module(cf.tensor([5.0]), 1)[0].backward()  # no argument requires grad
-    assert seen[1] == ([None], [10.0])
+    assert seen[1] == ([None], [10.0, None])
     for handle in handles:
         handle.remove()
     module(x, 1)[0].backward()
@@ -175,14 +169,14 @@ def test_seed_17_a_graph_can_be_read() -> None:
     at = place("read here").split(":")[1]
     after = int(at) + 1
     graph = Graph(loss, names={"w": w})
-    assert len(graph) == 6
-    assert [node.name for node in graph] == ["matmul", "tanh", "max", "mul", "sum", "sum", "add"][
-        -len(graph) :
-    ] or len(graph) == 7
+    assert [node.name for node in graph] == ["matmul", "tanh", "max", "mul", "sum", "sum", "add"]
+    assert len(graph) == 7
     text = str(graph)
     assert "leaf : float32[3, 4]" in text
-    assert f"tanh(%1) : float32[2, 4]  at test_graph.py:{at}" in text
-    assert re.search(r"matmul\(float32\[2, 3\], w\) : float32\[2, 4\] +at \S+ +saves a 24 bytes", text)
+    assert re.search(rf"%2 = tanh\(%1\) : float32\[2, 4\] +at test_graph.py:{at}", text)
+    assert re.search(
+        r"matmul\(float32\[2, 3\], w\) : float32\[2, 4\] +at \S+ +saves a 24 bytes", text
+    )
     assert f"at test_graph.py:{after}" in text
     with refused(cf.GradientError, "graph: float32[2, 3] does not require grad; it has none."):
         Graph(x)

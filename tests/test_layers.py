@@ -25,7 +25,11 @@ LAYERS = (
     ("meaning", "scalar mathematics special philox op reference"),
     ("programs", "tape passes kernel lower fuse plan interpret"),
     ("machines", "render.* devices.*"),
-    ("tensors", "hostscalar storage hooks tensor node engine parallel forward structure eager record random executable"),
+    (
+        "tensors",
+        "hostscalar storage hooks structure node engine parallel tensor forward eager record "
+        "random executable",
+    ),
     ("operations", "ops.*"),
     ("transformations", "autograd.* func compile checkpoint"),
     ("library", "nn.* optim.* about linalg data.* amp serialize testing profiler stubs"),

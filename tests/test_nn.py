@@ -9,9 +9,9 @@ import pytest
 
 import contraflow as cf
 from contraflow import nn
+from contraflow.hooks import Structure
 from contraflow.nn import functional as F
 from contraflow.op import Context, changed, state
-from contraflow.tensor import Structure
 
 
 @pytest.fixture(autouse=True)

@@ -295,7 +295,8 @@ def check_integers(op: Op, sample: Sample) -> None:
         return
     for dtype in INTEGERS:
         inputs = make_inputs(integral(sample, dtype))
-        if op.extra.get("floating") or op.extra.get("takes") == (dtypes.FLOAT,):  # a mean of integers has no dtype of its own
+        # A mean of integers has no dtype of its own.
+        if op.extra.get("floating") or op.extra.get("takes") == (dtypes.FLOAT,):
             with pytest.raises(TypeError, match="is not floating-point"):
                 run(op, inputs, sample.params)
             continue

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import contraflow as cf
+from contraflow.hooks import Structure
 from contraflow.hostscalar import HostScalar
 from contraflow.op import Context, changed, state
 from contraflow.optim import SGD, Adam, AdamW, Optimizer, ParamGroup, lr_scheduler
-from contraflow.tensor import Structure
 
 STEPS = 50
 

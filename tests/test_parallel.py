@@ -175,7 +175,10 @@ def test_small_graphs_and_recordings_stay_sequential(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(parallel, "SMALL", 1 << 18)
     step()
     for workers in (0, 2.0, True):
-        with refused(
-            ValueError, f"backward: workers is {workers!r}; it must be a positive whole number."
-        ), no_grad():
+        with (
+            refused(
+                ValueError, f"backward: workers is {workers!r}; it must be a positive whole number."
+            ),
+            no_grad(),
+        ):
             (x * 2.0).backward(workers=workers)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests import engine_common
-from tests.engine_common import Counter, leaf, nodes_below, refused
+from tests.engine_common import Counter, leaf, nodes_below, place, refused
 
 import contraflow as cf
 from contraflow.autograd import grad, saved_tensors_hooks

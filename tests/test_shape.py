@@ -142,3 +142,14 @@ def test_compiled_split_and_cat() -> None:
     x = cf.tensor(X, requires_grad=True)
     loss = cf.compile(lambda x: cf.autograd.grad((swap(x) * x.detach()).sum(), x)[0])
     assert_close(loss(x), np.concatenate([X[:, 2:], -X[:, :2]], 1))
+
+
+def test_compiled_cat_of_many() -> None:
+    parts = [cf.tensor(X + i, requires_grad=True) for i in range(40)]
+
+    def loss(*parts: Any) -> Any:
+        joined = cf.cat(parts, 1)
+        return joined.detach(), *cf.autograd.grad((joined * joined).sum(), parts)
+
+    for found, expected in zip(cf.compile(loss)(*parts), loss(*parts), strict=True):
+        assert_close(found, expected)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.test_mathematics import FLOATS, compute, largest_error, needs_long_double
 
 from contraflow import scalar as s
 from contraflow.dtypes import DType, float32, float64
-from tests.test_mathematics import FLOATS, compute, largest_error, needs_long_double
 
 inf, nan = math.inf, math.nan
 

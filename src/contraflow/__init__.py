@@ -1,6 +1,6 @@
 """contraflow: tensors that remember how they were computed, and a compiler for whole steps."""
 
-import contraflow.eager  # isort: skip  # first: it installs the base context
+import contraflow.eager  # noqa: F401  # isort: skip  # first: it installs the base context
 from contraflow import autograd, func, linalg, nn, ops, optim
 from contraflow.about import show_config
 from contraflow.autograd.checkpoint import checkpoint, checkpoint_sequential, is_recomputing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import sys
 
 from contraflow import config
 from contraflow.devices import lookup
@@ -20,7 +21,9 @@ def show_config() -> str:
     >>> print(cf.show_config())
     contraflow ...
     """
-    rows = [f"contraflow {_version('contraflow')}, Python {platform.python_version()}"]
+    # The package is above this module, so it is not imported here; it is loaded all the same.
+    own = sys.modules["contraflow"].__version__
+    rows = [f"contraflow {own}, Python {platform.python_version()}"]
     rows += [f"{name} {_version(name)}" for name in _REQUIRED]
     rows.append(f"machine: {platform.system()} {platform.machine()}")
     try:

@@ -22,16 +22,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from contraflow import config
-from contraflow.dtypes import DType, from_numpy
+from contraflow.dtypes import DType, from_numpy, get_default_dtype
 from contraflow.errors import CaptureError, describe
 from contraflow.executable import Executable, load
+from contraflow.hooks import Structure
 from contraflow.node import Node
 from contraflow.op import changed, state
 from contraflow.record import Recorder, Recording, Source
 from contraflow.shapes import View
 from contraflow.storage import Storage
 from contraflow.tape import Tape, Value
-from contraflow.tensor import Structure, Tensor
+from contraflow.tensor import Tensor
 
 MANY_CAPTURES = 8
 
@@ -172,6 +173,9 @@ def _layout(gradient: Tensor | None) -> Any:
     )
 
 
+Inputs = tuple[dict[Value, Storage], list[int | float]]
+
+
 class Program:
     """One recorded call: its tape, where inputs come from, and what to do with what comes out."""
 
@@ -243,19 +247,28 @@ class Program:
 
     # --- running --------------------------------------------------------------------------
 
-    def replay(self, arguments: list[Tensor]) -> Any:
-        """Run the program, repeat the effects, and build the results."""
-        assert self.executable is not None
+    def find_inputs(self, arguments: list[Tensor]) -> Inputs | None:
+        """The storages and host scalars the program reads, None if one of them is gone."""
         storages: dict[Value, Storage] = {}
-        arrays: list[Any] = []
         scalars: list[int | float] = []
         for value, source in self.recording.sources.items():
             if source.role == "scalar":
-                scalars.append(_number(source))
+                number = _number(source)
+                if number is None:
+                    return None
+                scalars.append(number)
             else:
                 storage = _find(source, arguments)
+                if storage is None:
+                    return None
                 storages[value] = storage
-                arrays.append(storage.data)
+        return storages, scalars
+
+    def replay(self, arguments: list[Tensor], inputs: Inputs) -> Any:
+        """Run the program, repeat the effects, and build the results."""
+        assert self.executable is not None
+        storages, scalars = inputs
+        arrays = [storage.data for storage in storages.values()]
         outputs = self.executable.run(arrays, scalars)
         for value, (op, line) in self.recording.written.items():
             storages[value].wrote(op, line)
@@ -291,17 +304,16 @@ class Program:
         return rebuild(self.structure, leaves)
 
 
-def _number(source: Source) -> int | float:
+def _number(source: Source) -> int | float | None:
     if source.generator is not None:
         number: int = getattr(source.generator, source.field)
         return number
     assert source.cell is not None
     cell = source.cell()
-    assert cell is not None, "a host scalar of a valid program is alive"
-    return cell.value
+    return None if cell is None else cell.value
 
 
-def _find(source: Source, arguments: list[Tensor]) -> Storage:
+def _find(source: Source, arguments: list[Tensor]) -> Storage | None:
     if source.role == "arg":
         return arguments[source.argument].storage
     if source.constant is not None:
@@ -313,9 +325,7 @@ def _find(source: Source, arguments: list[Tensor]) -> Storage:
         assert owner._grad is not None
         return owner._grad.storage
     assert source.storage is not None
-    storage = source.storage()
-    assert storage is not None, "the state of a valid program is alive"
-    return storage
+    return source.storage()
 
 
 # --- capture -----------------------------------------------------------------------------------
@@ -488,8 +498,10 @@ class Compiled:
             known = self._programs.get(key, [])
             for program in known:
                 if program.is_current() and program.fits(arguments):
-                    self._programs.move_to_end(key)
-                    return program.replay(arguments)
+                    inputs = program.find_inputs(arguments)
+                    if inputs is not None:
+                        self._programs.move_to_end(key)
+                        return program.replay(arguments, inputs)
             if not all(isinstance(x, Tensor) for x in leaves):
                 args, kwargs = rebuild(structure, iter(arguments))
             program = capture(self, args, kwargs, arguments)
@@ -498,12 +510,14 @@ class Compiled:
                 self._warn(key)
             if not program.escapes:
                 self._keep(key, program)
-            return program.replay(arguments)
+            inputs = program.find_inputs(arguments)
+            assert inputs is not None
+            return program.replay(arguments, inputs)
 
     def _keep(self, key: Any, program: Program) -> None:
         """Put a program before the others of its key, and forget those used longest ago."""
-        others = [p for p in self._programs.pop(key, []) if p.is_current()]
-        self._programs[key] = [program, *others]
+        # Those that do not fit now may again: a module may go back from eval to training.
+        self._programs[key] = [program, *self._programs.pop(key, [])]
         while sum(map(len, self._programs.values())) > self.cache_size:
             oldest = next(iter(self._programs))
             self._programs[oldest].pop()
@@ -532,7 +546,7 @@ class Compiled:
         modes = (current.grad, current.inference, current.anomaly)
         return (
             tuple(tensors), tuple(map(id, self.surroundings())), modes, config.num_threads,
-            config.compile_mode,
+            config.compile_mode, get_default_dtype(),
         )  # fmt: skip
 
     def _warn(self, key: Any) -> None:

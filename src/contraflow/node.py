@@ -126,7 +126,7 @@ class Keeper(Protocol):
     """Who keeps a saved value; errors about it name the place."""
 
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str: ...
 
     line: Line | None
 

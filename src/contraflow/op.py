@@ -358,6 +358,9 @@ class Op:
         self.method, self.inplace, self.operators = method, inplace, operators
         self.autocast, self.dynamic, self.linear = autocast, dynamic, linear
         self.extra = extra
+        if isinstance(dtype, str) and dtype not in DTYPE_RULES:
+            rules = ", ".join(DTYPE_RULES)
+            raise TypeError(f"{self.name}: dtype rule {dtype!r} is unknown. Known: {rules}.")
         self.types = DTYPE_RULES[dtype] if isinstance(dtype, str) else dtype
         self.__doc__ = body.__doc__
         self.__name__ = self.name
@@ -396,8 +399,14 @@ class Op:
                 )
         if inputs == self.variadic:
             return Rule((), function, names)
-        targets = tuple(self.inputs.index(n.strip()) for n in inputs.split(","))
-        return Rule(targets, function, names)
+        targets = [n.strip() for n in inputs.split(",")]
+        for name in targets:
+            if name not in self.inputs:
+                raise TypeError(
+                    f"{self.name}: there is a gradient rule for {name!r}, which is not an input. "
+                    f"Inputs: {', '.join(self.inputs)}."
+                )
+        return Rule(tuple(map(self.inputs.index, targets)), function, names)
 
     def backward(self, needs: tuple[bool, ...]) -> Backward:
         """The rules for the inputs that need gradients, and the union of what they name."""
@@ -559,11 +568,22 @@ class Kind:
     name = "kind"
     lowering = "opaque"
     indexes = False  # the body reads its arguments at positions of its own
+    required: tuple[str, ...] = ("ref", "shape")  # fields a declaration must have
+    # Further fields it may have; the tests read the first two: which directions an input admits.
+    optional: tuple[str, ...] = ("symmetric", "triangular")
 
     def check(self, op: Op) -> None:
-        """Refuse a declaration that lacks something this kind needs."""
-        if op.ref is None:
-            raise TypeError(f"{op.name}: an op of kind {self.name} needs ref=.")
+        """Refuse a declaration that lacks something this kind needs, or that has a typing error."""
+        given = {"ref": op.ref, "shape": op.shape, **op.extra}
+        for name in self.required:
+            if given.get(name) is None:
+                raise TypeError(f"{op.name}: an op of kind {self.name} needs {name}=.")
+        for name in op.extra:
+            if name not in self.required + self.optional:
+                known = ", ".join(sorted({*_FIELDS, *self.required, *self.optional}))
+                raise TypeError(
+                    f"{op.name}: an op of kind {self.name} has no field {name!r}. Known: {known}."
+                )
 
     def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
         """Shapes by the op's `shape=` function, dtypes by its rule."""
@@ -584,6 +604,11 @@ class Kind:
         raise NotImplementedError(op)
 
 
+# The fields that ops of every kind have.
+_FIELDS = tuple(
+    p.name for p in inspect.signature(Op).parameters.values() if p.kind is p.KEYWORD_ONLY
+)
+
 _CATEGORIES = {dtypes.BOOL: "bool", dtypes.INT: "integer", dtypes.FLOAT: "floating-point"}
 
 
@@ -600,6 +625,9 @@ def _check_categories(op: Op, inputs: Sequence[Given], takes: Sequence[int]) -> 
 
 class Elementwise(Kind):
     """Scalars to a scalar, broadcasting. `takes` may name the categories of dtypes it accepts."""
+
+    required = ("ref",)
+    optional = Kind.optional + ("domain", "avoid", "sample_dtype", "takes")
 
     name = "elementwise"
     lowering = "map"
@@ -638,6 +666,9 @@ class Reduction(Kind):
 
     `REDUCED` in the body is the element's index within the reduced dims.
     """
+
+    required = ("ref", "combine")
+    optional = Kind.optional + ("identity", "start")
 
     name = "reduction"
     lowering = "reduce"
@@ -679,11 +710,11 @@ class Reduction(Kind):
 class Viewing(Kind):
     """View to View: no data moves. The body gives the new View of a View."""
 
+    required = ()
+    optional = Kind.optional + ("several",)
+
     name = "view"
     lowering = "view"
-
-    def check(self, op: Op) -> None:
-        """A view needs no `ref`: its body says everything."""
 
     def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
         x = inputs[0]
@@ -698,6 +729,8 @@ class Index(Kind):
     `body(at, *sources, **params)` where `at` holds the output coordinates and each source reads
     by `x[coordinates]`, or `x.where(valid, coordinates)`.
     """
+
+    required = ("ref", "shape", "source")
 
     lowering = "map"
     indexes = True
@@ -723,6 +756,8 @@ class Creating(Kind):
     `LINEAR` in the body is the element's row-major number. The `shape` parameter is the shape.
     """
 
+    required = ("ref",)
+
     lowering = "map"
 
     def __init__(self, name: str) -> None:
@@ -739,6 +774,8 @@ class Creating(Kind):
 
 class Contracting(Kind):
     """Two operands, labelled per dim, to a third: `labels` gives the three label strings."""
+
+    required = ("ref", "labels")
 
     name = "contraction"
     lowering = "contract"
@@ -780,6 +817,9 @@ class Opaque(Kind):
 
 class Composite(Kind):
     """Ordinary Python over ops. With `vjp` it is one Node; without, its parts are recorded."""
+
+    required = ("ref",)
+    optional = Kind.optional + ("floating", "several", "resolve", "write_points", "fitted")
 
     name = "composite"
     lowering = "composite"

@@ -384,8 +384,13 @@ def _shifted(y: Expr, visit: Callable[[Expr, Expr], None]) -> Expr:
     return y
 
 
-def _pi_times_fraction(x: Expr) -> Expr:
-    return (x - s.rint(x)) * math.pi
+def _cot_of_pi_times(x: Expr) -> Expr:
+    # Beside a half, whose cotangent is 0, the distance to it is exact: cot(a) = tan(pi / 2 - a).
+    f = x - s.rint(x)
+    a = s.abs_(f)
+    far = a > 0.25
+    t = tan(select(far, 0.5 - a, a) * math.pi)
+    return m.copy_sign(select(far, t, 1.0 / t), f)
 
 
 @s.decomposes("lgamma")
@@ -404,7 +409,7 @@ def _lgamma(x: Expr) -> Expr:
     series = m.polynomial(1.0 / (y * y), terms) / y
     value = (y - 0.5) * (s.log(y) - 1.0) + (series + (0.5 * math.log(2 * math.pi) - 0.5))
     value = value - s.log(product)
-    sine = s.abs_(s.sin(_pi_times_fraction(x)))
+    sine = s.abs_(s.sin((x - s.rint(x)) * math.pi))
     value = select(low, math.log(math.pi) - s.log(sine) - value, value)
     pole = s.eq(s.abs_(x), math.inf) | (~(x > 0.0) & s.eq(s.floor(x), x))
     return select(pole, math.inf, value)
@@ -423,7 +428,7 @@ def _digamma(x: Expr) -> Expr:
     z = 1.0 / (y * y)
     series = z * m.polynomial(z, [b / (2 * k) for k, b in enumerate(BERNOULLI, 1)])
     value = s.log(y) - (0.5 / y + series) - total
-    value = select(low, value - math.pi / tan(_pi_times_fraction(x)), value)
+    value = select(low, value - math.pi * _cot_of_pi_times(x), value)
     negative = (x < 0.0) & s.eq(s.floor(x), x)
     at_zero = -m.copy_sign(const(math.inf, x.dtype), x)
     return select(s.eq(x, 0.0), at_zero, select(negative, math.nan, value))
@@ -447,7 +452,7 @@ def polygamma(x: Expr, n: int) -> Expr:
     tail = _inverse_power(y, n) * (1 / n + (0.5 / y + z * m.polynomial(z, terms)))
     value = ((-1) ** (n + 1) * math.factorial(n)) * (total + tail)
     # The n-th derivative of digamma(1 - x) - digamma(x) = pi cot(pi x), a polynomial of cot(pi x).
-    cotangent = 1.0 / tan(_pi_times_fraction(x))
+    cotangent = _cot_of_pi_times(x)
     mirror = math.pi ** (n + 1) * m.polynomial(cotangent, _derivative_of_cot(n))
     return select(low, (-1) ** n * value - mirror, value)
 

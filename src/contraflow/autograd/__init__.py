@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import contraflow.autograd.functional as functional
 from contraflow import engine, parallel
-from contraflow.autograd import functional, graph
+from contraflow.autograd import graph
 from contraflow.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from contraflow.autograd.function import Function, once_differentiable
 from contraflow.autograd.gradcheck import gradcheck, gradgradcheck

@@ -64,8 +64,8 @@ def _numbers(x: Any) -> Iterable[Any]:
 def _fields(mode: bool) -> dict[str, Any]:
     context = state().context
     if isinstance(context, _Watch):
-        return {"anomaly": mode}
-    return {"anomaly": True, "context": _Watch(context)} if mode else {"anomaly": False}
+        context = context.below
+    return {"anomaly": mode, "context": _Watch(context) if mode else context}
 
 
 class detect_anomaly(_Mode):

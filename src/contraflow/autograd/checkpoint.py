@@ -82,9 +82,7 @@ class _Block:
             hooks = (*state().saved_hooks, (keep, lambda t: t))
             with changed(grad=True, context=self.context):
                 args, kwargs = map_leaves(self._restored, self.arguments)
-            with changed(
-                grad=True, context=self.context, saved_hooks=hooks, region=next(_regions)
-            ):
+            with changed(grad=True, context=self.context, saved_hooks=hooks, region=next(_regions)):
                 self.function(*args, **kwargs)
         finally:
             _recomputing.reset(token)

@@ -87,9 +87,7 @@ def gradgradcheck(
         found = _outputs("gradgradcheck", func(*args))
         pairs = [(o, c) for o, c in zip(found, cotangents) if o.requires_grad]
         targets = [args[i] for i in wanted]
-        grads = engine.grad(
-            [o for o, _ in pairs], targets, [c for _, c in pairs], None, True, True
-        )
+        grads = engine.grad([o for o, _ in pairs], targets, [c for _, c in pairs], None, True, True)
         return tuple(g for g in grads if g is not None and g.requires_grad)
 
     return gradcheck(

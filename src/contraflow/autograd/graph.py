@@ -15,6 +15,15 @@ from contraflow.node import Edge, Node, Saved
 from contraflow.op import Spec, changed, state
 from contraflow.tensor import Tensor
 
+__all__ = [
+    "Drawing",
+    "Graph",
+    "Node",
+    "draw",
+    "register_multi_grad_hook",
+    "saved_tensors_hooks",
+]
+
 
 @contextlib.contextmanager
 def saved_tensors_hooks(
@@ -82,13 +91,13 @@ class Graph:
 
     >>> import contraflow as cf
     >>> w = cf.ones(2, 3, requires_grad=True)
-    >>> y = cf.ones(2).matmul(w).tanh().sum()
+    >>> y = cf.ones(4, 2).matmul(w).tanh().sum()
     >>> print(cf.autograd.graph.Graph(y, names={"w": w}))
-    graph of float32[]: 3 nodes, 1 leaves, 20 bytes saved
+    graph of float32[]: 3 nodes, 1 leaves, 80 bytes saved
     w  = leaf : float32[2, 3]
-    %1 = matmul(float32[2], w) : float32[3]   ... saves a 8 bytes
-    %2 = tanh(%1) : float32[3]   ... saves out 12 bytes
-    %3 = sum(%2) : float32[]   ...
+    %1 = matmul(float32[4, 2], w) : float32[4, 3] ... saves a 32 bytes
+    %2 = tanh(%1) : float32[4, 3] ... saves out 48 bytes
+    %3 = sum(%2) : float32[] ...
     """
 
     def __init__(self, *roots: Tensor, names: Mapping[str, Tensor] | None = None) -> None:
@@ -220,8 +229,12 @@ class Drawing(str):
         """The picture as SVG text; needs graphviz's `dot` program."""
         program = shutil.which("dot")
         if program is None:
-            raise DeviceError("draw: graphviz's program `dot` is not installed, so there is no SVG.")
-        done = subprocess.run([program, "-Tsvg"], input=self, capture_output=True, text=True, check=True)
+            raise DeviceError(
+                "draw: graphviz's program `dot` is not installed, so there is no SVG."
+            )
+        done = subprocess.run(
+            [program, "-Tsvg"], input=self, capture_output=True, text=True, check=True
+        )
         return done.stdout
 
     def _repr_html_(self) -> str:

@@ -1,7 +1,7 @@
 """Layers as functions: the ops under PyTorch's names and signatures.
 
 Most names are ops as they are. Written here is what takes its arguments in another order than the
-op, what writes in place when asked to, and batch_norm, which keeps running statistics.
+op, what writes in place when asked to, and the norms that keep running statistics.
 """
 
 from __future__ import annotations

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple, Self, TypeVar
 from contraflow.autograd.modes import no_grad
 from contraflow.dtypes import DType
 from contraflow.errors import GradientError, describe
+from contraflow.hooks import Handle, Structure
 from contraflow.nn.backward_hooks import BackwardWatch
 from contraflow.op import state
 from contraflow.ops.create import as_tensor
-from contraflow.tensor import Handle, Structure, Tensor
+from contraflow.tensor import Tensor
 
 T = TypeVar("T")
 

@@ -412,7 +412,8 @@ def _converted(x: np.ndarray, dtype: DType) -> np.ndarray:
 )
 def to_dtype(x, *, dtype):
     """The values converted to another dtype; floats to integers truncate and saturate."""
-    return s.cast(x, dtype.compute)
+    # A cast is a rounding: half-precision results are rounded here, whatever they are fused with.
+    return s.cast(s.cast(x, dtype), dtype.compute)
 
 
 @elementwise(ref=np.copy, vjp={"x": lambda g: g})

@@ -1,7 +1,7 @@
-"""Losses, with PyTorch's reductions: the mean, the sum, or every element's loss.
+"""Losses of differences, distributions and margins; `entropy.py` has those of probabilities.
 
-Both sides of a loss have gradients. What weighs (class weights, positive weights) has none, but
-for the losses that are plain arithmetic.
+They have PyTorch's reductions: the mean, the sum, or every element's loss. Both sides of a loss
+have gradients, and so have weights.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import numpy as np
 from contraflow import dtypes
 from contraflow import scalar as s
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Op, Sample, apply, composite, index
+from contraflow.op import Array, Failure, Op, Sample, apply, composite, index, state
 from contraflow.ops.elementwise import clone, to_dtype
 from contraflow.ops.index import constant_pad
 from contraflow.ops.view import (
@@ -27,8 +27,13 @@ from contraflow.ops.view import (
     unpacked,
     unsqueeze,
 )
+from contraflow.record import Recorder
 from contraflow.shapes import Shape, normalize_dim
 from contraflow.tensor import Tensor
+
+# A kernel asks of each element which of its operands it comes from: with many that is quadratic.
+WIDEST = 16
+
 
 # --- joining -----------------------------------------------------------------------------------
 
@@ -103,7 +108,11 @@ def _cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
     # A vector without elements fits everything: PyTorch keeps it as the start of a loop.
     full = [x for x in given if x.shape != (0,)] or list(given[:1])
     dim = normalize_dim("cat", dim if axis is None else axis, full[0].ndim)
-    return apply(cat, tuple(_promoted(given, full)), {"dim": dim})
+    parts = tuple(_promoted(given, full))
+    while len(parts) > WIDEST and isinstance(state().context, Recorder):
+        groups = (parts[i : i + WIDEST] for i in range(0, len(parts), WIDEST))
+        parts = tuple(apply(cat, group, {"dim": dim}) for group in groups)
+    return apply(cat, parts, {"dim": dim})
 
 
 def _listed(name: str, tensors: Any) -> tuple[Tensor, ...]:

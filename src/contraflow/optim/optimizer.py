@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 
 from contraflow.autograd.modes import enable_grad, no_grad
 from contraflow.errors import describe
+from contraflow.hooks import Structure
 from contraflow.hostscalar import HostScalar
 from contraflow.nn.module import clear_gradients
 from contraflow.op import state as thread_state
-from contraflow.tensor import Structure, Tensor
+from contraflow.tensor import Tensor
 
 State = dict[str, Any]
 

@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from contraflow import scalar as s
 from contraflow.dtypes import bool_, float64, int64
 from contraflow.reference import quiet
@@ -22,6 +24,7 @@ _OPERATORS = {
     "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "neg": "-{0}", "abs": "abs({0})",
     "lt": "{0} < {1}", "le": "{0} <= {1}", "gt": "{0} > {1}", "ge": "{0} >= {1}",
     "eq": "{0} == {1}", "ne": "{0} != {1}", "select": "{1} if {0} else {2}",
+    "and": "{0} & {1}", "or": "{0} | {1}", "xor": "{0} ^ {1}",
 }  # fmt: skip
 # Where Python raises and IEEE arithmetic does not, these go to the table.
 _GUARDED = {"div": "divide({0}, {1})", "pow": "power({0}, {1})", "sqrt": "root({0})"}
@@ -52,6 +55,7 @@ def compile_prologue(text: str) -> Callable[[Sequence[int | float]], tuple[int |
     """The function of a prologue's text."""
     scope: dict[str, Any] = {
         "table": _table, "divide": _divide, "power": _power, "root": _root,
+        "whole": _whole,
     }  # fmt: skip
     exec(builtins.compile(text, "<host prologue>", "exec"), scope)
     prologue: Callable[[Sequence[int | float]], tuple[int | float, ...]] = scope["prologue"]
@@ -82,7 +86,7 @@ def _render(e: Expr) -> str:
         return f"({e.data!r})" if math.isfinite(e.data) else f'float("{e.data}")'
     args = [_render(a) for a in e.args]
     if e.fn == "cast":
-        convert = {bool_: "bool", int64: "int", float64: "float"}[e.dtype]
+        convert = {bool_: "bool", int64: "whole"}.get(e.dtype, "float")
         return f"{convert}({args[0]})"
     if e.fn in _OPERATORS:
         return "(" + _OPERATORS[e.fn].format(*args) + ")"
@@ -93,7 +97,16 @@ def _render(e: Expr) -> str:
 
 def _table(fn: str, *args: Any) -> Any:
     """A row of the table on numbers, by its NumPy column."""
-    return quiet.run(s.INTRINSICS[fn].numpy, *map(float64.numpy.type, args)).item()
+    return quiet.run(s.INTRINSICS[fn].numpy, *map(_array, args)).item()
+
+
+def _array(x: bool | int | float) -> np.ndarray:
+    kind = bool_ if isinstance(x, bool) else int64 if isinstance(x, int) else float64
+    return np.asarray(x, kind.numpy)
+
+
+def _whole(x: float) -> int:
+    return int(s.saturating_cast(x, int64))
 
 
 def _divide(a: float, b: float) -> Any:
