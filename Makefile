@@ -12,7 +12,7 @@ INSTALLED := .venv/.installed
 INSTALLED_DEV := .venv/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format stub bench peers clean
+.PHONY: help demo test test-all lint format stub seeds bench peers clean
 .NOTPARALLEL:
 
 help: ## list the targets
@@ -38,6 +38,9 @@ format: $(INSTALLED_DEV) ## let ruff mend what it can
 
 stub: $(INSTALLED_DEV) ## write the type stub of the tensor methods anew
 	$(BIN)/python -m contraflow.stubs
+
+seeds: $(INSTALLED_DEV) ## try each promise of the five originals and write docs/seeds.md
+	$(BIN)/python -m tests.seeds.table $(ARGS)
 
 bench: $(INSTALLED_DEV) ## the benchmarks; comparisons need `make peers` first
 	$(BIN)/python -m benchmarks.run $(ARGS)

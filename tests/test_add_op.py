@@ -1,21 +1,26 @@
 """Adding an op touches exactly one place: the declaration below is found everywhere."""
 
 import inspect
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
-from tests import test_ops
+from tests import test_compiled_ops, test_ops
 
 import contraflow as cf
 from contraflow import config, stubs
 from contraflow import scalar as s
 from contraflow.fuse import fuse
 from contraflow.kernel import Limits
-from contraflow.op import REGISTRY, elementwise
+from contraflow.op import REGISTRY, Array, Sample, elementwise, index, reduction
+from contraflow.ops import reduce
 from contraflow.passes import optimize
 from contraflow.render import cuda, llvm, wgsl
 from contraflow.tape import Tape
 from contraflow.tensor import Methods
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
@@ -108,8 +113,7 @@ def test_the_stub_and_the_matrix_list_it(squareplus):
 
 
 def test_the_documentation_shows_this_very_declaration(squareplus):
-    with open("docs/architecture.md") as file:
-        page = " ".join(file.read().split())
+    page = " ".join((ROOT / "docs" / "architecture.md").read_text().split())
     declared = " ".join(inspect.getsource(squareplus.body).replace("cf.rsqrt", "rsqrt").split())
     assert declared in page
 
@@ -135,3 +139,26 @@ def test_a_declaration_with_a_typing_error_is_refused(fields, text):
         elementwise(**{"ref": np.copy, **fields})(draft)
     assert str(caught.value).startswith(text)
     assert "draft" not in REGISTRY
+
+
+def test_the_other_examples_of_the_documentation_run():
+    """The reduction and the index op of docs/architecture.md, through the whole matrix."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    (source,) = (b for b in re.findall(r"```python\n(.*?)```", page, re.S) if "sum_of_squares" in b)
+    scope = {
+        "np": np, "reduction": reduction, "index": index, "Sample": Sample, "Array": Array,
+        "spread": reduce.spread, "dims_of": reduce.dims_of,
+    }  # fmt: skip
+    try:
+        exec(source, scope)
+        for name in ("sum_of_squares", "reverse"):
+            test_ops.run_checks(REGISTRY[name])
+            for sample in REGISTRY[name].samples():
+                with pytest.MonkeyPatch.context() as patch:
+                    compare = test_compiled_ops.test_compiled_equals_eager
+                    compare(REGISTRY[name], sample, cf.float64, patch)
+    finally:
+        for name in ("sum_of_squares", "reverse"):
+            REGISTRY.pop(name, None)
+            if name in Methods.__dict__:
+                delattr(Methods, name)

@@ -1335,3 +1335,41 @@ def test_explain_tells_what_runs(mode: str) -> None:
     assert text.startswith("compile(step): 1 programs, 1 captures")
     assert "writes 1 inputs" in text
     assert ("interpreted" if mode == "interpret" else "host    cumsum") in text
+
+
+def test_a_host_scalar_cannot_be_set_from_the_elements_of_a_tensor() -> None:
+    w = cf.ones(2, requires_grad=True)
+    optimizer = cf.optim.SGD([w], lr=0.5)
+
+    @cf.compile
+    def step(x: cf.Tensor) -> None:
+        optimizer.param_groups[0]["lr"] = x.sum()
+
+    with pytest.raises(cf.CaptureError, match="a host scalar such as a learning rate was set from"):
+        step(cf.ones(3))
+    assert optimizer.param_groups[0]["lr"] == 0.5
+
+
+def test_the_default_dtype_is_part_of_the_key() -> None:
+    make = cf.compile(lambda: cf.zeros(2))
+    assert make().dtype is cf.float32
+    cf.set_default_dtype(cf.float64)
+    try:
+        assert make().dtype is cf.float64
+    finally:
+        cf.set_default_dtype(cf.float32)
+    assert make().dtype is cf.float32
+
+
+def test_an_explicit_cast_rounds_in_fused_code() -> None:
+    f = cf.compile(lambda x: x.to(cf.bfloat16).to(cf.float32) + 0.0)
+    x = cf.tensor([1.001, 1e5, 3.14159])
+    assert_close(f(x), x.to(cf.bfloat16).to(cf.float32), rtol=0, atol=0)
+
+
+def test_state_that_is_gone_is_recorded_again() -> None:
+    holder = {"w": cf.full((2,), 1.0)}
+    f = cf.compile(lambda x: x + holder["w"])
+    assert_close(f(cf.zeros(2)), cf.full((2,), 1.0))
+    holder["w"] = cf.full((2,), 5.0)
+    assert_close(f(cf.zeros(2)), cf.full((2,), 5.0))

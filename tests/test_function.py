@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from tests import engine_common
 from tests.engine_common import leaf, place, refused
 
 import contraflow as cf
 from contraflow.autograd import Function, grad, once_differentiable
 from contraflow.tensor import Tensor
 from contraflow.testing import assert_close, check_gradients
+
+without_collector = pytest.fixture(engine_common.without_collector)
 
 
 class Exp(Function):
@@ -377,3 +381,36 @@ def test_wrong_use() -> None:
         "ctx.x = x.",
     ):
         Saves.apply(leaf(1.0))
+
+
+def test_a_gradient_that_backward_kept_is_not_changed_later() -> None:
+    kept = []
+
+    class Keeps(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            kept.append(g * 2.0)
+            return kept[-1]
+
+    x = leaf(1.0)
+    y = x * 1.0
+    (y * 5.0 + Keeps.apply(y) + y * 7.0).backward()
+    assert kept[0].item() == 2.0
+    Keeps.apply(x).backward()
+    (x * 3.0).backward()
+    assert kept[1].item() == 2.0
+
+
+@pytest.mark.parametrize("function", [Exp, Double, Product])
+def test_what_a_function_keeps_is_freed_by_reference_counts(
+    without_collector: None, function: type[Function]
+) -> None:
+    x = leaf(1.0) * 1.0
+    out = function.apply(x, x) if function is Product else function.apply(x)
+    node = weakref.ref((out[0] if isinstance(out, tuple) else out).grad_fn)
+    del out, x
+    assert node() is None

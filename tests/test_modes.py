@@ -135,6 +135,15 @@ def test_a_nan_from_elsewhere_is_not_blamed_on_an_op() -> None:
     assert np.isnan(x.grad.item())
 
 
+def test_a_checkpoint_in_anomaly_mode() -> None:
+    x = cf.tensor([0.5, 1.0], requires_grad=True)
+    with detect_anomaly():
+        cf.checkpoint(lambda v: cf.gelu(cf.softmax(v, 0)).sum(), x).backward()
+    checked, x.grad = x.grad, None
+    cf.gelu(cf.softmax(x, 0)).sum().backward()
+    assert_close(checked, x.grad)
+
+
 def test_anomaly_mode_is_per_thread_and_restored() -> None:
     before = state()
     seen = []

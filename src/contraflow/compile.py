@@ -28,6 +28,7 @@ from contraflow.executable import Executable, load
 from contraflow.hooks import Structure
 from contraflow.node import Node
 from contraflow.op import changed, state
+from contraflow.passes import host_values
 from contraflow.record import Recorder, Recording, Source
 from contraflow.shapes import View
 from contraflow.storage import Storage
@@ -291,6 +292,8 @@ class Program:
             position, view, dtype = result
             if position not in made:  # results that were views of one storage stay so
                 made[position] = Storage(outputs[position].reshape(-1))
+                if state().inference:
+                    made[position].inference = True
             return Tensor.of_storage(made[position], view, dtype)
 
         for held, gradient in self.slot_outputs:
@@ -433,8 +436,15 @@ def _describe_effects(program: Program, recorder: Recorder, positions: dict[int,
             )
             program.slot_outputs.append((held, gradient))
     recording.slots, recording.final_grads = {}, {}
+    host = host_values(recording.tape) if recording.cells else set()
     for cell, operand in recording.cells.items():
         assert isinstance(operand, Value)
+        if operand not in host:
+            raise CaptureError(
+                f"compile({recorder.name}): a host scalar such as a learning rate was set from "
+                f"the elements of a tensor, which are not known before a replay. Set it outside "
+                f"the compiled function."
+            )
         program.cell_outputs.append((weakref.ref(cell), _output(program, operand)))
     recording.cells = {}
 

@@ -279,26 +279,27 @@ class Pass:
             )
         if self.anomaly:
             _examine(node, cotangents, grads)
-        hooked = bool(node.post_hooks)
-        if hooked:
+        shown = not node.hands_over
+        if node.post_hooks:
+            shown = True
             grads = _call_hooks_of(node, cotangents, grads)
         if not self.retain:
             node.done = True
             node.free()
         found = [
-            (edge, _fit(node, g, *spec))
+            (edge, fit(node, g, *spec))
             for edge, spec, g in zip(node.edges, node.input_specs, grads)
             if edge is not None and g is not None and spec is not None
         ]
         # A buffer is the engine's alone if it is newer than `mark`, so the rule made it, and
-        # neither handed out twice nor seen by a hook.
+        # neither handed out twice nor shown to a user.
         if len(found) == 1:
             ((edge, g),) = found
-            return ((edge, g, g.storage.serial > mark and not hooked),)
+            return ((edge, g, g.storage.serial > mark and not shown),)
         sent = []
         for edge, g in found:
             storage = g.storage
-            owned = storage.serial > mark and not hooked
+            owned = storage.serial > mark and not shown
             if owned:
                 owned = sum([other.storage is storage for _, other in found]) == 1
             sent.append((edge, g, owned))
@@ -376,7 +377,7 @@ def _call_hooks_of(
     """Run a node's hooks on the gradients of its inputs, summed to the inputs' shapes."""
     assert node.post_hooks is not None
     fitted: list[Tensor | None] = [
-        None if g is None or spec is None else _fit(node, g, *spec)
+        None if g is None or spec is None else fit(node, g, *spec)
         for g, spec in zip(grads, node.input_specs)
     ]
     for hook in list(node.post_hooks.values()):
@@ -410,7 +411,7 @@ def _call_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
     return g
 
 
-def _fit(node: Node, g: Tensor, shape: Shape, dtype: DType) -> Tensor:
+def fit(node: Node, g: Tensor, shape: Shape, dtype: DType) -> Tensor:
     """Sum a cotangent to its input's shape (what broadcasting needs) and cast it."""
     if not hasattr(g, "storage"):
         raise GradientError(

@@ -82,7 +82,7 @@ class Native:
         host = host_values(self.tape)
         self.inputs = _Inputs(self.tape)
         self.fused: Fused = fuse(self.tape, host, self.device.limits)
-        self.plan, self.words = make_plan(self.tape, self.fused, host)
+        self.plan, self.words = make_plan(self.tape, self.fused, host, self.device.limits)
         self.program = self.device.load(self.plan)
         specs = self.tape.specs
         self.outputs = [

@@ -18,7 +18,7 @@ from contraflow import engine
 from contraflow.node import OpNode, run_rules
 from contraflow.op import REGISTRY, Context, Elementwise, Op, Params, Spec, apply, changed, state
 from contraflow.shapes import contiguous
-from contraflow.tensor import Tensor, _region
+from contraflow.tensor import Tensor, region_of
 
 
 class Forward(Context):
@@ -95,7 +95,7 @@ class Forward(Context):
             return
         if base is not target:
             with changed(context=self.below):
-                place = _region(target, base, op)._asdict()
+                place = region_of(target, base, op)._asdict()
                 parts = (_or_zeros(old, base.spec), _or_zeros(new, target.spec))
                 new = apply(REGISTRY["assign"], parts, place)
         self.set_tangent(base, new)
@@ -199,7 +199,7 @@ def _transposed(
                 c._needs = True
             cotangents.append(c)
         found = [
-            (engine._fit(who, g, *spec), t)
+            (engine.fit(who, g, *spec), t)
             for g, spec, t in zip(backward(cotangents), specs, tangents)
             if g is not None and spec is not None and t is not None
         ]

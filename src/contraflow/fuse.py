@@ -31,9 +31,6 @@ from contraflow.op import Contracting, Spec
 from contraflow.shapes import View, contiguous, numel
 from contraflow.tape import Tape, TapeLine, Value
 
-# A reduction to a single number runs on one thread; larger inputs are computed in parallel first.
-WHOLE_REDUCTION = 1 << 16
-
 
 def fuse(tape: Tape, host: set[Value], limits: Limits) -> Fused:
     """Gather the lines of a tape, those known on the host aside, into kernels and host steps."""
@@ -188,7 +185,7 @@ class _Fuser:
         if shape != group.domain or group.inner not in (frozenset(), dims):
             return False
         whole = len(dims) == len(shape) and not group.inner
-        return not (whole and numel(shape) > WHOLE_REDUCTION)
+        return not (whole and numel(shape) > self.limits.whole_reduction)
 
     def _aligned(self, group: Group, line: TapeLine) -> bool:
         """Whether every value of the group that the line reads is at hand at the same point."""

@@ -39,14 +39,13 @@ STRIDED = 2  # a stride class: neither 0 nor 1, so an argument of the call
 
 @dataclass(frozen=True)
 class Limits:
-    """What a device can do, as far as passes need to know."""
+    """What a device can do, as far as fusion and planning need to know."""
 
     bindings: int = 1 << 16  # operands one kernel may have
-    index_bits: int = 64
-    group_size: int = 1  # threads that can share a reduction
-    shared_bytes: int = 0
-    vector_bytes: int = 16
-    dtypes: frozenset[DType] = frozenset()
+    alignment: int = 64  # bytes at which values in the arena begin
+    # Elements up to which a reduction to a single number is fused with what makes them: where such
+    # a reduction runs on one thread, more are computed in parallel first.
+    whole_reduction: int = 1 << 16
 
 
 @dataclass(frozen=True)

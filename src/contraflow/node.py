@@ -142,6 +142,7 @@ class Node:
     # Defaults of rare fields live on the class, which keeps construction cheap.
     region = 0
     done = False  # backward has run and was not asked to retain the graph
+    hands_over = True  # nobody keeps what its backward makes, so the engine may add to it in place
     tensor_hooks: dict[int, dict[int, Any]] | None = None
     pre_hooks: dict[int, Any] | None = None
     post_hooks: dict[int, Any] | None = None

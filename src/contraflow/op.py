@@ -627,7 +627,7 @@ class Elementwise(Kind):
     """Scalars to a scalar, broadcasting. `takes` may name the categories of dtypes it accepts."""
 
     required = ("ref",)
-    optional = Kind.optional + ("domain", "avoid", "sample_dtype", "takes")
+    optional = (*Kind.optional, "domain", "avoid", "sample_dtype", "takes")
 
     name = "elementwise"
     lowering = "map"
@@ -668,7 +668,7 @@ class Reduction(Kind):
     """
 
     required = ("ref", "combine")
-    optional = Kind.optional + ("identity", "start")
+    optional = (*Kind.optional, "identity", "start")
 
     name = "reduction"
     lowering = "reduce"
@@ -711,7 +711,7 @@ class Viewing(Kind):
     """View to View: no data moves. The body gives the new View of a View."""
 
     required = ()
-    optional = Kind.optional + ("several",)
+    optional = (*Kind.optional, "several")
 
     name = "view"
     lowering = "view"
@@ -819,7 +819,7 @@ class Composite(Kind):
     """Ordinary Python over ops. With `vjp` it is one Node; without, its parts are recorded."""
 
     required = ("ref",)
-    optional = Kind.optional + ("floating", "several", "resolve", "write_points", "fitted")
+    optional = (*Kind.optional, "floating", "several", "resolve", "write_points", "fitted")
 
     name = "composite"
     lowering = "composite"

@@ -66,7 +66,7 @@ class ParallelPass(Pass):
         super().__init__(*how)
         self.workers = workers
         self.places: dict[int, _Place] = {}
-        self.changed = threading.Condition()  # guards everything below
+        self.news = threading.Condition()  # guards everything below
         self.ready: list[tuple[int, _Place]] = []
         self.left = 0  # nodes that have not run yet
         self.error: BaseException | None = None
@@ -136,7 +136,7 @@ class ParallelPass(Pass):
             targets = {id(e[0]): e[0] for e in node.edges if e is not None and self._goes_to(e)}
             for target in targets.values():
                 self._place(target).consumers.append(node.sequence_nr)
-        with self.changed:
+        with self.news:
             for place in self.places.values():
                 if not place.consumers:
                     self._announce(place)
@@ -147,10 +147,10 @@ class ParallelPass(Pass):
     # --- running --------------------------------------------------------------------------
 
     def _announce(self, place: _Place) -> None:
-        """All cotangents of a place are there. Called with `changed` held."""
+        """All cotangents of a place are there. Called with `news` held."""
         if isinstance(place.target, Node):
             heapq.heappush(self.ready, (-place.target.sequence_nr, place))
-            self.changed.notify()
+            self.news.notify()
 
     def _work(self) -> None:
         """Run ready nodes until there are none left, or something went wrong."""
@@ -158,14 +158,14 @@ class ParallelPass(Pass):
             while (place := self._next()) is not None:
                 self._step(place)
         except BaseException as error:
-            with self.changed:
+            with self.news:
                 self.error = self.error or error
-                self.changed.notify_all()
+                self.news.notify_all()
 
     def _next(self) -> _Place | None:
-        with self.changed:
+        with self.news:
             while self.left and not self.ready and self.error is None:
-                self.changed.wait()
+                self.news.wait()
             if not self.left or self.error is not None:
                 return None
             return heapq.heappop(self.ready)[1]
@@ -187,10 +187,10 @@ class ParallelPass(Pass):
         if self._runs(node):
             for key in {id(e[0]) for e in node.edges if e is not None and self._goes_to(e)}:
                 self._arrive(self.places[key], node.sequence_nr, gifts.get(key, []))
-        with self.changed:
+        with self.news:
             self.left -= 1
             if not self.left:
-                self.changed.notify_all()
+                self.news.notify_all()
 
     def _visit(self, node: Node, cotangents: list[Tensor | None]) -> Iterable[Any]:
         if node.pre_hooks or node.post_hooks:
@@ -200,13 +200,13 @@ class ParallelPass(Pass):
 
     def _arrive(self, place: _Place, consumer: int, gifts: list[Gift]) -> None:
         """Take a consumer's gifts, and fold all whose turn has come."""
-        with self.changed:
+        with self.news:
             place.waiting[consumer] = gifts
             if place.folding:
                 return
             place.folding = True
         while True:
-            with self.changed:
+            with self.news:
                 if place.turn == len(place.consumers):
                     self._announce(place)
                     return

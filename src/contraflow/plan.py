@@ -16,14 +16,12 @@ from typing import Any, NamedTuple
 from contraflow import scalar as s
 from contraflow.dtypes import DType
 from contraflow.interpret import strided
-from contraflow.kernel import Call, Loops, Operand, Store
+from contraflow.kernel import Call, Limits, Loops, Operand, Store
 from contraflow.lower import Fused, HostUse, KernelUse, Place, Use, is_access
 from contraflow.op import Op
 from contraflow.reference import run_reference
 from contraflow.shapes import numel
 from contraflow.tape import Tape, Value
-
-ALIGNMENT = 64  # bytes; a cache line, and the widest vector
 
 
 class Binding(NamedTuple):
@@ -90,9 +88,11 @@ class Plan:
 Word = Value | bool | int | float
 
 
-def make_plan(tape: Tape, fused: Fused, host: set[Value]) -> tuple[Plan, list[Word]]:
+def make_plan(
+    tape: Tape, fused: Fused, host: set[Value], limits: Limits
+) -> tuple[Plan, list[Word]]:
     """Slots and steps for a fused tape, and what each word of the scalar block holds."""
-    return _Planner(tape, fused, host).run()
+    return _Planner(tape, fused, host, limits.alignment).run()
 
 
 class _Planner:
@@ -103,8 +103,8 @@ class _Planner:
     sides may live in one slot, and that is so if their lives do not overlap, nor any other's there.
     """
 
-    def __init__(self, tape: Tape, fused: Fused, host: set[Value]) -> None:
-        self.tape, self.host = tape, host
+    def __init__(self, tape: Tape, fused: Fused, host: set[Value], alignment: int) -> None:
+        self.tape, self.host, self.alignment = tape, host, alignment
         self.slots: list[Slot] = []
         self.slot_of: dict[Value, int] = {}
         self.words: list[Word] = []
@@ -248,7 +248,7 @@ class _Planner:
             for start, stop in rivals:
                 if offset + self.slots[i].nbytes <= start:
                     break
-                offset = max(offset, -(-stop // ALIGNMENT) * ALIGNMENT)
+                offset = max(offset, -(-stop // self.alignment) * self.alignment)
             self.slots[i].offset = offset
             size = max(size, offset + self.slots[i].nbytes)
             placed.append(i)

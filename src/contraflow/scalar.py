@@ -324,6 +324,9 @@ class Intrinsic:
     In `cuda` and `wgsl` the arguments are names or literals and the result gets a name, so no
     parentheses are needed; in `cuda`, {t} is the type of the last argument, {u} an unsigned type
     in which it may overflow, and {mask} its number of bits less one.
+
+    `python` is for host scalars, which are few: a row without one goes through `numpy`. Where
+    Python raises and IEEE arithmetic does not, it calls a function of `render/python.py`.
     """
 
     name: str
@@ -332,6 +335,7 @@ class Intrinsic:
     llvm: str | dict[str, str] | None = None
     cuda: str | dict[str, str] | None = None
     wgsl: str | dict[str, str] | None = None
+    python: str | dict[str, str] | None = None
     decomposition: Callable[..., Expr] | None = None
     gives_bool: bool = False
 
@@ -375,7 +379,8 @@ def _arithmetic(name: str, symbol: str, numpy: Callable[..., Any], f: str, i: st
     cuda = {**_everywhere(text), "int": "({t})(({u}){0} " + symbol + " ({u}){1})"}
     # Addition of truth values is `or`, multiplication `and`; WGSL wants that said.
     wgsl = {**_everywhere(text), "bool": "{0} | {1}" if name == "add" else "{0} & {1}"}
-    intrinsic(name, 2, numpy, llvm=llvm, cuda=cuda, wgsl=wgsl)
+    python = dict.fromkeys(("float", "int"), text)
+    intrinsic(name, 2, numpy, llvm=llvm, cuda=cuda, wgsl=wgsl, python=python)
 
 
 # `contract` lets a multiplication and an addition become one fma; nothing else is loosened.
@@ -383,14 +388,16 @@ _arithmetic("add", "+", np.add, "fadd contract", "add")
 _arithmetic("sub", "-", np.subtract, "fsub contract", "sub")
 _arithmetic("mul", "*", np.multiply, "fmul contract", "mul")
 intrinsic(
-    "div", 2, np.divide, llvm={"float": "fdiv {t} {0}, {1}"}, cuda="{0} / {1}", wgsl="{0} / {1}"
-)
+    "div", 2, np.divide, llvm={"float": "fdiv {t} {0}, {1}"}, cuda="{0} / {1}", wgsl="{0} / {1}",
+    python="divide({0}, {1})",
+)  # fmt: skip
 intrinsic(
     "neg", 1, np.negative,
     llvm={"float": "fneg {t} {0}", "int": "sub {t} zeroinitializer, {0}",
           "uint": "sub {t} zeroinitializer, {0}"},
     cuda={"float": "-{0}", "int": "({t})(0 - ({u}){0})", "uint": "0 - {0}"},
     wgsl={"float": "-{0}", "int": "-{0}", "uint": "0u - {0}"},
+    python={"float": "-{0}", "int": "-{0}"},
 )  # fmt: skip
 
 
@@ -427,7 +434,7 @@ def _comparison(name: str, symbol: str, numpy: Callable[..., Any], f: str, i: st
     wgsl = {**_everywhere(text), "bool": _BOOL_ORDER.get(name, text)}
     if name == "ne":  # naga's own != is false for NaN
         wgsl["float"] = "!({0} == {1})"
-    intrinsic(name, 2, numpy, llvm=llvm, cuda=text, wgsl=wgsl, gives_bool=True)
+    intrinsic(name, 2, numpy, llvm=llvm, cuda=text, wgsl=wgsl, python=text, gives_bool=True)
 
 
 _comparison("lt", "<", np.less, "olt", "slt", "ult")
@@ -448,7 +455,7 @@ def _logical(name: str, symbol: str, numpy: Callable[..., Any]) -> None:
     llvm = dict.fromkeys(("bool", "int", "uint"), name + " {t} {0}, {1}")
     text = "{0} " + symbol + " {1}"
     wgsl = {"bool": text if name != "xor" else "{0} != {1}", "int": text, "uint": text}
-    intrinsic(name, 2, numpy, llvm=llvm, cuda=text, wgsl=wgsl)
+    intrinsic(name, 2, numpy, llvm=llvm, cuda=text, wgsl=wgsl, python=text)
 
 
 _logical("and", "&", np.bitwise_and)
@@ -478,7 +485,7 @@ intrinsic(
 )  # fmt: skip
 intrinsic(
     "select", 3, np.where, llvm="select {c} {0}, {t} {1}, {t} {2}",
-    cuda="{0} ? {1} : {2}", wgsl="select({2}, {1}, {0})",
+    cuda="{0} ? {1} : {2}", wgsl="select({2}, {1}, {0})", python="{1} if {0} else {2}",
 )  # fmt: skip
 
 # max and min keep NaN, which the backends' own functions drop: select does it right everywhere.
@@ -528,7 +535,7 @@ def _function(name: str, arity: int, numpy: Callable[..., Any], **columns: Any) 
     intrinsic(name, arity, numpy, **columns)
 
 
-_function("sqrt", 1, np.sqrt)
+_function("sqrt", 1, np.sqrt, python="root({0})")
 _function("floor", 1, np.floor)
 _function("ceil", 1, np.ceil)
 _function("trunc", 1, np.trunc)
@@ -593,7 +600,7 @@ def _lifted(function: Callable[[float], float]) -> Callable[[Any], Any]:
 for _name, _numpy in (("exp", np.exp), ("log", np.log), ("tanh", np.tanh), ("sin", np.sin),
                       ("cos", np.cos), ("erf", _lifted(math.erf))):  # fmt: skip
     intrinsic(_name, 1, _numpy, cuda=_name + "({0})")
-intrinsic("pow", 2, np.power, cuda={"float": "pow({0}, {1})"})
+intrinsic("pow", 2, np.power, cuda={"float": "pow({0}, {1})"}, python="power({0}, {1})")
 
 # An index that was loaded: backends write the check themselves (kernel.py says how).
 intrinsic("checked", 2, lambda i, n: _check_index(i, n), llvm="", cuda="", wgsl="")

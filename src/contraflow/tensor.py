@@ -630,20 +630,20 @@ def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
         elif value is given and not fresh:
             value = apply(REGISTRY["clone"], (value,))  # with its own hooks and gradient
         current.context.write(target, value, op, line)
-        _move(target, value)
+        take_place(target, value)
         return target
-    region = _region(target, base, op)
+    region = region_of(target, base, op)
     assigned = apply(
         REGISTRY["assign"],
         (base, value),
         {"shape": region.shape, "strides": region.strides, "offset": region.offset},
     )
     current.context.write(target, value, op, line)
-    _move(base, assigned)
+    take_place(base, assigned)
     return target
 
 
-def _region(target: Tensor, base: Tensor, op: str) -> View:
+def region_of(target: Tensor, base: Tensor, op: str) -> View:
     """Where a view's elements stand among its base's, counted as if that were contiguous."""
     region = contiguous(base.layout.shape)
     for move, params in target._moves:
@@ -657,7 +657,7 @@ def _region(target: Tensor, base: Tensor, op: str) -> View:
     return region
 
 
-def _move(target: Tensor, source: Tensor) -> None:
+def take_place(target: Tensor, source: Tensor) -> None:
     """Put `target` where `source` stands in the graph; its views follow when they are used."""
     if target._retains and target._node is not None and target._node.retainers:
         target._node.retainers.pop(target._index, None)

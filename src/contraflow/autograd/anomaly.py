@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.autograd.modes import _Mode
+from contraflow.autograd.modes import Mode
 from contraflow.errors import GradientError, describe
 from contraflow.node import at
 from contraflow.op import Context, Creating, Op, Params, change, changed, state
@@ -68,7 +68,7 @@ def _fields(mode: bool) -> dict[str, Any]:
     return {"anomaly": mode, "context": _Watch(context) if mode else context}
 
 
-class detect_anomaly(_Mode):
+class detect_anomaly(Mode):
     """Raise an error at the first op that makes a NaN or an infinity out of finite values.
 
     In backward, the op whose rule made a NaN is named. Both are slow: every value is looked at.

@@ -46,7 +46,9 @@ class _Block:
         self, function: Callable[..., Any], args: Any, kwargs: Any, preserve: bool, check: bool
     ) -> None:
         self.function, self.line = function, state().line or user_line()
-        self.context = state().context  # which may push tangents, and save more values for them
+        current = state()
+        # Forward and anomaly mode save other values, so they are on again when it runs again.
+        self.modes = {"grad": True, "context": current.context, "anomaly": current.anomaly}
         self.arguments = map_leaves(_saved, (args, kwargs))
         self.random = default_generator.get_state() if preserve else None
         self.check = check
@@ -80,9 +82,9 @@ class _Block:
             if self.random is not None:
                 default_generator.set_state(self.random)
             hooks = (*state().saved_hooks, (keep, lambda t: t))
-            with changed(grad=True, context=self.context):
+            with changed(**self.modes):
                 args, kwargs = map_leaves(self._restored, self.arguments)
-            with changed(grad=True, context=self.context, saved_hooks=hooks, region=next(_regions)):
+            with changed(**self.modes, saved_hooks=hooks, region=next(_regions)):
                 self.function(*args, **kwargs)
         finally:
             _recomputing.reset(token)

@@ -11,7 +11,7 @@ from contraflow.errors import GradientError, describe, describe_spec
 from contraflow.node import Node, Saved, at
 from contraflow.op import REGISTRY, Spec, changed, state
 from contraflow.storage import Line, user_line
-from contraflow.tensor import Tensor, _move
+from contraflow.tensor import Tensor, take_place
 
 
 class FunctionCtx:
@@ -61,6 +61,7 @@ class FunctionNode(Node):
     """An applied Function."""
 
     freed = False
+    hands_over = False  # the user's code may have kept it
 
     def __init__(
         self,
@@ -229,6 +230,7 @@ class Function:
             outs = _place(node, args, outs)
             if any(watched):
                 current.context.push(node, args, outs)
+        ctx._dirty = ctx._constant = ()  # or an output and its node would be a cycle
         return tuple(outs) if several else outs[0]
 
 
@@ -262,7 +264,7 @@ def _place(node: FunctionNode, args: Sequence[Any], outs: list[Any]) -> list[Any
         if not some or not _has_gradient(out) or any(out is x for x in ctx._constant):
             continue
         if any(out is x for x in ctx._dirty):
-            _move(out, out.attached(node, i))
+            take_place(out, out.attached(node, i))
             continue
         # Not the very tensor: it may be an input, or known elsewhere, outside this graph.
         placed[i] = out.attached(node, i)

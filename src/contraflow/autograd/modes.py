@@ -12,7 +12,7 @@ from contraflow.op import change, changed, state
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _Mode:
+class Mode:
     """A with-block over fields of the thread's state; as a decorator it wraps each call."""
 
     fields: Mapping[str, Any]
@@ -37,19 +37,19 @@ class _Mode:
         return wrapped  # type: ignore[return-value]
 
 
-class no_grad(_Mode):
+class no_grad(Mode):
     """Record nothing in the graph."""
 
     fields = MappingProxyType({"grad": False})
 
 
-class enable_grad(_Mode):
+class enable_grad(Mode):
     """Record again inside no_grad."""
 
     fields = MappingProxyType({"grad": True})
 
 
-class inference_mode(_Mode):
+class inference_mode(Mode):
     """Record nothing in the graph; what is made here can neither be saved for backward later nor
     written in place."""
 
@@ -58,7 +58,7 @@ class inference_mode(_Mode):
         self.fields = {"grad": False, "inference": True} if mode else {"inference": False}
 
 
-class set_grad_enabled(_Mode):
+class set_grad_enabled(Mode):
     """Record, or not, by a flag: from now on, or until the end of a with-block.
 
     >>> import contraflow as cf

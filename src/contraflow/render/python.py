@@ -1,8 +1,7 @@
 """Python text of a program's host prologue: arithmetic among host scalars, in float64.
 
 Every line there is an elementwise op on single numbers, so its scalar body is rendered like a
-kernel's. Rows whose Python operator would raise where IEEE arithmetic gives an infinity or NaN,
-and rows without one, go through the table's NumPy column instead.
+kernel's, by the `python` column of the scalar table; rows without one go through NumPy's.
 """
 
 from __future__ import annotations
@@ -19,15 +18,6 @@ from contraflow.dtypes import bool_, float64, int64
 from contraflow.reference import quiet
 from contraflow.scalar import Expr
 from contraflow.tape import Operand, Tape, TapeLine, Value
-
-_OPERATORS = {
-    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "neg": "-{0}", "abs": "abs({0})",
-    "lt": "{0} < {1}", "le": "{0} <= {1}", "gt": "{0} > {1}", "ge": "{0} >= {1}",
-    "eq": "{0} == {1}", "ne": "{0} != {1}", "select": "{1} if {0} else {2}",
-    "and": "{0} & {1}", "or": "{0} | {1}", "xor": "{0} ^ {1}",
-}  # fmt: skip
-# Where Python raises and IEEE arithmetic does not, these go to the table.
-_GUARDED = {"div": "divide({0}, {1})", "pow": "power({0}, {1})", "sqrt": "root({0})"}
 
 
 def render(tape: Tape, lines: Sequence[TapeLine], wanted: Sequence[Value]) -> str:
@@ -88,10 +78,11 @@ def _render(e: Expr) -> str:
     if e.fn == "cast":
         convert = {bool_: "bool", int64: "whole"}.get(e.dtype, "float")
         return f"{convert}({args[0]})"
-    if e.fn in _OPERATORS:
-        return "(" + _OPERATORS[e.fn].format(*args) + ")"
-    if e.fn in _GUARDED:
-        return _GUARDED[e.fn].format(*args)
+    column = s.INTRINSICS[e.fn].python
+    if isinstance(column, dict):
+        column = column.get(s.category(e.args[-1].dtype))
+    if column is not None:
+        return "(" + column.format(*args) + ")"
     return f'table("{e.fn}", {", ".join(args)})'
 
 

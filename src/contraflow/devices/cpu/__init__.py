@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contraflow import dtypes
 from contraflow.devices.cpu import jit
 from contraflow.devices.cpu.program import Program, load
 from contraflow.kernel import Limits
@@ -15,7 +14,7 @@ class CpuDevice:
     name = "cpu"
 
     def __init__(self) -> None:
-        self.limits = Limits(vector_bytes=jit.vector_bytes(), dtypes=frozenset(dtypes.ALL))
+        self.limits = Limits()
         self.description = jit.describe_processor()
 
     def load(self, plan: Plan) -> Program:

@@ -1,0 +1,217 @@
+"""Engine behaviour, lines 1 to 3, 10 to 14: how gradients flow, and who may see them."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.engine_common import leaf, place, refused, temporary
+
+import contraflow as cf
+from contraflow import parallel
+from contraflow.autograd import grad
+from contraflow.op import elementwise
+from contraflow.tensor import Tensor
+from contraflow.testing import assert_close
+
+
+def test_line_01_a_diamond_of_depth_60_takes_linear_work(run: Any) -> None:
+    def step(x: Tensor) -> Tensor:
+        y = x
+        for _ in range(60):
+            y = y + y
+        (g,) = grad(y + x * 3.0, x)
+        return g
+
+    assert_close(run(step, leaf(1.0)), np.array([2.0**60 + 3.0]))
+
+
+def chain(n: int) -> Any:
+    def step(x: Tensor) -> Tensor:
+        y = x
+        for _ in range(n):
+            y = y + 0.5
+        (g,) = grad(y, x)
+        return g
+
+    return step
+
+
+def test_line_02_a_chain_of_20_000_ops() -> None:
+    assert_close(chain(20_000)(leaf(1.0)), np.array([1.0]))
+
+
+def test_line_02_a_chain_of_500_ops(run: Any) -> None:
+    assert_close(run(chain(500), leaf(1.0)), np.array([1.0]))
+
+
+@pytest.mark.slow
+def test_line_02_a_chain_of_1_000_000_ops() -> None:
+    assert_close(chain(1_000_000)(leaf(1.0)), np.array([1.0]))
+    gc.collect()
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "shapes"),
+    [
+        ("pow", lambda a, b: a**b, [(2, 3), (3,)]),
+        ("where", lambda a, b: cf.where(a > 1.0, a, b), [(2, 3), (1,)]),
+        ("matmul", lambda a, b: a @ b, [(4, 1, 2, 3), (5, 3, 2)]),
+        ("mean", lambda a, b: (a * b).mean(1), [(2, 1, 3), (2, 4, 3)]),
+        ("softmax", lambda a, b: cf.softmax(a * b, dim=-1) ** 2.0, [(2, 3), (3,)]),
+    ],
+    ids=lambda p: p if isinstance(p, str) else "",
+)
+def test_line_03_a_broadcast_operand_has_a_gradient_of_its_own_shape(
+    run: Any, name: str, function: Any, shapes: list[Any]
+) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.uniform(0.5, 2.0, shape) for shape in shapes]
+    tensors = [cf.tensor(a, requires_grad=True) for a in arrays]
+
+    def step(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+        return grad(function(a, b).sum(), [a, b])
+
+    found = run(step, *tensors)
+    assert [g.shape for g in found] == shapes
+    along = [rng.standard_normal(shape) for shape in shapes]
+    above, below = (
+        function(*(cf.tensor(a + s * t) for a, t in zip(arrays, along))).sum().item()
+        for s in (1e-6, -1e-6)
+    )
+    product = sum((g.array * t).sum() for g, t in zip(found, along))
+    assert abs(product - (above - below) / 2e-6) < 1e-6 * (1.0 + abs(product))
+
+
+def test_line_10_a_root_that_is_no_scalar_needs_a_gradient_of_its_shape(run: Any) -> None:
+    x = cf.ones(2, 3, requires_grad=True)
+
+    def right(t: Tensor) -> Tensor:
+        return grad(t * 2.0, t, cf.ones(2, 3))[0]
+
+    assert_close(run(right, x), np.full((2, 3), 2.0))
+    with pytest.raises(cf.GradientError, match=r"float32\[2, 3\] is not a scalar.*shape \(2, 3\)"):
+        run(lambda t: grad(t * 2.0, t), x)
+    with pytest.raises(cf.GradientError, match=r"has shape \(3,\).*has shape \(2, 3\)"):
+        run(lambda t: grad(t * 2.0, t, cf.ones(3)), x)
+    assert_close(run(lambda t: grad(t, t, cf.ones(2, 3))[0], x), np.ones((2, 3)))
+
+
+def product(a: Any, b: Any) -> Any:
+    """For tests of rules."""
+    return a * b
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (lambda g, a: (g * a,), "rule of product returned 1 gradients for 2 inputs"),
+        (
+            lambda g, a: (g * a, (g * a)[:1]),
+            r"rule of product gave float64\[1\] for an input float64\[2\]",
+        ),
+    ],
+    ids=["too few", "wrong shape"],
+)
+def test_line_11_wrong_gradients_are_errors_that_name_the_op(
+    run: Any, rule: Any, message: str
+) -> None:
+    with temporary(elementwise, product, ref=np.multiply, vjp={"a, b": rule}) as op:  # noqa: SIM117
+        with pytest.raises(cf.GradientError, match=message):
+            run(lambda a, b: grad(op(a, b).sum(), [a, b]), leaf(1.0, 2.0), leaf(3.0, 4.0))
+
+
+def test_line_11_a_custom_function_names_the_users_line() -> None:
+    class Wrong(cf.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            return g[:1]
+
+    y = Wrong.apply(leaf(1.0, 2.0))  # applied
+    with refused(
+        cf.GradientError,
+        "Wrong.backward: returned float64[1] for argument 0 of Wrong.apply at ",
+        f"{place('applied')}, which is float64[2].",
+    ):
+        y.sum().backward()
+
+
+def test_line_12_hooks_may_replace_the_gradient_and_run_in_order(run: Any) -> None:
+    w = leaf(2.0)
+    w.register_hook(lambda g: g + 1.0)
+    removed = w.register_hook(lambda g: g * 1000.0)
+    removed.remove()
+    w.register_hook(lambda g: g * 10.0)
+    seen: list[Any] = []
+
+    def after(t: Tensor) -> None:
+        seen.append(t is w)
+        t.grad = t.grad * 2.0
+
+    w.register_post_accumulate_grad_hook(after)
+
+    def step(x: Tensor) -> Tensor:
+        w.grad = None
+        (w * x).backward()
+        return w.grad
+
+    assert_close(run(step, cf.tensor([3.0], dtype=cf.float64)), np.array([80.0]))
+    assert seen == [True]  # a replay repeats what the hook did, not the hook
+
+
+def test_line_13_parallel_backward(monkeypatch: pytest.MonkeyPatch, run: Any) -> None:
+    monkeypatch.setattr(parallel, "SMALL", 0)
+    rng = np.random.default_rng(0)
+    w = cf.tensor(rng.standard_normal((5, 5)).astype(np.float32), requires_grad=True)
+    x = cf.tensor(rng.standard_normal((3, 5)).astype(np.float32))
+
+    def step(workers: int) -> Any:
+        def inner(t: Tensor) -> Tensor:
+            w.grad = None
+            branches = [((t * float(k)) @ w).tanh() @ w for k in range(12)]
+            sum(b.sum() for b in branches).backward(workers=workers)
+            return w.grad
+
+        return inner
+
+    one, four = run(step(1), x), run(step(4), x)
+    assert one.array.tobytes() == four.array.tobytes()
+
+
+def test_line_13_an_error_in_one_branch_surfaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "SMALL", 0)
+    x = leaf(1.0)
+    branches = [(x * float(k)).sin() for k in range(8)]
+    branches[2].register_hook(lambda g: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        sum(branches).backward(workers=4)
+    assert x.grad is None
+
+
+@pytest.mark.parametrize("dtype", [cf.float16, cf.bfloat16, cf.float32, cf.float64], ids=str)
+def test_line_14_accumulation_keeps_the_dtype_and_touches_no_buffer_of_others(
+    run: Any, dtype: Any
+) -> None:
+    x, y = (cf.ones(3, dtype=dtype, requires_grad=True) for _ in range(2))
+    seed = cf.ones(3, dtype=dtype)
+
+    def step(g: Tensor) -> tuple[Tensor, Tensor]:
+        x.grad = y.grad = None
+        z = x + y
+        z.backward(g)
+        (x * 3.0 + x).backward(g)
+        with cf.no_grad():
+            x.grad.add_(1.0)
+        return x.grad, y.grad
+
+    gx, gy = run(step, seed)
+    assert gx.dtype is gy.dtype is dtype
+    assert_close(gx.double(), np.full(3, 6.0))
+    assert_close(gy.double(), np.ones(3))
+    assert_close(seed.double(), np.ones(3))
