@@ -17,7 +17,7 @@ from contraflow import config, devices
 from contraflow import scalar as s
 from contraflow.devices.cpu import jit, program
 from contraflow.devices.cpu.pool import pool
-from contraflow.dtypes import DType, float32, float64, int64
+from contraflow.dtypes import DType, float32, int64
 from contraflow.kernel import STRIDED, Call, Contraction, Loops, Operand, Reduction, Store
 from contraflow.plan import SCALARS, Binding, HostStep, KernelStep, Plan, Slot
 from contraflow.render.llvm import entry_name, render
@@ -73,8 +73,8 @@ def chain(n: int) -> Plan:
 def test_device_is_found_and_states_its_limits():
     device = devices.lookup("cpu")
     assert device.name == "cpu"
-    assert device.limits.vector_bytes in (16, 32, 64)
-    assert float64 in device.limits.dtypes
+    assert device.limits.bindings > 100
+    assert device.limits.alignment % jit.vector_bytes() == 0
 
 
 @pytest.mark.parametrize("n", [1, 100, LARGE])

@@ -284,6 +284,15 @@ def test_functional_call() -> None:
     assert_close(model(x), expected)
 
 
+def test_functional_call_of_tied_weights() -> None:
+    model = cf.nn.Sequential(cf.nn.Linear(1, 1, bias=False), cf.nn.Linear(1, 1, bias=False))
+    model[1].weight = model[0].weight
+    x, three = cf.ones(1, 1), {"1.weight": cf.tensor([[3.0]])}
+    assert func.functional_call(model, three, x, strict=True).item() == 9.0
+    own = model[0].weight.item()
+    assert_close(func.functional_call(model, three, x, tie_weights=False), [[3.0 * own]], 1e-6)
+
+
 class Broken(cf.nn.Module):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise ZeroDivisionError
@@ -317,6 +326,10 @@ def test_functional() -> None:
     w = x64().requires_grad_()
     assert not functional.jacobian(lambda u: u * w, x).requires_grad
     assert functional.jacobian(lambda u: u * u, w, create_graph=True).requires_grad
+    with refused(cf.GradientError, "jacobian: output 1 does not depend on input 1."):
+        functional.jacobian(lambda a, b: (a * b, a), (x, x), strict=True)
+    with refused(cf.GradientError, "jvp: the output float32[2] does not depend on the arguments."):
+        func.jvp(lambda u: cf.ones(2), (x,), (v,), strict=True)
     with refused(cf.GradientError, "vjp: float64[3] is not a scalar, so v must be given."):
         functional.vjp(lambda u: u * u, x)
 
@@ -351,5 +364,11 @@ def test_gradcheck(fast: bool) -> None:
         r"\(1,\) by element \(1,\): the gradient is -3, the difference quotient -2.",
     ):
         check(Wrong.apply, x, fast_mode=fast)  # fmt: skip
+    with refused(
+        cf.GradientError,
+        "gradcheck: two backward passes give input 0 different gradients: the function is not ",
+        "deterministic.",
+    ):
+        check(lambda a: a * cf.rand(3), x)
     with refused(ValueError, "gradcheck: no input requires grad, so there is nothing to check."):
         check(cf.sin, x64())

@@ -187,6 +187,11 @@ def test_mark_dirty_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         "Write to a copy.",
     ):
         Double.apply(leaf(1.0))
+    with refused(
+        cf.GradientError,
+        "Double.forward: float64[1] is a view and cannot be written in place. Write to a copy.",
+    ):
+        Double.apply((leaf(1.0, 2.0) * 1.0)[:1])
     monkeypatch.setattr(Double, "returns", False)
     with refused(
         cf.GradientError, "Double.forward: float64[1] was marked as dirty but not returned."

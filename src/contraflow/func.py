@@ -267,11 +267,12 @@ def _pushing() -> Iterator[Forward]:
 
 def jvp(
     func: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *,
-    has_aux: bool = False,
+    strict: bool = False, has_aux: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
     """The value, and the Jacobian times a tangent, in one forward pass.
 
-    `primals` and `tangents` are tuples of arguments. With `has_aux` aux comes third.
+    `primals` and `tangents` are tuples of arguments. With `has_aux` aux comes third. With `strict`
+    an output that does not depend on the arguments is an error, else its tangent is zero.
 
     >>> import contraflow as cf
     >>> cf.func.jvp(lambda x: x * x, (cf.tensor([1.0, 2.0]),), (cf.tensor([1.0, 10.0]),))
@@ -297,6 +298,10 @@ def jvp(
         if not isinstance(out, Tensor):
             raise TypeError(f"jvp: the function returned {describe(out)}, not tensors.")
         found = context.tangent(out)
+        if strict and found is None:
+            raise GradientError(
+                f"jvp: the output {describe(out)} does not depend on the arguments."
+            )
         return zeros_like(out.alias()) if found is None else found
 
     pushed = map_leaves(tangent, output)
@@ -393,11 +398,13 @@ def functional_call(
     args: Any = None,
     kwargs: Mapping[str, Any] | None = None,
     *,
+    tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
     """Call a module with other tensors in place of its parameters and buffers, by dotted name.
 
-    The module is as before when the call ends. `strict` asks for all of them.
+    The module is as before when the call ends. A tensor that the module has under several names is
+    exchanged under all of them, unless `tie_weights` is False. `strict` asks for all names.
 
     >>> import contraflow as cf
     >>> layer = cf.nn.Linear(1, 1, bias=False)
@@ -416,16 +423,20 @@ def functional_call(
         if value is not None
     }
     unknown = [name for name in given if name not in owners]
-    missing = [name for name in owners if name not in given] if strict else []
+    tied = {id(registry[name]): n for n, (registry, name) in owners.items() if n in given}
+    values = {
+        n: given.get(n, given.get(tied.get(id(registry[name]), "") if tie_weights else ""))
+        for n, (registry, name) in owners.items()
+    }
+    missing = [n for n, value in values.items() if value is None] if strict else []
     if unknown or missing:
         what = [f"{n} is unknown" for n in unknown] + [f"{n} is missing" for n in missing]
         raise KeyError(f"functional_call: {', '.join(what)} in {type(module).__name__}")
-    # A tensor that stands under several names is exchanged under all of them.
-    exchanged = {id(owners[n][0][owners[n][1]]): value for n, value in given.items()}
     before = [(registry, name, registry[name]) for registry, name in owners.values()]
     try:
-        for registry, name, value in before:
-            registry[name] = exchanged.get(id(value), value)
+        for (registry, name), value in zip(owners.values(), values.values()):
+            if value is not None:
+                registry[name] = value
         inputs = () if args is None else args if isinstance(args, tuple) else (args,)
         return module(*inputs, **(kwargs or {}))
     finally:

@@ -221,7 +221,7 @@ class Function:
                 result = cls.forward(ctx, *args)
         several = isinstance(result, (tuple, list))
         outs: list[Any] = list(result) if several else [result]
-        _check_dirty(cls, ctx, outs, current.grad)
+        _check_dirty(cls, ctx, outs)
         if any(ctx.needs_input_grad):
             specs = [x.spec if _has_gradient(x) else None for x in args]
             node = FunctionNode(cls, ctx, edges, specs, line)
@@ -234,14 +234,15 @@ class Function:
         return tuple(outs) if several else outs[0]
 
 
-def _check_dirty(cls: type[Function], ctx: FunctionCtx, outs: list[Any], recording: bool) -> None:
+def _check_dirty(cls: type[Function], ctx: FunctionCtx, outs: list[Any]) -> None:
     for x in ctx._dirty:
         if not any(x is out for out in outs):
             raise GradientError(
                 f"{cls.__name__}.forward: {describe(x)} was marked as dirty but not returned."
             )
-        if recording and x.requires_grad and (x.is_leaf or x._base is not None):
-            what = "a leaf that requires grad" if x.is_leaf else "a view"
+        leaf = x.requires_grad and x.is_leaf
+        if any(ctx.needs_input_grad) and (leaf or x._base is not None):
+            what = "a leaf that requires grad" if leaf else "a view"
             raise GradientError(
                 f"{cls.__name__}.forward: {describe(x)} is {what} and cannot be written in place. "
                 f"Write to a copy."

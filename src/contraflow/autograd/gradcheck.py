@@ -24,14 +24,16 @@ def gradcheck(
     atol: float = 1e-5,
     rtol: float = 1e-3,
     raise_exception: bool = True,
+    nondet_tol: float = 0.0,
     check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
     fast_mode: bool = False,
 ) -> bool:
     """Whether the gradients of `func` by those inputs that require grad equal central differences.
 
     Every entry of the Jacobian is compared, or, in fast mode, one random projection of it. Inputs
     should be float64: differences in float32 are mostly rounding. `check_forward_ad` compares
-    forward mode too.
+    forward mode too. Two runs of backward may differ by `nondet_tol`.
 
     >>> import contraflow as cf
     >>> x = cf.tensor([0.5, 1.5], dtype=cf.float64, requires_grad=True)
@@ -40,10 +42,12 @@ def gradcheck(
     """
     check = _Check(func, inputs, eps, atol, rtol)
     try:
-        if fast_mode:
-            check.projected()
-        else:
-            check.entries()
+        if check_backward_ad:
+            check.repeats(nondet_tol)
+            if fast_mode:
+                check.projected()
+            else:
+                check.entries()
         if check_forward_ad:
             check.forward()
     except GradientError:
@@ -62,6 +66,7 @@ def gradgradcheck(
     atol: float = 1e-5,
     rtol: float = 1e-3,
     raise_exception: bool = True,
+    nondet_tol: float = 0.0,
     fast_mode: bool = False,
 ) -> bool:
     """Whether the gradients of the gradients equal central differences.
@@ -92,7 +97,7 @@ def gradgradcheck(
 
     return gradcheck(
         gradient, (*given, *seeds), eps=eps, atol=atol, rtol=rtol,
-        raise_exception=raise_exception, fast_mode=fast_mode,
+        raise_exception=raise_exception, nondet_tol=nondet_tol, fast_mode=fast_mode,
     )  # fmt: skip
 
 
@@ -189,6 +194,20 @@ class _Check:
                 f"by input {self.wanted[k]} differ; element {at} by element {by}: the gradient is "
                 f"{found[row, column]:.6g}, the difference quotient {numeric[row, column]:.6g}."
             )
+
+    def repeats(self, tolerance: float) -> None:
+        """Refuse a function whose gradients differ from run to run."""
+        runs = []
+        for _ in range(2):
+            outs, made = self.run(self.points, True)
+            seeds = [tensor(np.ones(o.shape, o.dtype.numpy)) for o in outs]
+            runs.append(self.gradients(outs, made, seeds))
+        for k, (a, b) in enumerate(zip(*runs)):
+            if not np.allclose(a, b, 0.0, tolerance, equal_nan=True):
+                raise GradientError(
+                    f"gradcheck: two backward passes give input {self.wanted[k]} different "
+                    f"gradients: the function is not deterministic."
+                )
 
     def projected(self) -> None:
         """Compare one random projection of each Jacobian from both sides."""
