@@ -285,15 +285,30 @@ class _Builder:
                 self.line = number
         else:
             inputs = [self.operand(line, x, c) for x, c in zip(line.inputs, casts)]
-            outs = line.op.kind.expression(line.op, given, line.params, inputs)
-            # The row-major number of an element is its address in a contiguous result.
-            layout = self.group.storing(self.scope, line, line.outs[0])
-            outs = self._with_positions(outs, "linear", layout)
+            outs = self._expression(line, given, inputs)
         for v, e, dtype in zip(line.outs, outs, dtypes):
             self.results[v] = s.cast(e, dtype.compute)
 
-    def _with_positions(self, roots: Sequence[Expr], name: str, strides: Shape) -> tuple[Expr, ...]:
+    def _expression(
+        self, line: TapeLine, given: Sequence[Any], inputs: Sequence[Expr]
+    ) -> tuple[Expr, ...]:
+        """A body over its operands. It is built over placeholders first: what the operands are
+        made of, which may be long, is not walked through again for every line."""
+        leaves = [s.leaf("input", e.dtype, i) for i, e in enumerate(inputs)]
+        outs = line.op.kind.expression(line.op, given, line.params, leaves)
+        # The row-major number of an element is its address in a contiguous result.
+        layout = self.group.storing(self.scope, line, line.outs[0])
+        return self._with_positions(outs, "linear", layout, inputs)
+
+    def _with_positions(
+        self, roots: Sequence[Expr], name: str, strides: Shape, inputs: Sequence[Expr]
+    ) -> tuple[Expr, ...]:
+        """Put operands in the place of their leaves, and an address in that of a counter."""
+
         def replace(e: Expr) -> Expr | None:
+            if e.fn == "input":
+                operand: Expr = inputs[e.data]
+                return operand
             return self.position(strides) if e.fn == "axis" and e.data == name else None
 
         return tuple(s.rewrite(roots, replace))
@@ -301,12 +316,12 @@ class _Builder:
     def _fold(self, line: TapeLine, x: Expr) -> tuple[Expr, ...]:
         kind = line.op.kind
         assert isinstance(kind, ReductionKind)
-        values, combine, identity = kind.fold(line.op, x)
+        values, combine, identity = kind.fold(line.op, s.leaf("input", x.dtype, 0))
         dims = self.scope.reduced(line)
         within = tuple(n if d in dims else 1 for d, n in enumerate(self.group.domain))
         axes = range(len(within))
         counting = self.group.spread(axes, contiguous_strides(within), within)
-        values = self._with_positions(values, "reduced", counting)
+        values = self._with_positions(values, "reduced", counting, [x])
         if not dims:  # over no dims: the element itself
             return values
         self.reductions.append(Reduction(values, combine, identity))
