@@ -1373,3 +1373,21 @@ def test_state_that_is_gone_is_recorded_again() -> None:
     assert_close(f(cf.zeros(2)), cf.full((2,), 1.0))
     holder["w"] = cf.full((2,), 5.0)
     assert_close(f(cf.zeros(2)), cf.full((2,), 5.0))
+
+
+def test_a_global_with_the_name_of_an_attribute_is_not_a_dependency() -> None:
+    """`optimizer.step()` in a loop over a global `step` must not record again each time."""
+    scope: dict[str, Any] = {"cf": cf, "w": cf.ones(2, requires_grad=True)}
+    source = (
+        "optimizer = cf.optim.SGD([w], lr=0.1)\n"
+        "@cf.compile\n"
+        "def train(x):\n"
+        "    optimizer.zero_grad()\n"
+        "    (w * x).sum().backward()\n"
+        "    optimizer.step()\n"
+        "for step in range(5):\n"
+        "    train(cf.ones(2))\n"
+    )
+    exec(source, scope)
+    assert scope["train"].captures == 1
+    assert_close(scope["w"].detach(), np.full(2, 0.5, np.float32))

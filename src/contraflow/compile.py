@@ -9,6 +9,7 @@ tensors it found, the `.grad` slots it read, and the globals and closure cells i
 from __future__ import annotations
 
 import dataclasses
+import dis
 import functools
 import gc
 import threading
@@ -612,7 +613,9 @@ def _as_tensor(array: np.ndarray) -> Tensor:
 
 def _names(code: types.CodeType) -> dict[str, None]:
     """The names that a function's code, and the functions within it, look up."""
-    names = dict.fromkeys(code.co_names)
+    # co_names holds attribute names too: `optimizer.step()` does not read a global `step`.
+    reads = (i for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    names = dict.fromkeys(i.argval for i in reads)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             names |= _names(constant)
