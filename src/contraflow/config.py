@@ -45,7 +45,6 @@ compile_mode: str = _choice("CONTRAFLOW_COMPILE", "native", ("native", "interpre
 vector_bytes: int | None = _positive("CONTRAFLOW_VECTOR_WIDTH")
 cache_folder: Path = _cache_folder()
 num_threads: int = _positive("CONTRAFLOW_THREADS") or _usable_cores()
-log: bool = _choice("CONTRAFLOW_LOG", "0", ("0", "1")) == "1"
 
 
 def set_num_threads(n: int) -> None:

@@ -7,20 +7,13 @@ from typing import Any
 import numpy as np
 
 from contraflow.errors import describe
+from contraflow.interpret import strided as strided_array
 from contraflow.op import Array, Failure, Op, Sample, apply, assigning, composite, view
 from contraflow.ops.create import zeros
 from contraflow.ops.elementwise import clone
 from contraflow.shapes import Shape, View, broadcast_shapes, normalize_dim, numel
 from contraflow.shapes import contiguous as fresh_view
 from contraflow.tensor import Tensor
-
-
-def strided_array(array: np.ndarray, region: View) -> np.ndarray:
-    """The NumPy view of a region of a contiguous array."""
-    size = array.itemsize
-    return np.lib.stride_tricks.as_strided(
-        array.reshape(-1)[region.offset :], region.shape, [st * size for st in region.strides]
-    )
 
 
 def _assign_ref(base: Any, value: Any, shape: Shape, strides: Shape, offset: int) -> Any:
