@@ -12,11 +12,11 @@ INSTALLED := .venv/.installed
 INSTALLED_DEV := .venv/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format stub seeds bench peers clean
+.PHONY: help demo test test-all test-peers lint format stub seeds bench peers clean
 .NOTPARALLEL:
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
 demo: $(INSTALLED) ## a short tour that prints what it does
 	$(BIN)/python examples/demo.py $(ARGS)
@@ -26,6 +26,9 @@ test: $(INSTALLED_DEV) ## the tests, without the slow ones and the comparisons w
 
 test-all: $(INSTALLED_DEV) ## every test; comparisons need `make peers` first
 	$(PYTEST) $(ARGS)
+
+test-peers: $(INSTALLED_DEV) ## only the comparisons with PyTorch and JAX; `make peers` first
+	$(PYTEST) -m peers $(ARGS)
 
 lint: $(INSTALLED_DEV) ## ruff, formatting and mypy, changing nothing
 	$(BIN)/ruff check .

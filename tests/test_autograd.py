@@ -418,9 +418,30 @@ def test_hooks_are_refused_where_no_gradient_comes() -> None:
 def test_a_hook_that_returns_another_shape() -> None:
     x = leaf(2.0)
     x.register_hook(lambda g: cf.ones(3, dtype=cf.float64))
-    with refused(cf.GradientError, "hook: returned float64[3] for a gradient float64[1]."):
+    with refused(
+        cf.GradientError,
+        "hook: returned float64[3] for a gradient float64[1]; it must be a tensor of that shape ",
+        "and dtype, or None.",
+    ):
         (x * 1.0).backward()
     assert x.grad is None
+
+
+@pytest.mark.parametrize("wrong", [2.0, "g", cf.ones(1, dtype=cf.float32)])
+def test_a_hook_that_returns_a_number_or_another_dtype(wrong: Any) -> None:
+    x = leaf(2.0)
+    for t in (x, x * 1.0):
+        handle = t.register_hook(lambda g: wrong)
+        with pytest.raises(cf.GradientError, match=r"for a gradient .*; it must be a"):
+            t.sum().backward()
+        handle.remove()
+
+
+def test_backward_to_no_inputs_is_refused() -> None:
+    with refused(
+        ValueError, "backward: inputs is empty. Name tensors, or leave it out for all leaves."
+    ):
+        leaf(2.0).sum().backward(inputs=[])
 
 
 def test_retain_grad_keeps_what_leaves_the_last_hook() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.engine_common import refused
 
 import contraflow as cf
 from contraflow.autograd import grad
@@ -313,6 +314,12 @@ def test_attention_dropout_scales_what_survives() -> None:
 
 
 # --- losses ------------------------------------------------------------------------------------
+
+
+def test_a_class_that_is_not_there_is_refused_by_name() -> None:
+    for name in ("cross_entropy", "nll_loss"):
+        with refused(IndexError, f"{name}: index 5 is out of range for size 3."):
+            getattr(cf.nn.functional, name)(cf.ones(2, 3), cf.tensor([0, 5]))
 
 
 def test_cross_entropy_where_every_target_is_ignored() -> None:

@@ -11,6 +11,7 @@ from tests.engine_common import leaf, place, refused, temporary
 
 import contraflow as cf
 from contraflow.op import Array, Sample, view
+from contraflow.ops.window import windows
 from contraflow.tensor import Tensor
 from contraflow.testing import assert_close, check_gradients
 
@@ -242,12 +243,12 @@ def test_refused_one_of_several_views_made_together() -> None:
 
 @pytest.mark.parametrize(
     "make",
-    [lambda t: t.expand(3, 2), lambda t: cf.windows(t.reshape(1, 2), (1, 2), (1, 1), (1, 1))],
+    [lambda t: t.expand(3, 2), lambda t: windows(t.reshape(1, 2), (1, 2), (1, 1), (1, 1))],
 )
 def test_refused_a_destination_that_overlaps_itself(make: Callable[[Tensor], Tensor]) -> None:
     target = make(cf.ones(2))
     if target.shape != (3, 2):
-        target = cf.windows(cf.ones(1, 4), (1, 2), (1, 1), (1, 1))
+        target = windows(cf.ones(1, 4), (1, 2), (1, 1), (1, 1))
     with refused(
         cf.GradientError,
         f"fill_: float32[{', '.join(map(str, target.shape))}] has elements that share memory (it ",

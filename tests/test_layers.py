@@ -21,18 +21,18 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / PACKAGE
 
 # "name.*" is a package with everything below it.
 LAYERS = (
-    ("vocabulary", "errors dtypes shapes config"),
-    ("meaning", "scalar mathematics special philox op reference"),
+    ("vocabulary", "errors dtypes device shapes config printing"),
+    ("meaning", "scalar mathematics transcendental philox op reference"),
     ("programs", "tape passes kernel lower fuse plan interpret"),
     ("machines", "render.* devices.*"),
     (
         "tensors",
-        "hostscalar storage hooks structure node engine parallel tensor forward eager record "
-        "random executable",
+        "hostscalar storage hooks structure convert node engine parallel tensor forward run record "
+        "random executable native eager",
     ),
     ("operations", "ops.*"),
     ("transformations", "autograd.* func compile checkpoint"),
-    ("library", "nn.* optim.* about linalg data.* amp serialize testing profiler stubs"),
+    ("library", "nn.* optim.* about linalg special data.* amp serialize testing profiler stubs"),
 )
 
 # These stand above every layer: they may import anything, and nothing below imports them.

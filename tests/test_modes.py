@@ -49,6 +49,64 @@ def test_as_a_block_and_as_a_decorator_it_is_restored() -> None:
     assert cf.is_grad_enabled()
 
 
+# --- generators and threads ----------------------------------------------------------------------
+
+
+def test_a_generator_runs_in_its_mode_and_its_caller_does_not() -> None:
+    ended: list[bool] = []
+
+    @cf.no_grad()
+    def steps(first: int) -> Any:
+        assert not cf.is_grad_enabled()
+        try:
+            sent = yield first
+            assert not cf.is_grad_enabled()
+            try:
+                yield sent * 2
+            except KeyError:
+                assert not cf.is_grad_enabled()
+                yield "caught"
+            return "end"
+        finally:
+            ended.append(cf.is_grad_enabled())
+
+    running = steps(1)
+    assert next(running) == 1
+    assert cf.is_grad_enabled()
+    assert running.send(5) == 10
+    assert running.throw(KeyError) == "caught"
+    assert cf.is_grad_enabled()
+    with pytest.raises(StopIteration) as stopped:
+        next(running)
+    assert stopped.value.value == "end"
+    abandoned = steps(2)
+    next(abandoned)
+    abandoned.close()
+    assert ended == [False, False]
+    assert cf.is_grad_enabled()
+
+
+def test_threads_may_share_a_mode() -> None:
+    mode, inside, leave = cf.no_grad(), threading.Barrier(2), threading.Event()
+    found: list[bool] = []
+
+    def enter(last: bool) -> None:
+        with mode:
+            inside.wait()
+            if last:
+                leave.wait()
+            found.append(cf.is_grad_enabled())
+        found.append(cf.is_grad_enabled())
+        leave.set()
+
+    threads = [threading.Thread(target=enter, args=(last,)) for last in (False, True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [False, True, False, True]
+
+
 # --- inference mode ------------------------------------------------------------------------------
 
 

@@ -179,6 +179,20 @@ def test_sorting_is_stable_and_nan_is_the_largest() -> None:
     assert gradient(lambda t: t.sort(0).values[:1] * 5.0, [4.0, 1.0]) == [0.0, 5.0]
 
 
+@pytest.mark.parametrize(
+    ("data", "skip", "shares"),
+    [
+        ([1.0, 2.0, 2.0, 3.0, 2.0], False, [0, 1 / 3, 1 / 3, 0, 1 / 3]),
+        ([1.0, np.nan, 2.0, np.nan], False, [0, 0.5, 0, 0.5]),
+        ([1.0, np.nan, 2.0, np.nan, 1.0], True, [0.5, 0, 0, 0, 0.5]),
+    ],
+)
+def test_equal_medians_share_the_gradient(data: Any, skip: bool, shares: list[float]) -> None:
+    x = cf.tensor(data, dtype=cf.float64, requires_grad=True)
+    (x.nanmedian() if skip else x.median()).backward()
+    assert_close(x.grad, np.array(shares))
+
+
 def test_medians_and_quantiles() -> None:
     x = cf.tensor([[1.0, NAN, 3.0, 2.0], [4.0, 1.0, 2.0, 3.0]])
     assert np.isnan(x.median(1).values.tolist()[0])

@@ -1,7 +1,7 @@
 """contraflow: tensors that remember how they were computed, and a compiler for whole steps."""
 
 import contraflow.eager  # noqa: F401  # isort: skip  # first: it installs the base context
-from contraflow import autograd, func, linalg, nn, ops, optim
+from contraflow import autograd, func, linalg, nn, ops, optim, special
 from contraflow.about import show_config
 from contraflow.autograd.checkpoint import checkpoint, checkpoint_sequential, is_recomputing
 from contraflow.autograd.graph import draw
@@ -15,6 +15,8 @@ from contraflow.autograd.modes import (
 )
 from contraflow.compile import compile, is_compiling
 from contraflow.config import get_num_threads, set_num_threads
+from contraflow.device import Device as device
+from contraflow.devices import get_default_device, set_default_device
 from contraflow.dtypes import (
     DType as dtype,
 )
@@ -39,8 +41,14 @@ from contraflow.op import REGISTRY as _REGISTRY
 from contraflow.ops.arithmetic import allclose, equal
 from contraflow.ops.create import (
     as_tensor,
+    empty,
+    empty_like,
+    eye,
+    from_dlpack,
     from_numpy,
     full_like,
+    linspace,
+    logspace,
     ones,
     ones_like,
     tensor,
@@ -48,16 +56,52 @@ from contraflow.ops.create import (
     zeros_like,
 )
 from contraflow.ops.random import rand, randn
+from contraflow.ops.sampling import (
+    bernoulli,
+    multinomial,
+    normal,
+    rand_like,
+    randint,
+    randint_like,
+    randn_like,
+    randperm,
+)
+from contraflow.printing import get_printoptions, printoptions, set_printoptions
 from contraflow.random import Generator, get_rng_state, manual_seed, set_rng_state
 from contraflow.tensor import Tensor
 
 __version__ = "0.1.0"
 
 
+# PyTorch's names for what is absent by choice, and what that is.
+_ABSENT = {
+    "complex": "complex numbers",
+    "complex64": "complex numbers",
+    "complex128": "complex numbers",
+    "view_as_complex": "complex numbers",
+    "view_as_real": "complex numbers",
+    "polar": "complex numbers",
+    "fft": "Fourier transforms",
+    "stft": "Fourier transforms",
+    "istft": "Fourier transforms",
+    "sparse": "sparse tensors",
+    "sparse_coo_tensor": "sparse tensors",
+    "sparse_csr_tensor": "sparse tensors",
+    "quantize_per_tensor": "quantised tensors",
+}
+
+
 def __getattr__(name: str) -> object:
     """Ops are public under their own names: `contraflow.tanh` is the op tanh."""
+    if name in _ABSENT:
+        raise NotImplementedError(
+            f"{name}: there are no {_ABSENT[name]} in contraflow; see docs/differences.md."
+        )
     op = _REGISTRY.find(name)
-    if op is None:
+    in_place = _REGISTRY.find(name.removesuffix("_"))
+    if op is None and in_place is not None and in_place.inplace:
+        return getattr(Tensor, name)
+    if op is None or op.internal:
         raise AttributeError(f"module 'contraflow' has no attribute {name!r}")
     return op
 
@@ -72,23 +116,31 @@ __all__ = [
     "allclose",
     "as_tensor",
     "autograd",
+    "bernoulli",
     "bfloat16",
     "bool",
     "checkpoint",
     "checkpoint_sequential",
     "compile",
+    "device",
     "draw",
     "dtype",
+    "empty",
+    "empty_like",
     "enable_grad",
     "equal",
+    "eye",
     "float16",
     "float32",
     "float64",
+    "from_dlpack",
     "from_numpy",
     "full_like",
     "func",
+    "get_default_device",
     "get_default_dtype",
     "get_num_threads",
+    "get_printoptions",
     "get_rng_state",
     "inference_mode",
     "int8",
@@ -100,20 +152,33 @@ __all__ = [
     "is_inference_mode_enabled",
     "is_recomputing",
     "linalg",
+    "linspace",
+    "logspace",
     "manual_seed",
+    "multinomial",
     "nn",
     "no_grad",
+    "normal",
     "ones",
     "ones_like",
     "ops",
     "optim",
+    "printoptions",
     "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
     "randn",
+    "randn_like",
+    "randperm",
+    "set_default_device",
     "set_default_dtype",
     "set_grad_enabled",
     "set_num_threads",
+    "set_printoptions",
     "set_rng_state",
     "show_config",
+    "special",
     "tensor",
     "uint8",
     "zeros",

@@ -552,7 +552,8 @@ class Compiled:
                     f"compiled call and never had a value."
                 )
             same = storages.setdefault(id(t.storage), i)
-            tensors.append((t.layout, t.dtype, t.device, t.requires_grad, data.size, same))
+            place = (t.storage.device, t.storage.frozen)
+            tensors.append((t.layout, t.dtype, place, t.requires_grad, data.size, same))
         current = state()
         modes = (current.grad, current.inference, current.anomaly)
         return (

@@ -41,6 +41,8 @@ def _usable_cores() -> int:
 
 # How compiled functions run: "native" code, the tape "interpret"er, or "off" (plain eager).
 compile_mode: str = _choice("CONTRAFLOW_COMPILE", "native", ("native", "interpret", "off"))
+# Whether large eager ops run as generated code too, or everything eager runs over NumPy.
+eager_kernels: bool = _choice("CONTRAFLOW_EAGER", "native", ("native", "numpy")) == "native"
 # Bytes of one vector register in generated cpu code; None asks the processor.
 vector_bytes: int | None = _positive("CONTRAFLOW_VECTOR_WIDTH")
 cache_folder: Path = _cache_folder()

@@ -19,18 +19,14 @@ BOOL, INT, FLOAT = 0, 1, 2
 class DType:
     """An element type such as `contraflow.float32`. There is one object per type."""
 
-    __slots__ = ("name", "numpy", "category", "itemsize")
+    __slots__ = ("name", "numpy", "category", "itemsize", "is_floating_point")
 
     def __init__(self, name: str, scalar: type, category: int) -> None:
         self.name = name
         self.numpy = np.dtype(scalar)
         self.category = category
         self.itemsize = self.numpy.itemsize
-
-    @property
-    def is_floating_point(self) -> bool:
-        """Whether values of this type are floating-point numbers."""
-        return self.category == FLOAT
+        self.is_floating_point = category == FLOAT
 
     @property
     def is_signed(self) -> bool:

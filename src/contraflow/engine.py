@@ -40,6 +40,8 @@ def backward(
 
     `order` is how the nodes are gone through, one after the other unless given.
     """
+    if inputs is not None and not inputs:
+        raise ValueError("backward: inputs is empty. Name tensors, or leave it out for all leaves.")
     starts = _start(roots, gradients)
     retain = create_graph if retain_graph is None else retain_graph
     if inputs is None:
@@ -157,19 +159,27 @@ def _needed(starts: Sequence[tuple[Edge, Any]], targets: Sequence[Edge]) -> set[
     return needed
 
 
-class Sum:
-    """A cotangent being summed. `owned` is whether its buffer is the engine's alone."""
+class Arrived:
+    """The cotangents that have come to a node or leaf, summed, with a slot for each output.
 
-    __slots__ = ("value", "owned")
+    `owned` says of each whether its buffer is the engine's alone.
+    """
 
-    def __init__(self, value: Tensor, owned: bool) -> None:
-        self.value, self.owned = value, owned
+    __slots__ = ("values", "owned")
 
-    def add(self, value: Tensor, recording: bool) -> None:
-        if self.owned and not recording and self.value.layout.is_contiguous:
-            self.value.add_(value)
+    def __init__(self, count: int) -> None:
+        self.values: list[Tensor | None] = [None] * count
+        self.owned = [False] * count
+
+    def add(self, index: int, g: Tensor, owned: bool, recording: bool) -> None:
+        """Add a cotangent; in place, where the sum so far is ours."""
+        held = self.values[index]
+        if held is None:
+            self.values[index], self.owned[index] = g, owned
+        elif self.owned[index] and not recording and held.layout.is_contiguous:
+            state().context.add_to(held, g)
         else:
-            self.value, self.owned = self.value + value, True
+            self.values[index], self.owned[index] = held + g, True
 
 
 class Pass:
@@ -180,8 +190,8 @@ class Pass:
         self.wanted = {(id(t), i) for t, i in targets or ()}
         self.collected: dict[tuple[int, int], Tensor] = {}
         self.needed: set[int] | None = None
-        self.arrived: dict[int, list[Sum | None]] = {}  # per node, a slot per output
-        self.leaves: dict[int, tuple[Tensor, Sum]] = {}
+        self.arrived: dict[int, Arrived] = {}  # by id of the node or leaf
+        self.leaves: list[tuple[Tensor, Arrived]] = []
         self.heap: list[tuple[int, Node]] = []
         self.starts: Sequence[tuple[Edge, Tensor]] = ()
         self.anomaly = state().anomaly
@@ -191,24 +201,22 @@ class Pass:
         self.starts = starts
         if self.targets is not None:
             self.prepare(starts)
+        heap, arrived = self.heap, self.arrived
         # What a rule does inside is its own affair: infinities there may well cancel.
         with changed(grad=self.create_graph, anomaly=False, task=self) as current:
             first = current.context.first_node
-            for start, seed in starts:
-                self.deliver(start, seed, False)
-            while self.heap:
-                _, node = heapq.heappop(self.heap)
+            self.deliver((edge, seed, False) for edge, seed in starts)
+            while heap:
+                _, node = heapq.heappop(heap)
                 if node.sequence_nr < first:
                     current.context.refuse_node(node)
-                slots = self.arrived.pop(id(node))
-                cotangents = [None if held is None else held.value for held in slots]
+                cotangents = arrived.pop(id(node)).values
                 if node.tensor_hooks is not None or node.retainers is not None or self.wanted:
                     self.observe(node, cotangents)
                 if self.needed is None or id(node) in self.needed:
-                    for edge, g, owned in self.visit(node, cotangents):
-                        self.deliver(edge, g, owned)
-            for leaf, total in self.leaves.values():
-                self.settle(leaf, total)
+                    self.deliver(self.visit(node, cotangents))
+            for leaf, gathered in self.leaves:
+                self.settle(leaf, gathered)
 
     def prepare(self, starts: Sequence[tuple[Edge, Tensor]]) -> None:
         """Find out which nodes lead to a target; the others need not run."""
@@ -224,26 +232,24 @@ class Pass:
             self.needed = {id(end) for end in _ends(start for start, _ in self.starts)}
         return id(edge[0]) in self.needed or (id(edge[0]), edge[1]) in self.wanted
 
-    def deliver(self, edge: Edge, g: Tensor, owned: bool) -> None:
-        """Add a cotangent to what has arrived at an edge's end."""
-        target, index = edge
-        key = id(target)
-        if self.needed is not None and key not in self.needed and (key, index) not in self.wanted:
-            return
-        if isinstance(target, Node):
-            slots = self.arrived.get(key)
-            if slots is None:
-                slots = self.arrived[key] = [None] * target.output_count
+    def deliver(self, sent: Iterable[tuple[Edge, Tensor, bool]]) -> None:
+        """Add cotangents to what has arrived at the ends of their edges."""
+        arrived, needed, wanted = self.arrived, self.needed, self.wanted
+        for (target, index), g, owned in sent:
+            key = id(target)
+            if needed is not None and key not in needed and (key, index) not in wanted:
+                continue
+            place = arrived.get(key)
+            if place is not None:
+                place.add(index, g, owned, self.create_graph)
+                continue
+            if isinstance(target, Node):
+                place = arrived[key] = Arrived(target.output_count)
                 heapq.heappush(self.heap, (-target.sequence_nr, target))
-            held = slots[index]
-            if held is None:
-                slots[index] = Sum(g, owned)
             else:
-                held.add(g, self.create_graph)
-        elif key in self.leaves:
-            self.leaves[key][1].add(g, self.create_graph)
-        else:
-            self.leaves[key] = (target, Sum(g, owned))
+                place = arrived[key] = Arrived(1)
+                self.leaves.append((target, place))
+            place.values[index], place.owned[index] = g, owned
 
     def observe(self, node: Node, cotangents: list[Tensor | None]) -> None:
         """Tensor hooks, targets and retained gradients: who looks at a node's outputs."""
@@ -286,34 +292,35 @@ class Pass:
         if not self.retain:
             node.done = True
             node.free()
-        found = [
-            (edge, fit(node, g, *spec))
-            for edge, spec, g in zip(node.edges, node.input_specs, grads)
-            if edge is not None and g is not None and spec is not None
-        ]
-        # A buffer is the engine's alone if it is newer than `mark`, so the rule made it, and
-        # neither handed out twice nor shown to a user.
-        if len(found) == 1:
-            ((edge, g),) = found
-            return ((edge, g, g.storage.serial > mark and not shown),)
         sent = []
-        for edge, g in found:
+        buffers: Any = set()
+        for edge, spec, g in zip(node.edges, node.input_specs, grads):
+            if edge is None or g is None or spec is None:
+                continue
+            g = fit(node, g, *spec)
             storage = g.storage
-            owned = storage.serial > mark and not shown
-            if owned:
-                owned = sum([other.storage is storage for _, other in found]) == 1
-            sent.append((edge, g, owned))
+            # A buffer is the engine's alone if it is newer than `mark`, so the rule made it, and
+            # neither handed out twice nor shown to a user.
+            if shown or storage.serial <= mark:
+                sent.append((edge, g, False))
+            elif storage in buffers:
+                sent = [(e, x, owned and x.storage is not storage) for e, x, owned in sent]
+                sent.append((edge, g, False))
+            else:
+                buffers.add(storage)
+                sent.append((edge, g, True))
         return sent
 
-    def settle(self, leaf: Tensor, total: Sum) -> None:
+    def settle(self, leaf: Tensor, arrived: Arrived) -> None:
         """The gradient of a leaf is complete: its hooks, then `.grad` or the collection."""
-        value = total.value
+        value = arrived.values[0]
+        assert value is not None
         if leaf._hooks:
             value = _call_hooks(leaf._hooks, value)
         if (id(leaf), 0) in self.wanted:
             self.collected[id(leaf), 0] = value
         if self.targets is None:
-            self.give(leaf, value, total.owned and not leaf._hooks)
+            self.give(leaf, value, arrived.owned[0] and not leaf._hooks)
 
     def give(self, leaf: Tensor, g: Tensor, owned: bool) -> None:
         """What becomes of the gradient of a leaf."""
@@ -403,9 +410,10 @@ def _call_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
     for hook in list(hooks.values()):
         replaced = hook(g)
         if replaced is not None:
-            if replaced.shape != g.shape:
+            if getattr(replaced, "spec", None) != g.spec:
                 raise GradientError(
-                    f"hook: returned {describe(replaced)} for a gradient {describe(g)}."
+                    f"hook: returned {describe(replaced)} for a gradient {describe(g)}; it must "
+                    f"be a tensor of that shape and dtype, or None."
                 )
             g = replaced
     return g
@@ -413,11 +421,12 @@ def _call_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
 
 def fit(node: Node, g: Tensor, shape: Shape, dtype: DType) -> Tensor:
     """Sum a cotangent to its input's shape (what broadcasting needs) and cast it."""
-    if not hasattr(g, "storage"):
+    layout = getattr(g, "layout", None)
+    if layout is None:
         raise GradientError(
             f"backward: the gradient rule of {node.name} returned {describe(g)}, not a tensor."
         )
-    if g.layout.shape != shape:
+    if layout.shape != shape:
         lead = len(g.shape) - len(shape)
         dims = tuple(range(lead)) + tuple(
             lead + i for i, n in enumerate(shape) if n == 1 and lead >= 0 and g.shape[lead + i] != 1

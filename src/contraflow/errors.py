@@ -7,8 +7,14 @@ state of the program (the graph, a recording, a machine) raises one of these. Ev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
 from typing import Any
+
+import numpy as np
 
 
 class GradientError(RuntimeError):
@@ -23,16 +29,90 @@ class DeviceError(RuntimeError):
     """A device is absent, full, or has no kernel for what was asked."""
 
 
+class OutOfRange(IndexError):
+    """An index found out of range by a part that many ops share; `retold` names the op."""
+
+
 def describe(x: Any) -> str:
     """Name a tensor-like value as `float32[32, 128]`, with its device unless that is the cpu."""
     if isinstance(x, (bool, int, float)):
         return repr(x)
     if hasattr(x, "dtype") and hasattr(x, "shape"):
         device = str(getattr(x, "device", "cpu"))
-        return describe_spec(x.dtype, x.shape) + ("" if device == "cpu" else f" on {device}")
+        kind = "NumPy " if isinstance(x, np.ndarray) else ""
+        where = "" if device == "cpu" else f" on {device}"
+        return f"{kind}{describe_spec(x.dtype, x.shape)}{where}"
     return type(x).__name__
 
 
 def describe_spec(dtype: object, shape: Sequence[int]) -> str:
     """Write a dtype and a shape the way every message and every tape does."""
     return f"{dtype}[{', '.join(map(str, shape))}]"
+
+
+# --- errors that are Python's or NumPy's ---------------------------------------------------------
+
+# What goes wrong inside an op that was handed something it cannot use, and what a user is told.
+TRANSLATED: dict[type[Exception], type[Exception]] = {
+    AttributeError: TypeError,
+    TypeError: TypeError,
+    IndexError: IndexError,
+    KeyError: ValueError,
+    ValueError: ValueError,
+    ArithmeticError: ValueError,
+    StopIteration: ValueError,
+    MemoryError: DeviceError,
+}
+
+# A message of ours begins with a name and a colon; Python's and NumPy's do not.
+_OURS = re.compile(r"[A-Za-z_][\w.]*(\(.*?\))?: ")
+_INSIDE = tuple(str(Path(file).parent) + os.sep for file in (__file__, np.__file__))
+
+
+def retold(
+    error: Exception,
+    name: str,
+    takes: Callable[[], str],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+) -> Exception:
+    """What a caller of `name` should see instead of `error`: the call, and what it takes.
+
+    An error that says it already, and one that a hook or another function of the user's raised,
+    stays as it is. Of nested calls the outermost is named, the one that the user wrote. It is for
+    the caller to raise: a frame that raised an error it holds would be a cycle with it.
+    """
+    raw = getattr(error, "retold", error)
+    if (raw is error and _OURS.match(str(error))) or not _raised_inside(error.__traceback__):
+        return error
+    told = next(told for kind, told in TRANSLATED.items() if isinstance(raw, kind))
+    if isinstance(raw, OutOfRange):
+        text = f"{name}: {raw}"
+    else:
+        given = [brief(value) for value in args]
+        given += [f"{key}={brief(value)}" for key, value in (kwargs or {}).items()]
+        problem = "there is no memory for" if told is DeviceError else "cannot take"
+        text = f"{name}: {problem} ({', '.join(given)}). It takes ({takes()})."
+    new = told(text)
+    new.retold = raw  # type: ignore[attr-defined]
+    new.__cause__ = raw
+    return new
+
+
+def _raised_inside(traceback: TracebackType | None) -> bool:
+    """Whether only frames of this package and NumPy are below the one that caught the error."""
+    while traceback is not None:
+        if not traceback.tb_frame.f_code.co_filename.startswith(_INSIDE):
+            return False
+        traceback = traceback.tb_next
+    return True
+
+
+def brief(x: Any) -> str:
+    """An argument for a message: numbers, texts and short sequences of such as they are."""
+    if x is None or isinstance(x, (str, slice)):
+        return repr(x) if len(repr(x)) < 60 else type(x).__name__
+    if isinstance(x, (tuple, list)) and len(x) <= 6 and not hasattr(x, "dtype"):
+        inner = ", ".join(map(brief, x))
+        return f"[{inner}]" if isinstance(x, list) else f"({inner}{',' if len(x) == 1 else ''})"
+    return describe(x)

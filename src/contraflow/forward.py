@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from contraflow import engine
-from contraflow.node import OpNode, run_rules
+from contraflow.node import OpNode
 from contraflow.op import REGISTRY, Context, Elementwise, Op, Params, Spec, apply, changed, state
 from contraflow.shapes import contiguous
 from contraflow.tensor import Tensor, region_of
@@ -141,7 +141,7 @@ def _pushed(
         made = op.body(*inputs, **params) if op.residuals else outs
         kept = [inputs[i] for i in plan.saved_inputs]
         kept_outs = [made[i] for i in plan.saved_outs]
-        return run_rules(op, plan, cotangents, kept, kept_outs, params, specs, needs)
+        return plan.run(op, [*cotangents, *kept, *kept_outs], params, specs)
 
     return _transposed(rules, op, specs, outs, tangents)
 
@@ -158,8 +158,8 @@ def _along(
         needs = tuple(k == i for k in range(len(inputs)))
         plan = op.backward(needs)
         kept = [inputs[k] for k in plan.saved_inputs]
-        given = [_cast(t, out.spec)]
-        found = run_rules(op, plan, given, kept, [out] * len(plan.saved_outs), params, specs, needs)
+        named = [_cast(t, out.spec), *kept, *[out] * len(plan.saved_outs)]
+        found = plan.run(op, named, params, specs)
         if found[i] is not None:
             part = _cast(found[i], out.spec)
             total = part if total is None else total + part

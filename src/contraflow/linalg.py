@@ -6,6 +6,7 @@ Nearly every function is an op, declared in `ops/linalg.py`, `decompositions.py`
 
 from typing import Any, NoReturn
 
+from contraflow.errors import describe
 from contraflow.op import REGISTRY
 from contraflow.ops.decompositions import det, eigh, eigvalsh, qr, slogdet, svd, svdvals
 from contraflow.ops.linalg import LinAlgError, cholesky, inv, solve, solve_triangular
@@ -21,6 +22,7 @@ from contraflow.ops.matrices import (
 )
 from contraflow.ops.matrices import linalg_norm as norm
 from contraflow.ops.products import matmul, multi_dot, vecdot
+from contraflow.shapes import numel
 from contraflow.tensor import Tensor
 
 
@@ -32,13 +34,42 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross product of vectors along a dim of size three."""
+    if input.ndim != other.ndim:
+        raise ValueError(
+            f"linalg.cross: {describe(input)} and {describe(other)} have different numbers of dims."
+        )
     out: Tensor = REGISTRY["cross"](input, other, dim)
     return out
 
 
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """The powers 0, ..., N - 1 of each element, along a new last dim."""
-    out: Tensor = REGISTRY["vander"](x, N, increasing=True)
+    out: Tensor = REGISTRY["vander"](x if x.ndim else x.reshape(1), N, increasing=True)
+    return out
+
+
+def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
+    """The inverse of the linear map from the last dims of A, after `ind`, to the first ones."""
+    if ind <= 0 or numel(A.shape[:ind]) != numel(A.shape[ind:]):
+        raise ValueError(
+            f"linalg.tensorinv: {describe(A)} is no square map when its first {ind} dims are rows."
+        )
+    flat = A.reshape(numel(A.shape[:ind]), numel(A.shape[ind:]))
+    out: Tensor = inv(flat).reshape(*A.shape[ind:], *A.shape[:ind])
+    return out
+
+
+def tensorsolve(A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None) -> Tensor:
+    """X with tensordot(A, X, X.ndim) = B; `dims` of A are moved to its end first."""
+    if dims is not None:
+        A = REGISTRY["movedim"](A, tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
+    rest = A.shape[B.ndim :]
+    if numel(A.shape) != numel(rest) ** 2 or numel(rest) != numel(B.shape):
+        raise ValueError(
+            f"linalg.tensorsolve: {describe(A)} does not map a tensor to {describe(B)}."
+        )
+    flat = A.reshape(numel(B.shape), numel(rest))
+    out: Tensor = solve(flat, B.reshape(numel(B.shape))).reshape(*rest)
     return out
 
 
@@ -79,6 +110,8 @@ __all__ = [
     "solve_triangular",
     "svd",
     "svdvals",
+    "tensorinv",
+    "tensorsolve",
     "vander",
     "vecdot",
     "vector_norm",

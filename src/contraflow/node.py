@@ -9,23 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from contraflow.errors import GradientError, describe
 from contraflow.hooks import Handle
-from contraflow.op import (
-    ALL_INPUTS,
-    ALL_SPECS,
-    COTANGENT,
-    KEPT_INPUT,
-    KEPT_OUT,
-    PARAM,
-    REGISTRY,
-    SPEC,
-    Backward,
-    Op,
-    Params,
-    Spec,
-    changed,
-    state,
-)
-from contraflow.storage import Line, Storage
+from contraflow.op import REGISTRY, Backward, Op, Params, Spec, changed, state
+from contraflow.storage import Line, Place, Storage
 
 if TYPE_CHECKING:
     from contraflow.tensor import Tensor
@@ -47,37 +32,44 @@ class Saved:
 
     # Defaults live on the class, which keeps construction cheap.
     tensor: Tensor | None = None
-    storage: Storage | None = None
+    storage: Storage | None
     edge: Edge | None = None
     packed: Any = None
     unpack: Callable[[Any], Tensor] | None = None
 
-    def __init__(self, tensor: Tensor, own: bool = False) -> None:
-        """Keep a tensor; `own` says that it is an output of the node that keeps it."""
-        hooks = state().saved_hooks
-        storage = tensor.storage
+    def __init__(self, tensor: Tensor, edge: Edge | None) -> None:
+        """Keep a tensor whose gradient goes along `edge`, None for an output of the keeper."""
+        storage = self.storage = tensor.storage
+        self.version = storage.version
         if storage.inference:
             raise GradientError(
                 f"inference_mode: {describe(tensor)} was made there and cannot be saved for "
                 f"backward. Clone it outside, or use no_grad instead."
             )
-        self.version = storage.version
+        hooks = state().saved_hooks
         if hooks:
-            pack, self.unpack = hooks[-1]
-            self.edge = None if own else tensor.edge
-            with changed(grad=False):
-                self.packed = pack(tensor.alias())
-            if storage.version != self.version:
-                raise GradientError(
-                    f"saved_tensors_hooks: pack wrote to {describe(tensor)} in place; it must not."
-                )
-            return
-        self.storage = storage
-        node = None if own else tensor.node
-        if node is not None:
-            self.tensor = tensor.attached(node, tensor._index)
+            self._pack(tensor, edge, *hooks[-1])
+        elif edge is None:
+            self.tensor = tensor.alias()
         else:  # a leaf that requires grad is its own place in the graph
-            self.tensor = tensor if tensor._needs and not own else tensor.alias()
+            target, index = edge
+            self.tensor = tensor.attached(target, index) if isinstance(target, Node) else tensor
+
+    def _pack(
+        self,
+        tensor: Tensor,
+        edge: Edge | None,
+        pack: Callable[..., Any],
+        unpack: Callable[..., Any],
+    ) -> None:
+        self.edge, self.unpack = edge, unpack
+        with changed(grad=False):
+            self.packed = pack(tensor.alias())
+        if tensor.storage.version != self.version:
+            raise GradientError(
+                f"saved_tensors_hooks: pack wrote to {describe(tensor)} in place; it must not."
+            )
+        self.storage = None
 
     def get(self, node: Keeper) -> Tensor:
         """The value, or a GradientError if it has been overwritten since."""
@@ -113,7 +105,9 @@ class Saved:
         if isinstance(target, Node):
             return value.attached(target, index)
         # Gradients go to the leaf that was packed, which is not the tensor that came back.
-        identity = OpNode(REGISTRY["clone"], {}, (True,), (self.edge,), (target.spec,), node.line)
+        clone = REGISTRY["clone"]
+        plan = clone.backward((True,))
+        identity = OpNode(clone, {}, plan, (self.edge,), (target.spec,), node.line)
         return value.attached(identity, 0)
 
     @property
@@ -128,7 +122,8 @@ class Keeper(Protocol):
     @property
     def name(self) -> str: ...
 
-    line: Line | None
+    @property
+    def line(self) -> Line | None: ...
 
 
 def at(line: Line | None) -> str:
@@ -155,18 +150,23 @@ class Node:
         edges: Sequence[Edge | None],
         input_specs: Sequence[Spec | None],
         output_count: int,
-        line: Line | None,
+        place: Place | None,
     ) -> None:
         self.edges = edges
         self.input_specs = input_specs
         self.output_count = output_count
-        self.line = line
+        self.place = place
         self.sequence_nr = next(numbers)
 
     @property
     def name(self) -> str:
         """What was applied."""
         return type(self).__name__
+
+    @property
+    def line(self) -> Line | None:
+        """Where the user applied it."""
+        return None if self.place is None else Line(*self.place)
 
     @property
     def next_functions(self) -> tuple[Edge | None, ...]:
@@ -211,8 +211,8 @@ class Node:
 class OpNode(Node):
     """An applied op: its rules run when backward reaches it."""
 
-    inputs: tuple[Any, ...] = ()  # as plan.saved_inputs numbers them
-    outs: tuple[Saved, ...] = ()
+    inputs: Sequence[Any] = ()  # as plan.saved_inputs numbers them
+    outs: Sequence[Saved] = ()
     freed = False
     pushed = False  # forward mode watches, so that residuals too must be functions of the inputs
 
@@ -220,24 +220,27 @@ class OpNode(Node):
         self,
         op: Op,
         params: Params,
-        needs: tuple[bool, ...],
+        plan: Backward,
         edges: Sequence[Edge | None],
         input_specs: Sequence[Spec | None],
-        line: Line | None,
+        place: Place | None,
     ) -> None:
-        super().__init__(edges, input_specs, len(op.outs), line)
-        self.op, self.params, self.needs = op, params, needs
-        self.plan = op.backward(needs)
+        self.op, self.params, self.plan = op, params, plan
+        self.edges, self.input_specs, self.place = edges, input_specs, place
+        self.output_count = op.output_count
+        self.sequence_nr = next(numbers)
 
     def save(self, inputs: Sequence[Any], outs: Sequence[Tensor]) -> None:
         """Keep what the bound rules name, and nothing else."""
-        _, wanted, wanted_outs, _ = self.plan
-        if wanted:
-            given = [inputs[i] for i in wanted]
-            self.inputs = tuple([Saved(x) if hasattr(x, "storage") else x for x in given])
-        if wanted_outs:
-            # Detached, so that this node and its own output form no reference cycle.
-            self.outs = tuple([Saved(outs[i], own=True) for i in wanted_outs])
+        plan, edges = self.plan, self.edges
+        kept = []
+        for i in plan.saved_inputs:
+            x = inputs[i]
+            kept.append(Saved(x, edges[i]) if hasattr(x, "storage") else x)
+        self.inputs = kept
+        if plan.saved_outs:
+            # Without an edge, so that this node and its own output form no reference cycle.
+            self.outs = [Saved(outs[i], None) for i in plan.saved_outs]
 
     @property
     def name(self) -> str:
@@ -249,7 +252,7 @@ class OpNode(Node):
         names = [str(i) if op.variadic else op.inputs[i] for i in plan.saved_inputs]
         made = op.outs + op.residuals
         names += [made[i] for i in plan.saved_outs]
-        return dict(zip(names, self.inputs + self.outs))
+        return dict(zip(names, [*self.inputs, *self.outs]))
 
     def backward(self, cotangents: list[Tensor | None]) -> Sequence[Tensor | None]:
         if self.freed:
@@ -257,71 +260,25 @@ class OpNode(Node):
                 f"backward: {self.name}{at(self.line)} has run already and its saved values were "
                 f"freed. Pass retain_graph=True to the first backward."
             )
-        _, _, wanted_outs, recomputes = self.plan
-        inputs = [x.get(self) if type(x) is Saved else x for x in self.inputs]
+        named: list[Any] = [*cotangents]
+        for x in self.inputs:
+            named.append(x.get(self) if type(x) is Saved else x)
+        if self.outs:
+            named += self._saved_outs(named[len(cotangents) :])
+        return state().context.derive(self, named)
+
+    def _saved_outs(self, inputs: list[Any]) -> list[Tensor]:
         outs: list[Any] = [x.get(self) for x in self.outs]
         if state().grad or self.pushed:
-            made = len(self.op.outs)
+            made = self.op.output_count
             # Residuals have no history of their own: under create_graph they are computed again.
-            again = self.op.body(*inputs, **self.params) if recomputes else ()
-            for k, i in enumerate(wanted_outs):
+            again = self.op.body(*inputs, **self.params) if self.plan.recomputes else ()
+            for k, i in enumerate(self.plan.saved_outs):
                 outs[k] = outs[k].attached(self, i) if i < made else again[i]
-        return run_rules(
-            self.op, self.plan, cotangents, inputs, outs, self.params, self.input_specs, self.needs
-        )
+        return outs
 
     def free(self) -> None:
         # A node that saved nothing can run again at no cost, so it may.
         if self.inputs or self.outs:
             self.inputs, self.outs = (), ()
             self.freed = True
-
-
-def run_rules(
-    op: Op,
-    plan: Backward,
-    cotangents: Sequence[Any],
-    inputs: Sequence[Any],  # as plan.saved_inputs numbers them
-    outs: Sequence[Any],  # as plan.saved_outs numbers them
-    params: Params,
-    specs: Sequence[Spec | None],
-    needs: tuple[bool, ...],
-) -> list[Any]:
-    """Hand each bound rule what it names; the gradient of each input, None where none is needed."""
-    grads: list[Any] = [None] * len(specs)
-    for targets, function, arguments in plan.rules:
-        found: list[Any] = []
-        for where, which in arguments:
-            if where == COTANGENT:
-                found.append(cotangents[which])
-            elif where == KEPT_INPUT:
-                found.append(inputs[which])
-            elif where == KEPT_OUT:
-                found.append(outs[which])
-            elif where == PARAM:
-                found.append(params[which])
-            elif where == SPEC:
-                found.append(specs[which])
-            elif where == ALL_INPUTS:
-                found.append(tuple(inputs))
-            else:
-                found.append(specs if where == ALL_SPECS else needs)
-        result = function(*found)
-        if len(targets) == 1 and not isinstance(result, (tuple, list)):
-            grads[targets[0]] = result
-        else:
-            _spread(op, result, targets, grads)
-    return grads
-
-
-def _spread(op: Op, result: Any, targets: tuple[int, ...], grads: list[Any]) -> None:
-    """Take the several gradients that a rule returned."""
-    targets = targets or tuple(range(len(grads)))
-    results = result if isinstance(result, (tuple, list)) else (result,)
-    if len(results) != len(targets):
-        raise GradientError(
-            f"backward: the gradient rule of {op.name} returned {len(results)} gradients "
-            f"for {len(targets)} inputs."
-        )
-    for i, grad in zip(targets, results):
-        grads[i] = grad

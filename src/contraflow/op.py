@@ -17,12 +17,13 @@ normalises it to that form.
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ import numpy as np
 from contraflow import dtypes
 from contraflow import scalar as s
 from contraflow.dtypes import DType, bool_, float64, int64
-from contraflow.errors import describe_spec
+from contraflow.errors import TRANSLATED, GradientError, describe_spec, retold
 from contraflow.scalar import Expr, Source
 from contraflow.shapes import (
     Shape,
@@ -39,6 +40,9 @@ from contraflow.shapes import (
     normalize_dims,
     reduced_shape,
 )
+
+# PyTorch's names for the first two tensors of a function; those of `linalg` are matrices.
+FIRST_NAMES = (("input", "A"), ("other", "B"))
 
 Params = Mapping[str, Any]
 NO_PARAMS: Params = {}
@@ -55,6 +59,9 @@ class Spec(NamedTuple):
 
 
 Given = Spec | bool | int | float
+
+# Specs are kept with every node, so equal ones are one object.
+spec_of = lru_cache(maxsize=8192)(Spec)
 
 
 # --- dispatch ----------------------------------------------------------------------------------
@@ -78,6 +85,15 @@ class Context:
     def write(self, target: Any, value: Any, op: str, line: Any) -> None:
         """Put the elements of `value` into the memory of `target` and count the write."""
         self.below.write(target, value, op, line)
+
+    def add_to(self, total: Any, value: Any) -> None:
+        """Add `value` to `total` in place, which nobody else has seen."""
+        total.add_(value)
+
+    def derive(self, node: Any, named: list[Any]) -> list[Any]:
+        """Run the rules of an op's node on what they name: the gradient of each input."""
+        gradients: list[Any] = node.plan.run(node.op, named, node.params, node.input_specs)
+        return gradients
 
     def leave(self, tensor: Any, what: str) -> None:
         """Data of `tensor` is about to become Python's; a recording refuses."""
@@ -124,7 +140,7 @@ class Context:
         self.below.visit_module(module)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class State:
     """Everything that is per thread: the contexts and the modes. Never changed, only replaced."""
 
@@ -137,40 +153,53 @@ class State:
     line: Any = None  # the user's line, once an outer library call has taken it
     saved_hooks: tuple[Any, ...] = ()
 
+    def replaced(self, fields: Mapping[str, Any]) -> State:
+        """A copy with other values for some fields."""
+        new = State(
+            self.context, self.grad, self.inference, self.anomaly, self.task, self.region,
+            self.line, self.saved_hooks,
+        )  # fmt: skip
+        for name, value in fields.items():
+            setattr(new, name, value)
+        return new
 
-_state: ContextVar[State] = ContextVar("contraflow_state")
-_fallback: list[State] = []  # what threads that never set a state see
+
+# Threads that never set a state see the default, whose context `set_base_context` installs.
+_base = State(Context())
+_state: ContextVar[State] = ContextVar("contraflow_state", default=_base)
+state = _state.get  # this thread's state
 
 
 def set_base_context(context: Context) -> None:
     """Install the context at the bottom of every thread's stack."""
-    _fallback[:] = [State(context)]
+    _base.context = context
 
 
-def state() -> State:
-    """This thread's state."""
-    return _state.get(_fallback[0])
+class changed:
+    """Replace fields of this thread's state in a block, and restore them however it ends."""
 
+    __slots__ = ("fields", "token")
 
-@contextlib.contextmanager
-def changed(**fields: Any) -> Iterator[State]:
-    """Replace fields of this thread's state, and restore them however the block ends."""
-    new = replace(state(), **fields)
-    token = _state.set(new)
-    try:
-        yield new
-    finally:
-        _state.reset(token)
+    def __init__(self, **fields: Any) -> None:
+        self.fields = fields
+
+    def __enter__(self) -> State:
+        new = state().replaced(self.fields)
+        self.token = _state.set(new)
+        return new
+
+    def __exit__(self, *error: object) -> None:
+        _state.reset(self.token)
 
 
 def change(**fields: Any) -> None:
     """Replace fields of this thread's state from now on; a surrounding `changed` still ends."""
-    _state.set(replace(state(), **fields))
+    _state.set(state().replaced(fields))
 
 
 def apply(op: Op, inputs: tuple[Any, ...], params: Params = NO_PARAMS) -> Any:
     """Apply an op in recorded form: tensors and numbers positional, everything static by name."""
-    return _state.get(_fallback[0]).context.apply(op, inputs, params)
+    return state().context.apply(op, inputs, params)
 
 
 # --- dtype rules -------------------------------------------------------------------------------
@@ -257,26 +286,92 @@ class Rule(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """A rule with its arguments found: each is a (where, which) pair.
-
-    `where` is one of the constants below; `which` a position there, or a parameter's name.
-    """
+    """A rule, and how its arguments are picked out of all that rules of its op may name."""
 
     inputs: tuple[int, ...]
     function: Callable[..., Any]
-    arguments: tuple[tuple[int, Any], ...]
-
-
-COTANGENT, KEPT_INPUT, KEPT_OUT, PARAM, SPEC, ALL_INPUTS, ALL_SPECS, NEEDS = range(8)
+    pick: Callable[[Sequence[Any]], Sequence[Any]]
 
 
 class Backward(NamedTuple):
     """The rules bound for one set of inputs that need gradients, and what they must save."""
 
+    needs: tuple[bool, ...]
     rules: tuple[Bound, ...]
     saved_inputs: tuple[int, ...]  # numbers of the inputs some rule names
     saved_outs: tuple[int, ...]  # numbers of the outputs and residuals some rule names
     recomputes: bool  # some rule names a residual, so all inputs are kept
+    plain: bool  # rules name cotangents and saved values only
+    arithmetic: bool  # rules only add, subtract, multiply and divide those
+
+    def run(
+        self, op: Op, named: list[Any], params: Params, specs: Sequence[Spec | None]
+    ) -> list[Any]:
+        """The gradient of each input, None where none is needed.
+
+        `named` holds the cotangents, then the saved inputs, then the saved outputs.
+        """
+        if not self.plain:
+            first = op.output_count
+            inputs = tuple(named[first : first + len(self.saved_inputs)])
+            named = [*named, *(params[name] for name in op.params), *specs]
+            named += (inputs, specs, self.needs)
+        grads: list[Any] = [None] * len(specs)
+        for targets, function, pick in self.rules:
+            result = function(*pick(named))
+            if len(targets) == 1 and not isinstance(result, (tuple, list)):
+                grads[targets[0]] = result
+            else:
+                _spread(op, result, targets, grads)
+        return grads
+
+
+def _spread(op: Op, result: Any, targets: tuple[int, ...], grads: list[Any]) -> None:
+    """Take the several gradients that a rule returned."""
+    targets = targets or tuple(range(len(grads)))
+    results = result if isinstance(result, (tuple, list)) else (result,)
+    if len(results) != len(targets):
+        raise GradientError(
+            f"backward: the gradient rule of {op.name} returned {len(results)} gradients "
+            f"for {len(targets)} inputs."
+        )
+    for i, grad in zip(targets, results):
+        grads[i] = grad
+
+
+class _Operand:
+    """Stands for a tensor while it is found out whether a rule is nothing but arithmetic."""
+
+    def _combined(self, other: object) -> _Operand:
+        if not isinstance(other, (_Operand, float, int)):
+            raise NotImplementedError
+        return _Operand()
+
+    __add__ = __radd__ = __sub__ = __rsub__ = _combined
+    __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _combined
+
+    def __neg__(self) -> _Operand:
+        return _Operand()
+
+    def __bool__(self) -> bool:
+        raise NotImplementedError
+
+
+def _is_arithmetic(rule: Rule) -> bool:
+    """Whether a rule makes one new value by the four operations, which arrays have as well."""
+    operands = [_Operand() for _ in rule.names]
+    try:
+        result = rule.function(*operands)
+    except Exception:
+        return False  # it does something else with its arguments
+    return len(rule.inputs) == 1 and type(result) is _Operand and result not in operands
+
+
+def _picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """A function that takes the elements with these numbers out of a sequence."""
+    if len(numbers) > 1:
+        return itemgetter(*numbers)
+    return lambda named: [named[i] for i in numbers]
 
 
 @dataclass(frozen=True)
@@ -343,14 +438,18 @@ class Op:
         dynamic: bool = False,
         linear: bool = False,
         aliases: tuple[str, ...] = (),
+        internal: bool = False,
         **extra: Any,
     ) -> None:
         self.name = body.__name__.rstrip("_")
         self.aliases = aliases  # PyTorch's other names for the same thing
+        # A part of other ops: it trusts its arguments, so it is no attribute of the package.
+        self.internal = internal
         self.kind = kind
         self.body = body
         self.ref = ref
         self.outs = outs
+        self.output_count = len(outs)
         self.results = namedtuple(self.name, outs) if len(outs) > 1 else None
         self.residuals = residuals
         self.normalize = normalize
@@ -362,6 +461,8 @@ class Op:
             rules = ", ".join(DTYPE_RULES)
             raise TypeError(f"{self.name}: dtype rule {dtype!r} is unknown. Known: {rules}.")
         self.types = DTYPE_RULES[dtype] if isinstance(dtype, str) else dtype
+        # Whether `ref` may run as it is on arrays of one dtype, with no cast before or after.
+        self.direct = kind.direct and dtype in ("promote", "float", "bool")
         self.__doc__ = body.__doc__
         self.__name__ = self.name
         parameters = inspect.signature(body).parameters.values()
@@ -412,41 +513,34 @@ class Op:
         """The rules for the inputs that need gradients, and the union of what they name."""
         found = self._backwards.get(needs)
         if found is None:
-            rules = tuple(r for r in self.rules if not r.inputs or any(needs[i] for i in r.inputs))
-            names = {n for r in rules for n in r.names}
-            recomputes = any(n in self.residuals for n in names)
-            if self.variadic:
-                saved = tuple(range(len(needs))) if self.variadic in names else ()
-            else:
-                saved = tuple(i for i, n in enumerate(self.inputs) if n in names or recomputes)
-            outs = tuple(i for i, n in enumerate(self.outs + self.residuals) if n in names)
-            bound = tuple(
-                Bound(r.inputs, r.function, tuple(self._argument(n, saved, outs) for n in r.names))
-                for r in rules
-            )
-            found = self._backwards[needs] = Backward(bound, saved, outs, recomputes)
+            found = self._backwards[needs] = self._bind_rules(needs)
         return found
 
-    def _argument(
-        self, name: str, saved: tuple[int, ...], outs: tuple[int, ...]
-    ) -> tuple[int, Any]:
-        """Where a rule finds the value that it names."""
-        if name == "g":
-            return COTANGENT, 0
-        if name.startswith("g_") and name[2:] in self.outs:
-            return COTANGENT, self.outs.index(name[2:])
-        if name in self.params:
-            return PARAM, name
-        if name == self.variadic:
-            return ALL_INPUTS, None
-        if self.variadic and name in ("specs", "needs"):
-            return (ALL_SPECS if name == "specs" else NEEDS), None
+    def _bind_rules(self, needs: tuple[bool, ...]) -> Backward:
+        rules = tuple(r for r in self.rules if not r.inputs or any(needs[i] for i in r.inputs))
+        names = {n for r in rules for n in r.names}
+        recomputes = any(n in self.residuals for n in names)
+        if self.variadic:
+            saved = tuple(range(len(needs))) if self.variadic in names else ()
+        else:
+            saved = tuple(i for i, n in enumerate(self.inputs) if n in names or recomputes)
         made = self.outs + self.residuals
-        if name in made:
-            return KEPT_OUT, outs.index(made.index(name))
-        if name in self.inputs:
-            return KEPT_INPUT, saved.index(self.inputs.index(name))
-        return SPEC, self.inputs.index(name.removesuffix("_spec"))
+        outs = tuple(i for i, n in enumerate(made) if n in names)
+        # Everything a rule may name, in the order in which `Backward.run` lists it.
+        known = ["g"] if len(self.outs) == 1 else [f"g_{o}" for o in self.outs]
+        known += [str(i) if self.variadic else self.inputs[i] for i in saved]
+        known += [made[i] for i in outs]
+        plain = names <= set(known)
+        if not plain:
+            known += self.params
+            specs = range(len(needs)) if self.variadic else self.inputs
+            known += [f"{x}_spec" for x in specs]
+            known += [self.variadic or "", "specs", "needs"]
+        bound = tuple(
+            Bound(r.inputs, r.function, _picker([known.index(n) for n in r.names])) for r in rules
+        )
+        arithmetic = plain and not recomputes and all(map(_is_arithmetic, rules))
+        return Backward(needs, bound, saved, outs, recomputes, plain, arithmetic)
 
     @property
     def differentiable(self) -> bool:
@@ -460,10 +554,30 @@ class Op:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
-            for name, own in zip(("input", "other"), self.inputs):  # PyTorch's names for the first
-                if name in kwargs and name not in self.inputs:
-                    kwargs[own] = kwargs.pop(name)
-        return self.call(*args, **kwargs)
+            for names, own in zip(FIRST_NAMES, self.inputs):
+                for name in names:
+                    if name in kwargs and name not in self.inputs:
+                        kwargs[own] = kwargs.pop(name)
+        try:
+            return self.call(*args, **kwargs)
+        except tuple(TRANSLATED) as error:
+            raise retold(error, self.name, self.takes, args, kwargs)  # noqa: B904 (it has its cause)
+
+    def takes(self) -> str:
+        """The arguments of the public signature, as a message lists them."""
+        if self.custom:
+            signature = inspect.signature(self.call).replace(
+                return_annotation=inspect.Signature.empty
+            )
+            return ", ".join(
+                str(p.replace(annotation=p.empty)) for p in signature.parameters.values()
+            )
+        defaults = {**dict.fromkeys(self.inputs, inspect.Parameter.empty), **self.defaults}
+        given = {**({self.variadic: inspect.Parameter.empty} if self.variadic else {}), **defaults}
+        return ", ".join(
+            name if default is inspect.Parameter.empty else f"{name}={default!r}"
+            for name, default in {**given, **self.params}.items()
+        )
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """The default public signature: tensors first, static parameters by position or name."""
@@ -568,6 +682,7 @@ class Kind:
     name = "kind"
     lowering = "opaque"
     indexes = False  # the body reads its arguments at positions of its own
+    direct = False  # `ref` gives the right dtype by itself where all inputs have one
     required: tuple[str, ...] = ("ref", "shape")  # fields a declaration must have
     # Further fields it may have; the tests read the first two: which directions an input admits.
     optional: tuple[str, ...] = ("symmetric", "triangular")
@@ -631,6 +746,7 @@ class Elementwise(Kind):
 
     name = "elementwise"
     lowering = "map"
+    direct = True
 
     def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
         if "takes" in op.extra:

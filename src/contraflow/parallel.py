@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from contraflow.engine import Pass, Sum
+from contraflow.engine import Arrived, Pass
 from contraflow.node import Edge, Node
 from contraflow.op import changed, state
 from contraflow.shapes import numel
@@ -44,7 +44,7 @@ class _Place:
 
     def __init__(self, target: Node | Tensor) -> None:
         self.target = target
-        self.slots: list[Sum | None] = [None] * getattr(target, "output_count", 1)
+        self.arrived = Arrived(getattr(target, "output_count", 1))
         self.consumers: list[int] = []  # sequence numbers, newest first
         self.turn = 0  # how many of them have been folded in
         self.waiting: dict[int, list[Gift]] = {}
@@ -52,11 +52,7 @@ class _Place:
 
     def fold(self, gifts: Iterable[Gift], recording: bool) -> None:
         for index, g, owned in gifts:
-            held = self.slots[index]
-            if held is None:
-                self.slots[index] = Sum(g, owned)
-            else:
-                held.add(g, recording)
+            self.arrived.add(index, g, owned, recording)
 
 
 class ParallelPass(Pass):
@@ -96,8 +92,8 @@ class ParallelPass(Pass):
             if self.error is not None:
                 raise self.error
             for place in self.places.values():
-                if not isinstance(place.target, Node) and place.slots[0] is not None:
-                    self.settle(place.target, place.slots[0])
+                if not isinstance(place.target, Node) and place.arrived.values[0] is not None:
+                    self.settle(place.target, place.arrived)
 
     # --- before ---------------------------------------------------------------------------
 
@@ -174,8 +170,7 @@ class ParallelPass(Pass):
         """Run one node and hand its gradients on."""
         node = place.target
         assert isinstance(node, Node)
-        cotangents = [None if held is None else held.value for held in place.slots]
-        place.slots = []
+        cotangents, place.arrived.values = place.arrived.values, []
         gifts: dict[int, list[Gift]] = {}
         if any(g is not None for g in cotangents):
             if node.tensor_hooks is not None or node.retainers is not None or self.wanted:

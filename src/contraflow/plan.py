@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from contraflow import scalar as s
 from contraflow.dtypes import DType
+from contraflow.errors import TRANSLATED, retold
 from contraflow.interpret import strided
 from contraflow.kernel import Call, Limits, Loops, Operand, Store
 from contraflow.lower import Fused, HostUse, KernelUse, Place, Use, is_access
@@ -292,7 +293,10 @@ def _run_on_host(op: Op, inputs: Any, given: Any, params: Any, *arrays: Any) -> 
     """Run an op's reference over the arrays of its slots, under the views the line reads."""
     remaining = iter(arrays)
     prepared = [strided(next(remaining), x[1]) if is_access(x) else x for x in inputs]
-    return run_reference(op, prepared, given, params)
+    try:
+        return run_reference(op, prepared, given, params)
+    except tuple(TRANSLATED) as error:
+        raise retold(error, op.name, op.takes, given, params)  # noqa: B904 (it has its cause)
 
 
 def _loads(use: Use) -> set[Value]:

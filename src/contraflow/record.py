@@ -18,12 +18,12 @@ from typing import Any
 
 from contraflow import dtypes, random
 from contraflow.dtypes import float64, int64
-from contraflow.eager import Run, specs
 from contraflow.errors import CaptureError, describe
 from contraflow.hostscalar import HostScalar
 from contraflow.node import Node, numbers
 from contraflow.op import REGISTRY, Op, Params, Spec, state
 from contraflow.random import Generator
+from contraflow.run import Run, specs
 from contraflow.shapes import Shape, contiguous, numel
 from contraflow.storage import Line, Storage, serials, user_line
 from contraflow.tape import Operand, Tape, Value

@@ -37,10 +37,6 @@ class _Quiet(threading.local):
         finally:
             self.entered = False
 
-    def run_ufunc(self, function: np.ufunc, args: Sequence[Any]) -> Any:
-        """Call a NumPy function, which cannot come back here and so needs no note of it."""
-        return function(*args) if self.entered else self.context.run(function, *args)
-
 
 quiet = _Quiet()
 

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 
 from contraflow.dtypes import DType, bool_, int64
+from contraflow.errors import OutOfRange
 
 Number = bool | int | float
 LEAVES = frozenset(("const", "input", "axis", "read", "load", "reduced", "left", "right"))
@@ -225,7 +226,7 @@ def minimum(a: Operand, b: Operand) -> Expr:
 
 def abs_(x: Expr) -> Expr:
     """The absolute value."""
-    return call("abs", x)
+    return call("abs", x) if x.dtype.is_signed else x
 
 
 def fma(a: Operand, b: Operand, c: Operand) -> Expr:
@@ -609,7 +610,7 @@ intrinsic("checked", 2, lambda i, n: _check_index(i, n), llvm="", cuda="", wgsl=
 def _check_index(i: Any, n: Any) -> Any:
     bad = (i < 0) | (i >= n)
     if np.any(bad):
-        raise IndexError(f"index {np.asarray(i)[bad].flat[0]} is out of range for size {n}.")
+        raise OutOfRange(f"index {np.asarray(i)[bad].flat[0]} is out of range for size {n}.")
     return i
 
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from operator import index
+from typing import Any, NamedTuple
+
+from contraflow.errors import brief
 
 Shape = tuple[int, ...]
 
@@ -23,7 +26,8 @@ class View(NamedTuple):
     @property
     def is_contiguous(self) -> bool:
         """Whether the elements lie in row-major order without gaps."""
-        return is_contiguous(self.shape, self.strides)
+        shape, strides, _ = self
+        return strides == contiguous_strides(shape) or is_contiguous(shape, strides)
 
     def permute(self, dims: Sequence[int]) -> View:
         """Reorder the dims."""
@@ -165,8 +169,18 @@ def reshape_strides(shape: Shape, strides: Shape, target: Shape) -> Shape | None
     return tuple(result)
 
 
+def whole(op: str, name: str, value: Any) -> int:
+    """A whole number that was given as argument `name`, or the TypeError for anything else."""
+    try:
+        return index(value)
+    except TypeError:
+        raise TypeError(f"{op}: {name} must be an int, not {brief(value)}.") from None
+
+
 def normalize_dim(op: str, dim: int, rank: int) -> int:
     """Count a negative dim from the end; IndexError where it is out of range."""
+    if type(dim) is not int:
+        dim = whole(op, "dim", dim)
     limit = max(rank, 1)
     if not -limit <= dim < limit:
         raise IndexError(
@@ -180,7 +194,8 @@ def normalize_dims(op: str, dims: int | Sequence[int] | None, rank: int) -> Shap
     """A sorted tuple of distinct dims; None means all of them."""
     if dims is None:
         return tuple(range(rank))
-    given = (dims,) if isinstance(dims, int) else tuple(dims)
+    one = isinstance(dims, int) or not isinstance(dims, Iterable)
+    given: tuple[Any, ...] = (dims,) if one else tuple(dims)  # type: ignore[arg-type]
     if not given:
         return tuple(range(rank))
     result = sorted(normalize_dim(op, d, rank) for d in given)

@@ -11,18 +11,19 @@ import os
 import sys
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 _PACKAGE = str(Path(__file__).parent) + os.sep
 
 
-class Line:
-    """A place in the user's code: the instruction of a frame, resolved to a line when printed."""
+Place = tuple[CodeType, int]  # an instruction of a frame
 
-    __slots__ = ("code", "instruction")
 
-    def __init__(self, code: CodeType, instruction: int) -> None:
-        self.code, self.instruction = code, instruction
+class Line(NamedTuple):
+    """A place in the user's code, resolved to a line when printed."""
+
+    code: CodeType
+    instruction: int
 
     @property
     def number(self) -> int:
@@ -36,15 +37,21 @@ class Line:
         return f"{Path(self.code.co_filename).name}:{self.number}"
 
 
-def user_line(skip: int = 1) -> Line | None:
+def user_place(skip: int = 1) -> Place | None:
     """The nearest caller outside this package; `skip` frames are known to be inside."""
     frame = sys._getframe(skip)
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(_PACKAGE):
-            return Line(code, frame.f_lasti)
+            return code, frame.f_lasti
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def user_line(skip: int = 1) -> Line | None:
+    """The user's line that led here."""
+    place = user_place(skip + 1)
+    return None if place is None else Line(*place)
 
 
 serials = itertools.count()
@@ -58,6 +65,7 @@ class Storage:
     version = 0
     writer: tuple[str, Line | None] | None = None
     inference = False  # made in inference mode, so nothing may be differentiated through it
+    frozen = False  # somebody else's memory, which may not be written to
 
     def __init__(self, data: Any, device: str = "cpu") -> None:
         """Over a C-contiguous array of any shape; it is flattened when that is first asked for."""
@@ -82,6 +90,13 @@ class Storage:
     @data.setter
     def data(self, data: Any) -> None:
         self._data = data
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Storage:
+        copy = memo[id(self)] = Storage(self.data.copy())
+        return copy
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Storage, (self.data,)
 
     @property
     def is_recorded(self) -> bool:

@@ -6,21 +6,24 @@ what a tensor is: its data, its place in the graph, and writing to it.
 
 from __future__ import annotations
 
-import builtins
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from contraflow import dtypes, engine, parallel
+from contraflow import convert, devices, dtypes, engine, parallel
+from contraflow.device import Device
 from contraflow.dtypes import DType
-from contraflow.errors import DeviceError, GradientError, describe
+from contraflow.errors import TRANSLATED, GradientError, describe, retold
 from contraflow.hooks import Handle, Structure
 from contraflow.node import Edge, Node
-from contraflow.op import REGISTRY, Op, Spec, apply, changed, state
-from contraflow.shapes import Shape, View, contiguous, numel
+from contraflow.op import NO_PARAMS, REGISTRY, Op, Spec, apply, changed, state
+from contraflow.printing import tensor_text
+from contraflow.shapes import Shape, View, broadcast_shapes, contiguous, normalize_dim, numel
 from contraflow.storage import Storage, user_line
+from contraflow.structure import map_leaves
 
 if TYPE_CHECKING:
     from contraflow._methods import Methods
@@ -79,6 +82,19 @@ class Tensor(Methods):
         t.storage, t.layout, t.dtype = storage, view, dtype
         return t
 
+    @staticmethod
+    def of_data(
+        op: str, data: Any, dtype: DType | None, device: Any = None, requires_grad: bool = False
+    ) -> Tensor:
+        """A tensor with a copy of numbers, nested sequences, NumPy arrays or tensors."""
+        devices.find(op, device)
+        if isinstance(data, Tensor):
+            state().context.leave(data, f"{op}()")
+        t = Tensor.of_array(convert.array_of(op, data, dtype))
+        if state().inference:
+            t.storage.inference = True
+        return t.requires_grad_() if requires_grad else t
+
     def alias(self) -> Tensor:
         """Another tensor over the same elements, outside any graph."""
         t = _new(Tensor)
@@ -89,8 +105,11 @@ class Tensor(Methods):
 
     def attached(self, node: Node, index: int) -> Tensor:
         """An alias that is output `index` of a node."""
-        t = self.alias()
+        t = _new(Tensor)
+        t.storage, t.layout, t.dtype, t._array = self.storage, self.layout, self.dtype, self._array
         t._node, t._index, t._needs = node, index, True
+        if self._tangents is not None:
+            t._tangents = self._tangents
         return t
 
     # --- data -----------------------------------------------------------------------------
@@ -113,10 +132,13 @@ class Tensor(Methods):
             )
         return array
 
-    def numpy(self) -> np.ndarray:
-        """The elements as a NumPy array that shares memory with this tensor."""
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The elements as a NumPy array that shares memory with this tensor.
+
+        A tensor that requires grad is refused, unless by `force`: NumPy would lose the graph.
+        """
         state().context.leave(self, "numpy()")
-        if self._needs:
+        if self._needs and not force:
             raise GradientError(
                 f"numpy: {describe(self)} requires grad, and NumPy would lose that. "
                 f"Use x.detach().numpy()."
@@ -140,8 +162,42 @@ class Tensor(Methods):
         return array.tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = self.numpy()
-        return np.array(array, dtype=dtype, copy=copy)
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __array_wrap__(
+        self, array: np.ndarray, context: Any = None, return_scalar: bool = False
+    ) -> Tensor:
+        """What a NumPy ufunc made of tensors is a tensor."""
+        return _of_numpy(array)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """NumPy's other functions get arrays, and give what they give for those."""
+        force = function in (np.shape, np.ndim, np.size)  # these read no elements
+
+        def plain(x: Any) -> Any:
+            return x.numpy(force=force) if isinstance(x, Tensor) else x
+
+        return function(*map_leaves(plain, tuple(args)), **map_leaves(plain, dict(kwargs)))
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule over the memory of this tensor."""
+        state().context.leave(self, "__dlpack__()")
+        if self._needs:
+            raise GradientError(
+                f"dlpack: {describe(self)} requires grad, which another library would lose. "
+                f"Use x.detach()."
+            )
+        return convert.to_dlpack(self.array, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return convert.ON_CPU
 
     def __bool__(self) -> bool:
         if numel(self.layout.shape) != 1:
@@ -184,9 +240,9 @@ class Tensor(Methods):
         return len(self.layout.shape)
 
     @property
-    def device(self) -> str:
+    def device(self) -> Device:
         """Where the data lies."""
-        return self.storage.device
+        return devices.find("device", self.storage.device)
 
     @property
     def spec(self) -> Spec:
@@ -195,7 +251,8 @@ class Tensor(Methods):
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dim."""
-        return self.layout.shape if dim is None else self.layout.shape[dim]
+        shape = self.layout.shape
+        return shape if dim is None else shape[normalize_dim("size", dim, len(shape))]
 
     def dim(self) -> int:
         """The number of dims."""
@@ -205,9 +262,10 @@ class Tensor(Methods):
         """The number of elements."""
         return numel(self.layout.shape)
 
-    def stride(self) -> Shape:
-        """Steps between neighbours along each dim, in elements."""
-        return self.layout.strides
+    def stride(self, dim: int | None = None) -> Any:
+        """Steps between neighbours along each dim, or along one, in elements."""
+        strides = self.layout.strides
+        return strides if dim is None else strides[normalize_dim("stride", dim, len(strides))]
 
     def storage_offset(self) -> int:
         """Where the first element lies in the storage."""
@@ -253,29 +311,30 @@ class Tensor(Methods):
         reshaped: Tensor = REGISTRY["view"](self, other.shape)
         return reshaped
 
-    def to(self, target: DType | str) -> Tensor:
-        """The values in another dtype, or on another device."""
-        if isinstance(target, DType):
-            return self if target is self.dtype else REGISTRY["to_dtype"](self, dtype=target)
-        if str(target) != self.device:
-            raise DeviceError(f"to: device {target!r} is not available; there is cpu.")
-        return self
+    def to(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The values in another dtype or on another device; the tensor itself if nothing changes.
 
-    def float(self) -> Tensor:
-        """The values as float32."""
-        return self.to(dtypes.float32)
+        `x.to(dtype)`, `x.to(device, dtype)` or `x.to(other)`, and by name `dtype=`, `device=`;
+        `copy=True` makes a copy always. `non_blocking` changes nothing.
+        """
+        device, dtype, copy = _destination(args, kwargs)
+        if device is not None:
+            devices.find("to", device)
+        if dtype is not None and dtype is not self.dtype:
+            return REGISTRY["to_dtype"](self, dtype=dtype)  # type: ignore[no-any-return]
+        return REGISTRY["clone"](self) if copy else self
 
-    def double(self) -> Tensor:
-        """The values as float64."""
-        return self.to(dtypes.float64)
-
-    def long(self) -> Tensor:
-        """The values as int64."""
-        return self.to(dtypes.int64)
+    def type_as(self, other: Tensor) -> Tensor:
+        """The values in the dtype of another tensor."""
+        return self.to(other.dtype)
 
     def cpu(self) -> Tensor:
         """The tensor on the cpu."""
         return self.to("cpu")
+
+    def cuda(self, device: Device | str | None = None) -> Tensor:
+        """The tensor on a CUDA device."""
+        return self.to("cuda" if device is None else device)
 
     def where(self, condition: Tensor, other: Tensor | Number) -> Tensor:
         """The elements where the condition holds, those of `other` elsewhere."""
@@ -287,7 +346,7 @@ class Tensor(Methods):
         return self.shape == other.shape and bool(REGISTRY["eq"](self, other).numpy().all())
 
     def allclose(
-        self, other: Tensor, rtol: builtins.float = 1e-5, atol: builtins.float = 1e-8,
+        self, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8,
         equal_nan: bool = False,
     ) -> bool:  # fmt: skip
         """Whether every element differs from the other's by at most atol + rtol |other|."""
@@ -296,11 +355,20 @@ class Tensor(Methods):
 
     def __getitem__(self, key: Any) -> Tensor:
         """Integers, slices, None and ... give a view; tensors, lists and masks a copy."""
-        out: Tensor = apply(REGISTRY["getitem"], (self,), {"key": key})
+        try:
+            out: Tensor = apply(REGISTRY["getitem"], (self,), {"key": key})
+        except tuple(TRANSLATED) as error:
+            raise retold(error, "getitem", _index_items, (self, key))  # noqa: B904 (it has its cause)
         return out
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write to the elements that the index names; the value is broadcast and cast."""
+        try:
+            self._set_items(key, value)
+        except tuple(TRANSLATED) as error:
+            raise retold(error, "setitem", lambda: f"{_index_items()}; value", (self, key, value))  # noqa: B904 (it has its cause)
+
+    def _set_items(self, key: Any, value: Any) -> None:
         setitem = REGISTRY["setitem"].extra
         if isinstance(value, (np.ndarray, np.generic)):
             value = _of_numpy(value)
@@ -340,18 +408,22 @@ class Tensor(Methods):
     def __repr__(self) -> str:
         if self.storage.is_recorded:
             return f"<recorded {describe(self)}>"
-        array = self.array
-        if self.dtype is dtypes.bfloat16:
-            array = array.astype(np.float32)
-        text = np.array2string(
-            array, separator=", ", precision=4, suppress_small=False, prefix="tensor("
-        )
-        extra = "" if self.dtype in _PLAIN else f", dtype={self.dtype!r}"
-        if self.node is not None:
-            extra += f", grad_fn=<{self.node.name}>"
+        node, shape = self.node, self.layout.shape
+        # An empty tensor has no elements that tell its dtype, and no brackets for its shape.
+        plain = (dtypes.get_default_dtype(),) if 0 in shape else _plain_dtypes()
+        suffixes = [f"size={shape}"] if 0 in shape and len(shape) != 1 else []
+        if self.dtype not in plain:
+            suffixes.append(f"dtype={self.dtype!r}")
+        if node is not None:
+            suffixes.append(f"grad_fn=<{node.name}>")
         elif self._needs:
-            extra += ", requires_grad=True"
-        return f"tensor({text}{extra})"
+            suffixes.append("requires_grad=True")
+        array = self.array
+        half = self.dtype in dtypes.HALVES
+        return tensor_text(array.astype(np.float32) if half else array, suffixes)
+
+    def __format__(self, form: str) -> str:
+        return format(self.item(), form) if form and not self.layout.shape else _format(self, form)
 
     def __hash__(self) -> int:
         return id(self)
@@ -507,6 +579,8 @@ class Tensor(Methods):
         With several `workers`, branches of a large graph run at once; the bits stay the same.
         """
         targets = (inputs,) if isinstance(inputs, Tensor) else inputs
+        if targets is not None and not all(isinstance(x, Tensor) for x in targets):
+            raise TypeError("backward: inputs must be a tensor or a sequence of tensors.")
         order = parallel.order(workers)
         engine.backward((self,), (gradient,), retain_graph, create_graph, targets, order)
 
@@ -537,22 +611,76 @@ class Tensor(Methods):
         return Handle(self._accumulated_hooks, hook)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        """A leaf over a copy of the storage, shared as the storage is; hooks stay behind."""
         if self.node is not None:
             raise GradientError(
                 f"deepcopy: {describe(self)} was made by {self.node.name}; only leaves can be "
                 f"copied deeply. Use x.detach().clone()."
             )
-        t = _new(type(self))
-        t.storage = Storage(np.array(self.array, order="C", copy=True).reshape(-1))
-        t.layout, t.dtype, t._needs = contiguous(self.layout.shape), self.dtype, self._needs
+        state().context.leave(self, "deepcopy()")
+        t = _from_parts(
+            type(self), deepcopy(self.storage, memo), self.layout, self.dtype, self._needs
+        )
         memo[id(self)] = t
         if self._grad is not None:
-            t._grad = self._grad.__deepcopy__(memo)
+            t._grad = deepcopy(self._grad, memo)
         return t
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """What copy and pickle keep: the storage, the view of it and requires_grad, as PyTorch."""
+        state().context.leave(self, "copy() or pickle")
+        return _from_parts, (type(self), self.storage, self.layout, self.dtype, self.requires_grad)
+
+
+def _from_parts(
+    kind: type[Tensor], storage: Storage, layout: View, dtype: DType, needs: bool
+) -> Tensor:
+    t: Tensor = _new(kind)
+    t.storage, t.layout, t.dtype, t._needs = storage, layout, dtype, needs
+    return t
+
+
+def _destination(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, DType | None, bool]:
+    """The device, the dtype and the copy flag that `Tensor.to` was given."""
+    if len(args) == 1 and isinstance(args[0], DType) and not kwargs:
+        return None, args[0], False
+    named = dict(kwargs)
+    flags = [a for a in args if isinstance(a, bool)]  # non_blocking, copy
+    for name, value in zip(("non_blocking", "copy"), flags):
+        named.setdefault(name, value)
+    for value in args[: len(args) - len(flags)]:
+        if isinstance(value, Tensor):
+            given = {"device": value.device, "dtype": value.dtype}
+        elif isinstance(value, DType):
+            given = {"dtype": value}
+        elif value is None or isinstance(value, (str, Device)):
+            given = {"device": value}
+        else:
+            raise TypeError(
+                f"to: expected a dtype, a device or a tensor, not {type(value).__name__}."
+            )
+        if twice := given.keys() & named.keys():
+            raise TypeError(f"to: {', '.join(sorted(twice))} is given twice.")
+        named.update(given)
+    if unknown := named.keys() - {"device", "dtype", "non_blocking", "copy", "memory_format"}:
+        raise TypeError(f"to: argument {unknown.pop()!r} is unknown. It takes device, dtype, copy.")
+    dtype = named.get("dtype")
+    if dtype is not None and not isinstance(dtype, DType):
+        raise TypeError(f"to: dtype {dtype!r} is no dtype. Use one such as contraflow.float32.")
+    return named.get("device"), dtype, bool(named.get("copy", False))
+
+
+def _plain_dtypes() -> tuple[DType, ...]:
+    """The dtypes that the way elements are written tells."""
+    return dtypes.get_default_dtype(), dtypes.int64, dtypes.bool_
+
+
+def _index_items() -> str:
+    return "ints, slices, None, ..., tensors, lists and masks"
 
 
 _new = object.__new__
-_PLAIN = (dtypes.float32, dtypes.int64, dtypes.bool_)
+_format = object.__format__
 
 
 # --- writing -----------------------------------------------------------------------------------
@@ -564,6 +692,10 @@ def check_write(target: Tensor, op: str) -> None:
         raise GradientError(
             f"{op}: {describe(target)} has elements that share memory (it was expanded or cut "
             f"into windows). Use .clone() before writing to it."
+        )
+    if target.storage.frozen:
+        raise ValueError(
+            f"{op}: {describe(target)} shares the memory of a read-only array. Clone it first."
         )
     current = state()
     if target.storage.inference and not current.inference:
@@ -607,13 +739,22 @@ def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
     """
     line = state().line or user_line()
     given = value
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, Tensor):
         if value.layout.shape != target.layout.shape:
+            if broadcast_shapes(op, (value.shape, target.shape)) != target.shape:
+                raise ValueError(f"{op}: {describe(value)} does not fit into {describe(target)}.")
             value = REGISTRY["expand"](value, target.layout.shape)
         if value.dtype is not target.dtype:
             value = REGISTRY["to_dtype"](value, dtype=target.dtype)
-    else:
+    elif isinstance(value, (bool, int, float)):
         value = REGISTRY["full"](target.layout.shape, value, dtype=target.dtype)
+    else:
+        raise TypeError(
+            f"{op}: expected a tensor or a number, not {type(value).__name__}. "
+            f"Make it one: contraflow.tensor(x)."
+        )
     current = state()
     base = target._base
     tracked = current.grad and (
@@ -717,6 +858,34 @@ def _is_kept(op: Op, operands: Sequence[Any]) -> bool:
     return any(i < len(needs) and needs[i] for inputs in wanted for i in inputs)
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+METHODS: dict[str, Callable[..., Any]] = {}  # functions elsewhere, which are no ops
+
+
+def method(function: F) -> F:
+    """Decorator: a function of a tensor is a method of the same name too."""
+    METHODS[function.__name__] = function
+    setattr(Methods, function.__name__, function)
+    return function
+
+
+def _cast(name: str, dtype: DType) -> Callable[[Tensor], Tensor]:
+    def cast(self: Tensor) -> Tensor:
+        return self.to(dtype)
+
+    cast.__name__, cast.__qualname__ = name, f"Tensor.{name}"
+    cast.__doc__ = f"The values as {dtype}."
+    return cast
+
+
+# PyTorch's names for conversions are C's.
+for _converts, _target in {
+    "float": dtypes.float32, "double": dtypes.float64, "half": dtypes.float16,
+    "bfloat16": dtypes.bfloat16, "byte": dtypes.uint8, "char": dtypes.int8, "short": dtypes.int16,
+    "int": dtypes.int32, "long": dtypes.int64, "bool": dtypes.bool_,
+}.items():  # fmt: skip
+    method(_cast(_converts, _target))
+
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
 _BITWISE = ("and", "or", "xor", "lshift", "rshift")
 INPLACE_OPERATORS = {f"__{name}__": f"__i{name}__" for name in (*_BINARY, *_BITWISE)}
@@ -744,7 +913,7 @@ def _operator(op: Op, operator: str) -> Callable[..., Any]:
                 return NotImplemented
             other = _of_numpy(other)
         a, b = (other, self) if reflected else (self, other)
-        return op.call(a, b) if op.custom else apply(op, (a, b))
+        return op.call(a, b) if op.custom else state().context.apply(op, (a, b), NO_PARAMS)
 
     return binary
 

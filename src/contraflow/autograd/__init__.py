@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 import contraflow.autograd.functional as functional
 from contraflow import engine, parallel
@@ -20,15 +22,29 @@ from contraflow.autograd.modes import (
     no_grad,
     set_grad_enabled,
 )
-from contraflow.errors import describe
+from contraflow.errors import brief, describe
 from contraflow.ops.create import zeros_like
 from contraflow.tensor import Tensor
 
 Tensors = Tensor | Sequence[Tensor]
 
 
-def _tuple(x: Any) -> tuple[Any, ...]:
-    return (x,) if isinstance(x, Tensor) or x is None else tuple(x)
+def _is_several(x: Any) -> bool:
+    return isinstance(x, Iterable) and not isinstance(x, (Tensor, np.ndarray))
+
+
+def _tensors(name: str, x: Any, *, some: bool = False) -> tuple[Any, ...]:
+    """One tensor or a sequence of them as a tuple; with `some`, None may stand in its place."""
+    given = tuple(x) if _is_several(x) else (x,)
+    for t in given:
+        if not (isinstance(t, Tensor) or (some and t is None)):
+            raise TypeError(f"{name}: expected a tensor or a sequence of them, not {brief(t)}.")
+    return given
+
+
+def _gradients_of(name: str, roots: tuple[Any, ...], given: Any) -> tuple[Any, ...]:
+    """A gradient, or None, for each root."""
+    return (None,) * len(roots) if given is None else _tensors(name, given, some=True)
 
 
 def backward(
@@ -40,9 +56,9 @@ def backward(
     workers: int = 1,
 ) -> None:
     """Accumulate the gradients of several tensors into the leaves."""
-    roots = _tuple(tensors)
-    given = (None,) * len(roots) if grad_tensors is None else _tuple(grad_tensors)
-    targets = None if inputs is None else _tuple(inputs)
+    roots = _tensors("backward", tensors)
+    given = _gradients_of("backward", roots, grad_tensors)
+    targets = None if inputs is None else _tensors("backward", inputs)
     order = parallel.order(workers)
     engine.backward(roots, given, retain_graph, create_graph, targets, order)
 
@@ -67,8 +83,8 @@ def grad(
     """
     if materialize_grads and allow_unused is False:
         raise ValueError("grad: allow_unused cannot be False where materialize_grads is True.")
-    roots, targets = _tuple(outputs), _tuple(inputs)
-    given = (None,) * len(roots) if grad_outputs is None else _tuple(grad_outputs)
+    roots, targets = _tensors("grad", outputs), _tensors("grad", inputs)
+    given = _gradients_of("grad", roots, grad_outputs)
     unused = materialize_grads if allow_unused is None else allow_unused
     found = engine.grad(roots, targets, given, retain_graph, create_graph, unused)
     if materialize_grads:
@@ -116,8 +132,8 @@ def gradients(
     >>> x.grad is None
     True
     """
-    roots = _tuple(tensors)
-    given = (None,) * len(roots) if grad_tensors is None else _tuple(grad_tensors)
+    roots = _tensors("gradients", tensors)
+    given = _gradients_of("gradients", roots, grad_tensors)
     return Gradients(engine.gradients(roots, given, retain_graph, create_graph))
 
 

@@ -107,7 +107,7 @@ class set_detect_anomaly(detect_anomaly):
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
-        if not self._open:
+        if not self._entered.blocks:
             change(**self._before)
 
 

@@ -113,7 +113,7 @@ class _Block:
 
 
 def _saved(x: Any) -> Any:
-    return Saved(x) if isinstance(x, Tensor) else x
+    return Saved(x, x.edge) if isinstance(x, Tensor) else x
 
 
 def checkpoint(
@@ -131,6 +131,8 @@ def checkpoint(
     >>> x.grad
     tensor([14.7781, 14.7781, 14.7781])
     """
+    if not callable(function):
+        raise TypeError(f"checkpoint: expected a function, not {describe(function)}.")
     if determinism_check not in ("default", "none"):
         raise ValueError(
             f"checkpoint: determinism_check is {determinism_check!r}; it must be 'default' or "

@@ -88,10 +88,12 @@ class FunctionNode(Node):
     def keep(self, outs: Sequence[Any]) -> None:
         """Save what `forward` asked for; own outputs without their place in the graph."""
         numbers = {id(out): i for i, out in enumerate(outs)}
-        self.kept = tuple(
-            (None, -1) if x is None else (Saved(x, own=id(x) in numbers), numbers.get(id(x), -1))
-            for x in self.ctx._to_save
-        )
+        kept: list[tuple[Saved | None, int]] = []
+        for x in self.ctx._to_save:
+            number = -1 if x is None else numbers.get(id(x), -1)
+            saved = None if x is None else Saved(x, x.edge if number < 0 else None)
+            kept.append((saved, number))
+        self.kept = tuple(kept)
         self.ctx._to_save = ()
 
     def restore(self) -> tuple[Tensor | None, ...]:

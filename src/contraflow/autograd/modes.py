@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import threading
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -12,27 +14,64 @@ from contraflow.op import change, changed, state
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class Entered(threading.local):
+    """The with-blocks that a thread has entered with a mode."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Any] = []
+
+
 class Mode:
     """A with-block over fields of the thread's state; as a decorator it wraps each call."""
 
     fields: Mapping[str, Any]
 
     def __init__(self) -> None:
-        self._open: list[Any] = []
+        self._entered = Entered()
 
     def __enter__(self) -> None:
         block = changed(**self.fields)
         block.__enter__()
-        self._open.append(block)
+        self._entered.blocks.append(block)
 
     def __exit__(self, *error: Any) -> None:
-        self._open.pop().__exit__(*error)
+        self._entered.blocks.pop().__exit__(*error)
 
     def __call__(self, function: F) -> F:
+        if inspect.isgeneratorfunction(function):
+            return self._around_each_step(function)
+
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             with changed(**self.fields):
                 return function(*args, **kwargs)
+
+        return wrapped  # type: ignore[return-value]
+
+    def _around_each_step(self, function: F) -> F:
+        """A generator function that runs in this mode, while its caller between steps does not."""
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            generator = function(*args, **kwargs)
+            step, sent = generator.send, None
+            try:
+                while True:
+                    try:
+                        with changed(**self.fields):
+                            value = step(sent)
+                    except StopIteration as end:
+                        return end.value
+                    try:
+                        sent = yield value
+                        step = generator.send
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:
+                        step, sent = generator.throw, error
+            finally:
+                with changed(**self.fields):
+                    generator.close()
 
         return wrapped  # type: ignore[return-value]
 
@@ -78,7 +117,7 @@ class set_grad_enabled(Mode):
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
-        if not self._open:
+        if not self._entered.blocks:
             change(grad=self._before)
 
     def __call__(self, function: F) -> F:

@@ -10,6 +10,8 @@ import importlib
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from contraflow.device import CPU
+from contraflow.device import Device as DeviceName
 from contraflow.errors import DeviceError
 from contraflow.kernel import Limits
 from contraflow.plan import Plan
@@ -43,3 +45,32 @@ def lookup(name: str) -> Device:
             raise DeviceError(f"device: {name!r} is not known; known are {', '.join(_KNOWN)}.")
         _loaded[name] = importlib.import_module(f"contraflow.devices.{name}").open_device()
     return _loaded[name]
+
+
+_default = CPU
+
+
+def find(op: str, device: DeviceName | str | None) -> DeviceName:
+    """The device that `op` was asked for, the default one for None; an error if it is absent."""
+    if device is None:
+        return _default
+    if device == "cpu":
+        return CPU
+    found = DeviceName(device)
+    if found.type not in _KNOWN or (found.type == "cpu" and found.index):
+        raise DeviceError(
+            f"{op}: device {str(found)!r} is not available; there is {', '.join(_KNOWN)}."
+        )
+    lookup(found.type)
+    return found
+
+
+def set_default_device(device: DeviceName | str | None) -> None:
+    """Set the device that new tensors lie on. The cpu unless changed; None changes it back."""
+    global _default
+    _default = CPU if device is None else find("set_default_device", device)
+
+
+def get_default_device() -> DeviceName:
+    """The device that new tensors lie on."""
+    return _default

@@ -7,6 +7,7 @@ op, what writes in place when asked to, and the norms that keep running statisti
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from contraflow.autograd.modes import no_grad
 from contraflow.dtypes import bool_
@@ -59,7 +60,7 @@ from contraflow.ops.conv import (
     conv_transpose3d,
 )
 from contraflow.ops.create import arange, full, ones, zeros
-from contraflow.ops.distance import cosine_similarity, normalize, pairwise_distance
+from contraflow.ops.distance import cosine_similarity, normalize, pairwise_distance, pdist
 from contraflow.ops.dropout import alpha_dropout as _alpha_dropout
 from contraflow.ops.dropout import feature_alpha_dropout as _feature_alpha_dropout
 from contraflow.ops.dropout import feature_dropout as _feature_dropout
@@ -71,6 +72,7 @@ from contraflow.ops.entropy import (
     kl_div,
     nll_loss,
 )
+from contraflow.ops.grid import affine_grid, grid_sample
 from contraflow.ops.index import embedding as _embedding
 from contraflow.ops.index import segment_sum
 from contraflow.ops.loss import (
@@ -85,6 +87,12 @@ from contraflow.ops.loss import (
     smooth_l1_loss,
     soft_margin_loss,
     triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
+from contraflow.ops.margin import (
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
 )
 from contraflow.ops.matrices import vector_norm
 from contraflow.ops.max_pool import (
@@ -94,6 +102,7 @@ from contraflow.ops.max_pool import (
     max_pool1d,
     max_pool2d,
     max_pool3d,
+    max_unpool,
 )
 from contraflow.ops.norm import (
     affine,
@@ -121,7 +130,12 @@ from contraflow.ops.pool import (
 from contraflow.ops.products import contract, linear
 from contraflow.ops.random import dropout as _dropout
 from contraflow.ops.reduce import max_, mean, sum_
-from contraflow.ops.resample import interpolate, pixel_shuffle, pixel_unshuffle
+from contraflow.ops.resample import (
+    channel_shuffle,
+    interpolate,
+    pixel_shuffle,
+    pixel_unshuffle,
+)
 from contraflow.ops.search import one_hot
 from contraflow.ops.shape import cat
 from contraflow.ops.view import reshape
@@ -299,6 +313,72 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     return out if bias is None else out + bias
 
 
+# --- unpooling ---------------------------------------------------------------------------------
+
+
+def _unpool(
+    n: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any, size: Any
+) -> Tensor:
+    def each(given: Any) -> tuple[int, ...]:
+        return tuple(given) if isinstance(given, (tuple, list)) else (given,) * n
+
+    if input.ndim not in (n + 1, n + 2):
+        raise ValueError(
+            f"max_unpool{n}d: {describe(input)} has {input.ndim} dims; it needs [n, channels] or "
+            f"[channels], then {n} sizes."
+        )
+    kernel, pads = each(kernel_size), each(padding)
+    steps = kernel if stride is None else each(stride)
+    plain = [
+        (old - 1) * step - 2 * pad + width
+        for old, step, pad, width in zip(input.shape[-n:], steps, pads, kernel)
+    ]
+    sizes = plain if size is None else list(size)[-n:]
+    if len(sizes) != n or any(abs(a - b) >= step for a, b, step in zip(sizes, plain, steps)):
+        raise ValueError(
+            f"max_unpool{n}d: output_size {size} is not within a stride of {plain}, which "
+            f"{describe(input)} gives by itself."
+        )
+    out: Tensor = max_unpool(input, indices, size=tuple(sizes))
+    return out
+
+
+def max_unpool1d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: int | tuple[int, ...],
+    stride: int | tuple[int, ...] | None = None,
+    padding: int | tuple[int, ...] = 0,
+    output_size: tuple[int, ...] | None = None,
+) -> Tensor:
+    """Largest elements [n, c, l] put back where max_pool1d found them, zeros elsewhere."""
+    return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: int | tuple[int, ...],
+    stride: int | tuple[int, ...] | None = None,
+    padding: int | tuple[int, ...] = 0,
+    output_size: tuple[int, ...] | None = None,
+) -> Tensor:
+    """Largest elements [n, c, h, w] put back where max_pool2d found them, zeros elsewhere."""
+    return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: int | tuple[int, ...],
+    stride: int | tuple[int, ...] | None = None,
+    padding: int | tuple[int, ...] = 0,
+    output_size: tuple[int, ...] | None = None,
+) -> Tensor:
+    """Largest elements [n, c, d, h, w] put back where max_pool3d found them, zeros elsewhere."""
+    return _unpool(3, input, indices, kernel_size, stride, padding, output_size)
+
+
 # --- norms with running statistics -------------------------------------------------------------
 
 
@@ -343,13 +423,15 @@ def batch_norm(
         out: Tensor = normalize_channels(input, running_mean, running_var, weight, bias, eps)
         return out
     count = input.numel() // max(1, input.shape[1])
-    if count < 2:
+    if count == 1:
         raise ValueError(
             f"batch_norm: {describe(input)} has {count} value per channel; training needs more "
             f"than one to have a variance."
         )
     per_channel("batch_norm", input, running_mean, running_var)
     weight, bias = per_channel("batch_norm", input, weight, bias)
+    if not count:  # nothing to learn from
+        return affine(input, weight, bias)
     dims = tuple(d for d in range(input.ndim) if d != 1)
     out, centre, variance = standardize(input, dim=dims, eps=eps)
     flat = (input.shape[1],)
@@ -392,21 +474,115 @@ def instance_norm(
 
 
 __all__ = [
-    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-    "adaptive_max_pool2d", "adaptive_max_pool3d", "alpha_dropout", "avg_pool1d", "avg_pool2d",
-    "avg_pool3d", "batch_norm", "bilinear", "binary_cross_entropy",
-    "binary_cross_entropy_with_logits", "celu", "celu_", "conv1d", "conv2d", "conv3d",
-    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss",
-    "cosine_similarity", "cross_entropy", "dropout", "dropout1d", "dropout2d", "dropout3d", "elu",
-    "elu_", "embedding", "embedding_bag", "feature_alpha_dropout", "fold", "gaussian_nll_loss",
-    "gelu", "glu", "group_norm", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish",
-    "hardtanh", "hardtanh_", "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate",
-    "kl_div", "l1_loss", "layer_norm", "leaky_relu", "leaky_relu_", "linear", "local_response_norm",
-    "log_softmax", "logsigmoid", "lp_pool1d", "lp_pool2d", "lp_pool3d", "margin_ranking_loss",
-    "max_pool1d", "max_pool2d", "max_pool3d", "mish", "mse_loss", "nll_loss", "normalize",
-    "one_hot", "pad", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss",
-    "prelu", "relu", "relu6", "relu_", "rms_norm", "rrelu", "rrelu_",
-    "scaled_dot_product_attention", "selu", "selu_", "sigmoid", "silu", "smooth_l1_loss",
-    "soft_margin_loss", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh",
-    "tanhshrink", "threshold", "threshold_", "triplet_margin_loss", "unfold",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "affine_grid",
+    "alpha_dropout",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "batch_norm",
+    "bilinear",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "celu",
+    "celu_",
+    "channel_shuffle",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "cosine_embedding_loss",
+    "cosine_similarity",
+    "cross_entropy",
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "elu",
+    "elu_",
+    "embedding",
+    "embedding_bag",
+    "feature_alpha_dropout",
+    "fold",
+    "gaussian_nll_loss",
+    "gelu",
+    "glu",
+    "grid_sample",
+    "group_norm",
+    "gumbel_softmax",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "hardtanh_",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "instance_norm",
+    "interpolate",
+    "kl_div",
+    "l1_loss",
+    "layer_norm",
+    "leaky_relu",
+    "leaky_relu_",
+    "linear",
+    "local_response_norm",
+    "log_softmax",
+    "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
+    "margin_ranking_loss",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
+    "mish",
+    "mse_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
+    "nll_loss",
+    "normalize",
+    "one_hot",
+    "pad",
+    "pairwise_distance",
+    "pdist",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "poisson_nll_loss",
+    "prelu",
+    "relu",
+    "relu6",
+    "relu_",
+    "rms_norm",
+    "rrelu",
+    "rrelu_",
+    "scaled_dot_product_attention",
+    "selu",
+    "selu_",
+    "sigmoid",
+    "silu",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "tanh",
+    "tanhshrink",
+    "threshold",
+    "threshold_",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+    "unfold",
 ]  # fmt: skip

@@ -99,6 +99,7 @@ class GroupNorm(_Affine):
         affine: bool = True,
         *,
         dtype: DType | None = None,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         if num_groups < 1 or num_channels % num_groups:
@@ -107,7 +108,7 @@ class GroupNorm(_Affine):
             )
         self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
         self.affine = affine
-        self._set_affine(num_channels, affine, affine, dtype)
+        self._set_affine(num_channels, affine, affine and bias, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         out: Tensor = F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
@@ -152,11 +153,12 @@ class _Running(_Affine):
         track_running_stats: bool = True,
         *,
         dtype: DType | None = None,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        self._set_affine(num_features, affine, affine, dtype)
+        self._set_affine(num_features, affine, affine and bias, dtype)
         tracked = track_running_stats
         self.register_buffer("running_mean", zeros(num_features, dtype=dtype) if tracked else None)
         self.register_buffer("running_var", ones(num_features, dtype=dtype) if tracked else None)
@@ -237,8 +239,11 @@ class _InstanceNorm(_Running):
         track_running_stats: bool = False,
         *,
         dtype: DType | None = None,
+        bias: bool = True,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, dtype=dtype)
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, dtype=dtype, bias=bias
+        )
 
     def forward(self, input: Tensor) -> Tensor:
         single = input.ndim == len(self.inputs[0].split())  # a sample without a batch

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from contraflow import scalar as s
-from contraflow import special
+from contraflow import transcendental
 from contraflow.dtypes import FLOAT, INT
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Sample, apply, composite, elementwise
+from contraflow.op import REGISTRY, Array, Failure, Sample, apply, composite, elementwise
 from contraflow.ops.arithmetic import clamp_min
 from contraflow.ops.elementwise import erf, exp, log, np_sigmoid, sigmoid, tanh, to_dtype, where
 from contraflow.ops.index import put_along_dim
@@ -116,7 +116,7 @@ def _exp_below_zero(x: Tensor) -> Tensor:
 )
 def elu(x, alpha=1.0):
     """x where it is positive, else alpha (exp(x) - 1)."""
-    return s.select(x > 0, x, alpha * special.expm1(x))
+    return s.select(x > 0, x, alpha * transcendental.expm1(x))
 
 
 @elementwise(
@@ -131,7 +131,7 @@ def elu(x, alpha=1.0):
 )
 def celu(x, alpha=1.0):
     """x where it is positive, else alpha (exp(x / alpha) - 1), whose slope is continuous."""
-    return s.select(x > 0, x, alpha * special.expm1(x / alpha))
+    return s.select(x > 0, x, alpha * transcendental.expm1(x / alpha))
 
 
 @celu.signature
@@ -156,7 +156,7 @@ _ALPHA, _SCALE = 1.6732632423543772848170429916717, 1.05070098735548049341933498
 )
 def selu(x):
     """The scaled elu that keeps zero mean and unit variance."""
-    return _SCALE * s.select(x > 0, x, _ALPHA * special.expm1(x))
+    return _SCALE * s.select(x > 0, x, _ALPHA * transcendental.expm1(x))
 
 
 @composite(
@@ -176,6 +176,7 @@ def selu(x):
 def rrelu(x, *, lower=1 / 8, upper=1 / 3, training=False):
     """leaky_relu whose slope is drawn for each element in training, and else the mean one."""
     require_floating("rrelu", x)
+    lower, upper = float(lower), float(upper)
     if lower > upper:
         raise ValueError(f"rrelu: lower {lower} exceeds upper {upper}.")
     if not training:
@@ -206,12 +207,12 @@ def hardtanh(x, min_val=-1.0, max_val=1.0):
     return s.minimum(s.maximum(x, min_val), max_val)
 
 
-# Whole bounds beside integers leave integers.
+# Integers stay integers: the bounds are cut to whole numbers.
 @hardtanh.signature
 def _hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val {min_val} exceeds max_val {max_val}.")
-    if not x.is_floating_point() and min_val == int(min_val) and max_val == int(max_val):
+    if not x.is_floating_point():
         min_val, max_val = int(min_val), int(max_val)
     return apply(hardtanh, (x, min_val, max_val))
 
@@ -276,8 +277,15 @@ def hardswish(x):
     inplace=True,
 )
 def threshold(x, threshold, value):
-    """x above the threshold, else the value."""
+    """x above the threshold, else the value; both are cut to whole numbers beside integers."""
     return s.select(x <= threshold, value, x)
+
+
+@threshold.signature
+def _threshold(x: Tensor, threshold: float, value: float) -> Tensor:
+    if not x.is_floating_point():
+        threshold, value = int(threshold), int(value)
+    return apply(REGISTRY["threshold"], (x, threshold, value))
 
 
 @elementwise(
@@ -342,7 +350,7 @@ def _np_softplus(x: Any) -> Any:
 
 def _softplus(x: Any) -> Any:
     """log(1 + exp(x)), without overflow."""
-    return s.maximum(x, 0.0) + special.log1p(s.exp(-s.abs_(x)))
+    return s.maximum(x, 0.0) + transcendental.log1p(s.exp(-s.abs_(x)))
 
 
 @elementwise(
@@ -369,7 +377,7 @@ def softplus(x, beta=1.0, threshold=20.0):
 )
 def logsigmoid(x):
     """log(sigmoid(x)), without overflow."""
-    return s.minimum(x, 0.0) - special.log1p(s.exp(-s.abs_(x)))
+    return s.minimum(x, 0.0) - transcendental.log1p(s.exp(-s.abs_(x)))
 
 
 def _np_gelu(x: np.ndarray, approximate: str) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from contraflow import dtypes, special
+from contraflow import dtypes, transcendental
 from contraflow import scalar as s
 from contraflow.dtypes import FLOAT, HALVES, float64, int32
 from contraflow.op import Array, Failure, Sample, apply, composite, elementwise
@@ -56,7 +56,7 @@ def isfinite(x):
 def signbit(x):
     """Whether its sign bit is set: of negative numbers and of -0.0."""
     if x.dtype.is_floating_point:
-        return special.is_negative(x)
+        return transcendental.is_negative(x)
     return x < 0 if x.dtype.is_signed else s.const(False, dtypes.bool_)
 
 
@@ -259,7 +259,7 @@ def _nan_to_num(
 )
 def copysign(a, b):
     """The magnitude of a with the sign of b."""
-    return special.copy_sign(a, b)
+    return transcendental.copy_sign(a, b)
 
 
 @elementwise(
@@ -267,9 +267,9 @@ def copysign(a, b):
     avoid=(0.0,),
     inplace=True,
 )
-def heaviside(a, b):
-    """0 where a is negative, 1 where it is positive, b where it is zero."""
-    return s.select(s.eq(a, 0), b, s.select(a > 0, s.const(1, a.dtype), 0))
+def heaviside(a, values):
+    """0 where a is negative, 1 where it is positive, a given value where it is zero."""
+    return s.select(s.eq(a, 0), values, s.select(a > 0, s.const(1, a.dtype), 0))
 
 
 def _wide_only(inputs: Any, params: Any) -> Any:
@@ -304,7 +304,7 @@ _STARTS = np.array([1.0, -1.0, 0.0, -0.0, 2.0, math.inf, math.nan, -1.0], np.flo
 )  # fmt: skip
 def nextafter(a, b):
     """The representable number after a in the direction of b."""
-    return special.next_after(a, b)
+    return transcendental.next_after(a, b)
 
 
 @composite(
@@ -423,7 +423,7 @@ _addc(addcdiv)
 
 
 @composite(
-    ref=lambda a, b: np.asarray(a, np.float64) ** b,
+    ref=lambda a, exponent: np.asarray(a, np.float64) ** exponent,
     samples=lambda: (
         Sample((Array((3, 4), 0.5, 2.0), Array((4,)))),
         Sample((Array((3,), 1, 5, int32), -2)),
@@ -431,10 +431,12 @@ _addc(addcdiv)
     ),
     inplace=True,
 )
-def float_power(a, b):
-    """a to the power b, computed in float64."""
-    a, b = (to_dtype(x, dtype=float64) if isinstance(x, Tensor) else float(x) for x in (a, b))
-    return pow_(a, b)
+def float_power(a, exponent):
+    """a to the power of the exponent, computed in float64."""
+    wide = (
+        to_dtype(x, dtype=float64) if isinstance(x, Tensor) else float(x) for x in (a, exponent)
+    )
+    return pow_(*wide)
 
 
 def _np_dist(a: Any, b: Any, p: float) -> Any:

@@ -313,6 +313,7 @@ def _fill_diagonal_ref(x: np.ndarray, value: Any, wrap: bool) -> np.ndarray:
         ),
     ),
     method=False,
+    internal=True,
     inplace=True,
 )  # fmt: skip
 def fill_diagonal(x, value, *, wrap=False):
@@ -441,8 +442,10 @@ _NUMPY_MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 def _pad_ref(x: np.ndarray, pad: Shape, mode: str, value: Any) -> np.ndarray:
     pairs = [(0, 0)] * (x.ndim - len(pad) // 2) + list(zip(pad[::2], pad[1::2]))[::-1]
-    kept = tuple(slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(x.shape, pairs))
     widths = [(max(0, a), max(0, b)) for a, b in pairs]
+    if mode == "replicate":
+        x, widths = np.pad(x, widths, mode="edge"), [(0, 0)] * x.ndim
+    kept = tuple(slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(x.shape, pairs))
     if mode == "constant":
         return np.pad(x[kept], widths, constant_values=value or 0)
     return np.pad(x[kept], widths, mode=_NUMPY_MODES[mode])  # type: ignore[call-overload]
@@ -464,6 +467,7 @@ def _pad_failure(shape: Shape, pad: Shape, mode: str, text: str) -> Failure:
         _pad_sample((2, 3, 4), (2, 1), "reflect"),
         _pad_sample((1, 2, 3, 4), (2, 0, 1, 3), "replicate"),
         _pad_sample((2, 3, 4), (-1, 3), "circular"),
+        _pad_sample((1, 2, 4), (-4, 3), "replicate"),
     ),
     failures=lambda: (
         _pad_failure((3,), (1, 2, 3), "constant", "pad: (1, 2, 3) has 3 numbers; there must be"),
@@ -488,14 +492,8 @@ def pad(x, *, pad, mode="constant", value=None):
     if value is not None and mode != "constant":
         raise ValueError(f"pad: mode {mode!r} takes no value, got {value}.")
     pairs = {x.ndim - 1 - i: (pad[2 * i], pad[2 * i + 1]) for i in range(len(pad) // 2)}
-    for dim, (before, after) in pairs.items():  # a negative width takes elements away
-        if before < 0 or after < 0:
-            stop = x.shape[dim] + min(0, after)
-            if stop + min(0, before) < 0:
-                raise ValueError(
-                    f"pad: {pad} leaves a negative size in dim {dim} of {describe(x)}."
-                )
-            x = slice_(x, dim=dim, start=max(0, -before), stop=stop, step=1)
+    if mode != "replicate":
+        x = _cropped(x, pairs)
     widths = {d: (max(0, a), max(0, b)) for d, (a, b) in pairs.items() if a > 0 or b > 0}
     if mode == "constant":
         pads = tuple(widths.get(d, (0, 0)) for d in range(x.ndim))
@@ -504,6 +502,20 @@ def pad(x, *, pad, mode="constant", value=None):
         _check_edge(mode, x, dim, max(before, after))
         first, last = _edges(mode, x, dim, before, after)
         x = cat([first, x, last], dim)
+    # Last, since the edge that is repeated may itself be taken away.
+    return _cropped(x, pairs).contiguous() if mode == "replicate" else x
+
+
+def _cropped(x: Tensor, pairs: dict[int, tuple[int, int]]) -> Tensor:
+    """What negative widths leave."""
+    for dim, (before, after) in pairs.items():
+        if before < 0 or after < 0:
+            stop = x.shape[dim] + min(0, after)
+            if stop + min(0, before) < 0:
+                raise ValueError(
+                    f"pad: {(before, after)} leaves a negative size in dim {dim} of {describe(x)}."
+                )
+            x = slice_(x, dim=dim, start=max(0, -before), stop=stop, step=1)
     return x
 
 

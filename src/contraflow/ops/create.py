@@ -1,22 +1,69 @@
-"""Tensors out of nothing: constants and ranges, and data from Python and NumPy."""
+"""Tensors out of nothing: constants and ranges, and data from Python, NumPy and other libraries.
+
+Every function takes `dtype`, `device` and `requires_grad`, checked before anything is made.
+"""
 
 from __future__ import annotations
 
+import math
+import operator
 from typing import Any
 
 import numpy as np
 
-from contraflow import dtypes
+from contraflow import convert, devices, dtypes
 from contraflow import scalar as s
-from contraflow.dtypes import DType, float32, int64
-from contraflow.op import LINEAR, Failure, Sample, apply, create
-from contraflow.shapes import contiguous
+from contraflow.device import Device
+from contraflow.dtypes import DType, float32, float64, int64, uint8
+from contraflow.errors import GradientError
+from contraflow.op import LINEAR, Sample, apply, create, state
+from contraflow.ops.elementwise import where
+from contraflow.shapes import Shape, contiguous
 from contraflow.storage import Storage
-from contraflow.tensor import Tensor
+from contraflow.tensor import Number, Tensor, method
+
+# --- what every creation function takes --------------------------------------------------------
+
+
+def shape_of(op: str, given: Any) -> Shape:
+    """Sizes given one by one, or as one sequence."""
+    sizes = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
+    try:
+        shape = tuple(operator.index(n) for n in sizes)
+    except TypeError:
+        raise TypeError(f"{op}: the sizes {tuple(sizes)} must be integers.") from None
+    for n in shape:
+        if n < 0:
+            raise ValueError(f"{op}: size {n} in shape {shape} is negative.")
+    if math.prod(shape) >= 1 << 60:
+        raise ValueError(f"{op}: shape {shape} has more elements than memory can have.")
+    return shape
+
+
+def check_options(op: str, dtype: Any, device: Device | str | None, requires_grad: bool) -> DType:
+    """Refuse a dtype, device or flag that cannot be; the dtype, the default one for None."""
+    devices.find(op, device)
+    if dtype is None:
+        dtype = dtypes.get_default_dtype()
+    if not isinstance(dtype, DType):
+        raise TypeError(f"{op}: dtype {dtype!r} is no dtype. Use one such as contraflow.float32.")
+    if requires_grad and not dtype.is_floating_point:
+        raise GradientError(f"{op}: {dtype} is not floating-point and has no gradient.")
+    return dtype
+
+
+def finish(t: Tensor, requires_grad: bool) -> Tensor:
+    """The tensor, as a leaf that requires grad if that was asked for."""
+    return t.requires_grad_() if requires_grad else t
+
+
+# --- constants ---------------------------------------------------------------------------------
+
+_SMALL = range(-128, 128)  # these fit every dtype
 
 
 def _full_ref(value: Any, shape: Any, dtype: DType) -> np.ndarray:
-    if isinstance(value, float) and not dtype.is_floating_point:
+    if not dtype.is_floating_point:
         value = s.saturating_cast(value, dtype)
     return np.full(shape, value, dtype.numpy)
 
@@ -31,33 +78,153 @@ def _full_ref(value: Any, shape: Any, dtype: DType) -> np.ndarray:
         Sample((1.0,), {"shape": (0, 2), "dtype": float32}),
         Sample((float("nan"),), {"shape": (2,), "dtype": int64}),
         Sample((-1e30,), {"shape": (2,), "dtype": int64}),
+        Sample((-1,), {"shape": (2,), "dtype": uint8}),
     ),
-    failures=lambda: (
-        Failure((1.0,), {"shape": (-1,), "dtype": float32}, ValueError, "full: size -1"),
-    ),
-    normalize=lambda value, shape, dtype: _checked(shape),
 )
 def full(value, *, shape, dtype):
     """A tensor of one value."""
     return s.cast(value, dtype.compute)
 
 
-def _checked(shape: Any) -> dict[str, Any]:
-    shape = tuple(shape)
-    for n in shape:
-        if n < 0:
-            raise ValueError(f"full: size {n} in shape {shape} is negative.")
-    return {"shape": shape}
+def _constant(
+    op: str, size: tuple[Any, ...], value: Any, dtype: DType | None, device: Device | str | None,
+    requires_grad: bool,
+) -> Tensor:  # fmt: skip
+    if isinstance(value, (Tensor, np.generic)) and not value.shape:
+        value = value.item()
+    if not isinstance(value, (bool, int, float)):
+        raise TypeError(f"{op}: the value is a {type(value).__name__}; it must be a number.")
+    dtype = dtypes.of_number(value) if dtype is None else dtype
+    dtype = check_options(op, dtype, device, requires_grad)
+    if isinstance(value, int) and value not in _SMALL:
+        convert.array_of(op, value, dtype if dtype.category == dtypes.INT else int64)  # or refuses
+    params = {"shape": shape_of(op, size), "dtype": dtype}
+    return finish(apply(full, (value,), params), requires_grad)
 
 
 @full.signature
 def _full(
-    shape: Any, value: Any, dtype: DType | None = None, requires_grad: bool = False
-) -> Tensor:
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    dtype = dtypes.of_number(value) if dtype is None else dtype
-    params = {"shape": shape, "dtype": dtype, **_checked(shape)}
-    return _finish(apply(full, (value,), params), requires_grad)
+    size: Any, fill_value: Number | Tensor, dtype: DType | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    return _constant("full", (size,), fill_value, dtype, device, requires_grad)
+
+
+def zeros(
+    *size: Any, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor of zeros."""
+    dtype = dtype or dtypes.get_default_dtype()
+    return _constant("zeros", size, 0, dtype, device, requires_grad)
+
+
+def ones(
+    *size: Any, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor of ones."""
+    dtype = dtype or dtypes.get_default_dtype()
+    return _constant("ones", size, 1, dtype, device, requires_grad)
+
+
+def empty(
+    *size: Any, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor to be written to. It starts with zeros: nothing here is undefined."""
+    dtype = dtype or dtypes.get_default_dtype()
+    return _constant("empty", size, 0, dtype, device, requires_grad)
+
+
+def full_like(
+    input: Tensor, fill_value: Number | Tensor, *, dtype: DType | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A constant with the shape and dtype of `input`."""
+    dtype = dtype or input.dtype
+    return _constant("full_like", input.shape, fill_value, dtype, device, requires_grad)
+
+
+def zeros_like(
+    input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Zeros with the shape and dtype of `input`."""
+    dtype = dtype or input.dtype
+    return _constant("zeros_like", input.shape, 0, dtype, device, requires_grad)
+
+
+def ones_like(
+    input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Ones with the shape and dtype of `input`."""
+    dtype = dtype or input.dtype
+    return _constant("ones_like", input.shape, 1, dtype, device, requires_grad)
+
+
+def empty_like(
+    input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor to be written to, with the shape and dtype of `input`. It starts with zeros."""
+    dtype = dtype or input.dtype
+    return _constant("empty_like", input.shape, 0, dtype, device, requires_grad)
+
+
+@method
+def new_full(
+    self: Tensor, size: Any, fill_value: Number, *, dtype: DType | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor of one value, in the dtype of this one."""
+    return _constant("new_full", (size,), fill_value, dtype or self.dtype, device, requires_grad)
+
+
+@method
+def new_zeros(
+    self: Tensor, *size: Any, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Zeros, in the dtype of this tensor."""
+    return _constant("new_zeros", size, 0, dtype or self.dtype, device, requires_grad)
+
+
+@method
+def new_ones(
+    self: Tensor, *size: Any, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Ones, in the dtype of this tensor."""
+    return _constant("new_ones", size, 1, dtype or self.dtype, device, requires_grad)
+
+
+@method
+def new_empty(
+    self: Tensor, *size: Any, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor to be written to, in the dtype of this one. It starts with zeros."""
+    return _constant("new_empty", size, 0, dtype or self.dtype, device, requires_grad)
+
+
+def eye(
+    n: int, m: int | None = None, *, dtype: DType | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A matrix with ones on the diagonal and zeros elsewhere.
+
+    >>> eye(2, 3).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    """
+    dtype = check_options("eye", dtype, device, requires_grad)
+    rows, columns = shape_of("eye", (n, n if m is None else m))
+    diagonal = arange(rows).reshape(rows, 1) == arange(columns)
+    return finish(diagonal.to(dtype), requires_grad)
+
+
+# --- ranges ------------------------------------------------------------------------------------
 
 
 @create(
@@ -74,115 +241,161 @@ def arange(start, step, *, shape, dtype):
     return s.cast(start + step * s.cast(LINEAR, step.dtype), dtype.compute)
 
 
+def _number(op: str, name: str, value: Any) -> bool | int | float:
+    """A finite number, or the element of a 0-d tensor."""
+    if isinstance(value, (Tensor, np.generic)):
+        value = value.item()
+    if not isinstance(value, (bool, int, float)):
+        raise TypeError(f"{op}: {name} is a {type(value).__name__}; it must be a number.")
+    if not math.isfinite(value):
+        raise ValueError(f"{op}: {name} is {value}; it must be finite.")
+    return value
+
+
 @arange.signature
 def _arange(
     start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = None,
-    requires_grad: bool = False,
+    device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     if end is None:
         start, end = 0, start
-    if step == 0:
-        raise ValueError("arange: step is 0.")
-    if dtype is None:
-        floating = any(isinstance(v, float) for v in (start, end, step))
-        dtype = dtypes.get_default_dtype() if floating else int64
-    count = max(0, int(np.ceil((end - start) / step)))
-    if isinstance(start, float) or isinstance(step, float):
+    start, end = _number("arange", "start", start), _number("arange", "end", end)
+    step = _number("arange", "step", step)
+    if step == 0 or (end - start) * step < 0:
+        raise ValueError(f"arange: step {step} does not lead from {start} to {end}.")
+    floating = any(isinstance(v, float) for v in (start, end, step))
+    if dtype is None and not floating:
+        dtype = int64
+    dtype = check_options("arange", dtype, device, requires_grad)
+    count = math.ceil((end - start) / step) if floating else -((start - end) // step)
+    if floating:
         start, step = float(start), float(step)  # the body adds them, and has no mixed dtypes
-    return _finish(apply(arange, (start, step), {"shape": (count,), "dtype": dtype}), requires_grad)
+    return finish(apply(arange, (start, step), {"shape": (count,), "dtype": dtype}), requires_grad)
 
 
-def _finish(t: Tensor, requires_grad: bool) -> Tensor:
-    return t.requires_grad_() if requires_grad else t
+def _evenly(op: str, start: Any, end: Any, steps: Any, dtype: DType) -> Tensor:
+    """`steps` numbers from `start` to `end`; the last ones are counted from the end."""
+    start, end = _number(op, "start", start), _number(op, "end", end)
+    if not dtype.is_floating_point:  # cut first, as PyTorch does, and the numbers between them last
+        start, end = int(start), int(end)
+    (steps,) = shape_of(op, (steps,))
+    wide = dtype.compute if dtype.is_floating_point else float64
+    if steps < 2:
+        return _full((steps,), start, dtype=wide)
+    step = (end - start) / (steps - 1)
+    at = _arange(steps, dtype=wide)
+    return where(at < steps // 2, at * step + start, end - (steps - 1 - at) * step)
 
 
-def _shape(given: tuple[Any, ...]) -> tuple[int, ...]:
-    if len(given) == 1 and isinstance(given[0], (tuple, list)):
-        return tuple(given[0])
-    return tuple(given)
+def linspace(
+    start: Any, end: Any, steps: int, *, dtype: DType | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """`steps` numbers at equal distances, from `start` to `end`.
+
+    >>> linspace(0, 1, 5).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    dtype = check_options("linspace", dtype, device, requires_grad)
+    return finish(_evenly("linspace", start, end, steps, dtype).to(dtype), requires_grad)
 
 
-def zeros(*shape: Any, dtype: DType | None = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of zeros."""
-    return _full(_shape(shape), 0, dtype or dtypes.get_default_dtype(), requires_grad)
+def logspace(
+    start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DType | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """`base` to the power of `steps` numbers at equal distances.
+
+    >>> logspace(0, 3, 4, base=2.0).tolist()
+    [1.0, 2.0, 4.0, 8.0]
+    """
+    dtype = check_options("logspace", dtype, device, requires_grad)
+    powers = base ** _evenly("logspace", start, end, steps, dtype)
+    return finish(powers.to(dtype), requires_grad)
 
 
-def ones(*shape: Any, dtype: DType | None = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of ones."""
-    return _full(_shape(shape), 1, dtype or dtypes.get_default_dtype(), requires_grad)
+# --- data from elsewhere -----------------------------------------------------------------------
 
 
-def zeros_like(x: Tensor, *, dtype: DType | None = None) -> Tensor:
-    """Zeros with the shape and dtype of `x`."""
-    return _full(x.shape, 0, dtype or x.dtype)
-
-
-def ones_like(x: Tensor, *, dtype: DType | None = None) -> Tensor:
-    """Ones with the shape and dtype of `x`."""
-    return _full(x.shape, 1, dtype or x.dtype)
-
-
-def full_like(x: Tensor, value: Any, *, dtype: DType | None = None) -> Tensor:
-    """A constant with the shape and dtype of `x`."""
-    return _full(x.shape, value, dtype or x.dtype)
-
-
-def tensor(data: Any, *, dtype: DType | None = None, requires_grad: bool = False) -> Tensor:
+def tensor(
+    data: Any, *, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """A new tensor with a copy of `data`: numbers, nested lists, NumPy arrays or tensors."""
-    if isinstance(data, Tensor):
-        array = data.detach().array
-    elif isinstance(data, (np.ndarray, np.generic)):
-        array = np.asarray(data)
+    return Tensor.of_data("tensor", data, dtype, device, requires_grad)
+
+
+@method
+def new_tensor(
+    self: Tensor, data: Any, *, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A copy of `data` in the dtype of this tensor."""
+    return Tensor.of_data("new_tensor", data, dtype or self.dtype, device, requires_grad)
+
+
+def _over(array: np.ndarray) -> Tensor | None:
+    """A tensor over the memory of an array, None where strides go back or lie askew."""
+    dtype = dtypes.from_numpy(array.dtype)
+    if array.flags.c_contiguous:
+        t = Tensor.of_array(array)
+    elif any(st < 0 or st % array.itemsize for st in array.strides):
+        return None
     else:
-        array = np.asarray(_plain(data))
-        if array.dtype == np.float64:
-            array = array.astype(dtypes.get_default_dtype().numpy)
-        elif array.dtype.kind == "O" or array.dtype.kind in "US":
-            raise TypeError(f"tensor: cannot make a tensor of {type(data).__name__} {data!r:.60}.")
-        elif array.dtype.kind in "iu":
-            array = array.astype(np.int64)
-    target = dtypes.from_numpy(array.dtype).numpy if dtype is None else dtype.numpy
-    copy = np.array(array, dtype=target, order="C", copy=True)
-    return _finish(Tensor.of_array(copy), requires_grad)
-
-
-def _plain(data: Any) -> Any:
-    """Nested sequences with the tensors in them turned into numbers."""
-    if isinstance(data, Tensor):
-        return data.detach().tolist()
-    if isinstance(data, (list, tuple)):
-        return [_plain(x) for x in data]
-    return data
+        strides = tuple(st // array.itemsize for st in array.strides)
+        view = contiguous(array.shape)._replace(strides=strides)
+        _, count = view.extent()
+        window = np.lib.stride_tricks.as_strided(array, (count,), (array.itemsize,))
+        t = Tensor.of_storage(Storage(window), view, dtype)
+    if state().inference:
+        t.storage.inference = True
+    if not array.flags.writeable:
+        t.storage.frozen = True
+    return t
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
     """A tensor that shares memory with a NumPy array."""
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy: expected a NumPy array, not {type(array).__name__}.")
-    dtype = dtypes.from_numpy(array.dtype)
     if not array.flags.writeable:
         raise ValueError("from_numpy: the array is read-only. Use contraflow.tensor(array).")
-    if array.flags.c_contiguous:
-        return Tensor.of_array(array)
-    if any(st < 0 for st in array.strides):
+    shared = _over(array)
+    if shared is None:
         raise ValueError(
-            "from_numpy: the array has negative strides. Use contraflow.tensor(array), a copy."
+            "from_numpy: the array has negative strides, or such that are no multiples of its "
+            "elements. Use contraflow.tensor(array), a copy."
         )
-    if any(st % array.itemsize for st in array.strides):
-        raise ValueError("from_numpy: the array's elements are not aligned. Copy it first.")
-    view = contiguous(array.shape)._replace(
-        strides=tuple(st // array.itemsize for st in array.strides)
-    )
-    _, count = view.extent()
-    window = np.lib.stride_tricks.as_strided(array, (count,), (array.itemsize,))
-    return Tensor.of_storage(Storage(window), view, dtype)
+    return shared
 
 
-def as_tensor(data: Any, *, dtype: DType | None = None) -> Tensor:
+def from_dlpack(x: Any, *, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
+    """A tensor over the memory of another library's array, by DLPack.
+
+    A read-only array, such as JAX's are, gives a tensor that refuses writes. Memory with negative
+    strides is copied. `copy=True` copies always, `copy=False` never.
+
+    >>> x = np.ones(2)
+    >>> from_dlpack(x).add_(1.0)
+    tensor([2., 2.], dtype=contraflow.float64)
+    >>> x
+    array([2., 2.])
+    """
+    devices.find("from_dlpack", device)
+    array = convert.array_from_dlpack(x)
+    shared = None if copy else _over(array)
+    if shared is None and copy is False:
+        raise ValueError("from_dlpack: the array has negative strides; it must be copied.")
+    return Tensor.of_data("from_dlpack", array, None) if shared is None else shared
+
+
+def as_tensor(data: Any, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
     """`data` as a tensor, sharing memory where that is possible."""
+    devices.find("as_tensor", device)
     if isinstance(data, Tensor):
-        return data if dtype is None or dtype is data.dtype else data.to(dtype)
-    shareable = isinstance(data, np.ndarray) and data.flags.c_contiguous and data.flags.writeable
-    if shareable and (dtype is None or dtype.numpy == data.dtype):
-        return from_numpy(data)
-    return tensor(data, dtype=dtype)
+        return data if dtype is None else data.to(dtype)
+    if isinstance(data, np.ndarray) and data.flags.writeable:
+        shared = _over(data) if dtype is None or dtype.numpy == data.dtype else None
+        if shared is not None:
+            return shared
+    return Tensor.of_data("as_tensor", data, dtype)

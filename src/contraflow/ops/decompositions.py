@@ -267,6 +267,7 @@ def _column(x: Tensor) -> Tensor:
     samples=regular_samples,
     failures=not_square("cofactor"),
     method=False,
+    internal=True,
 )
 def cofactor(x):
     """The matrix of cofactors, which is the gradient of det, for singular matrices too."""

@@ -6,11 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from contraflow.errors import describe
 from contraflow.op import Array, Failure, Sample, composite
 from contraflow.ops.arithmetic import clamp_min
+from contraflow.ops.create import tensor
+from contraflow.ops.elementwise import where
 from contraflow.ops.matrices import vector_norm
 from contraflow.ops.norm import wide
 from contraflow.ops.reduce import require_floating, sum_
+from contraflow.ops.scatter import index_select
 from contraflow.ops.view import expand
 from contraflow.shapes import broadcast_shapes, normalize_dim, normalize_dims
 from contraflow.tensor import Tensor
@@ -18,7 +22,8 @@ from contraflow.tensor import Tensor
 
 def at_least(x: Tensor, bound: float) -> Tensor:
     """The larger of x and a bound, with x's own gradient where the bound is larger too."""
-    return x + (clamp_min(x.detach(), bound) - x.detach())
+    value = x.detach()  # x - value is zero, and keeps the graph without a rounding of its own
+    return where(value < bound, bound + (x - value), x)
 
 
 def _np_length(x: Any, p: float, dim: Any, keepdim: bool) -> Any:
@@ -75,6 +80,66 @@ def cosine_similarity(x1, x2, *, dim=1, eps=1e-8):
     # Each is divided by its own length: the product of two might overflow.
     a, b = (x / at_least(vector_norm(x, 2, dim, True), eps) for x in (a, b))
     return sum_(a * b, dim=dim).to(x1.dtype)
+
+
+@composite(
+    ref=lambda x, p: _np_length(
+        np.concatenate([row - x[i + 1 :] for i, row in enumerate(x)]), p, -1, False
+    ),
+    samples=lambda: (
+        Sample((Array((4, 3), avoid=(0.0,)),), {"p": 2.0}),
+        Sample((Array((3, 2), avoid=(0.0,)),), {"p": 3.0}),
+    ),
+    failures=lambda: (
+        Failure((Array((3,)),), {"p": 2.0}, ValueError, "pdist: float64[3] is no matrix of rows."),
+    ),
+    method=False,
+    floating=True,
+)
+def pdist(x, *, p=2.0):
+    """The distances of order p between every two rows, those of the first row first."""
+    require_floating("pdist", x)
+    if x.ndim != 2:
+        raise ValueError(f"pdist: {describe(x)} is no matrix of rows.")
+    first, second = (tensor(at) for at in np.triu_indices(x.shape[0], 1))
+    return vector_norm(index_select(x, 0, first) - index_select(x, 0, second), p, -1)
+
+
+def _np_renorm(x: np.ndarray, p: float, dim: int, maxnorm: float) -> np.ndarray:
+    others = tuple(d for d in range(x.ndim) if d != dim % x.ndim)
+    length = _np_length(x, p, others, True)
+    return np.where(length > maxnorm, x * (maxnorm / (length + 1e-7)), x)
+
+
+@composite(
+    ref=_np_renorm,
+    samples=lambda: (
+        Sample((Array((3, 4)),), {"p": 2.0, "dim": 0, "maxnorm": 1.5}),
+        Sample((Array((2, 3, 2), avoid=(0.0,)),), {"p": 1.0, "dim": -1, "maxnorm": 2.0}),
+    ),
+    failures=lambda: (
+        Failure((Array((3,)),), {"p": 2.0, "dim": 0, "maxnorm": 1.0}, ValueError,
+                "renorm: float64[3] has less than two dims."),
+        Failure((Array((3, 2)),), {"p": 0.0, "dim": 0, "maxnorm": 1.0}, ValueError,
+                "renorm: p is 0.0; it must be positive."),
+        Failure((Array((3, 2)),), {"p": 2.0, "dim": 0, "maxnorm": -1.0}, ValueError,
+                "renorm: maxnorm is -1.0; it must not be negative."),
+    ),
+    inplace=True,
+    floating=True,
+)  # fmt: skip
+def renorm(x, *, p, dim, maxnorm):
+    """Each part along a dim scaled down to a p-norm of `maxnorm`, where it is larger."""
+    require_floating("renorm", x)
+    if x.ndim < 2:
+        raise ValueError(f"renorm: {describe(x)} has less than two dims.")
+    if p <= 0:
+        raise ValueError(f"renorm: p is {p}; it must be positive.")
+    if maxnorm < 0:
+        raise ValueError(f"renorm: maxnorm is {maxnorm}; it must not be negative.")
+    dim = normalize_dim("renorm", dim, x.ndim)
+    length = vector_norm(x, p, tuple(d for d in range(x.ndim) if d != dim), True)
+    return where(length > maxnorm, x * (maxnorm / (length + 1e-7)), x)
 
 
 @composite(

@@ -42,10 +42,10 @@ def _standard(x: Tensor, p: float, shape: Shape) -> Tensor:
 def _dropout(name: str, drop: Any, channels: bool, doc: str) -> Op:
     def body(x, *, p=0.5, training=False):
         philox.threshold(p)  # refuses what is no probability
-        if channels and x.ndim < 2:
-            raise ValueError(f"{name}: {describe(x)} has no channels: it needs [n, channels, ...].")
         if not training or p == 0:
             return x
+        if channels and x.ndim < 2:
+            raise ValueError(f"{name}: {describe(x)} has no channels: it needs [n, channels, ...].")
         shape = (*x.shape[:2], *(1,) * (x.ndim - 2)) if channels else x.shape
         return drop(x, p, shape)
 
@@ -59,7 +59,7 @@ def _dropout(name: str, drop: Any, channels: bool, doc: str) -> Op:
         ),
         failures=lambda: (
             Failure((x,), {"p": -0.5}, ValueError, "dropout: p is -0.5; a probability"),
-            *((Failure((x[0],), {}, ValueError, f"{name}: float64[3] has no"),) * channels),
+            *((Failure((x[0],), {"training": True}, ValueError, "float64[3] has no"),) * channels),
         ),
         method=False,
     )(body)

@@ -96,6 +96,7 @@ def _three(given: Any, params: Any) -> Any:
     shape=_unique_shape,
     samples=lambda: (Sample((Array((6, 2), 0, 2, int64),), {"dim": 0}),),
     method=False,
+    internal=True,
     dynamic=True,
 )
 def distinct(x, *, dim):
@@ -146,6 +147,7 @@ def _runs_ref(x: np.ndarray, dim: int | None) -> Any:
     shape=_unique_shape,
     samples=lambda: (Sample((Array((2, 6), 0, 2, int64),), {"dim": 1}),),
     method=False,
+    internal=True,
     dynamic=True,
 )
 def runs(x, *, dim):
@@ -194,6 +196,7 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
     shape=lambda repeats: (0,),
     samples=lambda: (Sample((np.array([2, 0, 3]),)),),
     method=False,
+    internal=True,
     dynamic=True,
 )
 def repeated_numbers(repeats):

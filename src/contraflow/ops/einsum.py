@@ -203,12 +203,19 @@ def _tensordot_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[tuple[int, ...], t
     )
 
 
+def _np_tensordot(a: np.ndarray, b: np.ndarray, dims: Any) -> np.ndarray:
+    if dims == 1 and a.shape[-1] == 1:
+        a = np.broadcast_to(a, (*a.shape[:-1], b.shape[0]))
+    return np.tensordot(a, b, dims)
+
+
 @composite(
-    ref=lambda a, b, dims: np.tensordot(a, b, dims),
+    ref=_np_tensordot,
     samples=lambda: (
         Sample((Array((2, 3, 4)), Array((3, 4, 5))), {"dims": 2}),
         Sample((Array((2, 3, 4)), Array((4, 5, 2))), {"dims": ((0, 2), (2, 0))}),
         Sample((Array((2,)), Array((3,))), {"dims": 0}),
+        Sample((Array((2, 1)), Array((3, 2))), {"dims": 1}),
     ),
     failures=lambda: (
         Failure((Array((2, 3)), Array((4, 3))), {"dims": 1}, ValueError, "sizes 3 and 4 differ"),
@@ -221,6 +228,11 @@ def tensordot(a, b, *, dims=2):
     """Sum over the last `dims` dims of a and the first of b, or over two lists of dims."""
     left, right = _tensordot_dims(a, b, dims)
     for i, j in zip(left, right):
+        # As in broadcasting, one element meets each of many.
+        if a.shape[i] == 1 < b.shape[j]:
+            b = sum_(b, j, True, dtype=b.dtype)
+        elif b.shape[j] == 1 < a.shape[i]:
+            a = sum_(a, i, True, dtype=a.dtype)
         if a.shape[i] != b.shape[j]:
             raise ValueError(
                 f"tensordot: cannot contract dim {i} of {describe(a)} with dim {j} of "

@@ -141,29 +141,31 @@ def _power(a: Any, b: Any) -> Any:
 @elementwise(
     ref=_power,
     vjp={
-        "a": lambda g, a, b: where(b == 0, 0.0, g * b * a ** (b - 1)),
-        "b": lambda g, a, out: where(a == 0, 0.0, g * out * log(where(a == 0, 1.0, a))),
+        "a": lambda g, a, exponent: where(exponent == 0, 0.0, g * exponent * a ** (exponent - 1)),
+        "exponent": lambda g, a, out: where(a == 0, 0.0, g * out * log(where(a == 0, 1.0, a))),
     },
     domain=(0.5, 2.0),
     failures=_mismatch,
     inplace=True,
     operators=("__pow__", "__rpow__"),
 )
-def pow_(a, b):
-    """a to the power b."""
-    return s.pow_(a, b)
+def pow_(a, exponent):
+    """a to the power of the exponent."""
+    return s.pow_(a, exponent)
 
 
 @pow_.signature
-def _pow(a: Any, b: Any) -> Tensor:
-    if isinstance(a, Tensor) and isinstance(b, (int, float)):
-        if isinstance(b, int) and b < 0 and not a.is_floating_point():
+def _pow(a: Any, exponent: Any) -> Tensor:
+    if isinstance(a, Tensor) and isinstance(exponent, (int, float)):
+        whole = isinstance(exponent, int)
+        if whole and exponent < 0 and not a.is_floating_point():
             raise ValueError(
-                f"pow: integers have no power {b} among the integers. Use x.to(contraflow.float32)."
+                f"pow: integers have no power {exponent} among the integers. "
+                f"Use x.to(contraflow.float32)."
             )
-        if b in _POWERS and (a.is_floating_point() or isinstance(b, int)):
-            return _POWERS[b](a)
-    out: Tensor = apply(pow_, (a, b))
+        if exponent in _POWERS and (a.is_floating_point() or whole):
+            return _POWERS[exponent](a)
+    out: Tensor = apply(pow_, (a, exponent))
     return out
 
 
@@ -409,6 +411,7 @@ def _converted(x: np.ndarray, dtype: DType) -> np.ndarray:
     vjp={"x": lambda g: g},
     samples=_to_dtype_samples,
     method=False,
+    internal=True,
 )
 def to_dtype(x, *, dtype):
     """The values converted to another dtype; floats to integers truncate and saturate."""

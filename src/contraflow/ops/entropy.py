@@ -13,7 +13,7 @@ from contraflow.op import Array, Failure, Sample, composite
 from contraflow.ops.activation import logsigmoid
 from contraflow.ops.arithmetic import clamp_min
 from contraflow.ops.elementwise import exp, log, to_dtype, where
-from contraflow.ops.index import gather
+from contraflow.ops.index import check_range, gather
 from contraflow.ops.loss import NP_REDUCED, reduced, unknown_reduction
 from contraflow.ops.math import xlogy
 from contraflow.ops.norm import log_softmax, np_softmax
@@ -46,6 +46,7 @@ def _np_bce(x: Any, target: Any) -> Any:
     },
     samples=lambda: (Sample((Array((3, 4), 0.1, 0.9), Array((3, 4), 0.1, 0.9))),),
     method=False,
+    internal=True,
     floating=True,
 )
 def binary_surprise(x, target):
@@ -191,6 +192,8 @@ def _by_class(
     counted = target != ignore_index
     # An ignored target is often no class at all: look up class 0 in its place.
     at = to_dtype(where(counted, target, 0), dtype=int64)
+    if not at.storage.is_recorded:
+        check_range(name, at.array, rows.shape[dim])
     slot = (*at.shape[:dim], 1, *at.shape[dim:])
     losses = -reshape(gather(rows, dim, reshape(at, slot)), at.shape)
     shares = to_dtype(counted, dtype=rows.dtype)

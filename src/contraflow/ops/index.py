@@ -14,7 +14,7 @@ import numpy as np
 from contraflow import dtypes
 from contraflow import scalar as s
 from contraflow.dtypes import int64
-from contraflow.errors import describe
+from contraflow.errors import OutOfRange, describe
 from contraflow.op import Array, Failure, Sample, apply, index, opaque
 from contraflow.ops.create import zeros
 from contraflow.ops.elementwise import where
@@ -38,7 +38,7 @@ def _wrapped(i: np.ndarray, dim: int, n: int, wrap: bool) -> np.ndarray:
     wide = np.ascontiguousarray(i, np.int64)
     bad = (wide < (-n if wrap else 0)) | (wide >= n)
     if bad.any():
-        raise IndexError(f"index {wide[bad].flat[0]} is out of range for dim {dim} with size {n}.")
+        raise OutOfRange(f"index {wide[bad].flat[0]} is out of range for dim {dim} with size {n}.")
     return np.where(wide < 0, wide + n, wide)
 
 
@@ -98,9 +98,13 @@ def _gather_vjp(g: Tensor, x_spec: Any, index: Tensor, dim: int) -> Tensor:
 
 # PyTorch puts dim before the index.
 @gather.signature
-def _gather(x: Tensor, dim: Any, index: Any = None) -> Tensor:
-    if isinstance(index, Tensor) and not (x.ndim and index.ndim):  # numbers count as having a dim
-        line = apply(gather, (reshape(x, (-1,)), reshape(index, (-1,))), {"dim": 0})
+def _gather(x: Tensor, dim: Any, index: Any = None, *, sparse_grad: bool = False) -> Tensor:
+    if sparse_grad:
+        raise NotImplementedError("gather: sparse gradients are absent (docs/differences.md).")
+    # Numbers count as having a dim, and an empty index may have any shape.
+    if isinstance(index, Tensor) and (not (x.ndim and index.ndim) or 0 in index.shape):
+        flat = (reshape(x, (x.numel(),)), reshape(index, (index.numel(),)))
+        line = apply(gather, flat, {"dim": 0})
         return reshape(line, index.shape)
     return gather.bind(x, index, dim) if not isinstance(dim, Tensor) else gather.bind(x, dim, index)
 
@@ -120,6 +124,7 @@ def _scatter_sum_ref(g: np.ndarray, index: np.ndarray, dim: int, shape: Any) -> 
     vjp={"g_": lambda g, index, dim: gather(g, dim, index)},
     samples=lambda: (Sample((Array((3, 2)), _INDEX), {"dim": 0, "shape": (4, 3)}),),
     method=False,
+    internal=True,
     linear=True,
 )
 def scatter_sum(g_, index, *, dim, shape):
@@ -194,6 +199,7 @@ _POINTS = Array((2, 3), -3, 3, int64)
         ),
     ),
     method=False,
+    internal=True,
     linear=True,
 )  # fmt: skip
 def take_at(x, at, *, dims, wrap):
@@ -218,6 +224,7 @@ def _sum_at_ref(g: np.ndarray, at: np.ndarray, dims: Shape, shape: Shape, wrap: 
                {"dims": (0,), "shape": (3, 2), "wrap": False}),
     ),
     method=False,
+    internal=True,
     linear=True,
 )  # fmt: skip
 def sum_at(g_, at, *, dims, shape, wrap):
@@ -255,6 +262,7 @@ def _put_at_ref(
                {"dims": (0, 2), "accumulate": False, "wrap": False}),
     ),
     method=False,
+    internal=True,
 )  # fmt: skip
 def put_at(x, at, values, *, dims, accumulate, wrap):
     """`x` with the elements at given coordinates replaced, or added to."""
@@ -333,6 +341,7 @@ def _segment_sum_ref(g: np.ndarray, index: np.ndarray, size: int) -> np.ndarray:
     vjp={"g_": lambda g, index: embedding(g, index)},
     samples=lambda: (Sample((Array((3, 2, 4)), _INDEX), {"size": 4}),),
     method=False,
+    internal=True,
     linear=True,
 )
 def segment_sum(g_, index, *, size):
@@ -362,6 +371,7 @@ def _put_ref(g_: np.ndarray, index: np.ndarray, dim: int, size: int) -> np.ndarr
         Sample((Array((1, 2)), Array((1, 2), 0, 3, int64)), {"dim": 0, "size": 3}),
     ),
     method=False,
+    internal=True,
     linear=True,
 )
 def put_along_dim(g_, index, *, dim, size):
@@ -397,6 +407,7 @@ def _pad_source(at: Any, x: Any, value: Any, pads: Any) -> Any:
         Sample((Array((2,)), 1.5), {"pads": ((2, 0),)}),
     ),
     method=False,
+    internal=True,
 )
 def constant_pad(x, value, *, pads):
     """A border of one value: (before, after) elements for each dim."""

@@ -254,6 +254,7 @@ _ROWS = np.array([2, 0, -1, 2])
         Failure((Array((3,)),), {"key": np.array([0.5])}, IndexError, "an index is float64[1]; it"),
     ),
     method=False,
+    internal=True,
 )  # fmt: skip
 def getitem(x, *, key):
     """x[key]: a view for integers, slices, None and ...; a copy for tensors, lists and masks."""
@@ -289,6 +290,7 @@ def _setitem_ref(x: np.ndarray, value: Any, key: Any) -> np.ndarray:
         ),
     ),
     method=False,
+    internal=True,
     resolve=resolve,
     write_points=write_points,
     fitted=_fitted,

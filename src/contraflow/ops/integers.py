@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from contraflow import dtypes, special
+from contraflow import dtypes, transcendental
 from contraflow import scalar as s
 from contraflow.dtypes import BOOL, FLOAT, INT, int8, int16, int32, uint8
-from contraflow.op import Array, Failure, Sample, Spec, apply, elementwise, host
+from contraflow.op import DTYPE_RULES, Array, Failure, Sample, Spec, apply, elementwise, host
 from contraflow.ops.elementwise import flat, mul
 from contraflow.shapes import broadcast_shapes
 from contraflow.tensor import Tensor
@@ -128,12 +128,12 @@ def floor_divide(a, b):
     """The quotient rounded down."""
     if not a.dtype.is_floating_point:
         return a // b
-    rest = special.fmod(a, b)
+    rest = transcendental.fmod(a, b)
     quotient = (a - rest) / b
     quotient = s.select(s.ne(rest, 0.0) & ((b < 0) ^ (rest < 0)), quotient - 1.0, quotient)
     down = s.floor(quotient)
     down = s.select(quotient - down > 0.5, down + 1.0, down)
-    zero = special.copy_sign(s.const(0.0, a.dtype), a / b)
+    zero = transcendental.copy_sign(s.const(0.0, a.dtype), a / b)
     return s.select(s.eq(b, 0.0), a / b, s.select(s.eq(quotient, 0.0), zero, down))
 
 
@@ -144,6 +144,7 @@ def floor_divide(a, b):
     failures=_by_zero("div_trunc"),
     takes=_NUMBERS,
     method=False,
+    internal=True,
 )
 def div_trunc(a, b):
     """The quotient rounded towards zero: `div` with rounding_mode 'trunc'."""
@@ -160,7 +161,7 @@ def div_trunc(a, b):
 )
 def fmod(a, b):
     """What division rounded towards zero leaves; it has the sign of a."""
-    return special.fmod(a, b) if a.dtype.is_floating_point else a - _truncated(a, b) * b
+    return transcendental.fmod(a, b) if a.dtype.is_floating_point else a - _truncated(a, b) * b
 
 
 @elementwise(
@@ -176,7 +177,7 @@ def remainder(a, b):
     """What division rounded down leaves; it has the sign of b."""
     if not a.dtype.is_floating_point:
         return a % b
-    rest = special.fmod(a, b)
+    rest = transcendental.fmod(a, b)
     return s.select(s.ne(rest, 0.0) & ((b < 0) ^ (rest < 0)), rest + b, rest)
 
 
@@ -280,14 +281,23 @@ def _shift(name: str, numpy: Any, build: Any, doc: str, operator: str) -> Any:
         inside = (b >= 0) & (b < bits)
         return build(a, s.select(inside, b, 0), inside)
 
+    def types(inputs: Any, params: Any) -> Any:
+        casts, outs = DTYPE_RULES["promote"](inputs, params)
+        if outs[0] is dtypes.bool_:
+            raise TypeError(f"{name}: {inputs[0]} and {inputs[1]} have no bits to shift.")
+        return casts, outs
+
     body.__name__, body.__doc__ = name, doc
+    truth = np.ones(2, bool)
     return elementwise(
         ref=numpy,
+        dtype=types,
         samples=_shift_samples,
         failures=lambda: (
             Failure(
                 (Array((2,)), 1), {}, TypeError, f"{name}: float64[2] is float64; it takes bool"
             ),
+            Failure((truth, truth), {}, TypeError, f"{name}: bool[2] and bool[2] have no bits"),
         ),
         takes=_WHOLE,
         inplace=True,

@@ -13,7 +13,7 @@ import numpy as np
 from contraflow.dtypes import float32, float64
 from contraflow.errors import describe_spec
 from contraflow.op import Failure, Sample, Spec, apply, composite, host
-from contraflow.ops.create import arange
+from contraflow.ops.create import arange, tensor
 from contraflow.ops.elementwise import where
 from contraflow.ops.view import reshape
 from contraflow.shapes import broadcast_shapes
@@ -261,12 +261,25 @@ def cholesky(x, *, upper=False):
             (random_matrices(3, 2), np.triu(random_matrices(1, 3, 3, shift=2.0))), {"upper": True}
         ),
     ),
-    method=False,
 )
 def cholesky_solve(b, factor, *, upper=False):
     """X with A X = B, given the Cholesky factor of A."""
     first, second = (factor.mT, factor) if upper else (factor, factor.mT)
     return solve_triangular(second, solve_triangular(first, b, upper=False), upper=True)
+
+
+@composite(
+    ref=lambda x, upper: np.linalg.inv(transposed(x) @ x if upper else x @ transposed(x)),
+    samples=lambda: (
+        Sample((np.tril(random_matrices(2, 3, 3, shift=2.0)),), {"upper": False}),
+        Sample((np.triu(random_matrices(3, 3, shift=2.0)),), {"upper": True}),
+    ),
+    triangular=True,
+)
+def cholesky_inverse(x, *, upper=False):
+    """The inverse of A, given its Cholesky factor."""
+    one = tensor(np.eye(require_matrix("cholesky_inverse", x)[-1]), dtype=x.dtype)
+    return cholesky_solve(one, x, upper=upper)
 
 
 # --- general systems -----------------------------------------------------------------------------

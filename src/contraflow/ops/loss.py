@@ -7,6 +7,7 @@ have gradients, and so have weights.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -375,7 +376,11 @@ def _np_triplet(
         Sample((Array((3, 4)), Array((3, 4)), Array((3, 4))),
                {"margin": 9.0, "p": 3.0, "swap": True, "reduction": "none"}),
     ),
-    failures=unknown_reduction("triplet_margin_loss", 3),
+    failures=lambda: (
+        *unknown_reduction("triplet_margin_loss", 3)(),
+        Failure((Array((2,)),) * 3, {"margin": 0.0}, ValueError,
+                "triplet_margin_loss: margin is 0.0; it must be positive."),
+    ),
     method=False,
     floating=True,
 )  # fmt: skip
@@ -383,11 +388,34 @@ def triplet_margin_loss(
     anchor, positive, negative, *, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction="mean"
 ):
     """The mean of max(0, margin + |anchor - positive| - |anchor - negative|), by the p-norm."""
+    if margin <= 0:
+        raise ValueError(f"triplet_margin_loss: margin is {margin}; it must be positive.")
     near = pairwise_distance(anchor, positive, p=p, eps=eps)
     far = pairwise_distance(anchor, negative, p=p, eps=eps)
     if swap:
         far = minimum(far, pairwise_distance(positive, negative, p=p, eps=eps))
     return reduced("triplet_margin_loss", clamp_min(margin + near - far, 0.0), reduction)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """`triplet_margin_loss` with a distance of the caller's."""
+    name = "triplet_margin_with_distance_loss"
+    if margin <= 0:
+        raise ValueError(f"{name}: margin is {margin}; it must be positive.")
+    distance = pairwise_distance if distance_function is None else distance_function
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = minimum(far, distance(positive, negative))
+    return reduced(name, clamp_min(margin + near - far, 0.0), reduction)
 
 
 @composite(

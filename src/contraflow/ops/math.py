@@ -1,7 +1,7 @@
 """Functions of analysis, element by element: exponentials, logarithms, angles, erf and gamma.
 
-Their scalar meaning is a row of `scalar.py` or a paragraph of `special.py`. Where a factor of zero
-meets an infinite one (xlogy, sinc, atan2 at the origin) the gradient is zero, as PyTorch's is.
+Their scalar meaning is a row of `scalar.py` or a paragraph of `transcendental.py`. Where a factor
+of zero meets an infinite one (xlogy, sinc, atan2 at the origin) the gradient is zero, as PyTorch's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from contraflow import scalar as s
-from contraflow import special
+from contraflow import transcendental
 from contraflow.dtypes import FLOAT
 from contraflow.op import Array, Failure, Sample, apply, composite, elementwise
 from contraflow.ops.arithmetic import clamp
@@ -28,13 +28,13 @@ _LN_2, _LN_10 = math.log(2), math.log(10)
 @elementwise(ref=np.expm1, dtype="float", vjp={"x": lambda g, out: g * (out + 1.0)}, inplace=True)
 def expm1(x):
     """exp(x) - 1, accurate near zero."""
-    return special.expm1(x)
+    return transcendental.expm1(x)
 
 
 @elementwise(ref=np.exp2, dtype="float", vjp={"x": lambda g, out: g * out * _LN_2}, inplace=True)
 def exp2(x):
     """2 to the power x."""
-    return special.exp2(x)
+    return transcendental.exp2(x)
 
 
 @elementwise(
@@ -46,7 +46,7 @@ def exp2(x):
 )
 def log1p(x):
     """log(1 + x), accurate near zero."""
-    return special.log1p(x)
+    return transcendental.log1p(x)
 
 
 @elementwise(
@@ -58,7 +58,7 @@ def log1p(x):
 )
 def log2(x):
     """Logarithm to base 2."""
-    return special.log2(x)
+    return transcendental.log2(x)
 
 
 @elementwise(
@@ -70,7 +70,7 @@ def log2(x):
 )
 def log10(x):
     """Logarithm to base 10."""
-    return special.log10(x)
+    return transcendental.log10(x)
 
 
 # Outside [0, 1] the value is NaN and so is the gradient, which the formula alone would not say.
@@ -107,7 +107,7 @@ def _log_of_sum(a: Any, b: Any, tail: Any) -> Any:
 )
 def logaddexp(a, b):
     """log(exp(a) + exp(b)), without overflow."""
-    return _log_of_sum(a, b, lambda d: special.log1p(s.exp(-d)))
+    return _log_of_sum(a, b, lambda d: transcendental.log1p(s.exp(-d)))
 
 
 @elementwise(
@@ -121,7 +121,7 @@ def logaddexp(a, b):
 )
 def logaddexp2(a, b):
     """log2(2**a + 2**b), without overflow."""
-    return _log_of_sum(a, b, lambda d: special.log1p(special.exp2(-d)) * (1 / _LN_2))
+    return _log_of_sum(a, b, lambda d: transcendental.log1p(transcendental.exp2(-d)) * (1 / _LN_2))
 
 
 def _product(a: Any, factor: Any, b: Any) -> Any:
@@ -155,7 +155,7 @@ def xlogy(a, b):
 )
 def xlog1py(a, b):
     """a log(1 + b), and 0 where a is 0."""
-    return _product(a, special.log1p(b), b)
+    return _product(a, transcendental.log1p(b), b)
 
 
 @composite(
@@ -179,7 +179,7 @@ def ldexp(a, b):
 )
 def erfc(x):
     """1 - erf(x), accurate where erf is close to 1."""
-    return special.erfc(x)
+    return transcendental.erfc(x)
 
 
 @elementwise(
@@ -191,7 +191,7 @@ def erfc(x):
 )
 def erfinv(x):
     """The inverse of erf."""
-    return special.erfinv(x)
+    return transcendental.erfinv(x)
 
 
 @elementwise(
@@ -203,7 +203,7 @@ def erfinv(x):
 )
 def lgamma(x):
     """The logarithm of the absolute value of the gamma function."""
-    return special.lgamma(x)
+    return transcendental.lgamma(x)
 
 
 def _gamma_samples() -> Any:
@@ -221,11 +221,11 @@ def _gamma_samples() -> Any:
 )
 def digamma(x):
     """The derivative of lgamma."""
-    return special.digamma(x)
+    return transcendental.digamma(x)
 
 
 @elementwise(
-    ref=special.np_polygamma,
+    ref=transcendental.np_polygamma,
     dtype="float",
     vjp={"x": lambda g, x, n: g * polygamma(n + 1, x)},
     samples=lambda: (
@@ -234,20 +234,72 @@ def digamma(x):
         Sample((Array((3,), 0.3, 4.0),), {"n": 2}),
     ),
     failures=lambda: (
-        Failure((Array((2,)),), {"n": -1}, ValueError, "polygamma: n is -1; it must not be"),
+        Failure((Array((2,)),), {"n": -1}, ValueError, "polygamma: n is -1; it must be in 0 to"),
+        Failure((Array((2,)),), {"n": 171}, ValueError, "polygamma: n is 171; it must be in 0 to"),
     ),
-    method=False,
+    inplace=True,
 )
 def polygamma(x, *, n):
     """The n-th derivative of digamma."""
-    return special.polygamma(x, n)
+    return transcendental.polygamma(x, n)
 
 
+# The function takes n first, the method the tensor.
 @polygamma.signature
-def _polygamma(n: int, x: Tensor) -> Tensor:
-    if n < 0:
-        raise ValueError(f"polygamma: n is {n}; it must not be negative.")
+def _polygamma(*given: Any, n: Any = None, x: Any = None) -> Tensor:
+    for value in given:
+        n, x = (n, value) if isinstance(value, Tensor) else (value, x)
+    if not 0 <= n <= 170:  # the factor n! is a float64 up to there
+        raise ValueError(f"polygamma: n is {n}; it must be in 0 to 170.")
     return digamma(x) if n == 0 else apply(polygamma, (x,), {"n": int(n)})
+
+
+@composite(
+    ref=lambda x, p: (
+        sum(s.INTRINSICS["lgamma"].numpy(x - j / 2) for j in range(p))
+        + p * (p - 1) / 4 * math.log(math.pi)
+    ),
+    samples=lambda: (
+        Sample((Array((3, 4), 1.2, 4.0),), {"p": 3}),
+        Sample((Array((), 0.3, 2.0),), {"p": 1}),
+    ),
+    failures=lambda: (
+        Failure((Array((2,)),), {"p": 0}, ValueError, "mvlgamma: p is 0; it must be positive."),
+    ),
+    inplace=True,
+)
+def mvlgamma(x, *, p):
+    """The logarithm of the gamma function of p variables."""
+    if p < 1:
+        raise ValueError(f"mvlgamma: p is {p}; it must be positive.")
+    total = lgamma(x)
+    for j in range(1, p):
+        total = total + lgamma(x - j / 2)
+    return total + p * (p - 1) / 4 * math.log(math.pi)
+
+
+@elementwise(
+    ref=lambda x: np.where(x < 0, -np.inf, -x * np.log(np.where(x == 0, 1.0, x))),
+    dtype="float",
+    vjp={"x": lambda g, x: g * -(log(x) + 1.0)},
+    domain=(0.2, 3.0),
+    method=False,
+    internal=True,
+)
+def entr(x):
+    """-x log(x), an event's share of the entropy; 0 at 0 and -inf below."""
+    return s.select(x < 0, -math.inf, -x * s.log(s.select(s.eq(x, 0.0), 1.0, x)))
+
+
+@composite(
+    ref=lambda x: 0.5 * s.INTRINSICS["erfc"].numpy(-x * math.sqrt(0.5)),
+    samples=lambda: (Sample((Array((3, 4)),)), Sample((Array(()),))),
+    method=False,
+    internal=True,
+)
+def ndtr(x):
+    """The distribution function of the standard normal distribution."""
+    return 0.5 * erfc(-x * math.sqrt(0.5))
 
 
 # --- angles and hyperbolics --------------------------------------------------------------------
@@ -262,7 +314,7 @@ def _polygamma(n: int, x: Tensor) -> Tensor:
 )
 def tan(x):
     """Tangent."""
-    return special.tan(x)
+    return transcendental.tan(x)
 
 
 @elementwise(
@@ -275,7 +327,7 @@ def tan(x):
 )
 def asin(x):
     """Inverse sine."""
-    return special.asin(x)
+    return transcendental.asin(x)
 
 
 @elementwise(
@@ -288,7 +340,7 @@ def asin(x):
 )
 def acos(x):
     """Inverse cosine."""
-    return special.acos(x)
+    return transcendental.acos(x)
 
 
 @elementwise(
@@ -300,7 +352,7 @@ def acos(x):
 )
 def atan(x):
     """Inverse tangent."""
-    return special.atan(x)
+    return transcendental.atan(x)
 
 
 def _inverse_square(a: Tensor, b: Tensor) -> Tensor:
@@ -322,7 +374,7 @@ def _inverse_square(a: Tensor, b: Tensor) -> Tensor:
 )
 def atan2(a, b):
     """The angle of the point (b, a), in [-pi, pi]."""
-    return special.atan2(a, b)
+    return transcendental.atan2(a, b)
 
 
 @elementwise(
@@ -344,13 +396,13 @@ def hypot(a, b):
 @elementwise(ref=np.sinh, dtype="float", vjp={"x": lambda g, x: g * cosh(x)}, inplace=True)
 def sinh(x):
     """Hyperbolic sine."""
-    return special.sinh(x)
+    return transcendental.sinh(x)
 
 
 @elementwise(ref=np.cosh, dtype="float", vjp={"x": lambda g, x: g * sinh(x)}, inplace=True)
 def cosh(x):
     """Hyperbolic cosine."""
-    return special.cosh(x)
+    return transcendental.cosh(x)
 
 
 @elementwise(
@@ -362,7 +414,7 @@ def cosh(x):
 )
 def asinh(x):
     """Inverse hyperbolic sine."""
-    return special.asinh(x)
+    return transcendental.asinh(x)
 
 
 @elementwise(
@@ -375,7 +427,7 @@ def asinh(x):
 )
 def acosh(x):
     """Inverse hyperbolic cosine."""
-    return special.acosh(x)
+    return transcendental.acosh(x)
 
 
 @elementwise(
@@ -388,7 +440,7 @@ def acosh(x):
 )
 def atanh(x):
     """Inverse hyperbolic tangent."""
-    return special.atanh(x)
+    return transcendental.atanh(x)
 
 
 @elementwise(ref=np.deg2rad, dtype="float", vjp={"x": lambda g: g * (math.pi / 180)}, inplace=True)

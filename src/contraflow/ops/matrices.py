@@ -10,10 +10,11 @@ import numpy as np
 from contraflow import dtypes
 from contraflow.dtypes import HALVES, float32
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Op, Sample, composite, host
-from contraflow.ops.create import ones, zeros
+from contraflow.op import Array, Failure, Op, Sample, apply, composite, host
+from contraflow.ops.arrange import flip, tril
+from contraflow.ops.create import as_tensor, ones, ones_like, zeros
 from contraflow.ops.decompositions import eigvalsh, svdvals
-from contraflow.ops.elementwise import sign, sqrt, to_dtype, where
+from contraflow.ops.elementwise import maximum, sign, sqrt, to_dtype, where
 from contraflow.ops.linalg import (
     identity_mask,
     inv,
@@ -23,9 +24,10 @@ from contraflow.ops.linalg import (
     require_square,
     square_shape,
 )
+from contraflow.ops.order import cumprod
 from contraflow.ops.reduce import amax, amin, require_floating, spread, sum_
 from contraflow.ops.shape import cat
-from contraflow.ops.view import movedim, reshape
+from contraflow.ops.view import expand, movedim, reshape
 from contraflow.shapes import normalize_dim, normalize_dims, numel, reduced_shape
 from contraflow.tensor import Tensor
 
@@ -143,12 +145,30 @@ _with_dtype(vector_norm)
     floating=True,
 )
 def cdist(x1, x2, *, p=2.0):
-    """The distances of order p of all rows of x1 to all rows of x2."""
+    """The distances of order p of all rows of x1 to all rows of x2.
+
+    Every `compute_mode` gives the differences' own norms, which are exact where rows are close.
+    """
     require_floating("cdist", x1)
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise ValueError(f"cdist: the rows of {describe(x1)} and {describe(x2)} do not match.")
     rows = reshape(x1, (*x1.shape[:-1], 1, x1.shape[-1]))
     return vector_norm(rows - reshape(x2, (*x2.shape[:-2], 1, *x2.shape[-2:])), p, -1)
+
+
+_COMPUTE_MODES = (
+    "use_mm_for_euclid_dist_if_necessary",
+    "use_mm_for_euclid_dist",
+    "donot_use_mm_for_euclid_dist",
+)
+
+
+@cdist.signature
+def _cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _COMPUTE_MODES[0]) -> Tensor:
+    if compute_mode not in _COMPUTE_MODES:
+        listed = ", ".join(_COMPUTE_MODES)
+        raise ValueError(f"cdist: compute_mode is {compute_mode!r}; it must be one of {listed}.")
+    return apply(cdist, (x1, x2), {"p": p})
 
 
 # --- norms of matrices ---------------------------------------------------------------------------
@@ -290,6 +310,8 @@ def _tolerance(values: Any, shape: Any, atol: float | None, rtol: float | None) 
 
 
 def _pinv_ref(x: np.ndarray, atol: Any, rtol: Any, hermitian: bool) -> np.ndarray:
+    if hermitian:  # only the lower triangle counts
+        x = np.tril(x) + np.swapaxes(np.tril(x, -1), -1, -2)
     u, s, vh = np.linalg.svd(x, full_matrices=False)
     kept = s > _tolerance(s, x.shape, atol, rtol)
     inverted = np.where(kept, 1.0 / np.where(kept, s, 1.0), 0.0).astype(x.dtype)
@@ -297,7 +319,9 @@ def _pinv_ref(x: np.ndarray, atol: Any, rtol: Any, hermitian: bool) -> np.ndarra
 
 
 # Golub and Pereyra: dP = -P dA P + P P' dA' (I - A P) + (I - P A) dA' P' P, for constant rank.
-def _pinv_vjp(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+def _pinv_vjp(g: Tensor, x: Tensor, out: Tensor, hermitian: bool) -> Tensor:
+    if hermitian:
+        x = tril(x) + tril(x, -1).mT
     p, h = out, g.mT
     inside = h @ p
     through = p.mT @ g @ p.mT
@@ -338,12 +362,13 @@ def matrix_rank(x, *, atol=None, hermitian=False, rtol=None):
     """How many singular values exceed a tolerance."""
     x = x.detach()
     values = abs(eigvalsh(x)) if hermitian else svdvals(x)
+    atol = as_tensor(0.0 if atol is None else atol, dtype=x.dtype)
     if rtol is None:
-        rtol = 0.0 if atol else max(x.shape[-2:]) * float(np.finfo(x.dtype.numpy).eps)
+        rtol = where(atol > 0, 0.0, max(x.shape[-2:]) * float(np.finfo(x.dtype.numpy).eps))
     if not values.shape[-1]:
         return zeros(values.shape[:-1], dtype=dtypes.int64)
-    limit = (amax(values, dim=-1, keepdim=True) * rtol).maximum(atol or 0.0)
-    return sum_(values > limit, dim=-1)
+    limit = maximum(amax(values, dim=-1) * rtol, atol)
+    return sum_(values > reshape(limit, (*limit.shape, 1)), dim=-1)
 
 
 @composite(
@@ -484,8 +509,9 @@ def vander(x, *, N=None, increasing=False):
     if not x.ndim:
         raise ValueError(f"vander: {describe(x)} has no dims.")
     n = x.shape[-1] if N is None else N
+    if n < 0:
+        raise ValueError(f"vander: N is {n}; it must not be negative.")
     column = reshape(x, (*x.shape, 1))
-    powers = [ones(column.shape, dtype=x.dtype)]
-    for _ in range(n - 1):
-        powers.append(powers[-1] * column)
-    return cat(powers[:n] if increasing else powers[:n][::-1], -1)
+    factors = cat([ones_like(column), expand(column, *x.shape, max(n - 1, 0))], -1)
+    powers = cumprod(factors, -1)[..., :n]
+    return powers if increasing else flip(powers, -1)

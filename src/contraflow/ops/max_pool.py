@@ -13,11 +13,13 @@ import numpy as np
 
 from contraflow import scalar as s
 from contraflow.dtypes import int64
+from contraflow.errors import describe
 from contraflow.op import REDUCED, Array, Failure, Op, Sample, composite, index, reduction, window
-from contraflow.ops.create import tensor
-from contraflow.ops.index import gather, scatter_sum
-from contraflow.ops.pool import np_adaptive, output_sizes, parts, pool_geometry
+from contraflow.ops.create import tensor, zeros
+from contraflow.ops.index import check_integers, gather, scatter_sum
+from contraflow.ops.pool import np_adaptive, output_sizes, part_ends, pool_geometry
 from contraflow.ops.reduce import lowest
+from contraflow.ops.scatter import scatter
 from contraflow.ops.view import reshape
 from contraflow.ops.window import Pads, covering, np_windows, padded, windows
 from contraflow.shapes import Shape, contiguous_strides, numel
@@ -58,6 +60,7 @@ def _largest_ref(x: np.ndarray, dim: Shape, keepdim: bool) -> Any:
         Sample((Array((2, 3, 4)),), {"dim": (2,), "keepdim": True}),
     ),
     method=False,
+    internal=True,
 )
 def first_largest(x, *, dim, keepdim=False):
     """The largest element over dims, and the row-major number of its first place within them."""
@@ -109,6 +112,7 @@ def _place_ref(
             "size": (8,), "kernel": (3,), "stride": (1,), "dilation": (1,), "pads": ((0, 0),)}),
     ),
     method=False,
+    internal=True,
 )  # fmt: skip
 def tap_places(taps, *, size, kernel, stride, dilation, pads):
     """The row-major places, in images of `size`, that taps of windows stand for."""
@@ -187,6 +191,7 @@ def _put_samples() -> Any:
     vjp={"g_": lambda g, places, size: _at_places(g, places, len(size))},
     samples=_put_samples,
     method=False,
+    internal=True,
     linear=True,
 )  # fmt: skip
 def put_windows(g_, places, *, size, kernel, stride, dilation, pads):
@@ -227,6 +232,7 @@ def _max_windows_ref(
             "kernel": (3,), "stride": (2,), "dilation": (1,), "pads": ((1, 2),)}),
     ),
     method=False,
+    internal=True,
 )  # fmt: skip
 def max_windows(x, *, kernel, stride, dilation, pads):
     """The largest element of each window of the last dims, and its place; padding is none."""
@@ -314,6 +320,49 @@ max_pool3d = _max_pool(
 )  # fmt: skip
 
 
+# --- back to where the elements were -------------------------------------------------------------
+
+
+def _np_max_unpool(x: Any, indices: Any, size: Any) -> Any:
+    outer = x.shape[: x.ndim - len(size)]
+    out = np.zeros((int(np.prod(outer)), int(np.prod(size))), x.dtype)
+    np.put_along_axis(out, indices.reshape(len(out), -1), x.reshape(len(out), -1), 1)
+    return out.reshape(*outer, *size)
+
+
+@composite(
+    ref=_np_max_unpool,
+    samples=lambda: (
+        Sample((Array((2, 3, 2)), np.array([[[0, 3], [1, 2], [0, 2]]] * 2)), {"size": (4,)}),
+        Sample((Array((1, 2, 2)), np.array([[[0, 3], [9, 11]]])), {"size": (3, 4)}),
+    ),
+    failures=lambda: (
+        Failure(
+            (Array((1, 2)), np.array([[0, 9]])), {"size": (4,)}, IndexError,
+            "index 9 is out of range",
+        ),
+        Failure(
+            (Array((1, 2)), np.array([[0]])), {"size": (4,)}, ValueError,
+            "max_unpool: float64[1, 2] and its indices int64[1, 1] must have one shape.",
+        ),
+    ),
+    method=False,
+    internal=True,
+)  # fmt: skip
+def max_unpool(x, indices, *, size):
+    """Elements at their row-major indices of images of `size`, zeros elsewhere."""
+    if x.shape != indices.shape:
+        raise ValueError(
+            f"max_unpool: {describe(x)} and its indices {describe(indices)} must have one shape."
+        )
+    check_integers("max_unpool", indices.spec)
+    outer = x.shape[: x.ndim - len(size)]
+    flat = zeros((numel(outer), numel(size)), dtype=x.dtype)
+    rows = (numel(outer), numel(x.shape[len(outer) :]))
+    placed = scatter(flat, 1, reshape(indices, rows).to(int64), reshape(x, rows))
+    return reshape(placed, (*outer, *size))
+
+
 # --- adaptive ----------------------------------------------------------------------------------
 
 
@@ -339,6 +388,7 @@ def _np_max_among(rows: Any, places: Any) -> Any:
         Sample((Array((4,)), np.array([[0, 2], [1, 3]]))),
     ),
     method=False,
+    internal=True,
 )
 def max_among(rows, places):
     """For each list of places the largest element of rows [..., m] there, and its place."""
@@ -352,12 +402,11 @@ def max_among(rows, places):
 
 def _flat_places(old: Shape, sizes: Shape) -> np.ndarray:
     """The row-major places of each window's elements; short windows repeat their last."""
-    pieces = [parts(m, out) for m, out in zip(old, sizes)]
-    widths = [max(map(len, p), default=1) for p in pieces]
     places = np.zeros((1, 1), np.int64)
-    for p, width, m in zip(pieces, widths, old):
-        along = np.array([[part[min(i, len(part) - 1)] for i in range(width)] for part in p])
-        along = along.reshape(len(p), width)
+    for m, out in zip(old, sizes):
+        first, last = part_ends(m, out)
+        width = int((last - first).max(initial=0)) + 1
+        along = np.minimum(first[:, None] + np.arange(width), last[:, None])
         places = places[:, None, :, None] * m + along[None, :, None, :]
         places = places.reshape(numel(places.shape[:2]), numel(places.shape[2:]))
     return places

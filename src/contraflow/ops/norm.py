@@ -109,6 +109,7 @@ def _np_masked_softmax(x: Any, dim: int) -> Any:
     samples=lambda: (Sample((Array((2, 3)),), {"dim": 1}),),
     normalize=_dim("masked_softmax"),
     method=False,
+    internal=True,
     floating=True,
 )
 def masked_softmax(x, *, dim):
@@ -286,6 +287,7 @@ def _standardize_x(
         Sample((Array((2, 6)),), {"dim": (1,), "eps": 1e-3}),
     ),
     method=False,
+    internal=True,
     floating=True,
 )
 def standardize(x, *, dim, eps):
@@ -338,6 +340,7 @@ def _np_batch_norm(x: Any, centre: Any, variance: Any, weight: Any, bias: Any, e
         ),
     ),
     method=False,
+    internal=True,
     floating=True,
 )  # fmt: skip
 def normalize_channels(x, centre, variance, weight=None, bias=None, *, eps=1e-5):

@@ -45,7 +45,8 @@ def _takes_dtype(op: Op) -> None:
 
     @op.signature
     def call(x: Tensor, dim: int, *, dtype: Any = None) -> Any:
-        return op.bind(x if dtype is None else x.to(dtype), dim)
+        out = op.bind(x if dtype is None else x.to(dtype), dim)
+        return out if dtype is None else out.to(dtype)
 
 
 # --- scans ---------------------------------------------------------------------------------------
@@ -72,6 +73,7 @@ def _cumsum_ref(x: np.ndarray, dim: int, reverse: bool) -> np.ndarray:
     ),
     normalize=_normal_dim("cumsum"),
     linear=True,
+    inplace=True,
 )
 def cumsum(x, *, dim, reverse=False):
     """Running sum along a dim, from its end if `reverse`."""
@@ -120,6 +122,7 @@ def _recurrence_vjp(g: Tensor, a: Tensor, out: Tensor, dim: int, reverse: bool) 
         Sample((Array((3, 4)), Array((3, 4))), {"dim": 0, "reverse": True}),
     ),
     method=False,
+    internal=True,
 )
 def recurrence(a, b, *, dim, reverse):
     """out[k] = b[k] + a[k] * out[k - 1] along a dim, from its end if `reverse`."""
@@ -151,6 +154,7 @@ _SCAN_SAMPLES = (
     ),
     failures=_bad_dim("cumprod"),
     normalize=_normal_dim("cumprod"),
+    inplace=True,
 )
 def cumprod(x, *, dim):
     """Running product along a dim."""
@@ -370,7 +374,7 @@ def kthvalue(x, *, k, dim=-1, keepdim=False):
 
 def _np_diff(x: np.ndarray, prepend: Any, append: Any, n: int, dim: int) -> np.ndarray:
     ends = {k: v for k, v in (("prepend", prepend), ("append", append)) if v is not None}
-    return np.diff(x, n, dim, **ends)
+    return np.diff(x, n, dim, **ends) if n else x
 
 
 @composite(
@@ -392,9 +396,9 @@ def diff(x, prepend=None, append=None, *, n=1, dim=-1):
     if n < 0:
         raise ValueError(f"diff: n is {n}; it must not be negative.")
     dim = normalize_dim("diff", dim, x.ndim)
-    if prepend is not None or append is not None:
+    if n and (prepend is not None or append is not None):
         x = cat([part for part in (prepend, x, append) if part is not None], dim)
-    for _ in range(n):
+    for _ in range(min(n, x.shape[dim])):  # then nothing is left
         size = x.shape[dim]
         later = slice_(x, dim=dim, start=min(1, size), stop=size, step=1)
         earlier = slice_(x, dim=dim, start=0, stop=max(size - 1, 0), step=1)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from contraflow.dtypes import INT
 from contraflow.errors import describe
 from contraflow.interpret import strided as strided_array
 from contraflow.op import Array, Failure, Op, Sample, apply, composite, view
@@ -35,6 +36,8 @@ from contraflow.tensor import Tensor
 )  # fmt: skip
 def narrow(x, *, dim, start, length):
     """`length` elements of a dim from `start` on, as a view."""
+    if isinstance(start, Tensor) and start.dtype.category != INT:
+        raise TypeError(f"narrow: start is {describe(start)}; it must be an integer.")
     dim, start, length = normalize_dim("narrow", dim, x.ndim), int(start), int(length)
     n = x.shape[dim] if x.ndim else 0
     first = start + n if start < 0 else start
@@ -176,6 +179,7 @@ def _piece_vjp(g: Tensor, x_spec: Any, dim: int, start: int, stop: int) -> Tenso
     vjp={"x": _piece_vjp},
     samples=lambda: (Sample((Array((5, 4)),), {"dim": 0, "start": 1, "stop": 3}),),
     method=False,
+    internal=True,
     several=True,
     linear=True,
 )
@@ -274,6 +278,10 @@ def chunk(x, *, chunks, dim=0):
     return split(x, max(1, -(-x.shape[dim] // chunks)), dim)
 
 
+# Sections beyond the number of elements are empty, but each is a tensor.
+_MOST_SECTIONS = 2**20
+
+
 @composite(
     ref=lambda x, indices_or_sections, dim: tuple(np.array_split(x, indices_or_sections, dim)),
     samples=lambda: (
@@ -284,7 +292,11 @@ def chunk(x, *, chunks, dim=0):
     failures=lambda: (
         Failure(
             (Array((3,)),), {"indices_or_sections": 0, "dim": 0}, ValueError,
-            "tensor_split: 0 sections of float64[3]; there must be at least one.",
+            "tensor_split: 0 sections of float64[3]; there must be at least one, and",
+        ),
+        Failure(
+            (Array((3,)),), {"indices_or_sections": 2**40, "dim": 0}, ValueError,
+            "tensor_split: 1099511627776 sections of float64[3]; there must be at least one, and",
         ),
     ),
     several=True,
@@ -294,9 +306,10 @@ def tensor_split(x, *, indices_or_sections, dim=0):
     dim = normalize_dim("tensor_split", dim, x.ndim)
     n, given = x.shape[dim], indices_or_sections
     if isinstance(given, int):
-        if given < 1:
+        if not 1 <= given <= max(n, _MOST_SECTIONS):
             raise ValueError(
-                f"tensor_split: {given} sections of {describe(x)}; there must be at least one."
+                f"tensor_split: {given} sections of {describe(x)}; there must be at least one, "
+                f"and not more than there is memory for."
             )
         larger = n % given  # the first ones have an element more
         return _cut(x, dim, [i * (n // given) + min(i, larger) for i in range(given + 1)])

@@ -225,17 +225,18 @@ def output_sizes(op: str, x: Tensor, n: int, output_size: Any) -> Shape:
     return sizes
 
 
-def parts(size: int, out: int) -> list[range]:
-    """The elements that each of `out` windows covers; neighbours may share one."""
-    return [range(i * size // out, -(-(i + 1) * size // out)) for i in range(out)]
+def part_ends(size: int, out: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first and the last element that each of `out` windows covers; two may share one."""
+    i = np.arange(out)
+    return i * size // max(out, 1), -(-(i + 1) * size // max(out, 1)) - 1
 
 
 def np_adaptive(n: int, x: Any, sizes: Shape, reduce: Any) -> Any:
     """Part by part by NumPy, for references."""
-    pieces = [parts(m, out) for m, out in zip(x.shape[-n:], sizes)]
+    ends = [part_ends(m, out) for m, out in zip(x.shape[-n:], sizes)]
     out = np.zeros((*x.shape[:-n], *sizes), np.result_type(x, np.float64))
     for at in np.ndindex(sizes):
-        box = tuple(slice(p[i].start, p[i].stop) for p, i in zip(pieces, at))
+        box = tuple(slice(first[i], last[i] + 1) for (first, last), i in zip(ends, at))
         out[(..., *at)] = reduce(x[(..., *box)], tuple(range(-n, 0)))
     return out
 

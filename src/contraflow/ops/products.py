@@ -5,6 +5,7 @@ Products of more operands, and with labels that are summed or repeated, are in `
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from contraflow.ops.view import reshape
 from contraflow.shapes import broadcast_shapes, normalize_dim
 from contraflow.tensor import Tensor
 
-_BATCH = "abcdefgh"
+_BATCH = "".join(c for c in string.ascii_letters if c not in "kmn")
 
 
 def _of_numbers(name: str) -> Any:
@@ -132,6 +133,7 @@ def _contract_labels(a: Any, b: Any, spec: str) -> tuple[str, str, str]:
         Failure((Array((3, 4)), Array((2, 5))), {"spec": "mk,nk->mn"}, ValueError, "k is 4 and 5"),
     ),
     method=False,
+    internal=True,
     autocast="low",
 )  # fmt: skip
 def contract(a, b, *, spec):
@@ -149,8 +151,25 @@ def _linear_ref(x: Any, weight: Any, bias: Any = None) -> Any:
     return out if bias is None else out + bias
 
 
+def _linear_x(g, weight):
+    return g @ weight if weight.ndim == 2 else g.unsqueeze(-1) * weight
+
+
+def _linear_weight(g, x, weight_spec):
+    rows = x.reshape(-1, x.shape[-1])
+    if len(weight_spec.shape) == 1:
+        return g.reshape(-1) @ rows
+    return g.reshape(-1, g.shape[-1]).mT @ rows
+
+
+def _linear_bias(g, bias_spec):
+    lead = g.ndim - len(bias_spec.shape)
+    return g.sum(tuple(range(lead))) if lead else g
+
+
 @composite(
     ref=_linear_ref,
+    vjp={"x": _linear_x, "weight": _linear_weight, "bias": _linear_bias},
     samples=lambda: (
         Sample((Array((3, 4)), Array((5, 4)), Array((5,)))),
         Sample((Array((2, 3, 4)), Array((5, 4)), None)),
@@ -280,7 +299,10 @@ def outer(x, vec2):
 
 
 def _blend(name: str, x: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
-    """With beta 0 the values of x do not matter, NaN included."""
+    """With beta 0 the values of x do not matter, NaN included; factors take the tensors' dtype."""
+    if not product.dtype.is_floating_point:
+        number = bool if product.dtype is bool_ else int
+        beta, alpha = number(beta), number(alpha)
     if broadcast_shapes(name, (x.shape, product.shape)) != product.shape:
         raise ValueError(f"{name}: {describe(x)} does not expand to {list(product.shape)}.")
     scaled = product if alpha == 1 else product * alpha
@@ -291,6 +313,7 @@ def _blend(name: str, x: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tens
 
 def _blend_samples(x: Array, a: Array, b: Array) -> Any:
     yield Sample((x, a, b), {"beta": 1, "alpha": 1})
+    yield Sample((Array(x.shape[1:]), a, b), {"beta": 1, "alpha": 3})
     yield Sample((Array(()), a, b), {"beta": 2, "alpha": -1})
 
 
@@ -305,8 +328,9 @@ _MS, _NS = Array((2, 3, 4)), Array((2, 4, 5))
 
 @composite(
     ref=lambda x, mat1, mat2, beta, alpha: beta * x + alpha * (mat1 @ mat2),
-    samples=lambda: _blend_samples(Array((2,)), _M, _N),
+    samples=lambda: _blend_samples(Array((3, 2)), _M, _N),
     failures=lambda: _too_large(_M, _N),
+    inplace=True,
 )
 def addmm(x, mat1, mat2, *, beta=1, alpha=1):
     """beta * x + alpha * mat1 @ mat2, for matrices."""
@@ -317,6 +341,7 @@ def addmm(x, mat1, mat2, *, beta=1, alpha=1):
     ref=lambda x, mat, vec, beta, alpha: beta * x + alpha * (mat @ vec),
     samples=lambda: _blend_samples(Array((3,)), _M, Array((4,))),
     failures=lambda: _too_large(_M, Array((4,))),
+    inplace=True,
 )
 def addmv(x, mat, vec, *, beta=1, alpha=1):
     """beta * x + alpha * mat @ vec."""
@@ -325,8 +350,9 @@ def addmv(x, mat, vec, *, beta=1, alpha=1):
 
 @composite(
     ref=lambda x, vec1, vec2, beta, alpha: beta * x + alpha * np.outer(vec1, vec2),
-    samples=lambda: _blend_samples(Array((3, 1)), Array((3,)), Array((4,))),
+    samples=lambda: _blend_samples(Array((3, 4)), Array((3,)), Array((4,))),
     failures=lambda: _too_large(Array((3,)), Array((4,))),
+    inplace=True,
 )
 def addr(x, vec1, vec2, *, beta=1, alpha=1):
     """beta * x + alpha * outer(vec1, vec2)."""
@@ -335,8 +361,9 @@ def addr(x, vec1, vec2, *, beta=1, alpha=1):
 
 @composite(
     ref=lambda x, batch1, batch2, beta, alpha: beta * x + alpha * (batch1 @ batch2),
-    samples=lambda: _blend_samples(Array((3, 5)), _MS, _NS),
+    samples=lambda: _blend_samples(Array((2, 3, 5)), _MS, _NS),
     failures=lambda: _too_large(_MS, _NS),
+    inplace=True,
 )
 def baddbmm(x, batch1, batch2, *, beta=1, alpha=1):
     """beta * x + alpha * bmm(batch1, batch2)."""
@@ -347,6 +374,7 @@ def baddbmm(x, batch1, batch2, *, beta=1, alpha=1):
     ref=lambda x, batch1, batch2, beta, alpha: beta * x + alpha * (batch1 @ batch2).sum(0),
     samples=lambda: _blend_samples(Array((3, 5)), _MS, _NS),
     failures=lambda: _too_large(_MS, _NS),
+    inplace=True,
 )
 def addbmm(x, batch1, batch2, *, beta=1, alpha=1):
     """beta * x + alpha * the sum of bmm(batch1, batch2) over the batch."""

@@ -9,13 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from contraflow import dtypes, philox
+from contraflow import philox
 from contraflow import scalar as s
-from contraflow.dtypes import DType, bfloat16, bool_, float16, float32, float64, uint32
-from contraflow.op import LINEAR, Failure, Sample, apply, composite, random
+from contraflow.device import Device
+from contraflow.dtypes import (
+    DType,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int64,
+    uint8,
+    uint32,
+)
+from contraflow.op import LINEAR, Failure, Op, Sample, apply, composite, random
+from contraflow.ops.create import check_options, finish, shape_of
 from contraflow.ops.elementwise import where
 from contraflow.random import Generator, default_generator
-from contraflow.shapes import numel
+from contraflow.shapes import Shape, numel
 from contraflow.tensor import Tensor
 
 
@@ -41,6 +53,7 @@ def _uniforms(seed: Any, offset: Any, shape: Any, dtype: DType) -> np.ndarray:
     ref=_uniforms,
     dtype="param",
     method=False,
+    internal=True,
     samples=_samples(float32, float64, float16, bfloat16),
 )
 def uniform(seed, offset, *, shape, dtype):
@@ -56,6 +69,7 @@ def uniform(seed, offset, *, shape, dtype):
     ).reshape(shape),
     dtype="param",
     method=False,
+    internal=True,
     samples=_samples(float32, float64),
 )
 def normal(seed, offset, *, shape, dtype):
@@ -72,6 +86,7 @@ def _keep(seed: Any, offset: Any, threshold: Any, shape: Any) -> Any:
     ref=_keep,
     dtype=lambda inputs, params: ((None,) * 3, (bool_,)),
     method=False,
+    internal=True,
     samples=lambda: (
         Sample((3, 5, philox.threshold(0.3)), {"shape": (4, 5)}),
         Sample((3, 5, philox.threshold(1.0)), {"shape": (6,)}),
@@ -83,36 +98,60 @@ def keep_mask(seed, offset, threshold, *, shape):
     return philox.keep(philox.stream(seed, offset), LINEAR, low, high)
 
 
-def _draw(op: Any, shape: Any, dtype: DType | None, generator: Generator | None) -> Tensor:
-    if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
-        shape = tuple(shape[0])
-    dtype = dtypes.get_default_dtype() if dtype is None else dtype
-    if not dtype.is_floating_point:
-        raise TypeError(f"{op.name}: {dtype} is not a floating-point dtype.")
-    if any(n < 0 for n in shape):
-        raise ValueError(f"{op.name}: shape {tuple(shape)} has a negative size.")
-    words = numel(shape) * (2 if dtype is float64 else 1)
+@random(
+    ref=lambda seed, offset, low, span, shape, dtype: philox.integers(
+        int(seed), int(offset), numel(shape), int(low), int(low) + int(span)
+    ).reshape(shape),
+    dtype="param",
+    method=False,
+    internal=True,
+    samples=lambda: (
+        Sample((3, 5, -3, 6), {"shape": (4, 5), "dtype": int64}),
+        Sample((3, 5, 0, 1 << 32), {"shape": (6,), "dtype": int64}),
+        Sample((0, 1, 0, 256), {"shape": (7,), "dtype": uint8}),
+        Sample((0, 1, -5, 11), {"shape": (2, 0), "dtype": float32}),
+    ),
+)
+def integers(seed, offset, low, span, *, shape, dtype):
+    """Integers in [low, low + span) at (seed, offset); at most 2**32 different ones."""
+    drawn = philox.integer(philox.stream(seed, offset), LINEAR, low, s.cast(span, uint32))
+    return s.cast(drawn, dtype.compute)
+
+
+def draw(op: Op, shape: Shape, dtype: DType, generator: Generator | None, *numbers: Any) -> Tensor:
+    """Random numbers of one of the ops above, in a checked shape and dtype."""
+    words = numel(shape) * (2 if dtype is float64 and op is not integers else 1)
     seed, offset = (generator or default_generator).draw(words)
-    out: Tensor = apply(op, (seed, offset), {"shape": tuple(shape), "dtype": dtype})
+    out: Tensor = apply(op, (seed, offset, *numbers), {"shape": shape, "dtype": dtype})
     return out
 
 
+def check_floating(
+    op: str, dtype: DType | None, device: Device | str | None = None, requires_grad: bool = False
+) -> DType:
+    """`check_options`, for what cannot give integers."""
+    dtype = check_options(op, dtype, device, requires_grad)
+    if not dtype.is_floating_point:
+        raise TypeError(f"{op}: {dtype} is not a floating-point dtype.")
+    return dtype
+
+
 def rand(
-    *shape: Any, dtype: DType | None = None, generator: Generator | None = None,
-    requires_grad: bool = False,
+    *size: Any, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False, generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
     """Random numbers, uniform in [0, 1)."""
-    t = _draw(uniform, shape, dtype, generator)
-    return t.requires_grad_() if requires_grad else t
+    dtype = check_floating("rand", dtype, device, requires_grad)
+    return finish(draw(uniform, shape_of("rand", size), dtype, generator), requires_grad)
 
 
 def randn(
-    *shape: Any, dtype: DType | None = None, generator: Generator | None = None,
-    requires_grad: bool = False,
+    *size: Any, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False, generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
     """Random numbers, standard normal."""
-    t = _draw(normal, shape, dtype, generator)
-    return t.requires_grad_() if requires_grad else t
+    dtype = check_floating("randn", dtype, device, requires_grad)
+    return finish(draw(normal, shape_of("randn", size), dtype, generator), requires_grad)
 
 
 def _dropout_failures() -> Any:

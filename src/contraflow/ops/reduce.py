@@ -19,7 +19,7 @@ from contraflow.ops.create import ones_like
 from contraflow.ops.elementwise import exp, log, maximum, minimum, to_dtype, where
 from contraflow.ops.index import constant_pad, put_along_dim
 from contraflow.ops.view import expand, permute, reshape
-from contraflow.shapes import normalize_dim, normalize_dims, numel, reduced_shape
+from contraflow.shapes import Shape, normalize_dim, normalize_dims, numel, reduced_shape
 from contraflow.tensor import Tensor
 
 
@@ -47,7 +47,8 @@ def takes_dtype(op: Op) -> None:
 
     @op.signature
     def call(x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-        return op.bind(x if dtype is None else x.to(dtype), dim, keepdim)
+        out = op.bind(x if dtype is None else x.to(dtype), dim, keepdim)
+        return out if dtype is None else out.to(dtype)
 
 
 def require_floating(name: str, x: Tensor) -> None:
@@ -128,6 +129,43 @@ def prod(x, *, dim=None, keepdim=False):
 
 
 takes_dtype(prod)
+
+
+def _sum_to_size_ref(x: np.ndarray, size: Shape) -> np.ndarray:
+    lead = x.ndim - len(size)
+    summed = x.sum(tuple(range(lead)))
+    return summed.sum(tuple(d for d, n in enumerate(size) if n == 1), keepdims=True)
+
+
+@composite(
+    ref=_sum_to_size_ref,
+    samples=lambda: (
+        Sample((Array((2, 3, 4)),), {"size": (3, 1)}),
+        Sample((Array((2, 3)),), {"size": ()}),
+        Sample((Array((2, 3)),), {"size": (2, 3)}),
+    ),
+    failures=lambda: (
+        Failure((Array((2, 3)),), {"size": (2,)}, ValueError,
+                "sum_to_size: [2] does not expand to the shape of float64[2, 3]."),
+    ),
+)  # fmt: skip
+def sum_to_size(x, *, size):
+    """The sum over the dims that expanding from `size` would give: the transpose of expand."""
+    lead = x.ndim - len(size)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(size, x.shape[lead:])):
+        raise ValueError(
+            f"sum_to_size: {list(size)} does not expand to the shape of {describe(x)}."
+        )
+    repeated = [d for d, n in enumerate(size, lead) if n == 1 != x.shape[d]]
+    dims = (*range(lead), *repeated)
+    return reshape(sum_(x, dims), size) if dims or not size else x
+
+
+@sum_to_size.signature
+def _sum_to_size(x: Tensor, *sizes: Any, size: Any = None) -> Tensor:
+    given = sizes if size is None else (size,)
+    given = given[0] if len(given) == 1 and not isinstance(given[0], int) else given
+    return apply(sum_to_size, (x,), {"size": tuple(given)})
 
 
 # --- truth ---------------------------------------------------------------------------------------

@@ -168,6 +168,7 @@ def _weigh_samples() -> Any:
     vjp={"x": lambda g, dim, grid: _along(g, grid.transpose(), dim)},
     samples=_weigh_samples,
     method=False,
+    internal=True,
     linear=True,
 )  # fmt: skip
 def weigh_along(x, places, weights, *, dim, grid):
@@ -324,6 +325,31 @@ def pixel_shuffle(x, *, upscale_factor):
     parts = reshape(x, (*lead, channels // (r * r), r, r, h, w))
     moved = permute(parts, (*range(k), k, k + 3, k + 1, k + 4, k + 2))
     return reshape(moved, (*lead, channels // (r * r), h * r, w * r))
+
+
+@composite(
+    ref=lambda x, groups: np.swapaxes(
+        x.reshape(x.shape[0], groups, -1, *x.shape[2:]), 1, 2
+    ).reshape(x.shape),
+    samples=lambda: (
+        Sample((Array((2, 6, 3)),), {"groups": 2}),
+        Sample((Array((1, 4, 2, 2)),), {"groups": 4}),
+    ),
+    failures=lambda: (
+        Failure((Array((1, 4, 2)),), {"groups": 3}, ValueError,
+                "channel_shuffle: float64[1, 4, 2] must be [n, c, ...] with c a multiple of 3."),
+    ),
+    method=False,
+)  # fmt: skip
+def channel_shuffle(x, *, groups):
+    """Channels [n, c, ...] dealt out to groups in turn."""
+    if x.ndim < 3 or groups < 1 or x.shape[1] % groups:
+        raise ValueError(
+            f"channel_shuffle: {describe(x)} must be [n, c, ...] with c a multiple of {groups}."
+        )
+    n, channels, *size = x.shape
+    dealt = reshape(x, (n, groups, channels // groups, *size))
+    return reshape(permute(dealt, (0, 2, 1, *range(3, dealt.ndim))), x.shape)
 
 
 def _np_pixel_unshuffle(x: Any, downscale_factor: int) -> Any:

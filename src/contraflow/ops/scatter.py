@@ -66,7 +66,10 @@ def _index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
 
 @composite(
     ref=lambda x, index: np.take(x, index),
-    samples=lambda: (Sample((Array((2, 3)), Array((2, 2), -6, 6, int64))),),
+    samples=lambda: (
+        Sample((Array((2, 3)), Array((2, 2), -6, 6, int64))),
+        Sample((Array(()), np.array(0))),
+    ),
     failures=lambda: (
         Failure((Array((2, 3)), np.array([6])), {}, IndexError, "index 6 is out of range"),
     ),
@@ -74,9 +77,8 @@ def _index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
 def take(x, index):
     """Elements of the tensor, seen as one row, in the shape of the index."""
     check_integers("take", index.spec)
-    return take_at(
-        reshape(x, (-1,)), reshape(index, (1, *index.shape)), dims=(0,), wrap=True
-    )  # fmt: skip
+    taken = take_at(reshape(x, (-1,)), reshape(index, (1, index.numel())), dims=(0,), wrap=True)
+    return reshape(taken, index.shape)
 
 
 @composite(
@@ -187,6 +189,7 @@ def _index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     samples=lambda: (
         Sample((Array((4, 2)), _DISTINCT, Array(())), {"dim": 0}),
         Sample((Array((2, 4)), np.array([-1, 0]), 1.5), {"dim": 1}),
+        Sample((Array((2, 4)), np.array([3, 0, 3]), Array(())), {"dim": 1}),
     ),
     failures=lambda: (
         Failure(
@@ -203,12 +206,15 @@ def index_fill(x, index, value, *, dim):
             f"index_fill: the value is {describe(value)}; it must be a number or a 0-d tensor."
         )
     dim, at = _line("index_fill", x, dim, index)
-    shape = (*x.shape[:dim], at.shape[1], *x.shape[dim + 1 :])
     if isinstance(value, Tensor):
-        source = expand(to_dtype(value, dtype=x.dtype), shape)
+        filling = to_dtype(value, dtype=x.dtype)
     else:
-        source = full(shape, value, x.dtype)
-    return _put_along("index_fill", x, dim, index, source, accumulate=False, wrap=True)
+        filling = full((), value, x.dtype)
+    # By a mask, since the value counts once where an index is named twice.
+    size = x.shape[dim] if x.ndim else 1
+    none, named = full((size,), False), full(at.shape[1:], True)
+    mask = put_at(none, at, named, dims=(0,), accumulate=False, wrap=True)
+    return where(reshape(mask, (size, *(1,) * (x.ndim - dim - 1)) if x.ndim else ()), filling, x)
 
 
 @index_fill.signature
@@ -462,6 +468,7 @@ def _fold_sample(reduce: str, include_self: bool) -> Sample:
         _fold_sample("amin", False),
     ),
     method=False,
+    internal=True,
 )
 def scatter_fold(x, index, src, *, dim, reduce, include_self):
     """The source folded into `x` by a product, a maximum or a minimum."""
@@ -530,6 +537,9 @@ def _scatter_reduce(
 def _index_reduce_ref(
     x: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, reduce: str, include_self: bool
 ) -> np.ndarray:
+    if not x.ndim:
+        row = _index_reduce_ref(x[None], index, source[None], 0, reduce, include_self)
+        return row.reshape(())
     shape = [1] * x.ndim
     shape[dim] = -1
     spread = np.broadcast_to(index.reshape(shape), source.shape)
@@ -542,12 +552,19 @@ def _index_reduce_ref(
         Sample((Array((4, 2)), _SPOTS, Array((3, 2))),
                {"dim": 0, "reduce": "amax", "include_self": True}),
         Sample((_LINE, _SPOTS, _LINE[1:]), {"dim": 0, "reduce": "mean", "include_self": False}),
+        Sample((Array(()), np.array([0]), Array(())),
+               {"dim": 0, "reduce": "prod", "include_self": True}),
     ),
     inplace=True,
 )  # fmt: skip
 def index_reduce(x, index, source, *, dim, reduce, include_self=True):
     """`x` with the source reduced into the coordinates of a dim that a vector names."""
     dim, at = _line("index_reduce", x, dim, index)
+    if not x.ndim:
+        row = index_reduce(
+            reshape(x, (1,)), 0, index, reshape(source, (1,)), reduce, include_self=include_self
+        )
+        return reshape(row, ())
     shape = [1] * x.ndim
     shape[dim] = at.shape[1]
     spread = expand(reshape(at, tuple(shape)), source.shape)

@@ -107,6 +107,7 @@ def _search_shape(values: Any, sequence: Any, right: bool, narrow: bool) -> Shap
                {"right": False, "narrow": False}),
     ),
     method=False,
+    internal=True,
 )  # fmt: skip
 def search(values, sequence, *, right, narrow):
     """Where values would stand in a sorted sequence, before equal elements or after them."""

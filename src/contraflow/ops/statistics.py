@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from operator import index as index_of
 from typing import Any
 
 import numpy as np
 
-from contraflow.dtypes import HALVES, INT, float32, float64, get_default_dtype, int64
+from contraflow.dtypes import HALVES, INT, bool_, float32, float64, get_default_dtype, int64
 from contraflow.errors import describe
 from contraflow.op import Array, Failure, Op, Sample, Spec, apply, composite, host, opaque, sort
-from contraflow.ops.create import full, full_like
+from contraflow.ops.create import full, full_like, ones
 from contraflow.ops.elementwise import maximum, sqrt, to_dtype, where
 from contraflow.ops.index import gather, put_along_dim
 from contraflow.ops.order import argsort, diff
@@ -135,25 +136,64 @@ for _op in (var, std, var_mean, std_mean):
 
 
 @composite(
-    ref=lambda x, correction: np.cov(x, ddof=correction),
+    ref=lambda x, fweights, aweights, correction: np.cov(
+        x, ddof=correction, fweights=fweights, aweights=aweights
+    ),
     samples=lambda: (
-        Sample((Array((3, 4)),), {"correction": 1}),
-        Sample((Array((5,)),), {"correction": 0}),
+        Sample((Array((3, 4)), None, None), {"correction": 1}),
+        Sample((Array((5,)), None, None), {"correction": 0}),
+        Sample((Array((3, 4)), np.array([1, 2, 0, 1]), None), {"correction": 1}),
+        Sample((Array((3, 4)), np.array([1, 2, 0, 1]), Array((4,), 0.1, 1.0)), {"correction": 1}),
     ),
     failures=lambda: (
-        Failure((Array((2, 2, 2)),), {"correction": 1}, ValueError, "cov: float64[2, 2, 2] has"),
+        Failure(
+            (Array((2, 2, 2)), None, None), {"correction": 1}, ValueError,
+            "cov: float64[2, 2, 2] has more than two dims.",
+        ),
+        Failure(
+            (Array((2, 3)), Array((3,)), None), {"correction": 1}, TypeError,
+            "cov: fweights is float64[3]; it must hold integers.",
+        ),
+        Failure(
+            (Array((2, 3)), None, Array((2,))), {"correction": 1}, ValueError,
+            "cov: the weights float64[2] are not one for each of 3 observations.",
+        ),
     ),
-)
-def cov(x, *, correction=1):
-    """The covariances of the rows of a matrix, whose columns are observations."""
+)  # fmt: skip
+def cov(x, fweights=None, aweights=None, *, correction=1):
+    """The covariances of the rows of a matrix, whose columns are observations.
+
+    `fweights` says how often each observation was made, `aweights` how much it counts.
+    """
     if x.ndim > 2:
         raise ValueError(f"cov: {describe(x)} has more than two dims.")
     n = x.shape[-1] if x.ndim else 1
+    if fweights is not None and fweights.dtype.category != INT:
+        raise TypeError(f"cov: fweights is {describe(fweights)}; it must hold integers.")
+    for given in (fweights, aweights):
+        if given is not None and given.shape != (n,):
+            raise ValueError(
+                f"cov: the weights {describe(given)} are not one for each of {n} observations."
+            )
     if not x.dtype.is_floating_point:
         x = x.to(get_default_dtype())
     rows = reshape(x, (x.shape[0] if x.ndim == 2 else 1, n))
-    centred = rows - mean(rows, dim=1, keepdim=True)
-    return (centred @ centred.mT / max(0, n - correction)).squeeze()
+    if fweights is None and aweights is None:
+        centred = rows - mean(rows, dim=1, keepdim=True)
+        return (centred @ centred.mT / max(0, n - correction)).squeeze()
+    weights = ones((n,), dtype=x.dtype)
+    for given in (fweights, aweights):
+        weights = weights if given is None else weights * given.to(x.dtype)
+    total = sum_(weights)
+    centred = rows - sum_(rows * weights, dim=1, keepdim=True) / total
+    lost = correction if aweights is None else correction * sum_(weights * aweights) / total
+    return ((centred * weights) @ centred.mT / maximum(total - lost, 0.0)).squeeze()
+
+
+# PyTorch puts the correction before the weights.
+@cov.signature
+def _cov(x: Tensor, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
+    return apply(cov, (x, fweights, aweights), {"correction": correction})
 
 
 @composite(
@@ -224,7 +264,7 @@ def _median_signature(op: Op) -> None:
             return op.bind(x, dim, keepdim)
         if not numel(x.shape):
             return x.sum() * float("nan")
-        return op.bind(reshape(x, (numel(x.shape),)), 0)[0]
+        return apply(median_of_all, (x,), {"skip_nan": op is nanmedian})
 
 
 @composite(
@@ -251,6 +291,29 @@ def median(x, *, dim=None, keepdim=False):
 def nanmedian(x, *, dim=None, keepdim=False):
     """The middle of the elements of a dim that are not NaN, and its index."""
     return _median("nanmedian", x, dim, keepdim, skip_nan=True)
+
+
+def _among_equals(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """A gradient in equal parts for all elements that are the result, NaN too."""
+    equal = (x == out) | ((x != x) & (out != out))
+    return where(equal, g / sum_(to_dtype(equal, dtype=g.dtype)), 0.0)
+
+
+@composite(
+    ref=lambda x, skip_nan: _np_median(skip_nan)(x.reshape(-1), 0, False)[0],
+    vjp={"x": _among_equals},
+    samples=lambda: (
+        Sample((Array((3, 5)),), {"skip_nan": False}),
+        Sample((_HOLED,), {"skip_nan": True}),
+        Sample((Array(()),), {"skip_nan": False}),
+    ),
+    method=False,
+    internal=True,
+)
+def median_of_all(x, *, skip_nan):
+    """The middle of all elements."""
+    name = "nanmedian" if skip_nan else "median"
+    return _median(name, reshape(x, (numel(x.shape),)), 0, False, skip_nan)[0]
 
 
 _median_signature(median)
@@ -284,7 +347,7 @@ def _quantile(
     if not n:
         raise ValueError(f"{name}: {describe(x)} has no elements to take a quantile of.")
     values = _between(rows, levels, interpolation, skip_nan)
-    if keepdim:
+    if keepdim and x.ndim:
         at = 0 if dim is None else normalize_dim(name, dim, x.ndim)
         kept = (1,) * x.ndim if dim is None else (*x.shape[:at], 1, *x.shape[at + 1 :])
     else:
@@ -318,6 +381,8 @@ def _between(rows: Tensor, levels: Tensor, interpolation: str, skip_nan: bool) -
 
 def _np_quantile(function: Any) -> Any:
     def ref(x: Any, q: Any, dim: Any, keepdim: bool, interpolation: str) -> Any:
+        if not x.ndim:
+            return x.copy()
         out = function(x, q, axis=dim, keepdims=keepdim, method=interpolation)
         return np.asarray(out, x.dtype)
 
@@ -333,6 +398,7 @@ def _quantile_samples() -> Any:
     yield Sample((Array((4, 3)), levels), params(0, True, "linear"))
     yield Sample((Array((3, 4)), 0.45), params(None, False, "midpoint"))
     yield Sample((Array((5,)), 0.6), params(0, False, "lower"))
+    yield Sample((Array(()), 0.6), params(0, True, "linear"))
 
 
 @composite(
@@ -431,19 +497,23 @@ def _histc_ref(x: np.ndarray, bins: int, min: float, max: float) -> np.ndarray:
     failures=lambda: (
         Failure((Array((3,)),), {"bins": 0, "min": 0, "max": 0}, ValueError, "histc: bins is 0"),
         Failure((Array((3,)),), {"bins": 2, "min": 1, "max": 0}, ValueError, "max 0 is below min"),
+        Failure((np.ones(3, bool),), {}, TypeError, "histc: bool[3] has no range of numbers."),
     ),
-    normalize=lambda x, bins, min, max: _histc_params(bins, min, max),
+    normalize=lambda x, bins, min, max: _histc_params(x, bins, min, max),
 )
 def histc(x, *, bins=100, min=0, max=0):
     """Elements counted in `bins` equal intervals, over the range of the data if min = max."""
 
 
-def _histc_params(bins: int, low: float, high: float) -> dict[str, Any]:
+def _histc_params(x: Tensor, bins: int, low: float, high: float) -> dict[str, Any]:
+    if x.dtype is bool_:
+        raise TypeError(f"histc: {describe(x)} has no range of numbers. Use x.int().")
+    bins = index_of(bins)
     if bins < 1:
         raise ValueError(f"histc: bins is {bins}; it must be positive.")
     if high < low:
         raise ValueError(f"histc: max {high} is below min {low}.")
-    return {}
+    return {"bins": bins}
 
 
 def _bincount_ref(x: np.ndarray, weights: Any, minlength: int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ def _assign_ref(base: Any, value: Any, shape: Shape, strides: Shape, offset: int
         Sample((Array((3, 4)), Array((2, 2))), {"shape": (2, 2), "strides": (4, 2), "offset": 0}),
     ),
     method=False,
+    internal=True,
     linear=True,
 )
 def assign(base, value, *, shape, strides, offset):
@@ -51,6 +53,7 @@ def assign(base, value, *, shape, strides, offset):
         Sample((Array((3, 4)),), {"shape": (3, 2), "strides": (4, 2), "offset": 1}),
     ),
     method=False,
+    internal=True,
     linear=True,
 )  # fmt: skip
 def strided(x, *, shape, strides, offset):
@@ -98,7 +101,10 @@ def _numbers(op: str, name: str, given: tuple[Any, ...], named: dict[str, Any]) 
         numbers = (numbers,)
     if len(numbers) == 1 and isinstance(numbers[0], (tuple, list)):
         numbers = numbers[0]
-    return tuple(int(n) for n in numbers)
+    try:
+        return tuple(operator.index(n) for n in numbers)
+    except TypeError:
+        raise TypeError(f"{op}: {name} {tuple(numbers)} must be integers.") from None
 
 
 def _wanted_shape(name: str, x: Tensor, shape: Shape) -> Shape:
@@ -187,6 +193,7 @@ def embed(g: Tensor, x_spec: Any, op: Any, **params: Any) -> Tensor:
         Sample((Array((5,)),), {"dim": 0, "start": 2, "stop": 2, "step": 1}),
     ),
     method=False,
+    internal=True,
     linear=True,
 )  # fmt: skip
 def slice_(x, *, dim, start, stop, step):

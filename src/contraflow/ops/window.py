@@ -103,6 +103,7 @@ def cropped(x: Tensor, starts: Shape, sizes: Shape) -> Tensor:
         ),
     ),
     method=False,
+    internal=True,
     linear=True,
 )  # fmt: skip
 def windows(x, *, kernel, stride, dilation):
@@ -205,6 +206,7 @@ def _sum_windows_source(
                 "start": (1, 0)}),
     ),
     method=False,
+    internal=True,
     linear=True,
 )  # fmt: skip
 def sum_windows(x, *, kernel, stride, dilation, size, start):
@@ -262,6 +264,7 @@ def _np_unfold(x: Any, kernel_size: Any, dilation: Any, padding: Any, stride: An
                 "unfold: kernel_size is (1, 1, 1); it must be an integer or 2 of them."),
     ),
     method=False,
+    internal=True,
 )  # fmt: skip
 def im2col(x, *, kernel_size, dilation=1, padding=0, stride=1):
     """The windows of images as columns: [n, c, h, w] to [n, c * taps, m]."""
@@ -307,6 +310,7 @@ def _np_fold(
                 "fold: float64[2, 7, 4] must be [n, channels * 4, 4]: windows of [2, 2]"),
     ),
     method=False,
+    internal=True,
 )  # fmt: skip
 def col2im(x, *, output_size, kernel_size, dilation=1, padding=0, stride=1):
     """Columns added up to images, the transpose of unfold: [n, c * taps, m] to [n, c, h, w]."""

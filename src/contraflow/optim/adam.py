@@ -22,7 +22,7 @@ class Adam(Optimizer):
     >>> (p * p).sum().backward()
     >>> cf.optim.Adam([p], lr=0.5).step()
     >>> p
-    tensor([0.5, 0.5], requires_grad=True)
+    tensor([0.5000, 0.5000], requires_grad=True)
     """
 
     _decoupled = False  # whether weight decay leaves the gradient alone

@@ -12,11 +12,13 @@ from __future__ import annotations
 import copy
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
+from contraflow import config, native
 from contraflow.autograd.modes import enable_grad, no_grad
+from contraflow.compile import Compiled, compile
 from contraflow.errors import describe
 from contraflow.hooks import Structure
 from contraflow.hostscalar import HostScalar
@@ -307,8 +309,30 @@ class Optimizer:
                 if p not in self.state:  # it was put into the list itself
                     self.complete_state(group)
                 updated.append(Updated(p, grad, self.state[p]))
-            self.update(group, updated)
+            if self._runs_fused(updated):
+                chosen = tuple(i for i, p in enumerate(group["params"]) if p.grad is not None)
+                _fused(self, number)(chosen, [u.grad for u in updated])
+            else:
+                self.update(group, updated)
         return loss
+
+    def _runs_fused(self, updated: Sequence[Updated]) -> bool:
+        """Whether an update is worth a program, one pass over each parameter.
+
+        An optimizer of somebody else's may do more in `update` than tensors show.
+        """
+        current = thread_state()
+        replays = current.context.replays and not current.anomaly
+        ours = type(self).__module__.startswith("contraflow.")
+        native_code = replays and ours and config.compile_mode == "native"
+        return native_code and native.is_large([u.parameter for u in updated])
+
+    def _update_some(self, number: int, chosen: Sequence[int], grads: Sequence[Tensor]) -> None:
+        """Update the chosen parameters of a group."""
+        thread_state().context.visit_module(self)
+        group = self.param_groups[number]
+        params = [group["params"][i] for i in chosen]
+        self.update(group, [Updated(p, g, self.state[p]) for p, g in zip(params, grads)])
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or fill them with zeros."""
@@ -376,6 +400,25 @@ class Optimizer:
                 f"    {key}: {value}" for key, value in sorted(group.items()) if key != "params"
             ]
         return "\n".join([*lines, ")"])
+
+
+# Per optimizer, a compiled update for each of its groups.
+_programs: weakref.WeakKeyDictionary[Optimizer, dict[int, Compiled]] = weakref.WeakKeyDictionary()
+
+
+def _fused(optimizer: Optimizer, number: int) -> Compiled:
+    """The compiled update of a group. It does not keep the optimizer alive."""
+    programs = _programs.setdefault(optimizer, {})
+    if number not in programs:
+        alive = weakref.ref(optimizer)
+
+        def update(chosen: Sequence[int], grads: Sequence[Tensor]) -> None:
+            found = alive()
+            assert found is not None
+            found._update_some(number, chosen, grads)
+
+        programs[number] = compile(update, name=f"{type(optimizer).__name__}.step")
+    return programs[number]
 
 
 def _load(held: State, key: str, value: Any) -> None:

@@ -19,7 +19,7 @@ class SGD(Optimizer):
     >>> (p * p).sum().backward()
     >>> cf.optim.SGD([p], lr=0.25).step()
     >>> p
-    tensor([0.5, 0.5], requires_grad=True)
+    tensor([0.5000, 0.5000], requires_grad=True)
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The decompositions of special.py: accuracy in both precisions, limits, and signs of zero."""
+"""The decompositions of transcendental.py: accuracy in both precisions, limits, signs of zero."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from contraflow.dtypes import DType, float32, float64
 
 inf, nan = math.inf, math.nan
 
-# Per function its name in NumPy, the intervals to sample, and the bound special.py promises.
+# Per function its name in NumPy, the intervals to sample, and the bound transcendental.py promises.
 CASES: dict[str, tuple[str, list[tuple[float, float]], float]] = {
     "log2": ("log2", [(0.4, 3.0), (0.99, 1.01), (1e-30, 1e-20), (1.0, 1e30)], 1.5),
     "log10": ("log10", [(0.4, 3.0), (0.99, 1.01), (1e-30, 1e-20), (1.0, 1e30)], 3.0),

@@ -1,0 +1,57 @@
+"""Names of devices: "cpu", "cuda", "cuda:1", "webgpu". Which of them are here, `devices` knows."""
+
+from __future__ import annotations
+
+TYPES = ("cpu", "cuda", "webgpu")
+
+
+class Device:
+    """A kind of machine and, where there are several, a number.
+
+    >>> Device("cuda:1")
+    device(type='cuda', index=1)
+    >>> Device("cuda", 1) == Device("cuda:1")
+    True
+    """
+
+    __slots__ = ("type", "index")
+
+    type: str
+    index: int | None
+
+    def __init__(self, type: str | Device, index: int | None = None) -> None:
+        if isinstance(type, Device):
+            type = str(type)
+        if not isinstance(type, str):
+            raise TypeError(f"device: expected a name such as 'cpu', not {type!r}.")
+        kind, colon, number = type.partition(":")
+        numbered = number.isdecimal() and index is None if colon else True
+        if kind not in TYPES or not numbered or (index is not None and index < 0):
+            names = ", ".join(map(repr, TYPES))
+            asked = repr(type) if index is None else f"{type!r} with index {index}"
+            raise ValueError(
+                f"device: {asked} is no device. Use {names}, or one of several: 'cuda:1'."
+            )
+        self.type = kind
+        self.index = int(number) if colon else index
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __repr__(self) -> str:
+        index = "" if self.index is None else f", index={self.index}"
+        return f"device(type={self.type!r}{index})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Device):
+            return NotImplemented
+        return (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return Device, (str(self),)
+
+
+CPU = Device("cpu")

@@ -1,0 +1,181 @@
+"""Losses of margins between the scores of classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from contraflow.dtypes import bool_, int64
+from contraflow.errors import describe
+from contraflow.op import Array, Failure, Sample, apply, composite
+from contraflow.ops.activation import logsigmoid
+from contraflow.ops.arithmetic import clamp_min
+from contraflow.ops.create import arange, zeros
+from contraflow.ops.elementwise import where
+from contraflow.ops.index import check_integers, gather
+from contraflow.ops.loss import NP_REDUCED, reduced, unknown_reduction
+from contraflow.ops.order import cumprod
+from contraflow.ops.reduce import mean, require_floating, sum_
+from contraflow.ops.scatter import scatter_add
+from contraflow.ops.view import expand, reshape
+from contraflow.tensor import Tensor
+
+
+def _rows(name: str, x: Tensor, target: Tensor, target_shape: Any) -> Tensor:
+    """The scores as [n, classes]; `target_shape` is the one their target must have."""
+    require_floating(name, x)
+    if x.ndim > 2 or 0 in x.shape[-1:]:
+        raise ValueError(f"{name}: {describe(x)} must be [classes] or [n, classes].")
+    check_integers(name, target.spec)
+    if target.shape != target_shape and (target.shape, target_shape) != ((1,), ()):
+        raise ValueError(
+            f"{name}: the target is {describe(target)}; for {describe(x)} it must be "
+            f"{list(target_shape)}."
+        )
+    return reshape(x, (1, 1, *x.shape)[-2:])
+
+
+# --- one class of several ------------------------------------------------------------------------
+
+
+def _np_multi_margin(
+    x: Any, target: Any, weight: Any, p: int, margin: float, reduction: str
+) -> Any:
+    rows, at = np.atleast_2d(x), np.atleast_1d(target)
+    each = np.arange(len(at))
+    gaps = np.maximum(margin - rows[each, at][:, None] + rows, 0) ** p
+    gaps = gaps if weight is None else gaps * weight[at][:, None]
+    gaps[each, at] = 0
+    return NP_REDUCED[reduction](gaps.mean(1).reshape(np.shape(target)))
+
+
+def _multi_margin_params(p: int, reduction: str) -> dict[str, Any]:
+    return {"p": p, "margin": 0.9, "reduction": reduction}
+
+
+@composite(
+    ref=_np_multi_margin,
+    samples=lambda: (
+        Sample((Array((3, 4)), np.array([1, 3, 0]), None), _multi_margin_params(1, "mean")),
+        Sample((Array((3, 4)), np.array([1, 3, 0]), Array((4,), 0.5, 1.5)),
+               _multi_margin_params(2, "none")),
+        Sample((Array((4,)), np.array(2), None), _multi_margin_params(2, "sum")),
+        Sample((Array(()), np.array(0), None), _multi_margin_params(1, "mean")),
+    ),
+    failures=lambda: (
+        Failure(
+            (Array((3, 4)), np.array([1, 3]), None), {"p": 1, "margin": 1.0, "reduction": "mean"},
+            ValueError, "multi_margin_loss: the target is int64[2]; for float64[3, 4] it must be",
+        ),
+        Failure(
+            (Array((2,)), np.array(1), None), {"p": 3, "margin": 1.0, "reduction": "mean"},
+            ValueError, "multi_margin_loss: p is 3; it must be 1 or 2.",
+        ),
+    ),
+    method=False,
+    floating=True,
+)  # fmt: skip
+def multi_margin_loss(x, target, weight=None, *, p=1, margin=1.0, reduction="mean"):
+    """The mean over classes of max(0, margin - x[target] + x[i])**p, the target itself left out."""
+    if p not in (1, 2):
+        raise ValueError(f"multi_margin_loss: p is {p}; it must be 1 or 2.")
+    rows = _rows("multi_margin_loss", x, target, x.shape[:-1])
+    at = reshape(target, (rows.shape[0], 1))
+    gaps = clamp_min(margin - gather(rows, 1, at) + rows, 0.0)
+    gaps = gaps * gaps if p == 2 else gaps
+    if weight is not None:
+        gaps = gaps * gather(expand(weight, rows.shape), 1, at)
+    others = where(arange(rows.shape[1]) == at, 0.0, gaps)
+    losses = reshape(mean(others, dim=1), target.shape)
+    return reduced("multi_margin_loss", losses, reduction)
+
+
+# PyTorch puts the weight last.
+@multi_margin_loss.signature
+def _multi_margin_loss(
+    x: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    *,
+    reduction: str = "mean",
+) -> Tensor:
+    params = {"p": p, "margin": margin, "reduction": reduction}
+    return apply(multi_margin_loss, (x, target, weight), params)
+
+
+# --- several classes of many ---------------------------------------------------------------------
+
+
+def _np_multilabel_margin(x: Any, target: Any, reduction: str) -> Any:
+    losses = []
+    for scores, labels in zip(np.atleast_2d(x), np.atleast_2d(target)):
+        ends = np.flatnonzero(labels < 0)
+        named = labels[: ends[0]] if ends.size else labels
+        others = np.setdiff1d(np.arange(scores.size), named)
+        gaps = np.maximum(1 - scores[named][:, None] + scores[others], 0)
+        losses.append(gaps.sum() / scores.size)
+    return NP_REDUCED[reduction](np.reshape(losses, np.shape(x)[:-1]))
+
+
+_LABELS = np.array([[2, 0, -1, 1], [3, -1, 0, 0], [-1, 1, 2, 3]])
+
+
+@composite(
+    ref=_np_multilabel_margin,
+    samples=lambda: (
+        Sample((Array((3, 4)), _LABELS), {"reduction": "mean"}),
+        Sample((Array((3, 4)), _LABELS), {"reduction": "none"}),
+        Sample((Array((4,)), _LABELS[0]), {"reduction": "sum"}),
+    ),
+    failures=lambda: (
+        Failure(
+            (Array((3, 4)), np.array([1, 3, 0])), {"reduction": "mean"}, ValueError,
+            "multilabel_margin_loss: the target is int64[3]; for float64[3, 4] it must be [3, 4].",
+        ),
+    ),
+    method=False,
+    floating=True,
+)  # fmt: skip
+def multilabel_margin_loss(x, target, *, reduction="mean"):
+    """The sum of max(0, 1 - x[j] + x[i]) over named classes j and others i, by their number.
+
+    A row of the target names classes up to its first -1.
+    """
+    rows = _rows("multilabel_margin_loss", x, target, x.shape)
+    n, classes = rows.shape
+    labels = reshape(target, rows.shape)
+    valid = cumprod(labels >= 0, 1)
+    at = (labels * valid).to(int64)
+    named = scatter_add(zeros(rows.shape, dtype=int64), 1, at, valid) > 0
+    gaps = 1.0 - reshape(gather(rows, 1, at), (n, classes, 1)) + reshape(rows, (n, 1, classes))
+    counted = reshape(valid.to(bool_), (n, classes, 1)) & ~reshape(named, (n, 1, classes))
+    losses = sum_(where(counted, clamp_min(gaps, 0.0), 0.0), dim=(1, 2)) / classes
+    return reduced("multilabel_margin_loss", reshape(losses, x.shape[:-1]), reduction)
+
+
+def _np_multilabel_soft_margin(x: Any, target: Any, weight: Any, reduction: str) -> Any:
+    losses = target * np.log1p(np.exp(-x)) + (1 - target) * np.log1p(np.exp(x))
+    losses = losses if weight is None else losses * weight
+    return NP_REDUCED[reduction](losses.mean(-1))
+
+
+@composite(
+    ref=_np_multilabel_soft_margin,
+    samples=lambda: (
+        Sample((Array((3, 4)), Array((3, 4), 0.0, 1.0), None), {"reduction": "mean"}),
+        Sample((Array((3, 4)), Array((3, 4), 0.0, 1.0), Array((4,), 0.5, 1.5)),
+               {"reduction": "none"}),
+    ),
+    failures=unknown_reduction("multilabel_soft_margin_loss"),
+    method=False,
+    floating=True,
+)  # fmt: skip
+def multilabel_soft_margin_loss(x, target, weight=None, *, reduction="mean"):
+    """The mean over classes of the binary cross entropy of sigmoid(x) with the target."""
+    require_floating("multilabel_soft_margin_loss", x)
+    losses = -(target * logsigmoid(x) + (1 - target) * logsigmoid(-x))
+    losses = losses if weight is None else losses * weight
+    return reduced("multilabel_soft_margin_loss", mean(losses, dim=-1), reduction)

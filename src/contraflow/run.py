@@ -1,0 +1,171 @@
+"""How an op is applied, by eager execution and by recording alike: views, composites, the graph.
+
+What computes a result is left to `execute`: `eager.py` runs it, `record.py` writes it down, so that
+a recording has eager's meaning by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from contraflow.errors import GradientError
+from contraflow.hostscalar import HostScalar
+from contraflow.node import Edge, OpNode
+from contraflow.op import Context, Given, Op, Params, Spec, changed, spec_of, state
+from contraflow.storage import user_place
+from contraflow.tensor import Tensor
+
+
+class Run(Context):
+    """Apply an op: views and composites here, everything else by `execute`, then the graph."""
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        lowering = op.kind.lowering
+        if lowering == "view":
+            return self._view(op, inputs, params)
+        if lowering == "composite":
+            return self._composite(op, inputs, params)
+        outs = self.execute(op, inputs, params)
+        current = state()
+        if current.grad:
+            if op.rules:
+                self._attach(op, inputs, params, outs)
+        elif current.inference:
+            for out in outs:
+                out.storage.inference = True
+        return op.pack(outs)
+
+    def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
+        """Compute the results of an op that is neither a view nor a composite."""
+        raise NotImplementedError
+
+    def evaluate(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        """Compute the results of a composite from its parts."""
+        return op.body(*inputs, **params)
+
+    def leave(self, tensor: Tensor, what: str) -> None:
+        """Eager data may leave at any time, unless it is a recording's."""
+        if tensor.storage.is_recorded:
+            raise GradientError(
+                f"{what}: {tensor!r} was recorded by compile and never had a value."
+            )
+
+    def touch_grad(self, tensor: Tensor, reading: bool) -> None:
+        """Nothing to note in eager mode."""
+
+    def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:
+        """The generator's own numbers."""
+        return generator.take(blocks)  # type: ignore[no-any-return]
+
+    def read_generator(self, generator: Any) -> None:
+        """Nothing to note in eager mode."""
+
+    def write_generator(self, generator: Any, saved: tuple[int, int]) -> None:
+        """Nothing to note in eager mode."""
+
+    def read_scalar(self, cell: HostScalar) -> int | float:
+        """The Python number."""
+        return cell.value
+
+    def write_scalar(self, cell: HostScalar, value: int | float) -> None:
+        """Keep the Python number."""
+        cell.value = value
+
+    def watches(self, tensor: Any) -> bool:
+        """Only forward mode does."""
+        return False
+
+    def push(self, node: Any, inputs: Sequence[Any], outs: Sequence[Any]) -> None:
+        """Only forward mode listens."""
+
+    def visit_module(self, module: Any) -> None:
+        """Nothing depends on modules in eager mode."""
+
+    def _view(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Tensor:
+        x = inputs[0]
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{op.name}: expected a tensor, not {type(x).__name__}.")
+        t = Tensor.of_storage(x.storage, op.body(x.layout, **params), x.dtype)
+        grad = state().grad
+        base = x._base
+        t._base = x if base is None else base
+        t._moves = (*x._moves, (op, params)) if base is not None else ((op, params),)
+        t._edits = t._base._edits
+        # A view of a view that may not be written to may not either.
+        refused = op.extra.get("several", False) or not x._writable
+        t._writable = (grad or not t._base._needs) and not refused
+        if grad and x.requires_grad:
+            self._attach(op, inputs, params, (t,))
+        return t
+
+    def _composite(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        current = state()
+        needs = current.grad and any(isinstance(x, Tensor) and x.requires_grad for x in inputs)
+        if not op.rules or not needs or current.anomaly:
+            if needs or current.anomaly:  # the parts are what is differentiated, or watched
+                outs = op.body(*inputs, **params)
+            else:
+                outs = self.evaluate(op, inputs, params)
+            return op.pack(outs) if op.residuals or op.results else outs
+        with changed(grad=False):
+            outs = self.evaluate(op, inputs, params)
+            outs = outs if isinstance(outs, tuple) else (outs,)
+            # A composite may return an input or a view of one: the node must have its own output.
+            outs = tuple(o.alias() for o in outs)
+            self._attach(op, inputs, params, outs)
+        return op.pack(outs)
+
+    def _attach(
+        self, op: Op, inputs: tuple[Any, ...], params: Params, outs: Sequence[Tensor]
+    ) -> None:
+        """Make `outs` the outputs of a node, if some input needs gradients."""
+        edges: list[Edge | None] = []
+        given: list[Spec | None] = []
+        needs: tuple[bool, ...] = ()
+        for x in inputs:
+            edge = spec = None
+            if isinstance(x, Tensor):
+                if x._base is not None:
+                    edge = x.edge
+                elif x._needs:
+                    made = x._node
+                    edge = (x, 0) if made is None else (made, x._index)
+                spec = spec_of(x.layout.shape, x.dtype)
+            edges.append(edge)
+            given.append(spec)
+            needs += _NO if edge is None else _YES
+        if True not in needs:
+            return
+        current = state()
+        plan = op.backward(needs)
+        node = OpNode(op, params, plan, edges, given, current.line or user_place(4))
+        if current.region:
+            node.region = current.region
+        if plan.saved_inputs or plan.saved_outs:
+            node.save(inputs, outs)
+        for i, _ in enumerate(op.outs):
+            out = outs[i]
+            if out.dtype.is_floating_point:
+                out._node, out._index, out._needs = node, i, True
+
+
+_YES, _NO = (True,), (False,)
+
+
+def specs(op: Op, inputs: Sequence[Any]) -> list[Given]:
+    """Shapes and dtypes of an op's inputs, or the error for an input that is no tensor."""
+    given: list[Given] = []
+    for x in inputs:
+        if isinstance(x, Tensor):
+            given.append(Spec(x.layout.shape, x.dtype))
+        elif isinstance(x, (bool, int, float)):
+            if isinstance(x, int) and not -(1 << 63) <= x < 1 << 63:
+                raise ValueError(f"{op.name}: {x} does not fit int64.")
+            given.append(x)
+        else:
+            raise TypeError(
+                f"{op.name}: expected a tensor or a number, not {type(x).__name__}. "
+                f"Make it one: contraflow.tensor(x)."
+            )
+    return given
