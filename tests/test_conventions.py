@@ -185,3 +185,7 @@ def test_special_functions_have_their_own_names():
     assert_close(cf.special.gammaln(x), x.lgamma())
     assert_close(cf.special.entr(cf.tensor([1.0, 0.0, -1.0])), np.array([0.0, 0.0, -np.inf]))
     assert_close(cf.special.ndtr(cf.tensor([0.0, -40.0])), np.array([0.5, 0.0]))
+
+
+def test_an_empty_dim_has_no_runs():
+    assert cf.unique_consecutive(cf.zeros((5, 0, 5)), dim=1).shape == (5, 0, 5)

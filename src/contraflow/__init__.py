@@ -1,10 +1,11 @@
 """contraflow: tensors that remember how they were computed, and a compiler for whole steps."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 import contraflow.eager  # noqa: F401  # isort: skip  # first: it installs the base context
 from contraflow import autograd, func, linalg, nn, ops, optim, special
-from contraflow.about import show_config
 from contraflow.autograd.checkpoint import checkpoint, checkpoint_sequential, is_recomputing
-from contraflow.autograd.graph import draw
 from contraflow.autograd.modes import (
     enable_grad,
     inference_mode,
@@ -70,7 +71,14 @@ from contraflow.printing import get_printoptions, printoptions, set_printoptions
 from contraflow.random import Generator, get_rng_state, manual_seed, set_rng_state
 from contraflow.tensor import Tensor
 
+if TYPE_CHECKING:
+    from contraflow.about import show_config
+    from contraflow.autograd.drawing import draw
+
 __version__ = "0.1.0"
+
+# What few programs use and what takes a while to import, with the module it comes from.
+_LATER = {"draw": "contraflow.autograd.drawing", "show_config": "contraflow.about"}
 
 
 # PyTorch's names for what is absent by choice, and what that is.
@@ -93,6 +101,9 @@ _ABSENT = {
 
 def __getattr__(name: str) -> object:
     """Ops are public under their own names: `contraflow.tanh` is the op tanh."""
+    if name in _LATER:
+        found: object = getattr(import_module(_LATER[name]), name)
+        return found
     if name in _ABSENT:
         raise NotImplementedError(
             f"{name}: there are no {_ABSENT[name]} in contraflow; see docs/differences.md."

@@ -414,6 +414,21 @@ class Failure(NamedTuple):
     text: str
 
 
+REQUIRED = inspect.Parameter.empty  # in place of the default of a parameter that has none
+
+
+def _parameters(function: Any) -> tuple[tuple[str, ...], str | None, tuple[str, ...]]:
+    """The names of a function's positional parameters, of *args, and of its keyword-only ones.
+
+    `inspect.signature` says this too, but takes as long for all ops as everything else they need.
+    """
+    code = function.__code__
+    keywords = code.co_argcount + code.co_kwonlyargcount
+    names = code.co_varnames
+    variadic = names[keywords] if code.co_flags & inspect.CO_VARARGS else None
+    return names[: code.co_argcount], variadic, names[code.co_argcount : keywords]
+
+
 class Op:
     """One operation. Calling it takes PyTorch's signature; see the module's text."""
 
@@ -465,16 +480,11 @@ class Op:
         self.direct = kind.direct and dtype in ("promote", "float", "bool")
         self.__doc__ = body.__doc__
         self.__name__ = self.name
-        parameters = inspect.signature(body).parameters.values()
-        self.inputs = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
+        self.inputs, self.variadic, keywords = _parameters(body)
         # What an input is when it is not given: None for a tensor, or a number.
-        self.defaults = {
-            p.name: p.default
-            for p in parameters
-            if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is not p.empty
-        }
-        self.variadic = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
-        self.params = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+        defaults = body.__defaults__ or ()
+        self.defaults = dict(zip(self.inputs[len(self.inputs) - len(defaults) :], defaults))
+        self.params = {k: (body.__kwdefaults__ or {}).get(k, REQUIRED) for k in keywords}
         self.call: Callable[..., Any] = self.bind
         self.custom = False  # whether `call` is a signature of the op's own
         self.samples = samples or (lambda: kind.samples(self))
@@ -485,7 +495,7 @@ class Op:
 
     def _rule(self, inputs: str, function: Callable[..., Any]) -> Rule:
         """Check a rule's names now, so that a misspelt one fails at import."""
-        names = tuple(inspect.signature(function).parameters)
+        names = _parameters(function)[0]
         cotangents = ("g",) if len(self.outs) == 1 else tuple(f"g_{o}" for o in self.outs)
         specs = {f"{name}_spec" for name in self.inputs}
         known = {*cotangents, *self.outs, *self.residuals, *self.inputs, *self.params, *specs}
@@ -572,10 +582,10 @@ class Op:
             return ", ".join(
                 str(p.replace(annotation=p.empty)) for p in signature.parameters.values()
             )
-        defaults = {**dict.fromkeys(self.inputs, inspect.Parameter.empty), **self.defaults}
-        given = {**({self.variadic: inspect.Parameter.empty} if self.variadic else {}), **defaults}
+        defaults = {**dict.fromkeys(self.inputs, REQUIRED), **self.defaults}
+        given = {**({self.variadic: REQUIRED} if self.variadic else {}), **defaults}
         return ", ".join(
-            name if default is inspect.Parameter.empty else f"{name}={default!r}"
+            name if default is REQUIRED else f"{name}={default!r}"
             for name, default in {**given, **self.params}.items()
         )
 
@@ -610,7 +620,7 @@ class Op:
                 raise TypeError(f"{self.name}: argument {name!r} is {problem}. It takes {known}.")
             params[name] = value
         for name, value in params.items():
-            if value is inspect.Parameter.empty:
+            if value is REQUIRED:
                 raise TypeError(f"{self.name}: missing {name}.")
             if isinstance(value, list):
                 params[name] = tuple(value)

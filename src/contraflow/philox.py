@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from contraflow import scalar as s
 from contraflow.dtypes import DType, float32, float64, int64, uint32
@@ -33,8 +32,8 @@ ROUNDS = 10
 MASK = 0xFFFFFFFF
 CHUNK = 1 << 13  # blocks that NumPy handles at a time: temporaries then stay in the cache
 
-Word = TypeVar("Word", Expr, npt.NDArray[np.uint64])
-Words = npt.NDArray[np.uint32]
+Word = TypeVar("Word", Expr, np.ndarray)
+Words = np.ndarray
 
 
 def permute(
@@ -154,12 +153,12 @@ def keep(at: Stream, index: Expr, threshold_low: Expr, threshold_high: Expr) -> 
 # --- NumPy -------------------------------------------------------------------------------------
 
 
-def _multiply(x: npt.NDArray[np.uint64], m: int) -> tuple[Any, Any]:
+def _multiply(x: np.ndarray, m: int) -> tuple[Any, Any]:
     product = x * np.uint64(m)
     return product >> np.uint64(32), product & np.uint64(MASK)
 
 
-def blocks(key: Sequence[int], counter: Sequence[npt.NDArray[np.uint64]]) -> Words:
+def blocks(key: Sequence[int], counter: Sequence[np.ndarray]) -> Words:
     """The output words, along a new last axis, for a key and the four words of the counters."""
     keys = (
         (np.uint64(key[0] + r * KEY_STEPS[0] & MASK), np.uint64(key[1] + r * KEY_STEPS[1] & MASK))
@@ -186,7 +185,7 @@ def words(seed: int, offset: int, n: int) -> Words:
     return out.reshape(-1)[:n]
 
 
-def uniforms(seed: int, offset: int, n: int, dtype: DType = float32) -> npt.NDArray[Any]:
+def uniforms(seed: int, offset: int, n: int, dtype: DType = float32) -> np.ndarray:
     """n numbers in [0, 1): multiples of 2**-24 in float32, of 2**-53 in float64.
 
     >>> uniforms(0, 0, 2)
@@ -199,7 +198,7 @@ def uniforms(seed: int, offset: int, n: int, dtype: DType = float32) -> npt.NDAr
     return (high * 2.0**26 + low) * 2.0**-53
 
 
-def normals(seed: int, offset: int, n: int, dtype: DType = float32) -> npt.NDArray[Any]:
+def normals(seed: int, offset: int, n: int, dtype: DType = float32) -> np.ndarray:
     """n standard normal numbers; see `normal`.
 
     >>> normals(0, 0, 2)
@@ -209,11 +208,11 @@ def normals(seed: int, offset: int, n: int, dtype: DType = float32) -> npt.NDArr
     radius = np.sqrt(-2.0 * np.log1p(-u.astype(np.float64)))
     angle = (v * v.dtype.type(2 * math.pi)).astype(np.float64)  # rounded as in `normal`
     waves = np.stack((np.cos(angle), np.sin(angle)), axis=-1)
-    result: npt.NDArray[Any] = (radius[:, None] * waves).astype(dtype.numpy)
+    result: np.ndarray = (radius[:, None] * waves).astype(dtype.numpy)
     return result.reshape(-1)[:n]
 
 
-def integers(seed: int, offset: int, n: int, low: int, high: int) -> npt.NDArray[np.int64]:
+def integers(seed: int, offset: int, n: int, low: int, high: int) -> np.ndarray:
     """n integers in [low, high), which may be at most 2**32 apart; see `integer` for the bias.
 
     >>> integers(0, 0, 4, -3, 3)
@@ -235,7 +234,7 @@ def threshold(p: float) -> int:
     return math.floor(p * 2**32)
 
 
-def keep_mask(seed: int, offset: int, n: int, p: float) -> npt.NDArray[np.bool_]:
+def keep_mask(seed: int, offset: int, n: int, p: float) -> np.ndarray:
     """Which of n elements survive when each is dropped with probability p.
 
     >>> keep_mask(0, 0, 4, 0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,11 @@ def unique(x, *, sorted=True, return_inverse=False, return_counts=False, dim=Non
 
 
 def _runs_ref(x: np.ndarray, dim: int | None) -> Any:
-    rows = x.reshape(-1, 1) if dim is None else np.moveaxis(x, dim, 0).reshape(x.shape[dim], -1)
+    if dim is None:
+        rows = x.reshape(-1, 1)
+    else:
+        rows = np.moveaxis(x, dim, 0)
+        rows = rows.reshape(len(rows), math.prod(rows.shape[1:]))
     starts = np.ones(len(rows), bool)
     starts[1:] = (rows[1:] != rows[:-1]).any(1)
     first = np.flatnonzero(starts)

@@ -152,7 +152,8 @@ _IMAGES, _POINTS = Array((2, 3, 4, 5)), Array((2, 3, 2, 2), -1.3, 1.3)
     samples=lambda: (
         Sample((_IMAGES, _POINTS), _how("bilinear", "zeros", False)),
         Sample((_IMAGES, _POINTS), _how("bilinear", "border", True)),
-        Sample((_IMAGES, _POINTS), _how("bicubic", "reflection", False)),
+        Sample((Array((1, 2, 4, 5), -1.0, 1.0), Array((1, 2, 1, 2), -1.3, 1.3)),
+               _how("bicubic", "reflection", False)),
         Sample((_IMAGES, _POINTS), _how("nearest", "zeros", True)),
         Sample((Array((1, 2, 3, 2, 4)), Array((1, 2, 1, 2, 3), -1.3, 1.3)),
                _how("bilinear", "reflection", True)),

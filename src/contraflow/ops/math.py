@@ -299,7 +299,7 @@ def entr(x):
 )
 def ndtr(x):
     """The distribution function of the standard normal distribution."""
-    return 0.5 * erfc(-x * math.sqrt(0.5))
+    return 0.5 * erfc(x * -math.sqrt(0.5))
 
 
 # --- angles and hyperbolics --------------------------------------------------------------------
