@@ -535,3 +535,34 @@ def test_counts_beyond_the_size_cost_nothing() -> None:
     assert cf.ones(3).diff(n=2**40).shape == (0,)
     assert cf.vander(cf.ones(2), N=5000).shape == (2, 5000)
     assert F.adaptive_max_pool1d(cf.ones(1, 1, 3), 5000).shape == (1, 1, 5000)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: cf.zeros_like(None),
+            "zeros_like: cannot take (None). It takes (input, dtype=None",
+        ),
+        (lambda: cf.rand(2, generator=3), "rand: cannot take (2, generator=3). It takes ("),
+        (lambda: cf.equal(None, cf.ones(1)), "equal: cannot take (None, float32[1]). It takes ("),
+        (
+            lambda: cf.func.vjp(None, cf.ones(1)),
+            "vjp: cannot take (None, float32[1]). It takes (func",
+        ),
+        (lambda: cf.nn.functional.relu_(3), "relu_: expected a tensor, not int."),
+        (lambda: cf.linalg.tensorinv(cf.ones(2), "a"), "tensorinv: cannot take (float32[2], 'a')."),
+    ],
+)
+def test_functions_that_are_no_ops_tell_what_they_take(call: Any, message: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        call()
+    assert str(caught.value).startswith(message)
+
+
+def test_an_error_of_the_users_own_function_stays_as_it_is() -> None:
+    def broken(x: Any) -> Any:
+        return x.nothing_of_the_kind
+
+    with pytest.raises(AttributeError, match="nothing_of_the_kind"):
+        cf.func.vjp(broken, cf.ones(1))

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from contraflow import engine
-from contraflow.errors import GradientError, describe
+from contraflow.errors import GradientError, describe, public
 from contraflow.forward import Forward
 from contraflow.node import Node, numbers
 from contraflow.op import REGISTRY, apply, changed, state
@@ -130,6 +130,7 @@ def _restore(argnums: Argnums, values: Sequence[Any]) -> Any:
 # --- reverse mode ------------------------------------------------------------------------------
 
 
+@public
 def value_and_grad(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -158,6 +159,7 @@ def value_and_grad(
     return wrapped
 
 
+@public
 def grad(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -179,6 +181,7 @@ def grad(
     return wrapped
 
 
+@public
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value, and the function that multiplies a cotangent by the Jacobian from the left.
 
@@ -204,6 +207,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
     return (value, pull, run.aux) if has_aux else (value, pull)
 
 
+@public
 def jacrev(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -265,6 +269,7 @@ def _pushing() -> Iterator[Forward]:
         yield context
 
 
+@public
 def jvp(
     func: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *,
     strict: bool = False, has_aux: bool = False,
@@ -311,6 +316,7 @@ def jvp(
     return (output, pushed, aux) if has_aux else (output, pushed)
 
 
+@public
 def jacfwd(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -367,6 +373,7 @@ def _columns(columns: list[Tensor], out: Tensor, x: Tensor) -> Tensor:
     return REGISTRY["reshape"](turned, (*out.shape, *x.shape))  # type: ignore[no-any-return]
 
 
+@public
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """A function that gives the matrix of second derivatives, forward over reverse.
 
@@ -378,6 +385,7 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
     return jacfwd(jacrev(func, argnums), argnums)
 
 
+@public
 def hvp(func: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """The Hessian of a scalar function times a tangent, without the Hessian.
 
@@ -392,6 +400,7 @@ def hvp(func: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any
 # --- modules -----------------------------------------------------------------------------------
 
 
+@public
 def functional_call(
     module: Any,
     parameter_and_buffer_dicts: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]],

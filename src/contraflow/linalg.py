@@ -6,7 +6,7 @@ Nearly every function is an op, declared in `ops/linalg.py`, `decompositions.py`
 
 from typing import Any, NoReturn
 
-from contraflow.errors import describe
+from contraflow.errors import describe, public
 from contraflow.op import REGISTRY
 from contraflow.ops.decompositions import det, eigh, eigvalsh, qr, slogdet, svd, svdvals
 from contraflow.ops.linalg import LinAlgError, cholesky, inv, solve, solve_triangular
@@ -26,12 +26,14 @@ from contraflow.shapes import numel
 from contraflow.tensor import Tensor
 
 
+@public
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The diagonals of matrices."""
     out: Tensor = REGISTRY["diagonal"](A, offset, dim1, dim2)
     return out
 
 
+@public
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross product of vectors along a dim of size three."""
     if input.ndim != other.ndim:
@@ -42,12 +44,14 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     return out
 
 
+@public
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """The powers 0, ..., N - 1 of each element, along a new last dim."""
     out: Tensor = REGISTRY["vander"](x if x.ndim else x.reshape(1), N, increasing=True)
     return out
 
 
+@public
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of the linear map from the last dims of A, after `ind`, to the first ones."""
     if ind <= 0 or numel(A.shape[:ind]) != numel(A.shape[ind:]):
@@ -59,6 +63,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     return out
 
 
+@public
 def tensorsolve(A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None) -> Tensor:
     """X with tensordot(A, X, X.ndim) = B; `dims` of A are moved to its end first."""
     if dims is not None:

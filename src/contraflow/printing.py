@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from contraflow.errors import public
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -35,6 +37,7 @@ _PROFILES = {
 _options = Options()
 
 
+@public
 def set_printoptions(
     precision: int | None = None,
     threshold: float | None = None,

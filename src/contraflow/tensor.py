@@ -16,7 +16,7 @@ import numpy as np
 from contraflow import convert, devices, dtypes, engine, parallel
 from contraflow.device import Device
 from contraflow.dtypes import DType
-from contraflow.errors import TRANSLATED, GradientError, describe, retold
+from contraflow.errors import TRANSLATED, GradientError, describe, public, retold
 from contraflow.hooks import Handle, Structure
 from contraflow.node import Edge, Node
 from contraflow.op import NO_PARAMS, REGISTRY, Op, Spec, apply, changed, state
@@ -341,10 +341,12 @@ class Tensor(Methods):
         chosen: Tensor = REGISTRY["where"](condition, self, other)
         return chosen
 
+    @public
     def equal(self, other: Tensor) -> bool:
         """Whether another tensor has the same shape and the same elements."""
         return self.shape == other.shape and bool(REGISTRY["eq"](self, other).numpy().all())
 
+    @public
     def allclose(
         self, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8,
         equal_nan: bool = False,
@@ -827,6 +829,8 @@ def _attach(op: Op) -> None:
     if op.inplace:
 
         def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            if not isinstance(self, Tensor):
+                raise TypeError(f"{op.name}_: expected a tensor, not {type(self).__name__}.")
             check_write(self, f"{op.name}_")
             kept = state().grad and _is_kept(op, (self, *args))
             value = op(REGISTRY["clone"](self) if kept else self, *args, **kwargs)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
-from contraflow.errors import GradientError, describe
+from contraflow.errors import GradientError, describe, public
 from contraflow.node import Saved
 from contraflow.op import changed, state
 from contraflow.random import default_generator
@@ -116,6 +116,7 @@ def _saved(x: Any) -> Any:
     return Saved(x, x.edge) if isinstance(x, Tensor) else x
 
 
+@public
 def checkpoint(
     function: Callable[..., Any],
     *args: Any,
@@ -145,6 +146,7 @@ def checkpoint(
         return function(*args, **kwargs)
 
 
+@public
 def checkpoint_sequential(functions: Sequence[Callable[..., Any]], segments: int, x: Any) -> Any:
     """Apply functions one after the other, in `segments` checkpointed groups."""
     functions = list(functions)

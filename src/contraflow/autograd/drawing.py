@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping
 
 from contraflow.autograd.graph import Graph
-from contraflow.errors import DeviceError
+from contraflow.errors import DeviceError, public
 from contraflow.tensor import Tensor
 
 
@@ -35,6 +35,7 @@ class Drawing(str):
         return self.svg()
 
 
+@public
 def draw(*roots: Tensor, names: Mapping[str, Tensor] | None = None) -> Drawing:
     """The graph of tensors as DOT text; `.svg()` makes a picture where graphviz is installed.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from contraflow import engine
-from contraflow.errors import GradientError, describe
+from contraflow.errors import GradientError, describe, public
 from contraflow.forward import Forward
 from contraflow.op import REGISTRY, changed, state
 from contraflow.ops.create import tensor
@@ -16,6 +16,7 @@ from contraflow.structure import leaves_of
 from contraflow.tensor import Tensor
 
 
+@public
 def gradcheck(
     func: Callable[..., Any],
     inputs: Any,
@@ -57,6 +58,7 @@ def gradcheck(
     return True
 
 
+@public
 def gradgradcheck(
     func: Callable[..., Any],
     inputs: Any,

@@ -11,7 +11,7 @@ from typing import Any
 
 from contraflow.autograd.modes import no_grad
 from contraflow.dtypes import bool_
-from contraflow.errors import describe
+from contraflow.errors import describe, public
 from contraflow.nn.activations import (
     celu,
     celu_,
@@ -147,6 +147,7 @@ from contraflow.tensor import Tensor
 # --- dropout -----------------------------------------------------------------------------------
 
 
+@public
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero each element with probability p and scale the others by 1 / (1 - p)."""
     return _placed(input, _dropout(input, p, training), inplace)
@@ -156,6 +157,7 @@ def _placed(input: Tensor, out: Tensor, inplace: bool) -> Tensor:
     return input.copy_(out) if inplace else out
 
 
+@public
 def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
@@ -163,6 +165,7 @@ def alpha_dropout(
     return _placed(input, _alpha_dropout(input, p, training), inplace)
 
 
+@public
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
@@ -170,6 +173,7 @@ def feature_alpha_dropout(
     return _placed(input, _feature_alpha_dropout(input, p, training), inplace)
 
 
+@public
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -177,6 +181,7 @@ def dropout1d(
     return _drop_channels("dropout1d", input, p, training, inplace, (2, 3))
 
 
+@public
 def dropout2d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -184,6 +189,7 @@ def dropout2d(
     return _drop_channels("dropout2d", input, p, training, inplace, (3, 4))
 
 
+@public
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -206,6 +212,7 @@ def _drop_channels(
 # --- tables and products -----------------------------------------------------------------------
 
 
+@public
 def embedding(
     input: Tensor,
     weight: Tensor,
@@ -236,6 +243,7 @@ def embedding(
     return rows
 
 
+@public
 def embedding_bag(
     input: Tensor,
     weight: Tensor,
@@ -298,6 +306,7 @@ def _uses(input: Tensor, weight: Tensor) -> Tensor:
     return count
 
 
+@public
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1 @ weight[o] @ input2 for every output o: [..., i], [..., j] and [o, i, j]."""
     fit = weight.ndim == 3 and input1.shape[:-1] == input2.shape[:-1]
@@ -343,6 +352,7 @@ def _unpool(
     return out
 
 
+@public
 def max_unpool1d(
     input: Tensor,
     indices: Tensor,
@@ -355,6 +365,7 @@ def max_unpool1d(
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
+@public
 def max_unpool2d(
     input: Tensor,
     indices: Tensor,
@@ -367,6 +378,7 @@ def max_unpool2d(
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
+@public
 def max_unpool3d(
     input: Tensor,
     indices: Tensor,
@@ -395,6 +407,7 @@ def _follow(
             running_var.add_((unbiased - running_var) * momentum)
 
 
+@public
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -441,6 +454,7 @@ def batch_norm(
     return affine(out, weight, bias)
 
 
+@public
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,

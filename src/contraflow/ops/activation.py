@@ -14,7 +14,7 @@ import numpy as np
 from contraflow import scalar as s
 from contraflow import transcendental
 from contraflow.dtypes import FLOAT, INT
-from contraflow.errors import describe
+from contraflow.errors import describe, public
 from contraflow.op import REGISTRY, Array, Failure, Sample, apply, composite, elementwise
 from contraflow.ops.arithmetic import clamp_min
 from contraflow.ops.elementwise import erf, exp, log, np_sigmoid, sigmoid, tanh, to_dtype, where
@@ -518,6 +518,7 @@ def softmin(x, *, dim):
 takes_dtype(softmin)
 
 
+@public
 def gumbel_softmax(
     logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:

@@ -15,7 +15,7 @@ from contraflow import convert, devices, dtypes
 from contraflow import scalar as s
 from contraflow.device import Device
 from contraflow.dtypes import DType, float32, float64, int64, uint8
-from contraflow.errors import GradientError
+from contraflow.errors import GradientError, public
 from contraflow.op import LINEAR, Sample, apply, create, state
 from contraflow.ops.elementwise import where
 from contraflow.shapes import Shape, contiguous
@@ -110,6 +110,7 @@ def _full(
     return _constant("full", (size,), fill_value, dtype, device, requires_grad)
 
 
+@public
 def zeros(
     *size: Any, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
@@ -119,6 +120,7 @@ def zeros(
     return _constant("zeros", size, 0, dtype, device, requires_grad)
 
 
+@public
 def ones(
     *size: Any, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
@@ -128,6 +130,7 @@ def ones(
     return _constant("ones", size, 1, dtype, device, requires_grad)
 
 
+@public
 def empty(
     *size: Any, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
@@ -137,6 +140,7 @@ def empty(
     return _constant("empty", size, 0, dtype, device, requires_grad)
 
 
+@public
 def full_like(
     input: Tensor, fill_value: Number | Tensor, *, dtype: DType | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
@@ -146,6 +150,7 @@ def full_like(
     return _constant("full_like", input.shape, fill_value, dtype, device, requires_grad)
 
 
+@public
 def zeros_like(
     input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
@@ -155,6 +160,7 @@ def zeros_like(
     return _constant("zeros_like", input.shape, 0, dtype, device, requires_grad)
 
 
+@public
 def ones_like(
     input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
@@ -164,6 +170,7 @@ def ones_like(
     return _constant("ones_like", input.shape, 1, dtype, device, requires_grad)
 
 
+@public
 def empty_like(
     input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
@@ -209,6 +216,7 @@ def new_empty(
     return _constant("new_empty", size, 0, dtype or self.dtype, device, requires_grad)
 
 
+@public
 def eye(
     n: int, m: int | None = None, *, dtype: DType | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
@@ -287,6 +295,7 @@ def _evenly(op: str, start: Any, end: Any, steps: Any, dtype: DType) -> Tensor:
     return where(at < steps // 2, at * step + start, end - (steps - 1 - at) * step)
 
 
+@public
 def linspace(
     start: Any, end: Any, steps: int, *, dtype: DType | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
@@ -300,6 +309,7 @@ def linspace(
     return finish(_evenly("linspace", start, end, steps, dtype).to(dtype), requires_grad)
 
 
+@public
 def logspace(
     start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DType | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
@@ -317,6 +327,7 @@ def logspace(
 # --- data from elsewhere -----------------------------------------------------------------------
 
 
+@public
 def tensor(
     data: Any, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
@@ -354,6 +365,7 @@ def _over(array: np.ndarray) -> Tensor | None:
     return t
 
 
+@public
 def from_numpy(array: np.ndarray) -> Tensor:
     """A tensor that shares memory with a NumPy array."""
     if not isinstance(array, np.ndarray):
@@ -369,6 +381,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     return shared
 
 
+@public
 def from_dlpack(x: Any, *, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of another library's array, by DLPack.
 
@@ -389,6 +402,7 @@ def from_dlpack(x: Any, *, device: Device | str | None = None, copy: bool | None
     return Tensor.of_data("from_dlpack", array, None) if shared is None else shared
 
 
+@public
 def as_tensor(data: Any, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
     """`data` as a tensor, sharing memory where that is possible."""
     devices.find("as_tensor", device)

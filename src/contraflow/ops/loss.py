@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.errors import describe
+from contraflow.errors import describe, public
 from contraflow.op import Array, Failure, Sample, composite
 from contraflow.ops.activation import logsigmoid
 from contraflow.ops.arithmetic import clamp_min
@@ -397,6 +397,7 @@ def triplet_margin_loss(
     return reduced("triplet_margin_loss", clamp_min(margin + near - far, 0.0), reduction)
 
 
+@public
 def triplet_margin_with_distance_loss(
     anchor: Tensor,
     positive: Tensor,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from contraflow import scalar as s
-from contraflow.dtypes import int64
+from contraflow.dtypes import int32, int64
 from contraflow.errors import describe
 from contraflow.op import REDUCED, Array, Failure, Op, Sample, composite, index, reduction, window
 from contraflow.ops.create import tensor, zeros
@@ -67,19 +67,61 @@ def first_largest(x, *, dim, keepdim=False):
     return x, REDUCED
 
 
+def _existing_source(
+    at: Any, taps: Any, kernel: Shape, stride: Shape, dilation: Shape, pads: Pads
+) -> Any:
+    tap = result = taps[at]
+    for window_, k, step, st, d, (before, _) in zip(
+        at[-len(kernel) :], kernel, contiguous_strides(kernel), stride, dilation, pads
+    ):
+        if before:
+            place = s.cast(window_ * st - before, tap.dtype) + tap // step % k * d
+            result = result - s.select(place < 0, place // d, 0) * step
+    return result
+
+
+def _existing_ref(
+    taps: np.ndarray, kernel: Shape, stride: Shape, dilation: Shape, pads: Pads
+) -> np.ndarray:
+    result = taps.copy()
+    for dim, (k, step, st, d, (before, _)) in enumerate(
+        zip(kernel, contiguous_strides(kernel), stride, dilation, pads), -len(kernel)
+    ):
+        window_ = np.arange(taps.shape[dim]).reshape(-1, *(1,) * (-1 - dim))
+        place = window_ * st - before + taps // step % k * d
+        result -= (np.minimum(place, 0) // d * step).astype(taps.dtype)
+    return result
+
+
+# Padding is met first only where all is -inf. Then the first element that exists is meant.
+@index(
+    ref=_existing_ref,
+    dtype="same",
+    shape=lambda taps, kernel, stride, dilation, pads: taps.shape,
+    source=_existing_source,
+    samples=lambda: (
+        Sample((Array((2, 3, 3), 0, 4, int32),), {
+            "kernel": (2, 2), "stride": (2, 2), "dilation": (2, 1), "pads": ((1, 1), (1, 0))}),
+        Sample((Array((4,), 0, 4, int32),), {
+            "kernel": (4,), "stride": (1,), "dilation": (2,), "pads": ((3, 0),)}),
+    ),
+    method=False,
+    internal=True,
+)  # fmt: skip
+def existing_taps(taps, *, kernel, stride, dilation, pads):
+    """Taps of windows, those on padding before the image moved to the first one within it."""
+
+
 def _place_source(
     at: Any, taps: Any, size: Shape, kernel: Shape, stride: Shape, dilation: Shape, pads: Pads
 ) -> Any:
-    tap, total = s.cast(taps[at], int64), None
-    numbers_ = at[-len(kernel) :]
-    taken = [tap // step % k for k, step in zip(kernel, contiguous_strides(kernel))]
-    for window_, i, step, st, d, (before, _) in zip(
-        numbers_, taken, contiguous_strides(size), stride, dilation, pads
-    ):
-        place = window_ * st + i * d - before
-        # Padding is met first only where all is -inf. Then the first element that exists is meant.
-        place = s.select(place < 0, place % d, place) if before else place
-        term = place * s.Size(step)
+    tap, total = taps[at], None
+    for window_, k, step, row, st, d, (before, _) in zip(
+        at[-len(kernel) :], kernel, contiguous_strides(kernel), contiguous_strides(size), stride,
+        dilation, pads,
+    ):  # fmt: skip
+        place = window_ * st - before + s.cast(tap // step % k * d, int64)
+        term = place * s.Size(row)
         total = term if total is None else total + term
     return total
 
@@ -94,8 +136,7 @@ def _place_ref(
     for window_, i, step, st, d, (before, _) in zip(
         numbers_, taken, contiguous_strides(size), stride, dilation, pads
     ):
-        place = window_ * st + i * d - before
-        total += np.where(place < 0, place % d, place) * step
+        total += (window_ * st + i * d - before) * step
     return total
 
 
@@ -105,10 +146,10 @@ def _place_ref(
     shape=lambda taps, size, kernel, stride, dilation, pads: taps.shape,
     source=_place_source,
     samples=lambda: (
-        Sample((Array((2, 3, 3), 0, 4, int64),), {
+        Sample((Array((2, 3, 3), 0, 4, int32),), {
             "size": (5, 5), "kernel": (2, 2), "stride": (2, 2), "dilation": (2, 1),
             "pads": ((1, 1), (1, 0))}),
-        Sample((Array((4,), 0, 3, int64),), {
+        Sample((Array((4,), 0, 3, int32),), {
             "size": (8,), "kernel": (3,), "stride": (1,), "dilation": (1,), "pads": ((0, 0),)}),
     ),
     method=False,
@@ -119,35 +160,34 @@ def tap_places(taps, *, size, kernel, stride, dilation, pads):
 
 
 def _put_source(
-    at: Any, g_: Any, places: Any, size: Shape, kernel: Shape, stride: Shape, dilation: Shape,
+    at: Any, g_: Any, taps: Any, size: Shape, kernel: Shape, stride: Shape, dilation: Shape,
     pads: Pads,
 ) -> Any:  # fmt: skip
     """Each element sums over the windows that cover it and chose it."""
     n = len(kernel)
-    lead = at[:-n]
-    own: Any = None
-    for i, step in zip(at[-n:], contiguous_strides(size)):
-        own = i * s.Size(step) if own is None else own + i * s.Size(step)
     choices = [
-        list(covering(i + before, *window_))
+        list(covering(i + before if before else i, *window_))
         for i, (before, _), *window_ in zip(at[-n:], pads, kernel, stride, dilation, g_.shape[-n:])
     ]
     total = None
     for chosen in product(*choices):
-        valid, here = chosen[0][0], (*lead, *(number for _, _, number in chosen))
-        for v, _, _ in chosen[1:]:
-            valid = valid & v
-        term = g_.where(valid & s.eq(s.cast(places.where(valid, here), int64), own), here)
+        valids, own, numbers_ = zip(*chosen)
+        valid, tap, here = valids[0], own[0] * numel(kernel[1:]), (*at[:-n], *numbers_)
+        for v, i, step in zip(valids[1:], own[1:], contiguous_strides(kernel)[1:]):
+            valid, tap = valid & v, tap + i * step
+        took = s.eq(taps.where(valid, here), s.cast(tap, taps.dtype))
+        term = g_.where(valid & took, here)
         total = term if total is None else total + term
     return total
 
 
 def _put_ref(
-    g_: np.ndarray, places: np.ndarray, size: Shape, kernel: Shape, stride: Shape, dilation: Shape,
+    g_: np.ndarray, taps: np.ndarray, size: Shape, kernel: Shape, stride: Shape, dilation: Shape,
     pads: Pads,
 ) -> np.ndarray:  # fmt: skip
     n = len(size)
     lead = g_.shape[:-n]
+    places = _place_ref(taps, size, kernel, stride, dilation, pads)
     out = np.zeros((numel(lead), numel(size)), g_.dtype)
     rows = np.arange(numel(lead))[:, None]
     flat = (numel(lead), numel(g_.shape[-n:]))
@@ -155,12 +195,14 @@ def _put_ref(
     return out.reshape(*lead, *size)
 
 
-def _at_places(x: Tensor, places: Tensor, n: int) -> Tensor:
-    """The elements of images at row-major places."""
+def _at_taps(x: Tensor, taps: Tensor, size: Shape, **geometry: Any) -> Tensor:
+    """The elements of images that taps of windows stand for."""
+    n = len(size)
     lead = x.shape[:-n]
-    rows = reshape(x, (*lead, numel(x.shape[-n:])))
-    at = reshape(places, (*lead, numel(places.shape[-n:])))
-    return reshape(gather(rows, -1, at), places.shape)
+    rows = reshape(x, (*lead, numel(size)))
+    places = tap_places(taps, size=size, **geometry)
+    at = reshape(places, (*lead, numel(taps.shape[-n:])))
+    return reshape(gather(rows, -1, at), taps.shape)
 
 
 _POOLED: dict[str, Any] = {
@@ -172,12 +214,11 @@ _POOLED: dict[str, Any] = {
 
 
 def _put_samples() -> Any:
-    taps = np.array([[0, 1, 3], [1, 2, 1], [2, 0, 1], [1, 0, 1]])
-    places = _place_ref(taps, size=(5, 5), **_POOLED)
-    yield Sample((Array((4, 3)), places), {"size": (5, 5), **_POOLED})
-    places = np.array([[1, 4, 6], [2, 3, 7]])
+    taps = np.array([[1, 0, 1], [3, 2, 1], [1, 3, 3], [1, 0, 1]], np.int32)
+    yield Sample((Array((4, 3)), taps), {"size": (5, 5), **_POOLED})
+    taps = np.array([[1, 1, 0], [2, 0, 1]], np.int32)
     params = {"kernel": (3,), "stride": (3,), "dilation": (1,), "pads": ((0, 0),), "size": (9,)}
-    yield Sample((Array((2, 3)), places), params)
+    yield Sample((Array((2, 3)), taps), params)
 
 
 # The gradient of max pooling as a sum over few windows, not a scatter: it fuses, and it repeats
@@ -185,27 +226,28 @@ def _put_samples() -> Any:
 @window(
     ref=_put_ref,
     dtype="same",
-    shape=lambda g_, places, size, kernel, stride, dilation, pads: (
+    shape=lambda g_, taps, size, kernel, stride, dilation, pads: (
         *g_.shape[: -len(size)], *size),
     source=_put_source,
-    vjp={"g_": lambda g, places, size: _at_places(g, places, len(size))},
+    vjp={"g_": lambda g, taps, size, kernel, stride, dilation, pads: _at_taps(
+        g, taps, size, kernel=kernel, stride=stride, dilation=dilation, pads=pads)},
     samples=_put_samples,
     method=False,
     internal=True,
     linear=True,
 )  # fmt: skip
-def put_windows(g_, places, *, size, kernel, stride, dilation, pads):
-    """One number per window put at its place in images of `size`, zeros elsewhere."""
+def put_windows(g_, taps, *, size, kernel, stride, dilation, pads):
+    """One number per window put at its tap in images of `size`, zeros elsewhere."""
 
 
 def _max_windows_x(
-    g_values: Any, indices: Tensor, x_spec: Any, kernel: Shape, stride: Shape, dilation: Shape,
+    g_values: Any, taps: Tensor, x_spec: Any, kernel: Shape, stride: Shape, dilation: Shape,
     pads: Pads,
 ) -> Any:  # fmt: skip
     if g_values is None:
         return None
     return put_windows(
-        g_values, indices, size=x_spec.shape[-len(kernel) :], kernel=kernel, stride=stride,
+        g_values, taps, size=x_spec.shape[-len(kernel) :], kernel=kernel, stride=stride,
         dilation=dilation, pads=pads,
     )  # fmt: skip
 
@@ -216,15 +258,14 @@ def _max_windows_ref(
     n = len(kernel)
     low = -np.inf if x.dtype.kind not in "biu" else int(np.iinfo(x.dtype).min)
     patches = np_windows(x, kernel, stride, dilation, pads, low)
-    at = patches.reshape(*patches.shape[:-n], numel(kernel)).argmax(-1)
-    return patches.max(tuple(range(-n, 0))), _place_ref(
-        at, x.shape[-n:], kernel, stride, dilation, pads
-    )
+    taps = patches.reshape(*patches.shape[:-n], numel(kernel)).argmax(-1).astype(np.int32)
+    taps = _existing_ref(taps, kernel, stride, dilation, pads)
+    return patches.max(tuple(range(-n, 0))), taps
 
 
 @composite(
     ref=_max_windows_ref,
-    outs=("values", "indices"),
+    outs=("values", "taps"),
     vjp={"x": _max_windows_x},
     samples=lambda: (
         Sample((Array((2, 5, 5)),), _POOLED),
@@ -235,17 +276,17 @@ def _max_windows_ref(
     internal=True,
 )  # fmt: skip
 def max_windows(x, *, kernel, stride, dilation, pads):
-    """The largest element of each window of the last dims, and its place; padding is none."""
+    """The largest element of each window of the last dims, and its tap; padding is none."""
     n = len(kernel)
     patches = windows(
         padded(x, pads, lowest(x.dtype)), kernel=kernel, stride=stride, dilation=dilation
     )
     lead = x.ndim - n
     values, taps = first_largest(patches, dim=tuple(range(lead, lead + n)), keepdim=False)
-    places = tap_places(
-        taps, size=x.shape[lead:], kernel=kernel, stride=stride, dilation=dilation, pads=pads
-    )
-    return values, places
+    taps = taps.to(int32)
+    if any(before for before, _ in pads):
+        taps = existing_taps(taps, kernel=kernel, stride=stride, dilation=dilation, pads=pads)
+    return values, taps
 
 
 def _np_max_pool(
@@ -254,7 +295,8 @@ def _np_max_pool(
     kernel, stride, dilation, pads = pool_geometry(
         "", x, n, kernel_size, stride, padding, dilation, ceil_mode
     )
-    return _max_windows_ref(x, kernel, stride, dilation, pads)
+    values, taps = _max_windows_ref(x, kernel, stride, dilation, pads)
+    return values, _place_ref(taps, x.shape[-n:], kernel, stride, dilation, pads)
 
 
 def _max_pool(n: int, samples: Any, failures: Any = None) -> Op:
@@ -267,8 +309,11 @@ def _max_pool(n: int, samples: Any, failures: Any = None) -> Op:
         kernel, stride, dilation, pads = pool_geometry(
             name, x, n, kernel_size, stride, padding, dilation, ceil_mode
         )
-        values, indices = max_windows(x, kernel=kernel, stride=stride, dilation=dilation, pads=pads)
-        return (values, indices) if return_indices else values
+        geometry = {"kernel": kernel, "stride": stride, "dilation": dilation, "pads": pads}
+        values, taps = max_windows(x, **geometry)
+        if not return_indices:
+            return values
+        return values, tap_places(taps, size=x.shape[-n:], **geometry)
 
     def ref(
         x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False,

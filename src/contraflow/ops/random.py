@@ -23,6 +23,7 @@ from contraflow.dtypes import (
     uint8,
     uint32,
 )
+from contraflow.errors import public
 from contraflow.op import LINEAR, Failure, Op, Sample, apply, composite, random
 from contraflow.ops.create import check_options, finish, shape_of
 from contraflow.ops.elementwise import where
@@ -136,6 +137,7 @@ def check_floating(
     return dtype
 
 
+@public
 def rand(
     *size: Any, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False, generator: Generator | None = None,
@@ -145,6 +147,7 @@ def rand(
     return finish(draw(uniform, shape_of("rand", size), dtype, generator), requires_grad)
 
 
+@public
 def randn(
     *size: Any, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False, generator: Generator | None = None,

@@ -12,7 +12,7 @@ from typing import Any
 from contraflow import dtypes
 from contraflow.device import Device
 from contraflow.dtypes import DType, float64, int64
-from contraflow.errors import describe
+from contraflow.errors import describe, public
 from contraflow.op import changed
 from contraflow.ops.create import check_options, finish, shape_of
 from contraflow.ops.elementwise import log, where
@@ -27,6 +27,7 @@ from contraflow.tensor import Tensor, check_write, method, write
 # --- like another tensor -----------------------------------------------------------------------
 
 
+@public
 def rand_like(
     input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False, generator: Generator | None = None,
@@ -36,6 +37,7 @@ def rand_like(
     return finish(draw(uniform, input.shape, dtype, generator), requires_grad)
 
 
+@public
 def randn_like(
     input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False, generator: Generator | None = None,
@@ -76,6 +78,7 @@ def _limits(dtype: DType) -> tuple[int, int]:
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.is_signed else (0, (1 << bits) - 1)
 
 
+@public
 def randint(
     low: int, high: Any = None, size: Any = None, *, dtype: DType | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
@@ -95,6 +98,7 @@ def randint(
     return finish(drawn, requires_grad)
 
 
+@public
 def randint_like(
     input: Tensor, low: int, high: int | None = None, *, dtype: DType | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
@@ -106,6 +110,7 @@ def randint_like(
     return finish(drawn, requires_grad)
 
 
+@public
 def randperm(
     n: int, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False, generator: Generator | None = None,
@@ -126,6 +131,7 @@ def randperm(
 # --- distributions -----------------------------------------------------------------------------
 
 
+@public
 def normal(
     mean: Tensor | float, std: Tensor | float = 1.0, size: Any = None, *,
     dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
@@ -168,6 +174,7 @@ def _check_values(op: str, x: Tensor, valid: Tensor, rule: str) -> None:
 
 
 @method
+@public
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None
 ) -> Tensor:
@@ -184,6 +191,7 @@ def bernoulli(
 
 
 @method
+@public
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *,
     generator: Generator | None = None,

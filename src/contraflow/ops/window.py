@@ -146,24 +146,27 @@ def _sum_windows_ref(
 def covering(
     at: Any, kernel: int, stride: int, dilation: int, count: Any
 ) -> Iterator[tuple[Any, Any, Any]]:
-    """For each window that may cover coordinate `at`: whether it does, its tap, its number.
+    """For each window that may cover coordinate `at >= 0`: whether it does, its tap, its number.
 
     Goes through the taps of the kernel or through the windows around, whichever are fewer, so that
     a large window with as large a stride costs a single term.
     """
     span = dilation * (kernel - 1) + 1
-    if -(-span // stride) < kernel:
-        for back in range(-(-span // stride)):
-            number = at // stride - back
-            offset = at - number * stride
-            tap = offset // dilation
-            valid = (number >= 0) & (number < count) & (tap < kernel)
+    around = -(-span // stride)
+    if around < kernel:
+        for back in range(around):
+            number = at // stride - back if back else at // stride
+            offset = at % stride + back * stride
+            tap = offset // dilation if dilation > 1 else offset
+            valid = (number >= 0) & (number < count) if back else number < count
+            if (back * stride + stride - 1) // dilation >= kernel:
+                valid = valid & (tap < kernel)
             yield (valid if dilation == 1 else valid & s.eq(tap * dilation, offset)), tap, number
     else:
         for i in range(kernel):
-            offset = at - i * dilation
+            offset = at - i * dilation if i else at
             number = offset // stride if stride > 1 else offset
-            valid = (number >= 0) & (number < count)
+            valid = (number >= 0) & (number < count) if i else number < count
             valid = valid if stride == 1 else valid & s.eq(number * stride, offset)
             yield valid, s.const(i, int64), number
 
