@@ -189,3 +189,9 @@ def test_special_functions_have_their_own_names():
 
 def test_an_empty_dim_has_no_runs():
     assert cf.unique_consecutive(cf.zeros((5, 0, 5)), dim=1).shape == (5, 0, 5)
+
+
+def test_a_number_beside_a_tensor_does_not_widen_it():
+    for x in (cf.tensor(0.5), cf.tensor([0.5])):
+        assert cf.xlogy(x, 2.5).dtype is cf.float32
+        assert cf.special.xlog1py(2.5, x).dtype is cf.float32

@@ -39,6 +39,7 @@ OWN = {
     "cofactor": "the gradient of det",
     "contract": "matrix products",
     "distinct": "unique",
+    "existing_taps": "max pooling",
     "first_largest": "max, argmax",
     "getitem": "the operator, which tests/test_indexing.py compares with NumPy",
     "integers": "our random numbers",

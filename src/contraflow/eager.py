@@ -52,6 +52,9 @@ class Eager(Run):
         ref: Any = op.ref
         try:
             if params or type(ref) is not np.ufunc:
+                # A ref may compute with a number alone, and NumPy takes the result for a float64.
+                number = dtype.numpy.type
+                arrays = [number(x) if type(x) is float else x for x in arrays]
                 array = np.asarray(quiet.run(ref, *arrays, **params))
             else:  # a ufunc cannot come back here, so no note of it is needed
                 call = _call if quiet.entered else quiet.context.run
@@ -98,10 +101,27 @@ class Eager(Run):
         return op.body(*inputs, **params)
 
     def derive(self, node: OpNode, named: list[Any]) -> list[Any]:
-        """Rules on large tensors are a program, and arithmetic on small ones is that of arrays."""
+        """Arithmetic on small tensors is that of arrays, and rules on large ones are a program."""
         plan = node.plan
         if state().grad:
             return super().derive(node, named)
+        if plan.arithmetic:
+            dtype: DType | None = None
+            arrays = []
+            total = 0
+            for x in named:
+                if not isinstance(x, Tensor) or (x.dtype is not dtype and dtype is not None):
+                    break
+                dtype = x.dtype
+                array = x._array
+                if array is None:
+                    array = x.array
+                total += array.size
+                arrays.append(array)
+            else:
+                if total < native.SMALL and (dtype is float32 or dtype is float64):
+                    call = _call if quiet.entered else quiet.context.run
+                    return call(_arithmetic, plan, arrays, len(node.edges))
         if native.is_large(named):
             op, params, specs = node.op, node.params, tuple(node.input_specs)
             key = ("backward", plan.needs, specs, native.exactly(params))
@@ -110,19 +130,7 @@ class Eager(Run):
             )
             if results is not None:
                 return results
-        if not plan.arithmetic:
-            return super().derive(node, named)
-        dtype: DType | None = None
-        arrays = []
-        for x in named:
-            if not isinstance(x, Tensor) or (dtype is not None and x.dtype is not dtype):
-                return super().derive(node, named)
-            dtype = x.dtype
-            array = x._array
-            arrays.append(x.array if array is None else array)
-        if dtype is not float32 and dtype is not float64:
-            return super().derive(node, named)
-        return quiet.run(_arithmetic, plan, arrays, len(node.edges))  # type: ignore[no-any-return]
+        return super().derive(node, named)
 
     def add_to(self, total: Tensor, value: Tensor) -> None:
         into = total.array

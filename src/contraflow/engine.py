@@ -297,7 +297,8 @@ class Pass:
         for edge, spec, g in zip(node.edges, node.input_specs, grads):
             if edge is None or g is None or spec is None:
                 continue
-            g = fit(node, g, *spec)
+            if getattr(g, "dtype", None) is not spec[1] or g.layout.shape != spec[0]:
+                g = fit(node, g, *spec)
             storage = g.storage
             # A buffer is the engine's alone if it is newer than `mark`, so the rule made it, and
             # neither handed out twice nor shown to a user.
