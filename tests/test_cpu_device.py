@@ -8,11 +8,13 @@ import subprocess
 import sys
 import textwrap
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
 from native import bits
 
+import contraflow as cf
 from contraflow import config, devices
 from contraflow import scalar as s
 from contraflow.devices.cpu import jit, program
@@ -489,3 +491,24 @@ def test_the_process_ends_cleanly_while_workers_spin(tmp_path):
         tmp_path,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("op", ["floor_divide", "remainder", "fmod"])
+@pytest.mark.parametrize("n", [1, 13, 100_000])
+def test_integers_divided_by_zero_are_refused_as_in_eager_mode(op: str, n: int) -> None:
+    a, b = cf.ones(n, dtype=cf.int64), cf.ones(n, dtype=cf.int64)
+    state = cf.zeros(n, dtype=cf.int64)
+
+    def step(a: Any, b: Any) -> Any:
+        out = getattr(cf, op)(a, b)
+        state.add_(out)
+        return out
+
+    compiled = cf.compile(step)
+    expected = step(a, b).tolist()
+    assert compiled(a, b).tolist() == expected
+    b[n // 2] = 0
+    before = state.tolist()
+    with pytest.raises(ZeroDivisionError, match=f"{op}: integers cannot be divided by zero, at "):
+        compiled(a, b)
+    assert state.tolist() == before

@@ -115,12 +115,14 @@ class Native:
             raise self._located(error) from None
         return outputs
 
-    def _located(self, error: IndexError) -> IndexError:
+    def _located(self, error: IndexError) -> Exception:
         number = getattr(error, "line", None)
         if number is None:
             return error
         line = self.tape.lines[number]
-        return IndexError(f"{line.op.name}: {error}, at {line.line}.")
+        kind, text = line.op.extra.get("fails", (IndexError, error))
+        found: Exception = kind(f"{line.op.name}: {text}, at {line.line}.")
+        return found
 
     def explain(self) -> list[str]:
         """Kernels and host segments, in order."""

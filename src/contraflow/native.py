@@ -52,7 +52,7 @@ class Routine:
                 found = function(*standins)
                 results = found if isinstance(found, (tuple, list)) else (found,)
                 self._results = [_describe(recorder, r, standins) for r in results]
-                recording = recorder.finish(None)
+                recording = recorder.finish()
         finally:
             recorder.restore()
         if recording.advances or recording.reseeds or recording.written:
@@ -157,8 +157,8 @@ def call(name: str, key: Any, function: Function, inputs: Sequence[Any]) -> list
         return None
     try:
         return routine.run(inputs)
-    except IndexError:
-        return None  # the other way to compute it says which index, and of what
+    except (IndexError, ZeroDivisionError):
+        return None  # the other way to compute it says what is wrong, and where
 
 
 def _prepare(full: Any, name: str, function: Function, inputs: Sequence[Any]) -> Routine | str:

@@ -749,10 +749,13 @@ def _check_categories(op: Op, inputs: Sequence[Given], takes: Sequence[int]) -> 
 
 
 class Elementwise(Kind):
-    """Scalars to a scalar, broadcasting. `takes` may name the categories of dtypes it accepts."""
+    """Scalars to a scalar, broadcasting. `takes` may name the categories of dtypes it accepts.
+
+    `fails` is the error, and its text, for an element where a `checked` of the body does not hold.
+    """
 
     required = ("ref",)
-    optional = (*Kind.optional, "domain", "avoid", "sample_dtype", "takes")
+    optional = (*Kind.optional, "domain", "avoid", "sample_dtype", "takes", "fails")
 
     name = "elementwise"
     lowering = "map"

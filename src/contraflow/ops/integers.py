@@ -11,7 +11,7 @@ import numpy as np
 
 from contraflow import dtypes, transcendental
 from contraflow import scalar as s
-from contraflow.dtypes import BOOL, FLOAT, INT, int8, int16, int32, uint8
+from contraflow.dtypes import BOOL, FLOAT, INT, int8, int16, int32, int64, uint8
 from contraflow.op import DTYPE_RULES, Array, Failure, Sample, Spec, apply, elementwise, host
 from contraflow.ops.elementwise import flat, mul
 from contraflow.shapes import broadcast_shapes
@@ -75,7 +75,8 @@ def _divided(name: str, numpy: Any) -> Any:
 
     def ref(a: Any, b: Any) -> Any:
         if isinstance(b, np.ndarray) and b.dtype.kind in "iu" and not b.all():
-            raise ZeroDivisionError(f"{name}: integers cannot be divided by zero.")
+            error, text = BY_ZERO
+            raise error(f"{name}: {text}.")
         return numpy(a, b)
 
     return ref
@@ -101,8 +102,19 @@ def _by_zero(name: str) -> Any:
     return failures
 
 
+def _not_zero(b: Any) -> Any:
+    """A divisor that is an integer; a program raises BY_ZERO where it is 0."""
+    if b.fn == "const" and b.data:
+        return b
+    return b + s.cast(s.checked(s.cast(s.eq(b, 0), int64), 1), b.dtype)
+
+
+BY_ZERO = (ZeroDivisionError, "integers cannot be divided by zero")
+
+
 def _truncated(a: Any, b: Any) -> Any:
     """The quotient of integers, rounded towards zero."""
+    b = _not_zero(b)
     down = a // b
     return s.select((down < 0) & s.ne(down * b, a), down + 1, down)
 
@@ -121,13 +133,14 @@ def _np_truncated(a: Any, b: Any) -> Any:
     samples=_signed_samples,
     failures=_by_zero("floor_divide"),
     takes=_NUMBERS,
+    fails=BY_ZERO,
     inplace=True,
     operators=("__floordiv__", "__rfloordiv__"),
 )
 def floor_divide(a, b):
     """The quotient rounded down."""
     if not a.dtype.is_floating_point:
-        return a // b
+        return a // _not_zero(b)
     rest = transcendental.fmod(a, b)
     quotient = (a - rest) / b
     quotient = s.select(s.ne(rest, 0.0) & ((b < 0) ^ (rest < 0)), quotient - 1.0, quotient)
@@ -143,6 +156,7 @@ def floor_divide(a, b):
     samples=_signed_samples,
     failures=_by_zero("div_trunc"),
     takes=_NUMBERS,
+    fails=BY_ZERO,
     method=False,
     internal=True,
 )
@@ -157,6 +171,7 @@ def div_trunc(a, b):
     samples=_signed_samples,
     failures=_by_zero("fmod"),
     takes=_NUMBERS,
+    fails=BY_ZERO,
     inplace=True,
 )
 def fmod(a, b):
@@ -170,13 +185,14 @@ def fmod(a, b):
     samples=_signed_samples,
     failures=_by_zero("remainder"),
     takes=_NUMBERS,
+    fails=BY_ZERO,
     inplace=True,
     operators=("__mod__", "__rmod__"),
 )
 def remainder(a, b):
     """What division rounded down leaves; it has the sign of b."""
     if not a.dtype.is_floating_point:
-        return a % b
+        return a % _not_zero(b)
     rest = transcendental.fmod(a, b)
     return s.select(s.ne(rest, 0.0) & ((b < 0) ^ (rest < 0)), rest + b, rest)
 
