@@ -71,10 +71,7 @@ class Routine:
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The results as tensors; those that are inputs are the inputs themselves."""
-        buffers = [
-            inputs[i].array.__array_interface__["data"][0] if type(i) is int else i
-            for i in self._arrays
-        ]
+        buffers = [inputs[i].array if type(i) is int else i for i in self._arrays]
         outputs = self._executable.run(buffers, ())
         return [None if result is None else result.get(inputs, outputs) for result in self._results]
 
