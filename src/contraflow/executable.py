@@ -7,6 +7,7 @@ replay, in Python and float64, and kernels get their results as arguments.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from sys import getrefcount
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ from contraflow import config, devices
 from contraflow.fuse import fuse
 from contraflow.interpret import run_tape
 from contraflow.lower import Fused
+from contraflow.op import Spec
 from contraflow.passes import host_values, optimize
 from contraflow.plan import HostStep, make_plan
 from contraflow.render import python
@@ -73,10 +75,43 @@ class Interpreted:
         return [f"interpreted: {len(self.tape.lines)} lines over NumPy"]
 
 
-class Native:
-    """A tape as a program of generated kernels, with its host prologue."""
+class _Room:
+    """Arrays for one output: one of the last two, if nobody holds it any more, else a new one.
 
-    def __init__(self, tape: Tape, device: str) -> None:
+    Memory that was written before is faster to write than memory the system has yet to give.
+    """
+
+    def __init__(self, spec: Spec, recycles: bool) -> None:
+        self._spec, self._recycles = (spec.shape, spec.dtype.numpy), recycles
+        self._last: list[np.ndarray] = []
+
+    def take(self) -> np.ndarray:
+        """An array whose elements nobody needs."""
+        for array in self._last:
+            if getrefcount(array) == _UNUSED:
+                return array
+        array = np.empty(*self._spec)
+        if self._recycles:
+            self._last = [*self._last[-1:], array]
+        return array
+
+
+def _count_when_unused() -> int:
+    for array in [np.empty(0)]:
+        return getrefcount(array)
+    raise AssertionError
+
+
+_UNUSED = _count_when_unused()
+
+
+class Native:
+    """A tape as a program of generated kernels, with its host prologue.
+
+    One that `recycles` gives out again the memory of results that were dropped.
+    """
+
+    def __init__(self, tape: Tape, device: str, recycles: bool = True) -> None:
         self.device = devices.lookup(device)
         self.tape = optimize(tape)
         host = host_values(self.tape)
@@ -85,9 +120,7 @@ class Native:
         self.plan, self.words = make_plan(self.tape, self.fused, host, self.device.limits)
         self.program = self.device.load(self.plan)
         specs = self.tape.specs
-        self.outputs = [
-            None if v in host else (specs[v].shape, specs[v].dtype.numpy) for v in self.tape.outputs
-        ]
+        self.outputs = [None if v in host else _Room(specs[v], recycles) for v in self.tape.outputs]
         lines = [x for x in self.tape.lines if host.issuperset(x.outs)]
         # What the prologue gives: host values that are outputs, then those kernels take.
         self.host_outputs = [
@@ -102,13 +135,13 @@ class Native:
     def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
         """Prologue, then one replay."""
         known = iter(self.prologue(scalars))
-        outputs: list[Any] = [None if x is None else np.empty(*x) for x in self.outputs]
+        outputs: list[Any] = [None if room is None else room.take() for room in self.outputs]
         for i, dtype in self.host_outputs:
             outputs[i] = np.array(next(known), dtype)
         words: list[Any] = list(self.words)
         for i in self.host_words:
             words[i] = self.kinds[i](next(known))
-        fresh = [o for o, spec in zip(outputs, self.outputs) if spec is not None]
+        fresh = [o for o, room in zip(outputs, self.outputs) if room is not None]
         try:
             self.program.replay([*arrays, *fresh], words)
         except IndexError as error:

@@ -60,7 +60,7 @@ class Routine:
         if not recorder.tape.outputs:
             raise CaptureError(f"{name} computes nothing")
         recorder.tape.verify()
-        self._executable = Native(recorder.tape, "cpu")
+        self._executable = Native(recorder.tape, "cpu", recycles=False)
         if any(isinstance(step, HostStep) for step in self._executable.plan.steps):
             raise CaptureError(f"{name} runs on the host in part")
         # Per input of the tape: the number of an argument, or an array that the function made.

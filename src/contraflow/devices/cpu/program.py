@@ -138,7 +138,7 @@ def barriers(steps: Sequence[KernelStep], slots: Sequence[Slot]) -> list[bool]:
     return result
 
 
-_byte_at = ctypes.c_char.from_buffer
+_byte_at: Any = ctypes.c_char.from_buffer
 
 
 def _address(array: np.ndarray) -> int:
