@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from contraflow import engine
+from contraflow.batch import RANDOMNESS, Batch
 from contraflow.errors import GradientError, describe, public
 from contraflow.forward import Forward
 from contraflow.node import Node, numbers
@@ -395,6 +396,108 @@ def hvp(func: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any
     """
     everything = tuple(range(len(primals)))
     return jvp(grad(func, everything), primals, tangents)[1]
+
+
+# --- batches -----------------------------------------------------------------------------------
+
+
+@public
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """The function of one example as a function of a batch, whose dim each argument has.
+
+    `in_dims` and `out_dims` are a dim, None for what all examples share, or containers of these
+    like the arguments and the results. `chunk_size` examples are done at a time.
+
+    >>> import contraflow as cf
+    >>> dots = cf.func.vmap(lambda a, b: (a * b).sum())
+    >>> dots(cf.tensor([[1.0, 2.0], [3.0, 4.0]]), cf.tensor([[1.0, 1.0], [0.0, 1.0]]))
+    tensor([3., 4.])
+    """
+    if randomness not in RANDOMNESS:
+        raise ValueError(f"vmap: randomness is {randomness!r}; it must be one of {RANDOMNESS}.")
+    if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
+        raise ValueError(f"vmap: chunk_size is {chunk_size!r}; it must be a positive whole number.")
+
+    @functools.wraps(func)
+    def batched(*args: Any, **kwargs: Any) -> Any:
+        given = leaves_of((args, kwargs))
+        dims = [*_dims("in_dims", in_dims, args), *[0 for _ in leaves_of(kwargs)]]
+        full = [_to_front("in_dims", x, dim) for x, dim in zip(given, dims)]
+        sizes = {x.shape[0] for x, dim in zip(full, dims) if dim is not None}
+        if len(sizes) != 1:
+            found = " and ".join(map(str, sorted(sizes))) or "none"
+            raise ValueError(f"vmap: the arguments must have one batch size; they have {found}.")
+        (size,) = sizes
+        parts = []
+        for start in range(0, max(size, 1), chunk_size or max(size, 1)):
+            stop = min(size, start + (chunk_size or size))
+            part = [
+                x if dim is None else REGISTRY["narrow"](x, 0, start, stop - start)
+                for x, dim in zip(full, dims)
+            ]
+            parts.append(_run_batch(func, (args, kwargs), part, dims, stop - start, randomness))
+        outs = [leaves_of(result) for result in parts]
+        joined = [xs[0] if len(xs) == 1 else REGISTRY["cat"](list(xs), 0) for xs in zip(*outs)]
+        places = _dims("out_dims", out_dims, parts[0])
+        return fill(parts[0], [_from_front(x, dim) for x, dim in zip(joined, places)])
+
+    return batched
+
+
+def _dims(name: str, dims: Any, tree: Any) -> list[int | None]:
+    """A dim for each leaf of `tree`, from one for all, or from containers like it."""
+    if dims is None or isinstance(dims, int):
+        return [dims for _ in leaves_of(tree)]
+    if isinstance(dims, (tuple, list)) and isinstance(tree, (tuple, list)):
+        if len(dims) != len(tree):
+            raise ValueError(f"vmap: {name} has {len(dims)} entries for {len(tree)} values.")
+        return [dim for d, part in zip(dims, tree) for dim in _dims(name, d, part)]
+    if isinstance(dims, dict) and isinstance(tree, dict) and dims.keys() == tree.keys():
+        return [dim for key, part in tree.items() for dim in _dims(name, dims[key], part)]
+    raise TypeError(f"vmap: {name} {dims!r} is not like what it is for.")
+
+
+def _to_front(name: str, x: Any, dim: int | None) -> Any:
+    if dim is None:
+        return x
+    if not isinstance(x, Tensor) or not -x.ndim <= dim < x.ndim:
+        raise ValueError(f"vmap: {name} says dim {dim} of {describe(x)}, which has no such dim.")
+    return REGISTRY["movedim"](x, dim, 0)
+
+
+def _from_front(x: Tensor, dim: int | None) -> Tensor:
+    if dim is None:
+        raise ValueError("vmap: out_dims is None for a result; every result has one per example.")
+    moved: Tensor = REGISTRY["movedim"](x, 0, dim)
+    return moved
+
+
+def _run_batch(
+    func: Callable[..., Any], call: Any, full: Sequence[Any], dims: Sequence[int | None],
+    size: int, randomness: str,
+) -> Any:  # fmt: skip
+    """The results for some examples, the batch in front."""
+    context = Batch(size, randomness)
+    given = [x if dim is None else context.wrap(x) for x, dim in zip(full, dims)]
+    args, kwargs = fill(call, given)
+    with changed(context=context):
+        result = func(*args, **kwargs)
+
+    def unwrapped(x: Any) -> Tensor:
+        if not isinstance(x, Tensor):
+            raise TypeError(f"vmap: the function returned {describe(x)}, not tensors.")
+        value, is_full = context.read(x)
+        full: Tensor = value if is_full else REGISTRY["expand"](value, (size, *value.shape))
+        return full
+
+    return map_leaves(unwrapped, result)
 
 
 # --- modules -----------------------------------------------------------------------------------

@@ -1,0 +1,241 @@
+"""`cf.func.vmap`: one call for a batch gives what a call for each example gives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.test_compiled_ops import cases
+from tests.test_ops import as_tuple, differentiable, to_tensor
+
+import contraflow as cf
+from contraflow.func import grad, jacfwd, jacrev, jvp, vjp, vmap
+from contraflow.op import Creating, Op, Sample, apply
+from contraflow.tensor import Tensor
+from contraflow.testing import assert_close, make_inputs
+
+SIZE = 2
+
+
+@pytest.fixture(autouse=True)
+def first_seed() -> None:
+    cf.manual_seed(3)
+
+
+def seeded(function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*args: Any) -> Any:
+        cf.manual_seed(5)
+        return function(*args)
+
+    return run
+
+
+def stacked(results: Any) -> list[Tensor]:
+    return [cf.stack(list(parts)) for parts in zip(*results)]
+
+
+def has_a_batch(op: Op, sample: Sample) -> bool:
+    """Random numbers and constants are made of numbers, of which there is one for all examples."""
+    return not isinstance(op.kind, Creating) and any(
+        isinstance(x, np.ndarray) for x in make_inputs(sample)
+    )
+
+
+@pytest.mark.parametrize(("op", "sample"), [c for c in cases() if has_a_batch(*c.values)])
+def test_every_op_and_its_gradient(op: Op, sample: Sample) -> None:
+    inputs = make_inputs(sample)
+    wrt = differentiable(op, inputs)
+    examples = [
+        [to_tensor(np.asarray(x * (1 - 0.03 * i)) if k in wrt else x) for k, x in enumerate(inputs)]
+        for i in range(SIZE)
+    ]
+    tensors = [k for k, x in enumerate(inputs) if isinstance(x, np.ndarray)]
+    full = [cf.stack([e[k] for e in examples]) if k in tensors else x
+            for k, x in enumerate(examples[0])]  # fmt: skip
+    dims = tuple(0 if k in tensors else None for k in range(len(inputs)))
+
+    def run(*given: Any) -> Any:
+        if not wrt:
+            return as_tuple(apply(op, given, sample.params))
+
+        def outs(*points: Any) -> Any:
+            called = list(given)
+            for k, x in zip(wrt, points):
+                called[k] = x
+            return as_tuple(apply(op, tuple(called), sample.params))
+
+        values, pull = vjp(outs, *(given[k] for k in wrt))
+        return (*values, *pull(tuple(cf.ones_like(v) * 0.7 for v in values)))
+
+    expected = stacked([seeded(run)(*example) for example in examples])
+    found = vmap(seeded(run), dims, randomness="same")(*full)
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected):
+        assert_close(a.detach(), b.detach(), rtol=1e-9, atol=1e-9)
+
+
+def test_shapes_are_those_of_one_example() -> None:
+    seen = []
+
+    def f(x: Any, y: Any) -> Any:
+        seen.append((x.shape, y.shape, x.ndim, len(y)))
+        return x.sum() + y.mean()
+
+    assert vmap(f, (0, 1))(cf.randn(4, 3), cf.randn(2, 4)).shape == (4,)
+    assert seen == [((3,), (2,), 1, 2)]
+
+
+def test_dims_of_arguments_and_results() -> None:
+    x, w = cf.randn(3, 5), cf.randn(5, 2)
+    out = vmap(lambda row, w: row @ w, in_dims=(0, None), out_dims=1)(x, w)
+    assert_close(out, (x @ w).mT)
+    out = vmap(lambda p: {"a": p["w"] * 2, "b": p["v"]}, in_dims=({"w": 1, "v": None},))(
+        {"w": x, "v": w}
+    )
+    assert_close(out["a"], x.mT * 2)
+    assert out["b"].shape == (5, 5, 2)
+
+
+def test_keyword_arguments_are_batched_along_their_first_dim() -> None:
+    a, b = cf.randn(3, 2), cf.randn(3, 2)
+    assert_close(vmap(lambda a, *, b: a - b)(a, b=b), a - b)
+
+
+def test_chunks() -> None:
+    x = cf.randn(7, 3)
+    sizes = []
+
+    def f(row: Any) -> Any:
+        sizes.append(1)
+        return row.softmax(0)
+
+    assert_close(vmap(f, chunk_size=3)(x), x.softmax(1))
+    assert len(sizes) == 3
+
+
+def test_nested() -> None:
+    a, b = cf.randn(3), cf.randn(4)
+    table = vmap(vmap(lambda x, y: x * y, (None, 0)), (0, None))(a, b)
+    assert_close(table, a.outer(b))
+
+
+def per_sample(loss: Callable[..., Any]) -> Any:
+    return vmap(grad(loss), in_dims=(None, 0, 0))
+
+
+def test_gradients_of_each_sample() -> None:
+    model = cf.nn.Sequential(
+        cf.nn.Conv2d(1, 3, 3), cf.nn.ReLU(), cf.nn.MaxPool2d(2), cf.nn.Flatten(0),
+        cf.nn.LayerNorm(12), cf.nn.Linear(12, 4),
+    )  # fmt: skip
+    params = {k: v.detach() for k, v in model.named_parameters()}
+    x, y = cf.randn(5, 1, 6, 6), cf.tensor([0, 1, 2, 3, 1])
+
+    def loss(p: Any, x: Any, y: Any) -> Any:
+        return cf.nn.functional.cross_entropy(cf.func.functional_call(model, p, x), y)
+
+    found = per_sample(loss)(params, x, y)
+    for name, g in found.items():
+        assert not g.requires_grad
+        expected = cf.stack([grad(loss)(params, a, b)[name] for a, b in zip(x, y)])
+        assert_close(g, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_differentiated_from_outside_and_inside() -> None:
+    w = cf.randn(3, 2, dtype=cf.float64).requires_grad_()
+    x = cf.randn(4, 3, dtype=cf.float64)
+
+    def value(row: Any) -> Any:
+        return (w.mT @ cf.tanh(row)).exp().sum()  # by views of what is outside, too
+
+    def penalty(w: Any) -> Any:
+        return (vmap(grad(value))(x) ** 2).sum()
+
+    def plainly(w: Any) -> Any:
+        return sum((grad(value)(row) ** 2).sum() for row in x)
+
+    penalty(w).backward()
+    found = w.grad
+    w.grad = None
+    plainly(w).backward()
+    assert_close(found, w.grad, rtol=1e-10)
+
+
+def test_with_the_other_transformations() -> None:
+    x = cf.randn(3, 2, dtype=cf.float64)
+    f = lambda row: cf.sin(row).cumsum(0) * row.sum()  # noqa: E731
+    each = cf.stack([jacrev(f)(row) for row in x])
+    assert_close(vmap(jacrev(f))(x), each)
+    assert_close(vmap(jacfwd(f))(x), each)
+    pushed = vmap(lambda row: jvp(f, (row,), (cf.ones(2, dtype=cf.float64),))[1])(x)
+    assert_close(pushed, each.sum(-1))
+
+
+def test_in_place_writes_to_what_belongs_to_an_example() -> None:
+    x = cf.randn(3, 4)
+
+    def f(row: Any) -> Any:
+        out = row.clone()
+        out[1] = 5.0
+        out[2:].mul_(row[0])
+        return out
+
+    expected = cf.stack([f(row) for row in x])
+    assert_close(vmap(f)(x), expected)
+
+
+def test_in_place_writes_to_what_examples_share_are_refused() -> None:
+    def counted(row: Any) -> Any:
+        out = cf.zeros(2)
+        out[1] = row.sum()
+        out.add_(1.0)
+        return out
+
+    assert vmap(counted)(cf.ones(3, 4)).tolist() == [[1.0, 5.0]] * 3
+    total = cf.zeros(4)
+    with pytest.raises(cf.GradientError, match="vmap: add_ would write one value for each example"):
+        vmap(lambda row: total.add_(row))(cf.ones(3, 4))
+    assert (total == 0).all()
+
+
+def test_random_numbers() -> None:
+    x = cf.ones(4, 64)
+    draw = lambda row: row * cf.rand(64)  # noqa: E731
+    with pytest.raises(cf.GradientError, match="vmap: the function draws random numbers"):
+        vmap(draw)(x)
+    same = vmap(draw, randomness="same")(x)
+    assert (same == same[0]).all()
+    different = vmap(draw, randomness="different")(x)
+    assert len({tuple(row.tolist()) for row in different}) == 4
+    before = cf.get_rng_state()
+    assert cf.get_rng_state() == before
+
+
+def test_values_do_not_leave() -> None:
+    with pytest.raises(cf.GradientError, match=r"vmap: .* needs the value of bool"):
+        vmap(lambda row: row if row.sum() > 0 else -row)(cf.ones(3, 2))
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: vmap(lambda x: x, 2)(cf.ones(3, 2)), "in_dims says dim 2 of float32[3, 2]"),
+        (lambda: vmap(cf.add)(cf.ones(3), cf.ones(4)), "one batch size; they have 3 and 4"),
+        (lambda: vmap(lambda x: x, None)(cf.ones(3)), "one batch size; they have none"),
+        (lambda: vmap(lambda x: x, (0, 0))(cf.ones(3)), "in_dims has 2 entries for 1 values"),
+        (lambda: vmap(lambda x: x, randomness="some"), "randomness is 'some'"),
+        (lambda: vmap(lambda x: x, chunk_size=0), "chunk_size is 0"),
+    ],
+)  # fmt: skip
+def test_wrong_calls(call: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        call()
+
+
+def test_a_compiled_function_may_use_it() -> None:
+    x = cf.randn(4, 3)
+    f = lambda x: vmap(grad(lambda row: (row**3).sum()))(x)  # noqa: E731
+    assert_close(cf.compile(f)(x), f(x))
