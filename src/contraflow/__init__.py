@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 import contraflow.eager  # noqa: F401  # isort: skip  # first: it installs the base context
-from contraflow import autograd, func, linalg, nn, ops, optim, special
+from contraflow import amp, autograd, func, linalg, nn, ops, optim, special
 from contraflow.autograd.checkpoint import checkpoint, checkpoint_sequential, is_recomputing
 from contraflow.autograd.modes import (
     enable_grad,
@@ -72,13 +72,21 @@ from contraflow.random import Generator, get_rng_state, manual_seed, set_rng_sta
 from contraflow.tensor import Tensor
 
 if TYPE_CHECKING:
+    from contraflow import data
     from contraflow.about import show_config
     from contraflow.autograd.drawing import draw
+    from contraflow.serialize import load, save
 
 __version__ = "0.1.0"
 
 # What few programs use and what takes a while to import, with the module it comes from.
-_LATER = {"draw": "contraflow.autograd.drawing", "show_config": "contraflow.about"}
+_LATER = {
+    "draw": "contraflow.autograd.drawing",
+    "load": "contraflow.serialize",
+    "save": "contraflow.serialize",
+    "show_config": "contraflow.about",
+}
+_LATER_MODULES = {"data", "profiler"}
 
 
 # PyTorch's names for what is absent by choice, and what that is.
@@ -104,6 +112,8 @@ def __getattr__(name: str) -> object:
     if name in _LATER:
         found: object = getattr(import_module(_LATER[name]), name)
         return found
+    if name in _LATER_MODULES:
+        return import_module(f"contraflow.{name}")
     if name in _ABSENT:
         raise NotImplementedError(
             f"{name}: there are no {_ABSENT[name]} in contraflow; see docs/differences.md."
@@ -125,6 +135,7 @@ __all__ = [
     "Tensor",
     "__version__",
     "allclose",
+    "amp",
     "as_tensor",
     "autograd",
     "bernoulli",
@@ -133,6 +144,7 @@ __all__ = [
     "checkpoint",
     "checkpoint_sequential",
     "compile",
+    "data",
     "device",
     "draw",
     "dtype",
@@ -164,6 +176,7 @@ __all__ = [
     "is_recomputing",
     "linalg",
     "linspace",
+    "load",
     "logspace",
     "manual_seed",
     "multinomial",
@@ -175,6 +188,7 @@ __all__ = [
     "ops",
     "optim",
     "printoptions",
+    "profiler",
     "rand",
     "rand_like",
     "randint",
@@ -182,6 +196,7 @@ __all__ = [
     "randn",
     "randn_like",
     "randperm",
+    "save",
     "set_default_device",
     "set_default_dtype",
     "set_grad_enabled",

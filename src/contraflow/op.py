@@ -30,7 +30,7 @@ import numpy as np
 
 from contraflow import dtypes
 from contraflow import scalar as s
-from contraflow.dtypes import DType, bool_, float64, int64
+from contraflow.dtypes import DType, bfloat16, bool_, float16, float32, float64, int64
 from contraflow.errors import TRANSLATED, GradientError, describe_spec, retold
 from contraflow.scalar import Expr, Source
 from contraflow.shapes import (
@@ -77,6 +77,7 @@ class Context:
     first_node = 0  # backward may not reach nodes with lower numbers; see `refuse_node`
     recording = False  # tensors have no values here
     replays = False  # a compiled function may replay its program here, since nothing else listens
+    timeline: Any = None  # where programs note how long each of their kernels takes, if anywhere
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         """Apply `op`."""
@@ -152,12 +153,13 @@ class State:
     region: int = 0  # the checkpointed recomputation that is running, 0 outside
     line: Any = None  # the user's line, once an outer library call has taken it
     saved_hooks: tuple[Any, ...] = ()
+    autocast: DType | None = None  # what ops declared for it compute in
 
     def replaced(self, fields: Mapping[str, Any]) -> State:
         """A copy with other values for some fields."""
         new = State(
             self.context, self.grad, self.inference, self.anomaly, self.task, self.region,
-            self.line, self.saved_hooks,
+            self.line, self.saved_hooks, self.autocast,
         )  # fmt: skip
         for name, value in fields.items():
             setattr(new, name, value)
@@ -199,7 +201,27 @@ def change(**fields: Any) -> None:
 
 def apply(op: Op, inputs: tuple[Any, ...], params: Params = NO_PARAMS) -> Any:
     """Apply an op in recorded form: tensors and numbers positional, everything static by name."""
-    return state().context.apply(op, inputs, params)
+    current = state()
+    if current.autocast is not None:
+        return _apply_autocast(op, inputs, params, current.autocast)
+    return current.context.apply(op, inputs, params)
+
+
+def _apply_autocast(op: Op, inputs: tuple[Any, ...], params: Params, low: DType) -> Any:
+    """Apply an op to inputs of the dtype that it declares for autocast; its parts follow it."""
+    with changed(autocast=None):
+        if op.autocast is not None:
+            wanted = low if op.autocast == "low" else float32
+            inputs = tuple(
+                REGISTRY["to_dtype"](x, dtype=wanted)
+                if getattr(x, "dtype", None) in _AUTOCAST and x.dtype is not wanted
+                else x
+                for x in inputs
+            )
+        return apply(op, inputs, params)
+
+
+_AUTOCAST = (float32, float16, bfloat16)  # others stay what they are
 
 
 # --- dtype rules -------------------------------------------------------------------------------

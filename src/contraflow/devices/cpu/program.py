@@ -14,6 +14,7 @@ import struct
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from contraflow import config
 from contraflow.devices.cpu import jit
 from contraflow.devices.cpu.pool import pool
 from contraflow.kernel import Call, Contraction, strided_arguments
+from contraflow.op import state
 from contraflow.plan import SCALARS, HostStep, KernelStep, Plan, Slot
 from contraflow.render.llvm import entry_name, render
 
@@ -157,6 +159,14 @@ def _nothing() -> None:
 # --- programs ----------------------------------------------------------------------------------
 
 
+_ROW_BYTES = 24  # the kernel, its arguments, and whether threads meet after it
+
+
+def _noted(timeline: Any, name: str, kind: str) -> Any:
+    """A with-block that is an event of the timeline, if there is one."""
+    return nullcontext() if timeline is None else timeline.event(name, kind, None)
+
+
 class _Rows(NamedTuple):
     """Kernels that run without returning to Python: a range of the table."""
 
@@ -195,6 +205,7 @@ class Program:
         words = [self._words(step) for step in kernels]
         self._arguments = (ctypes.c_int64 * sum(map(len, words)))(*(w for ws in words for w in ws))
         self._table = (ctypes.c_uint64 * (3 * len(kernels)))()
+        self._names = [step.call.kernel.name for step in kernels]
         arguments, meets = ctypes.addressof(self._arguments), barriers(kernels, self._plan.slots)
         for i, step in enumerate(kernels):
             self._table[3 * i : 3 * i + 3] = [_compile(step.call), arguments, meets[i]]
@@ -208,12 +219,12 @@ class Program:
                 if row != checked:
                     continue
             if row > first:
-                yield _Rows(address + 24 * first, row - first)
+                yield _Rows(address + _ROW_BYTES * first, row - first)
             if isinstance(any_step, HostStep):
                 yield any_step
             first = row
         if row > first:
-            yield _Rows(address + 24 * first, row - first)
+            yield _Rows(address + _ROW_BYTES * first, row - first)
 
     def _words(self, step: KernelStep) -> list[int]:
         """The argument block of one kernel; render/llvm.py says what it holds."""
@@ -232,6 +243,7 @@ class Program:
     def replay(self, buffers: Sequence[Buffer], scalars: Sequence[float | int]) -> None:
         """Run all steps. `buffers` are those of the input and output slots, in slot order."""
         shares = 1 if self._small else config.num_threads
+        timeline = state().context.timeline
         arena = _scratch.enter(self._plan.arena_bytes)
         try:
             for i, buffer in enumerate(buffers):
@@ -248,9 +260,12 @@ class Program:
                 self._bases[self._index[None]] = ctypes.addressof(self._errors)
             for segment in self._segments:
                 if isinstance(segment, HostStep):
-                    self._run_host(segment)
+                    with _noted(timeline, segment.name, "host"):
+                        self._run_host(segment)
                     continue
-                if shares == 1 and self._small:
+                if timeline is not None:
+                    self._run_noted(segment, shares, timeline)
+                elif shares == 1 and self._small:
                     pool.run_alone(segment.address, segment.length, self._bases_address, 1)
                 else:
                     pool.run(segment.address, segment.length, self._bases_address, shares)
@@ -258,6 +273,14 @@ class Program:
                     raise self._error()
         finally:
             _scratch.leave()
+
+    def _run_noted(self, rows: _Rows, shares: int, timeline: Any) -> None:
+        """Run kernels one at a time, and note each."""
+        first = (rows.address - ctypes.addressof(self._table)) // _ROW_BYTES
+        for i in range(first, first + rows.length):
+            with _noted(timeline, self._names[i], "kernel"):
+                address = rows.address + _ROW_BYTES * (i - first)
+                pool.run(address, 1, self._bases_address, shares)
 
     def _learn(self, i: int, array: np.ndarray) -> None:
         self._addresses[i] = _address(array)

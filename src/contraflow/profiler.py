@@ -1,0 +1,236 @@
+"""Where the time goes: per op, per line of yours, per kernel of a compiled function; and memory.
+
+A profile is a context on the thread's stack that notes when each op begins and ends. Gradient rules
+are noted under the op they belong to, with the line that applied it. A compiled function still
+replays its program; its kernels then run one at a time, and each is noted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from contraflow.op import Context, Op, Params, changed, state
+from contraflow.storage import Line, user_line
+from contraflow.tensor import Tensor
+
+__all__ = ["Averages", "Event", "profile", "record_function"]
+
+
+class Event(NamedTuple):
+    """Something that took time. Times are in seconds from the start of the profile."""
+
+    name: str
+    kind: str  # op, backward, kernel, host (a part of a program that NumPy runs), or user
+    line: Line | None
+    start: float
+    total: float
+    own: float  # without the events inside
+    made: int  # bytes of the results
+
+
+class Row(NamedTuple):
+    """All events of one name, or of one line."""
+
+    name: str
+    calls: int
+    total: float
+    own: float
+    made: int
+
+
+class Averages(list[Row]):
+    """Rows of events, the costliest first."""
+
+    def table(self, sort_by: str = "own", row_limit: int = 20) -> str:
+        """The rows as text, sorted by `own` or `total` time, `calls` or `made` bytes."""
+        if sort_by not in Row._fields[1:]:
+            known = ", ".join(Row._fields[1:])
+            raise ValueError(f"table: sort_by is {sort_by!r}; it must be one of {known}.")
+        rows = sorted(self, key=lambda row: getattr(row, sort_by), reverse=True)
+        everything = sum(row.own for row in self) or 1.0
+        width = max([len(row.name) for row in rows[:row_limit]] + [4])
+        titles = f"{'calls':>7}  {'own ms':>9}  {'own %':>6}  {'total ms':>9}  made"
+        lines = [f"{'name':{width}}  {titles}"]
+        lines += [
+            f"{row.name:{width}}  {row.calls:7}  {row.own * 1e3:9.3f}  "
+            f"{100 * row.own / everything:5.1f}%  {row.total * 1e3:9.3f}  {_size(row.made)}"
+            for row in rows[:row_limit]
+        ]
+        if len(rows) > row_limit:
+            lines.append(f"... and {len(rows) - row_limit} more")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.table()
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
+class _Watch(Context):
+    """Notes what the contexts below do, and when."""
+
+    def __init__(self, below: Context, timeline: profile) -> None:
+        self.below = below
+        self.timeline: profile = timeline
+        self.first_node, self.recording = below.first_node, below.recording
+        self.replays = below.replays
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        with self.timeline.event(op.name, "op", state().line or user_line()) as results:
+            out = self.below.apply(op, inputs, params)
+            results += out if isinstance(out, (tuple, list)) else (out,)
+        return out
+
+    def derive(self, node: Any, named: list[Any]) -> list[Any]:
+        with self.timeline.event(node.name, "backward", node.line) as results:
+            results += self.below.derive(node, named)
+        return results
+
+    def add_to(self, total: Any, value: Any) -> None:
+        with self.timeline.event("add_", "backward", None):
+            self.below.add_to(total, value)
+
+
+class profile:
+    """Note what runs in a with-block.
+
+    >>> import contraflow as cf
+    >>> with cf.profiler.profile() as p:
+    ...     y = cf.ones(8, 8) @ cf.ones(8, 8)
+    >>> print(p.key_averages())
+    name ...
+    matmul ...
+    """
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.memory: list[tuple[float, int]] = []  # when, and bytes of what was made and still is
+        self._live = 0
+        self._followed: set[int] = set()  # ids of storages
+        self._start = 0.0
+        # Per event that is running: the time of those in it, and its line.
+        self._inside: list[float] = [0.0]
+        self._lines: list[Line | None] = [None]
+        self._block: changed | None = None
+
+    def __enter__(self) -> profile:
+        if self._block is not None:
+            raise RuntimeError("profile: is running already; make another one.")
+        self._start = time.perf_counter()
+        self._block = changed(context=_Watch(state().context, self))
+        self._block.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        assert self._block is not None
+        self._block.__exit__(*error)
+        self._block = None
+
+    # --- noting ---------------------------------------------------------------------------
+
+    @contextmanager
+    def event(self, name: str, kind: str, line: Line | None) -> Iterator[list[Any]]:
+        """Note what a with-block does as an event; it puts its results into the list."""
+        line = line or self._lines[-1]  # a kernel belongs to the op that runs it
+        self._inside.append(0.0)
+        self._lines.append(line)
+        results: list[Any] = []
+        start = time.perf_counter()
+        try:
+            yield results
+        finally:
+            total = time.perf_counter() - start
+            inside = self._inside.pop()
+            self._inside[-1] += total
+            self._lines.pop()
+            made = sum(map(self._follow, results))
+            self.events.append(
+                Event(name, kind, line, start - self._start, total, total - inside, made)
+            )
+
+    def _follow(self, x: Any) -> int:
+        """The bytes of a result, whose storage is followed until it is gone."""
+        if not isinstance(x, Tensor) or x.storage.is_recorded:
+            return 0
+        if id(x.storage) not in self._followed:
+            nbytes = x.storage.data.nbytes
+            self._followed.add(id(x.storage))
+            weakref.finalize(x.storage, self._forget, id(x.storage), nbytes)
+            self._change(nbytes)
+        return x.nbytes
+
+    def _forget(self, storage: int, nbytes: int) -> None:
+        self._followed.discard(storage)
+        self._change(-nbytes)
+
+    def _change(self, count: int) -> None:
+        self._live += count
+        self.memory.append((time.perf_counter() - self._start, self._live))
+
+    # --- reading --------------------------------------------------------------------------
+
+    def key_averages(self, group_by: str = "name") -> Averages:
+        """The events by name, or by the user's "line"."""
+        if group_by not in ("name", "line"):
+            raise ValueError(
+                f"key_averages: group_by is {group_by!r}; it must be 'name' or 'line'."
+            )
+        groups: dict[str, list[Event]] = {}
+        for event in self.events:
+            suffix = "" if event.kind in ("op", "user") else f" ({event.kind})"
+            key = f"{event.name}{suffix}" if group_by == "name" else str(event.line or "elsewhere")
+            groups.setdefault(key, []).append(event)
+        return Averages(
+            Row(
+                name,
+                len(events),
+                sum(e.total for e in events),
+                sum(e.own for e in events),
+                sum(e.made for e in events),
+            )
+            for name, events in groups.items()
+        )
+
+    @property
+    def peak_memory(self) -> int:
+        """The most bytes that were alive at once, of what was made in the block."""
+        return max((live for _, live in self.memory), default=0)
+
+    def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write a file that chrome://tracing and ui.perfetto.dev show."""
+        process, thread = os.getpid(), threading.get_ident()
+        rows: list[dict[str, Any]] = [
+            {
+                "name": event.name, "cat": event.kind, "ph": "X", "pid": process, "tid": thread,
+                "ts": event.start * 1e6, "dur": event.total * 1e6,
+                "args": {"line": str(event.line or ""), "bytes": event.made},
+            }
+            for event in self.events
+        ]  # fmt: skip
+        rows += [
+            {"name": "memory", "ph": "C", "pid": process, "ts": when * 1e6, "args": {"bytes": live}}
+            for when, live in self.memory
+        ]
+        Path(path).write_text(json.dumps({"traceEvents": rows, "displayTimeUnit": "ms"}))
+
+
+@contextmanager
+def record_function(name: str) -> Iterator[None]:
+    """Give a part of your code a name in the profile that is running, if one is."""
+    timeline = state().context.timeline
+    with nullcontext() if timeline is None else timeline.event(name, "user", user_line()):
+        yield
