@@ -239,3 +239,19 @@ def test_a_compiled_function_may_use_it() -> None:
     x = cf.randn(4, 3)
     f = lambda x: vmap(grad(lambda row: (row**3).sum()))(x)  # noqa: E731
     assert_close(cf.compile(f)(x), f(x))
+
+
+def test_pulling_back_a_batch_of_cotangents_through_a_graph_from_outside() -> None:
+    x = cf.randn(3, dtype=cf.float64).requires_grad_()
+
+    def f(x: Any) -> Any:
+        return cf.checkpoint(lambda v: (v * x).tanh(), x * x).cumsum(0)
+
+    def norm(pulled: Any) -> Any:
+        return (pulled**2).sum()
+
+    units = cf.eye(3, dtype=cf.float64)
+    norm(vmap(vjp(f, x)[1])(units)[0]).backward()
+    found, x.grad = x.grad, None
+    norm(cf.stack([vjp(f, x)[1](unit)[0] for unit in units])).backward()
+    assert_close(found, x.grad)

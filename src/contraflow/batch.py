@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from contraflow.errors import GradientError, describe
+from contraflow.node import numbers
 from contraflow.op import (
     REGISTRY,
     Context,
@@ -45,7 +46,7 @@ class Batch(Run):
         self.size, self.randomness = size, randomness
         # What is differentiated outside is so whatever a function inside does to its own graph.
         self._outside = current.grad
-        self._start = next(serials)
+        self._start, self._first = next(serials), next(numbers)
         self._values: dict[int, tuple[Tensor, bool]] = {}  # by id of the storage
         self._held: dict[int, Storage] = {}  # keeps those ids meaningful
 
@@ -85,6 +86,9 @@ class Batch(Run):
 
     def _shared(self, x: Tensor) -> Tensor:
         """A tensor with data of its own, without the place it may have in this context's graph."""
+        node = x._node
+        if node is not None and node.sequence_nr < self._first:  # made by those outside
+            return x.attached(node, x._index)
         if x.storage.serial > self._start:
             return x.alias()
         if x._base is None:

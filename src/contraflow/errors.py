@@ -85,7 +85,8 @@ def retold(
     the caller to raise: a frame that raised an error it holds would be a cycle with it.
     """
     raw = getattr(error, "retold", error)
-    if (raw is error and _OURS.match(str(error))) or not _raised_inside(error.__traceback__):
+    said = str(error.args[0]) if error.args else ""  # what str(KeyError) puts into quotes
+    if (raw is error and _OURS.match(said)) or not _raised_inside(error.__traceback__):
         return error
     told = next(told for kind, told in TRANSLATED.items() if isinstance(raw, kind))
     if isinstance(raw, OutOfRange):

@@ -18,7 +18,7 @@ from contraflow.errors import GradientError, describe, public
 from contraflow.forward import Forward
 from contraflow.node import Node, numbers
 from contraflow.op import REGISTRY, apply, changed, state
-from contraflow.ops.create import zeros_like
+from contraflow.ops.create import eye, zeros_like
 from contraflow.structure import fill, leaves_of, map_leaves
 from contraflow.tensor import Tensor
 
@@ -210,11 +210,12 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
 
 @public
 def jacrev(
-    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
-) -> Callable[..., Any]:
-    """A function that gives the Jacobian, one backward pass for each element of the output.
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:  # fmt: skip
+    """A function that gives the Jacobian, by one backward pass for all elements of an output.
 
-    Its shape is the output's followed by the argument's.
+    Its shape is the output's followed by the argument's. `chunk_size` elements go at a time.
 
     >>> import contraflow as cf
     >>> cf.func.jacrev(lambda x: x * x)(cf.tensor([1.0, 2.0]))
@@ -228,20 +229,31 @@ def jacrev(
         run = _Linearized("jacrev", func, args, chosen, kwargs, has_aux)
         jacobians = []
         for k, out in enumerate(run.outs):
-            rows = []
-            for unit in _units(out):
+
+            def rows(unit: Tensor, k: int = k) -> list[Tensor]:
                 cotangents = [zeros_like(o.alias()) for o in run.outs]
                 cotangents[k] = unit
-                rows.append(run.pull(cotangents, True))
-            blocks = [
-                _stacked([row[i] for row in rows], x, (*out.shape, *x.shape))
-                for i, x in enumerate(run.leaves)
-            ]
+                return run.pull(cotangents, True)
+
+            blocks = _each_unit(rows, out, run.leaves, chunk_size)
             jacobians.append(_restore(argnums, fill(run.inputs, blocks)))
         found = fill(run.output, jacobians)
         return (found, run.aux) if has_aux else found
 
     return wrapped
+
+
+def _each_unit(
+    rows: Callable[[Tensor], list[Tensor]], out: Tensor, leaves: Sequence[Tensor],
+    chunk_size: int | None,
+) -> list[Tensor]:  # fmt: skip
+    """What `rows` gives for each unit cotangent of an output, in the shape of a Jacobian."""
+    count = out.numel()
+    if not count:
+        return [REGISTRY["full"]((*out.shape, *x.shape), 0.0, dtype=x.dtype) for x in leaves]
+    units = REGISTRY["reshape"](eye(count, dtype=out.dtype), (count, *out.shape))
+    found = vmap(rows, randomness="same", chunk_size=chunk_size)(units)
+    return [REGISTRY["reshape"](g, (*out.shape, *x.shape)) for g, x in zip(found, leaves)]
 
 
 def _units(like: Tensor) -> Iterator[Tensor]:
