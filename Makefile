@@ -10,13 +10,14 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=wo
 # Stamps: what the environment was last given, and that it is as new as pyproject.toml.
 INSTALLED := .venv/.installed
 INSTALLED_DEV := .venv/.installed-dev
+INSTALLED_PEERS := .venv-peers/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-peers lint format stub seeds bench peers clean
+.PHONY: help demo test test-all test-peers lint format stub seeds bench bench-peers peers clean
 .NOTPARALLEL:
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: $(INSTALLED) ## a short tour that prints what it does
 	$(BIN)/python examples/demo.py $(ARGS)
@@ -45,8 +46,10 @@ stub: $(INSTALLED_DEV) ## write the type stub of the tensor methods anew
 seeds: $(INSTALLED_DEV) ## try each promise of the five originals and write docs/seeds.md
 	$(BIN)/python -m tests.seeds.table $(ARGS)
 
-bench: $(INSTALLED_DEV) ## the benchmarks; comparisons need `make peers` first
-	$(BIN)/python -m benchmarks.run $(ARGS)
+bench: $(INSTALLED) ## the benchmarks, against the peers that `make bench-peers` installed
+	$(if $(wildcard $(INSTALLED_PEERS)),.venv-peers/bin,$(BIN))/python -m benchmarks.run $(ARGS)
+
+bench-peers: $(INSTALLED_PEERS) ## install PyTorch, JAX and tinygrad beside .venv (gigabytes)
 
 peers: $(INSTALLED_DEV) ## install PyTorch and JAX to compare with (gigabytes)
 	$(PIP) install --editable '.[peers]'
@@ -57,6 +60,11 @@ clean: ## remove caches and build outputs, but not .venv
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
+
+$(INSTALLED_PEERS): pyproject.toml
+	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers || { rm -rf .venv-peers; exit 1; }
+	.venv-peers/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[bench]'
+	touch $@
 
 $(INSTALLED): pyproject.toml | .venv/bin/python
 	$(PIP) install --editable .

@@ -1,5 +1,7 @@
-"""What contraflow costs, next to PyTorch and JAX where they are installed.
+"""What contraflow costs, next to PyTorch, JAX and tinygrad where they are installed.
 
-`models.py` says what is computed, `peers.py` how each library does it, `overhead.py` what single
-operations cost, `measure.py` how time is taken, and `run.py` prints and writes the results.
+- what is computed: `models.py`; by whom: `contender.py` and a `with_*.py` for each library
+- in processes of their own: `channel.py`, `worker.py` (steps), `overhead.py` (single operations)
+- measuring: `compare.py` (a step, all contenders), `probes.py` (the rest), `machine.py`
+- showing: `targets.py`, `report.py`, `figure.py`; `run.py` does everything
 """

@@ -1,85 +1,230 @@
-"""The training steps that are measured, written once for all libraries.
+"""The steps that are measured, written once for all libraries.
 
 A step is a loss over named weights, its first weights and its batches as NumPy arrays. The loss is
-written with functions that carry PyTorch's names: `f` is contraflow's or PyTorch's module of them,
-or the namespace `peers.py` makes of JAX. To measure another step, write one more function that
-returns a Step and put it into STEPS; functions it is the first to use are added for JAX there.
+written with functions that carry PyTorch's names: `f` is the namespace `functions` of the
+`with_*` module of a library. To measure another step, write a function that returns a Step and put
+it into STEPS; what it is the first to use is added to those namespaces.
+
+A step with a learning rate trains: forward, backward, Adam. One without gives the value and the
+gradient with respect to its batch, a single array.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 Arrays = dict[str, np.ndarray]
+Batches = list[tuple[np.ndarray, ...]]
 BATCHES = 8  # more than one, so that no library can keep what it computed from an input
+CLASSES = 10
 
 
 @dataclass(frozen=True)
 class Step:
-    """One training step: forward, backward, Adam, and reading the loss."""
+    """What is computed; the loss is read after every step."""
 
-    name: str
     description: str
     weights: Arrays
-    batches: list[tuple[np.ndarray, ...]]
+    batches: Batches
     loss: Callable[..., Any]  # (f, weights by name, *batch) -> 0-d loss
-    learning_rate: float = 1e-3
+    learning_rate: float | None = 1e-3
 
 
-def _dense_weights(random: np.random.Generator, sizes: tuple[int, ...]) -> Arrays:
-    """The weights of linear layers, as PyTorch lays them out and draws them."""
-    weights: Arrays = {}
-    for i, (inputs, outputs) in enumerate(itertools.pairwise(sizes), 1):
-        bound = 1 / math.sqrt(inputs)
-        weights[f"w{i}"] = random.uniform(-bound, bound, (outputs, inputs)).astype(np.float32)
-        weights[f"b{i}"] = random.uniform(-bound, bound, outputs).astype(np.float32)
-    return weights
+# --- weights and batches -----------------------------------------------------------------------
 
 
-def _classified(
-    random: np.random.Generator, shape: tuple[int, ...], classes: int
-) -> list[tuple[np.ndarray, ...]]:
+def _uniform(random: np.random.Generator, inputs: int, *shape: int) -> np.ndarray:
+    """Weights as PyTorch draws those of a layer with so many inputs per output."""
+    bound = 1 / math.sqrt(inputs)
+    return random.uniform(-bound, bound, shape).astype(np.float32)
+
+
+def _linear(random: np.random.Generator, name: str, inputs: int, outputs: int) -> Arrays:
+    return {
+        f"{name}.weight": _uniform(random, inputs, outputs, inputs),
+        f"{name}.bias": _uniform(random, inputs, outputs),
+    }
+
+
+def _norm(name: str, width: int) -> Arrays:
+    return {
+        f"{name}.weight": np.ones(width, np.float32),
+        f"{name}.bias": np.zeros(width, np.float32),
+    }
+
+
+def _classified(random: np.random.Generator, *shape: int) -> Batches:
     """Batches of normal inputs, each with a class to learn by heart."""
     return [
-        (random.standard_normal(shape, np.float32), random.integers(classes, size=shape[0]))
+        (random.standard_normal(shape, np.float32), random.integers(CLASSES, size=shape[0]))
         for _ in range(BATCHES)
     ]
 
 
-def small() -> Step:
-    """A network so small that little but overhead is left."""
+def _apply(f: Any, w: dict[str, Any], name: str, x: Any) -> Any:
+    return f.linear(x, w[f"{name}.weight"], w[f"{name}.bias"])
 
-    def loss(f: Any, w: dict[str, Any], x: Any, target: Any) -> Any:
-        x = f.tanh(f.linear(x, w["w1"], w["b1"]))
-        x = f.tanh(f.linear(x, w["w2"], w["b2"]))
-        return f.cross_entropy(f.linear(x, w["w3"], w["b3"]), target)
 
+# --- training ----------------------------------------------------------------------------------
+
+
+def dense(activation: str, sizes: tuple[int, ...], batch: int) -> Step:
+    """Linear layers: at small sizes little but overhead, at larger ones products and Adam."""
     random = np.random.default_rng(1)
-    return Step(
-        "small", "64-64-64-10 tanh, batch 32, cross-entropy, Adam",
-        _dense_weights(random, (64, 64, 64, 10)), _classified(random, (32, 64), 10), loss,
-    )  # fmt: skip
-
-
-def mlp() -> Step:
-    """A network of the size people train on digits: matmuls and Adam share the time."""
+    weights: Arrays = {}
+    for i in range(len(sizes) - 1):
+        weights |= _linear(random, f"{i}", sizes[i], sizes[i + 1])
+    last = len(sizes) - 2
 
     def loss(f: Any, w: dict[str, Any], x: Any, target: Any) -> Any:
-        x = f.relu(f.linear(x, w["w1"], w["b1"]))
-        x = f.relu(f.linear(x, w["w2"], w["b2"]))
-        return f.cross_entropy(f.linear(x, w["w3"], w["b3"]), target)
+        for i in range(last):
+            x = getattr(f, activation)(_apply(f, w, f"{i}", x))
+        return f.cross_entropy(_apply(f, w, f"{last}", x), target)
 
+    widths = "-".join(map(str, sizes))
+    description = f"{widths} {activation}, batch {batch}, cross-entropy, Adam"
+    return Step(description, weights, _classified(random, batch, sizes[0]), loss)
+
+
+def cnn(images: int, side: int) -> Step:
+    """Two convolutions with relu and max-pooling, then a linear layer."""
     random = np.random.default_rng(2)
-    return Step(
-        "mlp", "784-512-512-10 relu, batch 64, cross-entropy, Adam",
-        _dense_weights(random, (784, 512, 512, 10)), _classified(random, (64, 784), 10), loss,
-    )  # fmt: skip
+    channels = (3, 32, 64)
+    weights: Arrays = {}
+    for i in range(2):
+        inputs, outputs = channels[i], channels[i + 1]
+        weights[f"{i}.weight"] = _uniform(random, 9 * inputs, outputs, inputs, 3, 3)
+        weights[f"{i}.bias"] = _uniform(random, 9 * inputs, outputs)
+    weights |= _linear(random, "head", channels[2] * (side // 4) ** 2, CLASSES)
+
+    def loss(f: Any, w: dict[str, Any], x: Any, target: Any) -> Any:
+        for i in range(2):
+            x = f.conv2d(x, w[f"{i}.weight"], w[f"{i}.bias"], padding=1)
+            x = f.max_pool2d(f.relu(x), 2)
+        return f.cross_entropy(_apply(f, w, "head", x.reshape(x.shape[0], -1)), target)
+
+    description = (
+        f"two 3x3 convolutions (3-32-64) with relu and 2x2 max-pool on {images} images "
+        f"3x{side}x{side}, linear, cross-entropy, Adam"
+    )
+    return Step(description, weights, _classified(random, images, 3, side, side), loss)
 
 
-STEPS: dict[str, Callable[[], Step]] = {"small": small, "mlp": mlp}
+def gpt(layers: int, width: int, heads: int, tokens: int, batch: int) -> Step:
+    """A transformer that predicts the next token."""
+    vocabulary = 96
+    random = np.random.default_rng(3)
+    weights: Arrays = {
+        "token": 0.02 * random.standard_normal((vocabulary, width), np.float32),
+        "place": 0.02 * random.standard_normal((tokens, width), np.float32),
+    }
+    for i in range(layers):
+        weights |= _norm(f"{i}.norm1", width) | _norm(f"{i}.norm2", width)
+        weights |= _linear(random, f"{i}.qkv", width, 3 * width)
+        weights |= _linear(random, f"{i}.projection", width, width)
+        weights |= _linear(random, f"{i}.up", width, 4 * width)
+        weights |= _linear(random, f"{i}.down", 4 * width, width)
+    weights |= _norm("norm", width) | _linear(random, "head", width, vocabulary)
+
+    def normed(f: Any, w: dict[str, Any], name: str, x: Any) -> Any:
+        return f.layer_norm(x, (width,), w[f"{name}.weight"], w[f"{name}.bias"])
+
+    def attend(f: Any, w: dict[str, Any], i: int, x: Any) -> Any:
+        qkv = _apply(f, w, f"{i}.qkv", x).reshape(-1, tokens, 3, heads, width // heads)
+        q, k, v = (qkv[:, :, j].swapaxes(1, 2) for j in range(3))
+        x = f.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return _apply(f, w, f"{i}.projection", x.swapaxes(1, 2).reshape(-1, tokens, width))
+
+    def loss(f: Any, w: dict[str, Any], text: Any, target: Any) -> Any:
+        x = f.embedding(text, w["token"]) + w["place"]
+        for i in range(layers):
+            x = x + attend(f, w, i, normed(f, w, f"{i}.norm1", x))
+            hidden = f.gelu(_apply(f, w, f"{i}.up", normed(f, w, f"{i}.norm2", x)))
+            x = x + _apply(f, w, f"{i}.down", hidden)
+        logits = _apply(f, w, "head", normed(f, w, "norm", x))
+        return f.cross_entropy(logits.reshape(-1, vocabulary), target.reshape(-1))
+
+    texts = random.integers(vocabulary, size=(BATCHES, batch, tokens + 1))
+    description = (
+        f"{layers} layers, width {width}, {heads} heads, {tokens} tokens, batch {batch}, "
+        f"vocabulary {vocabulary}, cross-entropy, Adam"
+    )
+    return Step(description, weights, [(t[:, :-1].copy(), t[:, 1:].copy()) for t in texts], loss)
+
+
+def lstm(hidden: int, batch: int) -> Step:
+    """A recurrent network over a sequence: a long chain of small products."""
+    inputs, length = 64, 32
+    random = np.random.default_rng(4)
+    weights = _linear(random, "input", inputs, 4 * hidden)
+    weights |= _linear(random, "recurrent", hidden, 4 * hidden)
+    weights |= _linear(random, "head", hidden, CLASSES)
+
+    def loss(f: Any, w: dict[str, Any], x: Any, target: Any) -> Any:
+        given = _apply(f, w, "input", x)  # of all places at once, which everybody gains from
+        h = c = None
+        for t in range(length):
+            gates = given[:, t]
+            if h is not None:
+                gates = gates + _apply(f, w, "recurrent", h)
+            i, forget, cell, out = (gates[:, k * hidden : (k + 1) * hidden] for k in range(4))
+            new = f.sigmoid(i) * f.tanh(cell)
+            c = new if c is None else f.sigmoid(forget) * c + new
+            h = f.sigmoid(out) * f.tanh(c)
+        return f.cross_entropy(_apply(f, w, "head", h), target)
+
+    description = f"{inputs}-{hidden} over {length} places, batch {batch}, cross-entropy, Adam"
+    return Step(description, weights, _classified(random, batch, length, inputs), loss)
+
+
+# --- value and gradient ------------------------------------------------------------------------
+
+
+def ewise(size: int) -> Step:
+    """A chain of elementwise functions: memory and mathematics."""
+    random = np.random.default_rng(5)
+
+    def loss(f: Any, w: dict[str, Any], x: Any) -> Any:
+        return (f.tanh(x) * f.sigmoid(x) + f.exp(-x * x)).sum()
+
+    batches: Batches = [(random.standard_normal(size, np.float32),) for _ in range(4)]
+    description = f"value and gradient of sum(tanh(x) sigmoid(x) + exp(-x x)), {size:,} numbers"
+    return Step(description, {}, batches, loss, learning_rate=None)
+
+
+def chain(length: int) -> Step:
+    """What one eager operation and its backward cost."""
+
+    def loss(f: Any, w: dict[str, Any], x: Any) -> Any:
+        y = x
+        for _ in range(length):
+            y = y * x
+        return y
+
+    batches: Batches = [(np.array(1 + i / 1e4, np.float32),) for i in range(BATCHES)]
+    description = f"{length} multiplications of a scalar and backward, eager"
+    return Step(description, {}, batches, loss, learning_rate=None)
+
+
+STEPS: dict[str, Callable[[], Step]] = {
+    "small": partial(dense, "tanh", (64, 64, 64, CLASSES), batch=32),
+    "small-large": partial(dense, "tanh", (128, 128, 128, CLASSES), batch=128),
+    "mlp": partial(dense, "relu", (784, 512, 512, CLASSES), batch=64),
+    "mlp-large": partial(dense, "relu", (784, 1024, 1024, CLASSES), batch=128),
+    "cnn": partial(cnn, images=32, side=32),
+    "cnn-large": partial(cnn, images=64, side=48),
+    "gpt": partial(gpt, layers=4, width=128, heads=4, tokens=64, batch=8),
+    "gpt-large": partial(gpt, layers=4, width=256, heads=4, tokens=128, batch=4),
+    "ewise": partial(ewise, size=1 << 22),
+    "chain": partial(chain, length=1000),
+    "lstm": partial(lstm, hidden=128, batch=32),
+    "lstm-large": partial(lstm, hidden=256, batch=64),
+}
+EAGER_ONLY = {"chain"}  # compilers would make one operation of it
+LARGER = {name for name in STEPS if name.endswith("-large")}

@@ -1,69 +1,96 @@
 """What single operations cost, on data so small that the library itself is what one measures.
 
-An operation is a name and, for each library, a function to call without arguments.
+`python -m benchmarks.overhead LIBRARY` serves one library, in a process of its own.
 """
 
 from __future__ import annotations
 
+import importlib
+import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-import contraflow as cf
-from benchmarks import peers
+from benchmarks import channel
+from benchmarks.worker import memory
 
 Functions = dict[str, Callable[[], Any]]
-CHAIN = 1000
+ADD = "add two scalars"
+ADD_TRACKED = "add two scalars, one requires grad"
+MATMUL = "matmul 64x64"
+REPLAY = "compiled replay of x + 1"
+OPERATIONS = {
+    "contraflow": (ADD, ADD_TRACKED, MATMUL, REPLAY),
+    "torch": (ADD, ADD_TRACKED, MATMUL),
+    "jax": (REPLAY,),
+}
 
 
-def _chain(x: Any) -> Callable[[], Any]:
-    def run() -> None:
-        y = x
-        for _ in range(CHAIN):
-            y = y * x
-        y.backward()
-        x.grad = None
-
-    return run
-
-
-def _eager(library: Any) -> dict[str, Functions]:
-    """The eager operations of a library with PyTorch's names, by operation."""
-    name = library.__name__
+def _eager(library: Any) -> Functions:
+    """The eager operations of a library with PyTorch's names."""
     plain, other = library.tensor(1.5), library.tensor(2.5)
     tracked = library.tensor(1.5, requires_grad=True)
-    one = library.tensor(1.0, requires_grad=True)  # its powers neither grow nor vanish
     square = library.tensor(np.random.default_rng(0).standard_normal((64, 64), np.float32))
     return {
-        "add two scalars": {name: lambda: plain + other},
-        "add two scalars, one requires grad": {name: lambda: tracked + other},
-        f"{CHAIN} scalar multiplications and backward": {name: _chain(one)},
-        "matmul 64x64": {name: lambda: square @ square},
+        ADD: lambda: plain + other,
+        ADD_TRACKED: lambda: tracked + other,
+        MATMUL: lambda: square @ square,
     }
 
 
-def _replays() -> Functions:
-    """A compiled function that does almost nothing: the cost of calling one."""
-    found: Functions = {}
-    ours = cf.compile(lambda x: x + 1.0, name="almost_nothing")
-    ours_argument = cf.tensor(1.5)
-    found["contraflow"] = lambda: ours(ours_argument)
-    if peers.jax is not None:
-        theirs = peers.jax.jit(lambda x: x + 1.0)
-        their_argument = peers.jnp.float32(1.5)
-        found["jax"] = lambda: theirs(their_argument).block_until_ready()
+def _functions(name: str) -> Functions:
+    library: Any = importlib.import_module(name)
+    if name == "jax":
+        theirs, number = library.jit(lambda x: x + 1.0), library.numpy.float32(1.5)
+        return {REPLAY: lambda: theirs(number).block_until_ready()}
+    found = _eager(library)
+    if name == "contraflow":
+        ours, scalar = library.compile(lambda x: x + 1.0), library.tensor(1.5)
+        found[REPLAY] = lambda: ours(scalar)
     return found
 
 
-def operations(with_peers: bool = True) -> dict[str, Functions]:
-    """Every operation, with a function for each library that is there."""
-    found = _eager(cf)
-    if with_peers and peers.torch is not None:
-        for operation, functions in _eager(peers.torch).items():
-            found[operation] |= functions
-    replays = _replays()
-    if not with_peers:
-        replays = {"contraflow": replays["contraflow"]}
-    found["compiled replay of x + 1"] = replays
-    return found
+def _time_loop(function: Callable[[], Any], count: int) -> float:
+    start = time.perf_counter()
+    for _ in range(count):
+        function()
+    return time.perf_counter() - start
+
+
+def long_chain(length: int) -> dict[str, float | None]:
+    """Seconds and memory of so many multiplications of a scalar and their backward."""
+    library: Any = importlib.import_module("contraflow")
+    x = library.tensor(1.0, requires_grad=True)
+    start = time.perf_counter()
+    y = x
+    for _ in range(length):
+        y = y * x
+    y.backward()
+    assert x.grad.item() == length + 1, "the gradient is wrong"
+    del y
+    return {"seconds": time.perf_counter() - start, "peak_mb": memory("VmHWM")}
+
+
+def main() -> None:
+    """Serve the process that started this one."""
+    functions: Functions = {}
+
+    def start() -> None:
+        functions.update(_functions(sys.argv[1]))
+
+    def per_call(operation: str, seconds: float) -> float:
+        """Seconds of one call, among as many as about fit into the time given."""
+        function = functions[operation]
+        function()  # what only the first call does
+        count = 1
+        while _time_loop(function, count) < seconds / 4:
+            count *= 2
+        return _time_loop(function, 4 * count) / (4 * count)
+
+    channel.serve({"start": start, "per_call": per_call, "long_chain": long_chain})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,179 +1,134 @@
-"""Measure and print: `python -m benchmarks.run [--quick] [--json PATH]`.
+"""Measure and print: `python -m benchmarks.run [--quick] [--steps small mlp] [--publish]`.
 
-The JSON holds what is printed, and more:
+The JSON holds what is printed, and more; times are in seconds, and a distribution is its median,
+q1, q3 and samples:
 
-- `environment`: versions, system, cpu, cpu_target, cpu_features, cores,
-  load_average, threads, thread_variables
-- `absent`: libraries not compared with, and why
+- `machine`: versions, system, cpu, cpu_target, cpu_features, cores, load_average, thread_variables
+- `others_share`: what others took of the cores' time meanwhile
+- `absent`: contenders that cannot run here, and why
 - `settings`: how often things ran
-- `steps`: by name: description; ratios (`best_peer`, `best_peer_over_compiled`,
-  `eager_over_compiled`); contenders (median_us, q1_us, q3_us, samples, losses); first_call (by
-  contender, cold_s and warm_s)
-- `operations`: by name, by library: median_us, q1_us, q3_us, samples
-- `imports`: by module: median_us, q1_us, q3_us, samples
+- `steps`: by name: description; contenders (`seconds`, a distribution; cold_s, warm_s, new_size_s:
+  first calls; peak_mb, imported_mb; threads; values, those of the first steps); errors by
+  contender; ratios (distributions over rounds, `of` whom)
+- `operations`: by name, by library: distributions
+- `long_chain`: length, seconds, peak_mb
+- `imports`: by module: distributions
+- `errors`: what went wrong with the last three
 
-Without --json it goes to benchmarks/results/scratch/, which git ignores. Results worth keeping are
-measured on a quiet machine with `--json benchmarks/results/latest.json`.
+It goes to benchmarks/results/scratch/, which git ignores, or to the path given. `--publish` also
+replaces benchmarks/results/latest.json, the figure beside it and the README's tables, unless the
+machine was busy or something failed. The status is 1 if a contender failed or computed something
+else.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import measure, models, overhead, peers
-from benchmarks.measure import ROOT
-from benchmarks.peers import COMPILED, EAGER, JAX, TORCH_COMPILE
+from benchmarks import compare, figure, machine, models, probes, report
+from benchmarks.channel import ROOT, ChildError
+from benchmarks.contender import ENTRIES, TORCH_STEP, Entry, absent
+from benchmarks.targets import CHAIN_LENGTH
 
-SCRATCH = ROOT / "benchmarks" / "results" / "scratch" / "latest.json"
-FULL = {
-    "rounds": 40, "burst": 20, "pause_seconds": 0.05,
-    "call_rounds": 30, "call_seconds": 0.02, "imports": 9,
-}  # fmt: skip
-QUICK = {
-    "rounds": 3, "burst": 5, "pause_seconds": 0.005,
-    "call_rounds": 5, "call_seconds": 0.002, "imports": 2,
-}  # fmt: skip
-BUSY = 0.5  # a load average above this, before anything ran, is somebody else's
+RESULTS = ROOT / "benchmarks" / "results"
+SCRATCH = RESULTS / "scratch" / "latest.json"
 
 
-# --- measuring ---------------------------------------------------------------------------------
-
-
-def measure_step(name: str, contenders: list[str], settings: dict[str, Any]) -> dict[str, Any]:
-    """Check that all contenders compute the same, then time them."""
-    step = models.STEPS[name]()
-    made = [peers.make(step, contender) for contender in contenders]
-    losses = measure.check(made)
-    timings = measure.alternate(
-        made, settings["rounds"], settings["burst"], settings["pause_seconds"]
-    )
-    found = {c: {**t.as_dict(), "losses": losses[c]} for c, t in timings.items()}
-    compiling = [c for c in contenders if c in (COMPILED, TORCH_COMPILE, JAX)]
-    return {
-        "description": step.description,
-        "ratios": _ratios({c: t.median_us for c, t in timings.items()}),
-        "contenders": found,
-        "first_call": {c: measure.time_first_call(name, c) for c in compiling},
-    }
-
-
-def _ratios(medians: dict[str, float]) -> dict[str, Any]:
-    compiled = medians[COMPILED]
-    others = {c: t for c, t in medians.items() if c not in (COMPILED, EAGER)}
-    best = min(others, key=others.__getitem__, default=None)
-    return {
-        "best_peer": best,
-        "best_peer_over_compiled": None if best is None else others[best] / compiled,
-        "eager_over_compiled": medians[EAGER] / compiled,
-    }
-
-
-def measure_all(quick: bool, with_peers: bool, torch_compile: bool) -> dict[str, Any]:
+def measure(quick: bool, contenders: list[str], steps: list[str]) -> dict[str, Any]:
     """Everything, as what the JSON holds."""
-    settings = QUICK if quick else FULL
-    contenders = peers.names(with_peers, torch_compile)
-    absent = peers.absent() if with_peers else dict.fromkeys(("torch", "jax"), "left out")
-    modules = ["numpy", "contraflow", *(m for m in ("torch", "jax") if m not in absent)]
+    watch = machine.Watch()
+    where = machine.describe()
+    settings = compare.QUICK if quick else compare.FULL
+    reasons = {
+        name: absent(entry) if name in contenders else "left out" for name, entry in ENTRIES.items()
+    }
+    present = [entry for name, entry in ENTRIES.items() if reasons[name] is None]
+    libraries = list(dict.fromkeys(entry.library for entry in present))
+    rounds, seconds = (3, 0.002) if quick else (15, 0.02)
+    errors: list[str] = []
+
+    def attempt(probe: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+        """A probe's results, or none and its error: minutes of other results are worth keeping."""
+        try:
+            return probe(*arguments)
+        except ChildError as error:
+            errors.append(str(error))
+            return {}
+
     return {
-        "environment": measure.describe_environment(),
-        "absent": absent,
-        "settings": {**settings, "quick": quick},
-        "steps": {name: measure_step(name, contenders, settings) for name in models.STEPS},
-        "operations": {
-            operation: {
-                library: timing.as_dict()
-                for library, timing in measure.time_calls(
-                    functions, settings["call_rounds"], settings["call_seconds"]
-                ).items()
-            }
-            for operation, functions in overhead.operations(with_peers).items()
-        },
-        "imports": {
-            module: measure.time_import(module, settings["imports"]).as_dict() for module in modules
-        },
+        "machine": where,
+        "absent": {name: reason for name, reason in reasons.items() if reason}
+        | _impatience(present),
+        "settings": {"quick": quick, **asdict(settings)},
+        "steps": {name: compare.measure_step(name, present, settings) for name in steps},
+        "operations": attempt(probes.measure_operations, libraries, rounds, seconds),
+        "long_chain": attempt(
+            probes.measure_long_chain, CHAIN_LENGTH // 100 if quick else CHAIN_LENGTH
+        ),
+        "imports": attempt(probes.measure_imports, ["numpy", *libraries], 2 if quick else 5),
+        "errors": errors,
+        "others_share": watch.others(),
     }
 
 
-# --- printing ----------------------------------------------------------------------------------
+def _impatience(present: Sequence[Entry]) -> dict[str, str]:
+    """Which compilers are not asked to compile everything, and why."""
+    found = {}
+    for entry in present:
+        left = [s for s in models.STEPS if s not in entry.steps and s not in models.EAGER_ONLY]
+        if left:
+            found[f"{entry.name} for {', '.join(left)}"] = "compiling it would take minutes"
+    if TORCH_STEP in present:
+        found["torch.compile reduce-overhead"] = (
+            "records CUDA graphs, so on a cpu it is the default"
+        )
+    return found
 
 
-def _duration(microseconds: float) -> str:
-    for unit, size in (("s ", 1e6), ("ms", 1e3)):
-        if microseconds >= size:
-            return f"{microseconds / size:.3g} {unit}"
-    return f"{microseconds:.3g} us"
+def publish(results: dict[str, Any]) -> None:
+    """Keep results for others to read, if they are worth it."""
+    if doubts := list(report.warnings(results)):
+        raise SystemExit("not published: " + "; ".join(doubts))
+    write(results, RESULTS / "latest.json")
+    readme = ROOT / "README.md"
+    readme.write_text(report.insert(readme.read_text(), "\n".join(report.markdown(results))))
 
 
-def _spread(timing: dict[str, Any]) -> str:
-    low, high = _duration(timing["q1_us"]).strip(), _duration(timing["q3_us"]).strip()
-    return f"{_duration(timing['median_us']):>9}   {low} - {high}"
-
-
-def print_environment(results: dict[str, Any]) -> None:
-    """Where this was measured."""
-    where = results["environment"]
-    print("  ".join(f"{name} {version}" for name, version in where["versions"].items()))
-    features = ", ".join(where["cpu_features"])
-    print(f"{where['cpu']} ({where['cpu_target']}; {features}), {where['cores']} cores")
-    threads = ", ".join(f"{library} {n}" for library, n in where["threads"].items())
-    variables = "".join(f", {k}={v}" for k, v in where["thread_variables"].items())
-    print(f"threads: {threads}{variables}")
-    for library, reason in results["absent"].items():
-        print(f"absent: {library} ({reason})")
-    if (where["load_average"] or 0) > BUSY:
-        print(f"load average {where['load_average']:.1f}: the machine was busy, so this is noise")
-
-
-def print_steps(results: dict[str, Any]) -> None:
-    """Ratios first, then every contender."""
-    print(f"\n{'step':8}{'best peer / compiled':44}eager / compiled")
-    for name, step in results["steps"].items():
-        ratios = step["ratios"]
-        best = "no peer"
-        if ratios["best_peer"] is not None:
-            best = f"{ratios['best_peer_over_compiled']:.2f}x ({ratios['best_peer']})"
-        print(f"{name:8}{best:44}{ratios['eager_over_compiled']:.2f}x")
-    for name, step in results["steps"].items():
-        print(f"\n{name}: {step['description']}")
-        print(f"  {'':30}{'median':>9}   {'quartiles':24}first call: cold, warm cache")
-        for contender, timing in step["contenders"].items():
-            first = step["first_call"].get(contender)
-            calls = f"{first['cold_s']:.2f} s, {first['warm_s']:.2f} s" if first else ""
-            print(f"  {contender:30}{_spread(timing):36}{calls}".rstrip())
-
-
-def print_calls(results: dict[str, Any]) -> None:
-    """Single operations and imports."""
-    print("\noperations")
-    for operation, timings in results["operations"].items():
-        print(f"  {operation}")
-        for library, timing in timings.items():
-            print(f"    {library:28}{_spread(timing)}")
-    print("\nimport, in a new process")
-    for module, timing in results["imports"].items():
-        print(f"    {module:28}{_spread(timing)}")
+def write(results: dict[str, Any], path: Path) -> None:
+    """The JSON, and the figure beside it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=2) + "\n")
+    path.with_suffix(".svg").write_text(figure.draw(results))
+    print(f"written to {path}")
 
 
 def main() -> None:
-    """Measure, print, and write the JSON."""
+    """Measure, print, and write."""
     parser = argparse.ArgumentParser(description="Measure contraflow, and its peers if installed.")
-    parser.add_argument(
-        "--quick", action="store_true", help="few samples: only shows that it works"
-    )
+    parser.add_argument("--quick", action="store_true", help="only shows that it works")
     parser.add_argument("--json", type=Path, default=SCRATCH, metavar="PATH", help="where to write")
-    parser.add_argument("--no-peers", action="store_true", help="leave PyTorch and JAX out")
-    parser.add_argument("--torch-compile", action="store_true", help="needs a C++ compiler")
+    parser.add_argument("--publish", action="store_true", help="replace results and README tables")
+    for option, known in (("--steps", models.STEPS), ("--contenders", ENTRIES)):
+        parser.add_argument(
+            option, nargs="+", default=list(known), choices=list(known), metavar="NAME",
+            help=f"of {', '.join(known)}",
+        )  # fmt: skip
     given = parser.parse_args()
-    results = measure_all(given.quick, not given.no_peers, given.torch_compile)
-    print_environment(results)
-    print_steps(results)
-    print_calls(results)
-    given.json.parent.mkdir(parents=True, exist_ok=True)
-    given.json.write_text(json.dumps(results, indent=2) + "\n")
-    print(f"\nwritten to {given.json}")
+    # Told to end, end what was started as well: an exception does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    results = measure(given.quick, given.contenders, given.steps)
+    print("\n".join(report.text(results)))
+    write(results, given.json)
+    if given.publish:
+        publish(results)
+    if any(report.errors(results)):
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

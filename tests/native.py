@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,6 +57,21 @@ def run_native(
     return [(int(a), int(b)) for a, b in errors.reshape(-1, 2)]
 
 
+def fenced(array: np.ndarray, at_end: bool) -> np.ndarray:
+    """A copy before whose first or behind whose last byte lies a page that nobody may touch."""
+    page = mmap.PAGESIZE
+    room = -(-array.nbytes // page) * page
+    memory = mmap.mmap(-1, room + page)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    start = room - array.nbytes if at_end else page
+    copy = np.frombuffer(memory, array.dtype, array.size, start)
+    copy[:] = array
+    fence = address + room if at_end else address
+    if ctypes.CDLL(None).mprotect(ctypes.c_void_p(fence), ctypes.c_size_t(page), 0):
+        raise OSError("mprotect failed")
+    return copy
+
+
 def check(
     call: Call,
     arrays: Sequence[Bound],
@@ -67,18 +83,19 @@ def check(
     """Assert that machine code at all widths, and in any shares, does what `run_call` does.
 
     Outputs may differ by `ulps` units in the last place of their largest element; guard elements
-    that nothing may write are part of the arrays and so are compared as well.
+    that nothing may write are part of the arrays and so are compared as well. A kernel that reads
+    beyond an array ends the process.
     """
 
-    def copies() -> list[Bound]:
+    def copies(at_end: bool = False) -> list[Bound]:
         # Operands that are one array must stay one array.
-        made = {id(a): a.copy() for a, _ in arrays if a is not None}
+        made = {id(a): fenced(a, at_end) for a, _ in arrays if a is not None}
         return [(None if a is None else made[id(a)], offset) for a, offset in arrays]
 
     expected = copies()
     run_call(call, expected, scalars)
     for width in widths:
-        first = copies()
+        first = copies(at_end=True)
         run_native(call, first, scalars, width=width)
         for (got, _), (want, _) in zip(first, expected):
             if want is not None:

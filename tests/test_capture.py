@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import re
 import threading
+import types
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +21,7 @@ import pytest
 
 import contraflow as cf
 from contraflow import config
+from contraflow.capture import trace
 from contraflow.passes import optimize
 from contraflow.testing import assert_close
 
@@ -590,6 +593,44 @@ def test_requires_grad_is_noticed() -> None:
     assert_close(a.grad, b.detach())
 
 
+def test_requires_grad_inside_a_step() -> None:
+    def build() -> Setting:
+        w, frozen = cf.randn(3), leaf(3)
+
+        def step(x: Any) -> Any:
+            w.requires_grad_()
+            frozen.requires_grad_(False)
+            x.requires_grad_()
+            (w * x * frozen).sum().backward()
+            return w.requires_grad, x.grad
+
+        return Setting(step, lambda _: (cf.randn(3),), [w, frozen])
+
+    compiled = both(build)
+    assert compiled.captures == 2, "w required no grad at first"
+    arguments = [cf.randn(3) for _ in range(2)]
+    step = cf.compile(lambda x: x.requires_grad_() * 2)
+    for x in arguments:
+        out = step(x)
+        assert x.requires_grad
+        out.sum().backward()
+        assert_close(x.grad, np.full(3, 2.0, np.float32))
+    assert step.captures == 1
+
+
+def test_a_failed_capture_puts_requires_grad_back() -> None:
+    w = cf.ones(3)
+
+    @cf.compile
+    def step() -> None:
+        w.requires_grad_()
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        step()
+    assert not w.requires_grad
+
+
 def test_hooks_added_and_removed_are_noticed() -> None:
     w = leaf(3)
 
@@ -683,10 +724,9 @@ def test_other_arguments_are_part_of_the_key() -> None:
     assert step(one, 1.0).item() == 1
     assert step(one, True).item() == 1
     assert step(one, 1, name="b").item() == 10
-    assert step.captures == 6
-    step(one, float("nan"))
-    step(one, float("nan"))
-    assert step.captures == 7
+    assert step.captures == 4, "for a float, an int, True and another name"
+    assert np.isnan(step(one, float("nan")).item())
+    assert step.captures == 4
 
 
 def test_shapes_dtypes_strides_and_modes_are_part_of_the_key() -> None:
@@ -1159,8 +1199,10 @@ def snapshot(model: Any, optimizer: Any, buffer: Any) -> Any:
 REFUSALS = {
     "raise": None,
     "item": ("item() needs the value of float32[]", "loss.item()"),
-    "if": ("item() needs the value of bool[]", "if loss < 1:"),
-    "float": ("item() needs the value of float32[]", "float(loss)"),
+    "if": ("bool(x), or `if x`, needs the value of bool[]", "if loss < 1:"),
+    "float": ("float(x) needs the value of float32[]", "float(loss)"),
+    "int": ("int(x) needs the value of float32[]", "int(loss)"),
+    "index": ("an index or a size needs the value of int64[]", "range(loss.long())"),
     "numpy": ("numpy() needs the value of float32[2, 2]", "buffer.numpy()"),
     "tolist": ("tolist() needs the value of float32[]", "loss.detach().tolist()"),
 }
@@ -1192,6 +1234,10 @@ def test_a_failed_capture_changes_nothing(how: str, graded: bool) -> None:
                 pass
         if how == "float":
             float(loss)
+        if how == "int":
+            int(loss)
+        if how == "index":
+            range(loss.long())
         if how == "numpy":
             buffer.numpy()
         if how == "tolist":
@@ -1216,6 +1262,106 @@ def test_a_failed_capture_changes_nothing(how: str, graded: bool) -> None:
             f"out of the compiled function."
         )
     assert step.captures == 0
+
+
+def test_an_interrupt_changes_nothing() -> None:
+    w = leaf(3)
+    w.grad = cf.ones(3)
+    kept = w.grad
+
+    @cf.compile
+    def step() -> None:
+        w.grad = None
+        cf.rand(5)
+        (w * 2).sum().backward()
+        raise KeyboardInterrupt
+
+    before = cf.get_rng_state()
+    with pytest.raises(KeyboardInterrupt):
+        step()
+    assert w.grad is kept
+    assert cf.get_rng_state() == before
+    assert not cf.is_compiling()
+    assert step.captures == 0
+
+
+def test_what_python_does_it_does_once() -> None:
+    said: list[str] = []
+
+    @cf.compile
+    def step(x: Any) -> Any:
+        said.append("recording" if cf.is_compiling() else "running")
+        return x * len(said)
+
+    assert [step(cf.ones(1)).item() for _ in range(3)] == [1, 1, 1]
+    assert said == ["recording"]
+    step.eager(cf.ones(1))
+    assert said == ["recording", "running"]
+
+
+def test_switching_compilation_off() -> None:
+    runs: list[int] = []
+
+    def step(x: Any) -> Any:
+        runs.append(1)
+        return x * 2
+
+    disabled = cf.compile(enabled=False)(step)
+    disabled(cf.ones(1))
+    disabled(cf.ones(1))
+    enabled = cf.compile(step)
+    before = config.compile_mode
+    config.compile_mode = "off"
+    try:
+        enabled(cf.ones(1))
+        enabled(cf.ones(1))
+    finally:
+        config.compile_mode = before
+    with cf.autograd.detect_anomaly():
+        enabled(cf.ones(1))
+        enabled(cf.ones(1))
+    assert len(runs) == 6
+    assert disabled.captures == enabled.captures == 0
+
+
+def test_assigning_through_a_mask() -> None:
+    def build() -> Setting:
+        w = leaf(4)
+
+        def step(x: Any) -> Any:
+            y = x * w
+            y[x > 0] = 0.5
+            y.square().sum().backward()
+            return y.detach()
+
+        return Setting(step, lambda _: (cf.randn(4),), [w])
+
+    both(build)
+
+
+def test_custom_functions_inside_a_step() -> None:
+    class Doubled(cf.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x.round()
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return g * 2 * x
+
+    def build() -> Setting:
+        w = leaf(4)
+
+        def step(x: Any) -> Any:
+            y = Doubled.apply(x * w)
+            (y * x).sum().backward()
+            return y.detach()
+
+        return Setting(step, lambda _: (cf.randn(4),), [w])
+
+    both(build)
 
 
 def test_ops_whose_shape_depends_on_values_are_refused() -> None:
@@ -1316,18 +1462,63 @@ def test_threads_may_share_a_compiled_function() -> None:
 
 
 def test_explain_tells_what_runs(mode: str) -> None:
-    buffer = cf.zeros(3)
+    buffer, w = cf.zeros(3), leaf(3)
+    settings = types.SimpleNamespace(scale=2.0)
+
+    @cf.compile
+    def step(x: Any, fails: bool = False) -> Any:
+        buffer.add_(x)
+        if fails:
+            x.item()
+        return (x.cumsum(0) * w).tanh() * settings.scale
+
+    out = step(cf.ones(3))
+    out.sum().backward()
+    with pytest.raises(cf.CaptureError):
+        step(cf.ones(3), True)
+    rows = [row.strip() for row in step.explain().splitlines()]
+    assert rows[0] == "compile(step): 1 programs, 1 captures"
+    for expected in (
+        "inputs  2 state, 1 arg",
+        "guards  0 modules, 2 tensors, settings.scale",
+        "effects writes 1 inputs",
+        "backward: ",
+        "from 1 of 1 results to 1 of 1 inputs",
+        "refused: compile(step): `x.item()`",
+        "interpreted: " if mode == "interpret" else "host    cumsum",
+    ):
+        assert any(row.startswith(expected) for row in rows), (expected, rows)
+    stages = next(row for row in rows if row.startswith("time"))
+    if mode == "native":
+        assert re.fullmatch(
+            r"time    record \S+ ms, passes \S+ ms, fuse \S+ ms, plan \S+ ms, compile \S+ ms",
+            stages,
+        )
+        assert step.kernels
+    assert step.memory.results == 12
+    assert step.memory.residuals == 24, "the sum and the tanh"
+
+
+def test_a_very_long_tape_warns_once_and_names_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace, "LONG_TAPE", 100)
 
     @cf.compile
     def step(x: Any) -> Any:
-        buffer.add_(x)
-        return x.cumsum(0)
+        x = x * 2
+        for _ in range(100):
+            x = x + 1
+        return x
 
-    step(cf.ones(3))
-    text = step.explain()
-    assert text.startswith("compile(step): 1 programs, 1 captures")
-    assert "writes 1 inputs" in text
-    assert ("interpreted" if mode == "interpret" else "host    cumsum") in text
+    line = step.eager.__code__.co_firstlineno + 4
+    with pytest.warns(UserWarning, match="101 ops were recorded") as caught:
+        step(cf.ones(3))
+    step(cf.ones(4))
+    assert [str(w.message) for w in caught] == [
+        f"compile(step): 101 ops were recorded, 100 of them at {Path(__file__).name}:{line}. A "
+        f"loop in Python is recorded step by step. Compile what it repeats, or use ops over whole "
+        f"tensors."
+    ]
+    assert caught[0].filename == __file__
 
 
 def test_a_host_scalar_cannot_be_set_from_the_elements_of_a_tensor() -> None:

@@ -229,3 +229,13 @@ def test_an_optimizer_of_the_users_own_runs_as_it_is_written() -> None:
         (p * p).sum().backward()
         optimizer.step()
     assert calls == [1, 1, 1]
+
+
+def test_an_element_by_its_number_is_no_program():
+    """Each number would be another one: slower than the view, and useful ones would be forgotten."""
+    x = cf.rand(20, 3)
+    rows = cf.tensor([0, 2])
+    assert [x[i].shape for i in range(20)] == [(3,)] * 20
+    assert all(key[0] != "getitem" for key in native._routines)
+    x[rows], x[rows + 1]
+    assert len(routines()) <= 3

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+from benchmarks import compare, report
+from benchmarks import run as benchmarks_run
+from benchmarks.channel import Child
+from benchmarks.targets import Target
 
 ROOT = Path(__file__).resolve().parents[1]
-TIMING = {"median_us", "q1_us", "q3_us", "samples"}
+DISTRIBUTION = {"median", "q1", "q3", "samples"}
 
 
 def run(folder: Path, *arguments: str) -> str:
@@ -65,29 +71,112 @@ def test_demo_in_full(tmp_path):
     assert losses[-1] < 0.6
 
 
-def test_benchmarks_run(tmp_path):
-    path = tmp_path / "out" / "quick.json"
-    printed = run(tmp_path, "-m", "benchmarks.run", "--quick", "--no-peers", "--json", str(path))
-    results = json.loads(path.read_text())
-    assert set(results) == {"environment", "absent", "settings", "steps", "operations", "imports"}
-    assert set(results["environment"]) == {
-        "versions", "system", "cpu", "cpu_target", "cpu_features", "cores", "load_average",
-        "threads", "thread_variables",
-    }  # fmt: skip
-    assert set(results["absent"]) == {"torch", "jax"}
-    assert set(results["steps"]) == {"small", "mlp"}
+# --- benchmarks --------------------------------------------------------------------------------
+
+OURS = ("contraflow compiled", "contraflow eager")
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """What a run of two steps prints, its results, and the figure."""
+    path = tmp_path_factory.mktemp("benchmarks") / "out" / "quick.json"
+    printed = run(
+        path.parent.parent, "-m", "benchmarks.run", "--quick", "--json", str(path),
+        "--steps", "small", "chain", "--contenders", *OURS,
+    )  # fmt: skip
+    return printed, json.loads(path.read_text()), path.with_suffix(".svg").read_text()
+
+
+def test_benchmarks_measure_steps(measured):
+    printed, results, _ = measured
+    assert results["absent"]["jax jit"] == "left out"
+    assert set(results["steps"]) == {"small", "chain"}
+    small, chain = results["steps"]["small"], results["steps"]["chain"]
+    assert set(small["contenders"]) == set(OURS)
+    assert set(chain["contenders"]) == {"contraflow eager"}
+    assert small["ratios"]["eager_over_compiled"]["median"] > 0
     for name, step in results["steps"].items():
-        assert set(step) == {"description", "ratios", "contenders", "first_call"}
-        assert step["ratios"]["best_peer"] is None
-        assert step["ratios"]["eager_over_compiled"] > 0
-        assert set(step["contenders"]) == {"contraflow compiled", "contraflow eager"}
-        for timing in step["contenders"].values():
-            assert set(timing) == TIMING | {"losses"}
-            assert timing["losses"][-1] != timing["losses"][0]
-        assert set(step["first_call"]["contraflow compiled"]) == {"cold_s", "warm_s"}
+        assert step["errors"] == {}
         assert f"{name}: {step['description']}" in printed
-    assert all(set(t) == TIMING for by in results["operations"].values() for t in by.values())
-    assert {"numpy", "contraflow"} <= set(results["imports"])
+        for found in step["contenders"].values():
+            assert set(found["seconds"]) == DISTRIBUTION
+            assert found["values"][-1] != found["values"][0]
+            assert found["cold_s"] > 0
+    assert small["contenders"]["contraflow compiled"].keys() >= {"warm_s", "new_size_s", "peak_mb"}
+
+
+def test_benchmarks_measure_the_rest(measured):
+    printed, results, _ = measured
+    for by_library in results["operations"].values():
+        assert set(by_library) == {"contraflow"}
+    assert set(results["imports"]) == {"numpy", "contraflow"}
+    assert results["long_chain"]["seconds"] > 0
+    assert "a quick run" in printed
+
+
+def test_benchmarks_are_shown(measured):
+    _, results, drawn = measured
+    assert ElementTree.fromstring(drawn).tag == "{http://www.w3.org/2000/svg}svg"
+    table = "\n".join(report.markdown(results))
+    assert "| small: first call, cold |" in table
+    readme = f"a\n{report.BEGIN}\nold\n{report.END}\nb\n"
+    assert report.insert(readme, table) == f"a\n{report.BEGIN}\n{table}\n{report.END}\nb\n"
+    with pytest.raises(SystemExit, match=r"not published: .*a quick run"):
+        benchmarks_run.publish(results)
+
+
+def test_readme_has_a_place_for_results():
+    report.insert((ROOT / "README.md").read_text(encoding="utf-8"), "")
+
+
+def serving(body):
+    """A child whose handler `burst` has this body."""
+    code = f"import os, time\nfrom benchmarks import channel\ndef burst(*_): {body}\n"
+    return Child("other", "-c", code + "channel.serve({'burst': burst})")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("os._exit(3)", "other: ended with status 3: it said nothing"),
+        ("os.write(2, b'out of memory'); os._exit(1)", "other: ended with status 1: out of memory"),
+        ("time.sleep(60)", "other: no answer to 'burst' within 2 s"),
+        ("raise OSError('no disk')", "other: OSError: no disk"),
+    ],
+    ids=["dies", "complains", "hangs", "raises"],
+)
+def test_benchmarks_go_on_without_a_child_that_fails(body, message):
+    timeout = 2 if "within 2 s" in message else 60
+    settings = compare.Settings(rounds=2, burst_seconds=0, pause_seconds=0, burst_timeout=timeout)
+    errors = {}
+    with serving(body) as bad, serving("print('noise'); return [0.5, 0.25]") as good:
+        children = {"other": bad, "good": good}
+        good.ask("burst", timeout=60)  # it has to have started, to answer in time
+        bursts = compare.alternate(children, settings, errors)
+    assert bursts == {"good": [[0.5, 0.25]] * 2}
+    assert errors == {"other": message}
+    assert list(children) == ["good"]
+
+
+def test_benchmarks_notice_who_computes_something_else():
+    right = [[2.0], [1.5]]
+    values = {
+        "a": right,
+        "b": [[2.0], [1.5001]],
+        "idle": [[2.0], [2.0]],
+        "nan": [[2.0], [math.nan]],
+    }
+    errors = compare.mismatches({k: v for k, v in values.items() if k != "nan"})
+    assert errors == {"idle": "idle: step 1 gave [2.0], where most have [1.5001]"}
+    assert "nan" in compare.mismatches(values)
+
+
+def test_targets_say_by_how_much_they_are_missed():
+    assert Target("t", 2.0, 1.2, 1.5).state == "met, and the aim"
+    assert Target("t", 1.3, 1.2, 1.5).state == "met, not the aim"
+    assert Target("t", 0.6, 1.2, 1.5).state == "missed by 2.00x"
+    assert Target("t", 0.5, 0.25, at_least=False).state == "missed by 2.00x"
+    assert Target("t", None, 1.2).state == "not measured"
 
 
 @pytest.mark.peers
@@ -96,9 +185,11 @@ def test_benchmarks_run_with_peers(tmp_path):
     pytest.importorskip("torch", reason="PyTorch is not installed")
     pytest.importorskip("jax", reason="JAX is not installed")
     path = tmp_path / "quick.json"
-    run(tmp_path, "-m", "benchmarks.run", "--quick", "--json", str(path))
+    run(
+        tmp_path, "-m", "benchmarks.run", "--quick", "--json", str(path),
+        "--steps", "small", "chain", "--contenders", *OURS, "torch eager", "jax jit",
+    )  # fmt: skip
     results = json.loads(path.read_text())
-    assert results["absent"] == {}
-    for step in results["steps"].values():
-        assert step["ratios"]["best_peer_over_compiled"] > 0
-        assert "jax jit" in step["first_call"]
+    assert results["steps"]["small"]["ratios"]["best_peer_over_compiled"]["median"] > 0
+    assert results["steps"]["chain"]["ratios"]["torch_eager_over_eager"]["median"] > 0
+    assert results["steps"]["small"]["contenders"]["jax jit"]["warm_s"] > 0

@@ -27,12 +27,12 @@ LAYERS = (
     ("machines", "render.* devices.*"),
     (
         "tensors",
-        "hostscalar storage hooks structure convert node engine parallel tensor forward run record "
+        "hostscalar symbol storage hooks structure convert node engine parallel tensor forward run batch record "
         "random executable native eager",
     ),
     ("operations", "ops.*"),
-    ("transformations", "autograd.* func compile checkpoint"),
-    ("library", "nn.* optim.* about linalg special data.* amp serialize testing profiler stubs"),
+    ("transformations", "autograd.* func capture.* compile checkpoint"),
+    ("library", "nn.* optim.* about linalg special data.* amp.* serialize testing profiler stubs"),
 )
 
 # These stand above every layer: they may import anything, and nothing below imports them.

@@ -197,6 +197,8 @@ INTEGER_FUNCTIONS = {
     "shl": lambda a, b: a << (b & 7), "shr": lambda a, b: a >> (b & 7),
     "max": s.maximum, "min": s.minimum, "lt": lambda a, b: a < b, "ge": lambda a, b: a >= b,
     "eq": s.eq, "ne": s.ne, "select": lambda a, b: s.select(a > b, a, b),
+    "floordiv by 4": lambda a, b: a // 4, "mod by 4": lambda a, b: a % 4,
+    "floordiv by 3": lambda a, b: a // 3, "mod by 3": lambda a, b: a % 3,
 }  # fmt: skip
 
 
@@ -438,6 +440,26 @@ def test_a_load_that_is_never_valid_touches_nothing(lane):
     check(Call(kernel, (30,), ((1,),) * 3), arrays)
 
 
+@pytest.mark.parametrize("dtype", [float32, float64, float16, int64, bool_, uint8], ids=str)
+@pytest.mark.parametrize("times", [2, 4, 32])
+def test_neighbouring_lanes_that_share_an_element(dtype, times):
+    """x[i - 1, j // times], with zeros for the first row and the last column."""
+    rows, columns = 3, 37
+    width = -(-columns // times)
+    row, column = s.axis(0) - 1, s.axis(1) // times
+    place = row * load(2, int64) + column - load(3, int64)
+    kernel = Loops(
+        2, 0, 1,
+        (Operand(dtype, "in", (0, 0)), Operand(dtype, "out", (STRIDED, 1)),
+         Operand(int64, "scalar"), Operand(int64, "scalar")),
+        (), (Store(1, load(0, dtype, place, (row >= 0) & (s.axis(1) < columns - 1)), False),),
+    )  # fmt: skip
+    call = Call(kernel, (rows, columns), ((0, 0), (columns, 1), (), ()))
+    source = sample(dtype, (rows - 1) * width)
+    arrays = [(source, 5), guarded(dtype, rows * columns), (None, 0), (None, 1)]
+    check(call, arrays, [width, 5])
+
+
 def embedding(lane: int | None, index_dtype: DType = int64) -> Loops:
     """out[i, j] = table[index[i], j]"""
     index = s.cast(load(1, index_dtype), int64)
@@ -576,6 +598,70 @@ def test_contraction_keeps_nan_in_its_row_and_column():
     )
 
 
+# --- contractions of windows -------------------------------------------------------------------
+
+
+def check_windows(kinds, sizes, strides, transposed=False) -> None:
+    """Sizes (b, m, o, k's, n's), and B's strides; A and C are dense, or dense and transposed."""
+    (b, m, o), depths, places = sizes
+    k, n = math.prod(depths), math.prod(places)
+    a_strides = (m * o * k, 1, m * k, m) if transposed else (m * o * k, o * k, k, 1)
+    c_strides = (m * n, 1, m) if transposed else (m * n, n, 1)
+    dtype = kinds[0]
+    shape = (b, o, *depths, *places)
+    length = 1 + sum((max(size, 1) - 1) * stride for size, stride in zip(shape, strides))
+    kernel = Contraction(*kinds, (len(depths), len(places)))
+    call = Call(kernel, (b, m, o, *depths, *places), (a_strides, strides, c_strides))
+    arrays = [(sample(dtype, b * m * o * k), 0), (sample(dtype, length, 1), 0)]
+    check(call, [*arrays, guarded(dtype, b * m * n)], ulps=4 + (o * k) ** 0.5)
+
+
+def check_convolution(kinds, rows, image, kernel, stride=1, dilation=1) -> None:
+    """The contractions of a convolution of two images, and of its weight's gradient."""
+    c, h, w = image
+    spans = [dilation * (m - 1) + 1 for m in kernel]
+    places = tuple((size - span) // stride + 1 for size, span in zip((h, w), spans))
+    channels, taps = (c, *kernel), (h * w, dilation * w, dilation)
+    between, whole = (stride * w, stride), c * h * w
+    check_windows(kinds, ((2, rows, 1), channels, places), (whole, 0, *taps, *between))
+    for transposed in (False, True):
+        sizes = ((1, rows, 2), places, channels)
+        check_windows(kinds, sizes, (0, whole, *between, *taps), transposed)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 16])
+@pytest.mark.parametrize(
+    ("image", "kernel", "more"),
+    [((3, 34, 34), (3, 3), {}), ((2, 9, 16), (3, 3), {}), ((2, 7, 7), (3, 3), {}),
+     ((1, 5, 30), (2, 9), {}), ((2, 20, 23), (3, 3), {"stride": 2}),
+     ((2, 20, 23), (3, 2), {"dilation": 2}), ((1, 12, 41), (1, 1), {}), ((40, 4, 4), (3, 3), {})],
+)  # fmt: skip
+def test_convolutions_as_contractions(rows, image, kernel, more):
+    check_convolution((float32, float32), rows, image, kernel, **more)
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [(float64, float64), (float16, float32), (bfloat16, float32), (int32, int32), (uint8, uint8)],
+    ids=str,
+)
+def test_convolutions_of_every_dtype(kinds):
+    check_convolution(kinds, 5, (2, 9, 21), (3, 3))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides"),
+    [(((2, 5, 3), (300,), (4, 20)), (9000, 3000, 7, 50, 1)),
+     (((2, 5, 3), (300,), (4, 20)), (9000, 3000, 1, 5000, 301)),
+     (((2, 5, 1), (4, 5, 6, 7), (37,)), (0, 0, 1000, 200, 30, 1, 2)),
+     (((2, 5, 1), (0, 5), (3, 7)), (0, 0, 1000, 200, 30, 1)),
+     (((2, 5, 0), (2, 5), (3, 7)), (0, 0, 1000, 200, 30, 1)),
+     (((2, 5, 2), (2, 5), (0, 7)), (0, 0, 1000, 200, 30, 1))],
+)  # fmt: skip
+def test_contractions_through_several_strides(sizes, strides):
+    check_windows((float32, float32), sizes, strides)
+
+
 # --- text --------------------------------------------------------------------------------------
 
 
@@ -604,6 +690,7 @@ def test_text_parses_at_every_width(vector_bytes):
         embedding(1),
         embedding(0),
         Contraction(float16, float32),
+        Contraction(float16, float32, (3, 2)),
     ]
     for kernel in kernels:
         text = render(kernel, vector_bytes=vector_bytes)
@@ -612,7 +699,8 @@ def test_text_parses_at_every_width(vector_bytes):
 
 
 def test_only_contraction_loosens_arithmetic():
-    for kernel in [*golden_kernels().values(), Contraction(float32, float32)]:
+    contractions = (Contraction(float32, float32), Contraction(float32, float32, (3, 2)))
+    for kernel in [*golden_kernels().values(), *contractions]:
         text = render(kernel, vector_bytes=32)
         assert not any(flag in text for flag in ("fast", "reassoc", "nnan", "ninf", "nsz"))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import inspect
+import math
 
 import numpy as np
 import pytest
@@ -241,6 +243,34 @@ def test_hooks_see_and_replace():
     assert layer(1) == 5
 
 
+def test_hooks_with_keywords_and_order():
+    calls = []
+    layer = nn.Identity()
+    layer.register_forward_hook(lambda m, args, out: calls.append("later"))
+    layer.register_forward_hook(lambda m, args, out: calls.append("first"), prepend=True)
+    layer.register_forward_pre_hook(
+        lambda m, args, kwargs: (args, {"input": kwargs["input"] + 1}), with_kwargs=True
+    )
+    layer.register_forward_hook(
+        lambda m, args, kwargs, out: calls.append(kwargs) or out * 2, with_kwargs=True
+    )
+    assert layer(input=1) == 4
+    assert calls == ["first", "later", {"input": 2}]
+
+
+def test_deepcopy_keeps_hooks_apart():
+    calls = []
+    layer = nn.Linear(2, 2)
+    handle = layer.register_forward_hook(lambda m, args, out: calls.append(m))
+    twin = copy.deepcopy(layer)
+    twin(cf.ones(1, 2))
+    assert calls == [twin]
+    handle.remove()
+    layer(cf.ones(1, 2))
+    twin(cf.ones(1, 2))
+    assert calls == [twin, twin]
+
+
 # --- changing all at once ----------------------------------------------------------------------
 
 
@@ -295,6 +325,91 @@ def test_to_converts_in_place():
     assert model(cf.ones(2, 1, 4, 4, dtype=cf.float64)).dtype is cf.float64
     with pytest.raises(TypeError, match=r"Sequential\.to: int64 is not a floating-point dtype"):
         model.to(cf.int64)
+
+
+def test_to_in_all_its_forms():
+    layer = nn.Linear(2, 2)
+    layer.register_buffer("steps", cf.tensor([1]))
+    assert layer.to("cpu", cf.float64).weight.dtype is cf.float64
+    assert layer.to(cf.ones(1)).weight.dtype is cf.float32
+    assert layer.to(dtype=cf.float16).weight.dtype is cf.float16
+    assert layer.double().weight.dtype is cf.float64
+    assert layer.half().bfloat16().weight.dtype is cf.bfloat16
+    assert layer.float().cpu().weight.dtype is cf.float32
+    assert layer.steps.dtype is cf.int64
+    with pytest.raises(TypeError, match="to: expected a dtype, a device or a tensor, not int"):
+        layer.to(3)
+
+
+def test_load_after_to_and_shared_parameters():
+    first = nn.Linear(3, 3)
+    second = nn.Linear(3, 3)
+    second.weight = first.weight
+    model = nn.Sequential(first, second).to(cf.float64)
+    assert model[0].weight is model[1].weight
+    assert len(list(model.parameters())) == 3
+    state = {name: cf.ones(t.shape) for name, t in model.state_dict().items()}
+    model.load_state_dict(state)
+    assert model[1].weight.dtype is cf.float64
+    assert model[1].weight.tolist() == [[1.0] * 3] * 3
+    twin = copy.deepcopy(model)
+    assert twin[0].weight is twin[1].weight
+
+
+def test_load_by_assignment():
+    layer = nn.BatchNorm1d(2)
+    state = {name: t.to(cf.float64) * 3 for name, t in layer.state_dict().items()}
+    layer.load_state_dict(state, assign=True)
+    assert layer.weight.storage is state["weight"].storage
+    assert layer.weight.dtype is cf.float64
+    assert isinstance(layer.weight, nn.Parameter)
+    assert layer.running_var.tolist() == [3.0, 3.0]
+    with pytest.raises(TypeError, match="load_state_dict: expected a dict of tensors, not list"):
+        layer.load_state_dict([])
+
+
+def test_dotted_names():
+    block = Block()
+    assert block.get_submodule("") is block
+    assert block.get_submodule("last") is block.last
+    assert block.get_parameter("last.weight") is block.last.weight
+    assert block.get_buffer("offset") is block.offset
+    block.set_submodule("last", nn.Identity())
+    assert isinstance(block.last, nn.Identity)
+    with pytest.raises(
+        AttributeError, match=r"get_submodule: Block has no module 'inner\.x': Line"
+    ):
+        block.get_submodule("inner.x")
+    with pytest.raises(AttributeError, match=r"get_parameter: Block has no parameter 'inner.x'\."):
+        block.get_parameter("inner.x")
+    assert "scale" in block.state_dict(keep_vars=True)
+    assert block.state_dict(keep_vars=True, prefix="a.")["a.scale"] is block.scale
+
+
+def test_buffers_by_assignment():
+    module = nn.Module()
+    module.steps = nn.Buffer(cf.zeros(1))
+    module.cache = nn.Buffer(cf.zeros(1), persistent=False)
+    assert [name for name, _ in module.named_buffers()] == ["steps", "cache"]
+    assert list(module.state_dict()) == ["steps"]
+
+
+def test_summary():
+    model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2), nn.LSTM(2, 4))
+    model[0].bias.requires_grad_(False)
+    before = model[1].num_batches_tracked.item()
+    assert model.summary(cf.zeros(5, 3)).splitlines() == [
+        "module              output                                       parameters",
+        "Sequential          float32[5, 4], float32[1, 4], float32[1, 4]           0",
+        "  (0): Linear       float32[5, 2]                                         8",
+        "  (1): BatchNorm1d  float32[5, 2]                                         4",
+        "  (2): LSTM         float32[5, 4], float32[1, 4], float32[1, 4]         128",
+        "140 parameters of 560 bytes, 138 of them trained",
+    ]
+    assert model[1].num_batches_tracked.item() == before
+    assert all(m.training for m in model.modules())
+    assert not model._forward_hooks
+    assert model.summary().splitlines()[1].split() == ["Sequential", "0"]
 
 
 def test_deepcopy_is_independent_and_keeps_sharing():
@@ -472,7 +587,298 @@ def test_module_dict():
     assert len(branches) == 0
 
 
+def test_parameter_list_and_dict():
+    weights = nn.ParameterList([cf.ones(2), nn.Parameter(cf.zeros(3))])
+    weights += [cf.ones(1)]
+    assert [tuple(p.shape) for p in weights] == [(2,), (3,), (1,)]
+    assert all(isinstance(p, nn.Parameter) for p in weights)
+    assert list(weights.state_dict()) == ["0", "1", "2"]
+    assert len(weights[1:]) == 2
+    before = weights._structure
+    weights[-1] = cf.ones(4)
+    assert weights._structure > before
+    assert weights[2].shape == (4,)
+    with pytest.raises(IndexError, match=r"ParameterList: index 3 is out of range for 3 para"):
+        weights[3]
+    with pytest.raises(TypeError, match="ParameterList: 3 is int, not a tensor"):
+        weights.append(5)
+    named = nn.ParameterDict({"a": cf.ones(2)})
+    named["b"] = nn.Parameter(cf.ones(1))
+    assert list(named) == list(named.keys()) == ["a", "b"]
+    assert named.a is named["a"]
+    assert list(named.state_dict()) == ["a", "b"]
+    del named["a"]
+    assert "a" not in named
+    assert [tuple(p.shape) for p in named.parameters()] == [(1,)]
+
+
 # --- layers ------------------------------------------------------------------------------------
+
+
+def test_declared_modules_take_what_their_class_says():
+    assert str(inspect.signature(nn.ELU)) == "(alpha=1.0, inplace=False)"
+    assert nn.Hardtanh(-2.0, max_val=3.0)(cf.tensor([-4.0, 5.0])).tolist() == [-2.0, 3.0]
+    with pytest.raises(TypeError, match=r"ELU: got an unexpected keyword argument 'a'\. It takes"):
+        nn.ELU(a=1)
+    with pytest.raises(TypeError, match="GaussianNLLLoss: too many positional arguments"):
+        nn.GaussianNLLLoss(True)
+    with pytest.raises(ValueError, match=r"Hardtanh: min_val 1 must be less than max_val 0\."):
+        nn.Hardtanh(1, 0)
+    loss = nn.CrossEntropyLoss(cf.ones(3))
+    assert list(loss.state_dict()) == ["weight"]
+    close(loss(input=cf.zeros(2, 3), target=cf.tensor([0, 1])), np.log(3.0))
+
+    class Doubled(nn.ReLU):
+        factor: float = 2.0  # no argument: the class does not declare itself anew
+
+        def forward(self, input):
+            return super().forward(input) * self.factor
+
+    assert Doubled()(cf.ones(1)).tolist() == [2.0]
+    layer = nn.Threshold(0.5, -1.0)
+    layer.value = 7.0
+    assert layer(cf.tensor([0.0, 1.0])).tolist() == [7.0, 1.0]
+
+
+def test_padding_layers():
+    x = cf.tensor([[[1.0, 2.0, 3.0]]])
+    assert nn.ConstantPad1d((1, 0), 9.0)(x).tolist() == [[[9.0, 1.0, 2.0, 3.0]]]
+    assert nn.ZeroPad1d(1)(x).tolist() == [[[0.0, 1.0, 2.0, 3.0, 0.0]]]
+    assert nn.ReflectionPad1d(2)(x).tolist() == [[[3.0, 2.0, 1.0, 2.0, 3.0, 2.0, 1.0]]]
+    assert nn.CircularPad1d((0, 1))(x).tolist() == [[[1.0, 2.0, 3.0, 1.0]]]
+    assert nn.ZeroPad1d((-1, 0))(x).tolist() == [[[2.0, 3.0]]]
+    with pytest.raises(TypeError, match=r"ZeroPad2d: padding is \(1, 2\); it must be an integer o"):
+        nn.ZeroPad2d((1, 2))
+
+
+def test_embedding_of_a_table():
+    rows = cf.tensor([[1.0, 2.0], [3.0, 4.0]])
+    table = nn.Embedding.from_pretrained(rows)
+    assert not table.weight.requires_grad
+    assert table(cf.tensor([1])).tolist() == [[3.0, 4.0]]
+    bag = nn.EmbeddingBag.from_pretrained(rows, freeze=False, mode="sum")
+    assert bag(cf.tensor([[0, 1]])).tolist() == [[4.0, 6.0]]
+    assert bag.weight.requires_grad
+
+
+# --- recurrent layers and attention ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["RNN", "LSTM", "GRU"])
+def test_recurrent_layer_is_its_cell_step_by_step(name):
+    layer = getattr(nn, name)(3, 4)
+    cell = getattr(nn, f"{name}Cell")(3, 4)
+    cell.load_state_dict({key[:-3]: value for key, value in layer.state_dict().items()})
+    x = cf.tensor(random(5, 2, 3))
+    out, last = layer(x)
+    state = None
+    for step in range(5):
+        state = cell(x[step], state)
+        h = state[0] if name == "LSTM" else state
+        close(out[step], h.detach().numpy())
+    close(last[0] if name == "LSTM" else last, h.detach().numpy()[None])
+
+
+def test_recurrent_dropout_and_directions():
+    layer = nn.GRU(3, 4, 2, dropout=1.0, bidirectional=True)
+    x = cf.tensor(random(5, 2, 3))
+    dropped, other = layer(x)[0], layer(x + 1.0)[0]
+    assert dropped.tolist() == other.tolist()  # the second layer saw zeros
+    layer.eval()
+    whole = layer(x)[0]
+    changed = x.clone()
+    changed[-1] = 9.0
+    differs = (layer(changed)[0] != whole).any(dim=1).numpy()
+    assert differs.all(), "backwards, the last step reaches all"
+
+
+def test_recurrent_errors():
+    layer = nn.LSTM(3, 4, 2)
+    with pytest.raises(
+        ValueError, match=r"LSTM: expected \[t, n, 3\] or \[t, 3\], got float32\[5,"
+    ):
+        layer(cf.zeros(5, 2, 4))
+    with pytest.raises(
+        ValueError, match=r"the initial state of float32\[5, 2, 3\] must be \[2, 2, 4"
+    ):
+        layer(cf.zeros(5, 2, 3), (cf.zeros(1, 2, 4), cf.zeros(2, 2, 4)))
+    with pytest.raises(ValueError, match="GRU: proj_size is 2; only an LSTM has one"):
+        nn.RNNBase.__init__(object.__new__(nn.GRU), "GRU", 3, 4, proj_size=2)
+    with pytest.raises(ValueError, match="RNN: nonlinearity is 'elu'; it must be 'tanh' or 'relu'"):
+        nn.RNN(3, 4, nonlinearity="elu")
+    with pytest.raises(ValueError, match=r"GRUCell: expected \[n, 3\] or \[3\], got float32\[2\]"):
+        nn.GRUCell(3, 4)(cf.zeros(2))
+    with pytest.raises(ValueError, match=r"lengths \[1, 2\] are not sorted, longest first"):
+        nn.utils.rnn.pack_padded_sequence(cf.zeros(2, 2, 1), [1, 2])
+
+
+def test_packed_sequences_come_back():
+    rnn = nn.utils.rnn
+    sequences = [cf.tensor(random(n, 2, seed=n)) for n in (2, 4, 1)]
+    packed = rnn.pack_sequence(sequences, enforce_sorted=False)
+    assert packed.batch_sizes == (3, 2, 1, 1)
+    for a, b in zip(rnn.unpack_sequence(packed), sequences, strict=True):
+        assert a.tolist() == b.tolist()
+    padded, lengths = rnn.pad_packed_sequence(packed, padding_value=-1.0, total_length=6)
+    assert padded.shape == (6, 3, 2)
+    assert lengths.tolist() == [2, 4, 1]
+    assert padded[4:].tolist() == [[[-1.0] * 2] * 3] * 2
+
+
+def test_compiled_packed_sequence():
+    layer = nn.GRU(2, 3)
+    sequences = [cf.tensor(random(n, 2, seed=n)) for n in (2, 1)]
+    packed = nn.utils.rnn.pack_sequence(sequences)
+
+    def run(packed):
+        layer.zero_grad()
+        out, h = layer(packed)
+        (out.data.sum() + h.sum()).backward()
+        return out.data
+
+    expected, grad = run(packed), layer.weight_hh_l0.grad
+    close(cf.compile(run)(packed), expected.detach().numpy())
+    close(layer.weight_hh_l0.grad, grad.numpy())
+
+
+def test_attention_masks_and_errors():
+    layer = nn.MultiheadAttention(4, 2, batch_first=True)
+    x = cf.tensor(random(2, 3, 4))
+    causal = nn.Transformer.generate_square_subsequent_mask(3)
+    _, weights = layer(x, x, x, attn_mask=causal)
+    assert (weights.triu(1) == 0).all()
+    padding = cf.tensor([[False, False, True], [False, False, False]])
+    out, weights = layer(x, x, x, key_padding_mask=padding, average_attn_weights=False)
+    assert weights.shape == (2, 2, 3, 3)
+    assert (weights[0, :, :, 2] == 0).all()
+    fast, nothing = layer(x, x, x, key_padding_mask=padding, need_weights=False)
+    assert nothing is None
+    close(fast, out.detach().numpy())
+    with pytest.raises(ValueError, match="embed_dim 5 does not divide into 2 heads"):
+        nn.MultiheadAttention(5, 2)
+    with pytest.raises(
+        ValueError, match=r"attn_mask float32\[2, 2\] must be \[3, 3\] or \[4, 3, 3\]"
+    ):
+        layer(x, x, x, attn_mask=cf.zeros(2, 2))
+    with pytest.raises(ValueError, match="is_causal only says what attn_mask is"):
+        layer(x, x, x, is_causal=True)
+    with pytest.raises(
+        ValueError, match=r"query float32\[2, 3, 4\], key float32\[1, 3, 4\] and value"
+    ):
+        layer(x, x[:1], x[:1])
+    with pytest.raises(
+        ValueError, match="TransformerEncoderLayer: activation is 'elu'; it must be"
+    ):
+        nn.TransformerEncoderLayer(4, 2, activation="elu")
+
+
+def test_layers_of_a_transformer_start_alike_and_apart():
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8), 2)
+    first, second = (layer.linear1.weight for layer in encoder.layers)
+    assert first is not second
+    assert first.tolist() == second.tolist()
+
+
+def test_ctc_loss():
+    certain = cf.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]).log()
+    loss = F.ctc_loss(certain, cf.tensor([1, 2]), 3, 2, reduction="none")
+    close(loss, 0.0)
+    impossible = nn.CTCLoss(zero_infinity=True)(certain, cf.tensor([1, 1]), 2, 2)
+    assert impossible.item() == 0.0
+    assert nn.CTCLoss()(certain, cf.tensor([1, 1]), 2, 2).item() == np.inf
+    with pytest.raises(
+        ValueError, match=r"ctc_loss: blank 5 is none of the classes of float32\[3, 1, 3\]"
+    ):
+        F.ctc_loss(certain, cf.tensor([1]), 3, 1, blank=5)
+
+
+# --- utils -------------------------------------------------------------------------------------
+
+
+def gradients(*values):
+    parameters = [nn.Parameter(cf.zeros(len(v))) for v in values]
+    for p, v in zip(parameters, values):
+        p.grad = cf.tensor(v)
+    return parameters
+
+
+def test_clipping():
+    parameters = gradients([3.0], [4.0, 0.0])
+    assert nn.utils.clip_grad_norm_(parameters, 10.0).item() == 5.0
+    assert parameters[0].grad.tolist() == [3.0]
+    nn.utils.clip_grad_norm_(iter(parameters), 1.0)
+    close(parameters[1].grad, [0.8, 0.0])
+    assert nn.utils.clip_grad_norm_(gradients([3.0, -4.0]), 1.0, float("inf")).item() == 4.0
+    nn.utils.clip_grad_value_(parameters, 0.7)
+    close(parameters[1].grad, [0.7, 0.0])
+    assert nn.utils.clip_grad_norm_([nn.Parameter(cf.ones(1))], 1.0).item() == 0.0
+    with pytest.raises(ValueError, match=r"get_total_norm: the norm of order 2\.0 is inf"):
+        nn.utils.clip_grad_norm_(gradients([np.inf]), 1.0, error_if_nonfinite=True)
+
+
+def test_parameters_as_a_vector():
+    model = nn.Linear(2, 2)
+    vector = nn.utils.parameters_to_vector(model.parameters())
+    nn.utils.vector_to_parameters(vector.detach() * 2, model.parameters())
+    close(nn.utils.parameters_to_vector(model.parameters()), vector.detach().numpy() * 2)
+    with pytest.raises(ValueError, match=r"float32\[5\] does not fit the 6 elements of the para"):
+        nn.utils.vector_to_parameters(cf.zeros(5), model.parameters())
+
+
+@pytest.mark.parametrize("apply", [nn.utils.weight_norm, nn.utils.parametrizations.weight_norm])
+def test_weight_norm(apply):
+    layer = nn.Linear(3, 2)
+    x, weight = cf.tensor(random(4, 3)), layer.weight.detach().numpy().copy()
+    expected = layer(x).detach().numpy()
+    assert apply(layer) is layer
+    assert isinstance(layer, nn.Linear)
+    close(layer.weight, weight)
+    optimizer = cf.optim.SGD(layer.parameters(), lr=0.1)
+
+    @cf.compile
+    def step(x):
+        optimizer.zero_grad()
+        out = layer(x)
+        out.sum().backward()
+        optimizer.step()
+        return out
+
+    close(step(x), expected)
+    assert abs(step(x).detach().numpy() - expected).max() > 1e-3
+    moved = layer.weight.detach().numpy()
+    twin = copy.deepcopy(layer)
+    close(twin.weight, moved)
+    if apply is nn.utils.weight_norm:
+        nn.utils.remove_weight_norm(layer)
+    else:
+        nn.utils.parametrize.remove_parametrizations(layer, "weight")
+    assert type(layer) is nn.Linear
+    assert isinstance(layer.weight, nn.Parameter)
+    close(layer.weight, moved)
+
+
+def test_parametrized_weights_can_be_assigned():
+    layer = nn.utils.parametrizations.weight_norm(nn.Linear(3, 2))
+    layer.weight = cf.ones(2, 3)
+    close(layer.weight, np.ones((2, 3)))
+    assert nn.utils.parametrize.is_parametrized(layer, "weight")
+    assert not nn.utils.parametrize.is_parametrized(layer, "bias")
+    with pytest.raises(ValueError, match="register_parametrization: Linear has no parameter or b"):
+        nn.utils.parametrize.register_parametrization(nn.Linear(1, 1), "w", nn.Identity())
+    with pytest.raises(
+        ValueError, match=r"'weight' is float32\[2, 2\] and would become float32\[4\]"
+    ):
+        nn.utils.parametrize.register_parametrization(nn.Linear(2, 2), "weight", nn.Flatten(0))
+
+
+def test_spectral_norm():
+    layer = nn.utils.parametrizations.spectral_norm(nn.Linear(4, 5))
+    for _ in range(30):
+        layer.weight.sum().backward()
+    assert np.linalg.norm(layer.weight.detach().numpy(), 2) == pytest.approx(1, abs=1e-3)
+
+
+# --- plain layers ------------------------------------------------------------------------------
 
 
 def test_linear_and_embedding_compute():
@@ -685,6 +1091,55 @@ def test_other_initial_values():
     before = cf.get_rng_state()
     nn.init.uniform_(p, generator=generator)
     assert cf.get_rng_state() == before
+
+
+def norm_pdf(x):
+    return math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+
+
+def norm_cdf(x):
+    return math.erf(x / math.sqrt(2)) / 2
+
+
+def test_normal_distributions():
+    draws = {
+        nn.init.xavier_normal_: (2 / 300) ** 0.5,
+        nn.init.kaiming_normal_: (2 / 200) ** 0.5,
+    }
+    for draw, std in draws.items():
+        values = draw(cf.zeros(100, 200)).numpy()
+        assert values.std() == pytest.approx(std, rel=0.03)
+    values = nn.init.trunc_normal_(cf.zeros(20000), 1.0, 2.0, 0.0, 4.0).numpy()
+    assert values.min() >= 0
+    assert values.max() <= 4
+    density, share = norm_pdf(-0.5) - norm_pdf(1.5), norm_cdf(1.5) - norm_cdf(-0.5)
+    assert values.mean() == pytest.approx(1.0 + 2.0 * density / share, rel=0.03)
+
+
+def test_structured_initial_values():
+    assert nn.init.eye_(cf.ones(2, 3)).tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    q = nn.init.orthogonal_(cf.zeros(3, 2, 4), gain=2.0).numpy().reshape(3, 8)
+    close(q @ q.T, 4 * np.eye(3))
+    zeros = (nn.init.sparse_(cf.ones(10, 4), 0.25).numpy() == 0).sum(0)
+    assert zeros.tolist() == [3, 3, 3, 3]
+    kernel = nn.init.dirac_(cf.ones(4, 2, 3), groups=2)
+    x = cf.tensor(random(1, 4, 5))
+    close(F.conv1d(x, kernel, padding=1, groups=2), x.numpy())
+
+
+@pytest.mark.parametrize(
+    ("tensor", "bound"),
+    [
+        (lambda: nn.LSTM(8, 64).weight_ih_l0, 1 / 8),
+        (lambda: nn.GRUCell(64, 64).weight_hh, 1 / 8),
+        (lambda: nn.Bilinear(64, 20, 10).weight, 1 / 8),
+        (lambda: nn.MultiheadAttention(96, 2).in_proj_weight, (6 / 384) ** 0.5),
+    ],
+)
+def test_initial_distributions_of_layers(tensor, bound):
+    values = tensor().detach().numpy()
+    assert 0.99 * bound < abs(values).max() <= bound
+    assert values.std() == pytest.approx(bound / 3**0.5, rel=0.03)
 
 
 def test_init_errors():

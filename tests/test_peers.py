@@ -38,6 +38,7 @@ OWN = {
     "binary_surprise": "binary_cross_entropy",
     "cofactor": "the gradient of det",
     "contract": "matrix products",
+    "correlate": "convolutions",
     "distinct": "unique",
     "existing_taps": "max pooling",
     "first_largest": "max, argmax",

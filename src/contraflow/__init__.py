@@ -56,6 +56,7 @@ from contraflow.ops.create import (
     zeros,
     zeros_like,
 )
+from contraflow.ops.custom import custom_op
 from contraflow.ops.random import rand, randn
 from contraflow.ops.sampling import (
     bernoulli,
@@ -144,6 +145,7 @@ __all__ = [
     "checkpoint",
     "checkpoint_sequential",
     "compile",
+    "custom_op",
     "data",
     "device",
     "draw",

@@ -84,6 +84,22 @@ def from_numpy(dtype: np.dtype) -> DType:
     return found
 
 
+# How far results may be from exact ones, (relative, absolute). Whole numbers and truth values must
+# be equal.
+TOLERANCES: dict[DType, tuple[float, float]] = {
+    float64: (1e-7, 1e-9),
+    float32: (2e-6, 1e-5),
+    float16: (2e-3, 2e-3),
+    bfloat16: (1.6e-2, 1.6e-2),
+}
+
+
+def tolerance(*given: DType) -> tuple[float, float]:
+    """The loosest (relative, absolute) tolerance among some dtypes."""
+    rows = [TOLERANCES.get(dtype, (0.0, 0.0)) for dtype in given]
+    return max(r for r, _ in rows), max(a for _, a in rows)
+
+
 def set_default_dtype(dtype: DType) -> None:
     """Set the floating dtype that Python floats become. float32 unless changed."""
     global _default

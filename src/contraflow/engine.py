@@ -203,7 +203,7 @@ class Pass:
             self.prepare(starts)
         heap, arrived = self.heap, self.arrived
         # What a rule does inside is its own affair: infinities there may well cancel.
-        with changed(grad=self.create_graph, anomaly=False, task=self) as current:
+        with changed(grad=self.create_graph, anomaly=False, autocast=None, task=self) as current:
             first = current.context.first_node
             self.deliver((edge, seed, False) for edge, seed in starts)
             while heap:

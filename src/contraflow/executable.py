@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from sys import getrefcount
+from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,11 +27,18 @@ from contraflow.tape import Tape, Value
 class Executable(Protocol):
     """A tape that can run."""
 
+    temporary_bytes: int
+    times: dict[str, float]  # milliseconds that each stage of its making took
+
     def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
         """Compute the outputs; inputs that the tape writes to are overwritten.
 
         `arrays` holds the flat data of the inputs that are not host scalars, in tape order.
         """
+
+    @property
+    def kernels(self) -> list[str]:
+        """The names of the generated kernels that run, in order."""
 
     def explain(self) -> list[str]:
         """What runs, line by line."""
@@ -41,6 +49,19 @@ def load(tape: Tape, device: str = "cpu") -> Executable:
     if config.compile_mode == "interpret":
         return Interpreted(tape)
     return Native(tape, device)
+
+
+class _Clock:
+    """Notes how long the stages of something took, one after the other."""
+
+    def __init__(self, times: dict[str, float]) -> None:
+        self._times, self._last = times, perf_counter()
+
+    def note(self, stage: str) -> None:
+        """A stage is over."""
+        now = perf_counter()
+        self._times[stage] = (now - self._last) * 1e3
+        self._last = now
 
 
 class _Inputs:
@@ -57,6 +78,8 @@ class Interpreted:
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
         self.inputs = _Inputs(tape)
+        self.temporary_bytes = 0
+        self.times: dict[str, float] = {}
 
     def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
         """Compute everything, then write."""
@@ -70,8 +93,13 @@ class Interpreted:
             np.copyto(given[value], array)
         return outputs
 
+    @property
+    def kernels(self) -> list[str]:
+        """None: nothing is generated."""
+        return []
+
     def explain(self) -> list[str]:
-        """One row: nothing is generated."""
+        """One row."""
         return [f"interpreted: {len(self.tape.lines)} lines over NumPy"]
 
 
@@ -113,12 +141,19 @@ class Native:
 
     def __init__(self, tape: Tape, device: str, recycles: bool = True) -> None:
         self.device = devices.lookup(device)
+        self.times: dict[str, float] = {}
+        clock = _Clock(self.times)
         self.tape = optimize(tape)
         host = host_values(self.tape)
         self.inputs = _Inputs(self.tape)
+        clock.note("passes")
         self.fused: Fused = fuse(self.tape, host, self.device.limits)
+        clock.note("fuse")
         self.plan, self.words = make_plan(self.tape, self.fused, host, self.device.limits)
+        clock.note("plan")
         self.program = self.device.load(self.plan)
+        clock.note("compile")
+        self.temporary_bytes = self.plan.arena_bytes
         specs = self.tape.specs
         self.outputs = [None if v in host else _Room(specs[v], recycles) for v in self.tape.outputs]
         lines = [x for x in self.tape.lines if host.issuperset(x.outs)]
@@ -157,6 +192,12 @@ class Native:
         found: Exception = kind(f"{line.op.name}: {text}, at {line.line}.")
         return found
 
+    @property
+    def kernels(self) -> list[str]:
+        """The names of the kernels, in order."""
+        steps = self.plan.steps
+        return [step.call.kernel.name for step in steps if not isinstance(step, HostStep)]
+
     def explain(self) -> list[str]:
         """Kernels and host segments, in order."""
         rows = []
@@ -165,5 +206,4 @@ class Native:
                 rows.append(f"host    {step.name}")
             else:
                 rows.append(f"kernel  {step.call.kernel.name} over {list(step.call.sizes)}")
-        rows.append(f"arena   {self.plan.arena_bytes} bytes")
         return rows

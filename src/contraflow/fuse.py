@@ -70,7 +70,7 @@ class _Fuser:
                 return self._copied(x, dtype, dims, number)
 
             dtype = self.tape.specs[line.outs[0]].dtype
-            layout = ContractionLayout(self.scope, dtype, copy)
+            layout = ContractionLayout(self.scope, dtype, copy, self.limits.windows)
             self._append(layout.lower(line, number, labels))
         elif lowering == "assign":
             base, value = line.inputs

@@ -29,4 +29,14 @@ class HostScalar:
         state().context.write_scalar(self, value)
 
     def __repr__(self) -> str:
-        return f"HostScalar({self.value})"
+        return f"{type(self).__name__}({self.value})"
+
+
+class StepScalar(HostScalar):
+    """A number that a step counts on, and leaves alone where it undoes itself (`amp.GradScaler`).
+
+    Whether it does is known when the step has run, so that it may be set from elements of tensors;
+    every other host scalar is known before.
+    """
+
+    __slots__ = ()

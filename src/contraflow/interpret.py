@@ -36,16 +36,25 @@ def run_call(call: Call, arrays: Sequence[Bound], scalars: Sequence[float | int]
 
 
 def _run_contraction(call: Call, kernel: Contraction, arrays: Sequence[Bound]) -> None:
-    b, m, n, k = call.sizes
-    shapes = ((b, m, k), (b, k, n), (b, m, n))
+    if kernel.digits:
+        (b, m, o), depths = call.sizes[:3], call.sizes[3 : 3 + kernel.digits[0]]
+        places = call.sizes[3 + kernel.digits[0] :]
+        k, n = math.prod(depths), math.prod(places)
+        shapes: Any = ((b, m, o, k), (b, o, *depths, *places), (b, m, n))
+        k *= o
+    else:
+        b, m, n, k = call.sizes
+        shapes = ((b, m, k), (b, k, n), (b, m, n))
     at = [
-        offset + _addresses(np.indices(shape, sparse=True), strides, shape)
-        for shape, strides, (_, offset) in zip(shapes, call.strides, arrays)
+        offset + _addresses(np.indices(shape, sparse=True), steps, shape)
+        for shape, steps, (_, offset) in zip(shapes, call.strides, arrays)
     ]
     (left, _), (right, _), (out, _) = arrays
     assert left is not None and right is not None and out is not None
     wide = kernel.accumulate.numpy
-    product = np.matmul(left[at[0]].astype(wide), right[at[1]].astype(wide))
+    product = np.matmul(
+        left[at[0]].reshape(b, m, k).astype(wide), right[at[1]].reshape(b, k, n).astype(wide)
+    )
     out[at[2]] = s.saturating_cast(product, kernel.dtype)
 
 

@@ -46,6 +46,7 @@ class Limits:
     # Elements up to which a reduction to a single number is fused with what makes them: where such
     # a reduction runs on one thread, more are computed in parallel first.
     whole_reduction: int = 1 << 16
+    windows: bool = False  # whether a contraction may have digits
 
 
 @dataclass(frozen=True)
@@ -134,32 +135,35 @@ class Contraction:
     """C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n], accumulated in `accumulate`.
 
     Operands 0, 1, 2 are A, B and C with axes (b, m, k), (b, k, n) and (b, m, n), any strides.
+
+    With `digits` (p, q) B is read through more strides, as windows are: there k has p axes and n
+    has q, which A and C see as one each, and a sum over one more axis, o, lies around that over k.
+    The sizes of a call are (b, m, o, *k, *n), the axes (b, m, o, k), (b, o, *k, *n) and (b, m, n).
     """
 
     dtype: DType
     accumulate: DType
+    digits: tuple[int, int] | None = None
 
     @property
     def operands(self) -> tuple[Operand, ...]:
         """A, B and C, as a Loops kernel has them."""
-        any_strides = (STRIDED,) * 3
-        return (
-            Operand(self.dtype, "in", any_strides),
-            Operand(self.dtype, "in", any_strides),
-            Operand(self.dtype, "out", any_strides),
-        )
+        ranks = (4, 2 + sum(self.digits), 3) if self.digits else (3, 3, 3)
+        modes = ("in", "in", "out")
+        return tuple(Operand(self.dtype, mode, (STRIDED,) * n) for mode, n in zip(modes, ranks))
 
     @cached_property
     def name(self) -> str:
         """A stable name."""
-        return f"contraction_{self.dtype}_{self.accumulate}"
+        kind = "windows_{}_{}".format(*self.digits) if self.digits else "contraction"
+        return f"{kind}_{self.dtype}_{self.accumulate}"
 
 
 Kernel = Loops | Contraction
 
 
 class Call(NamedTuple):
-    """A kernel with its sizes. `sizes` is per axis; for a contraction it is (b, m, n, k).
+    """A kernel with its sizes. `sizes` is per axis; a contraction without digits has (b, m, n, k).
 
     `strides` has a tuple of element strides per operand, one per axis (empty for scalars).
     What each operand is bound to, and at which element offset, is the plan's business.

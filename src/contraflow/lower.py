@@ -6,6 +6,7 @@ and stores, with axes dropped and merged, so that one kernel serves every size o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -359,10 +360,11 @@ class _Builder:
         strides = [0] * len(self.group.domain)
         offset: Expr | None = None
         for coordinate, stride in zip(args[:rank], view.strides):
-            if coordinate.fn == "axis":
-                strides[coordinate.data] += stride
-            elif not (coordinate.fn == "const" and coordinate.data == 0):
-                term = coordinate * s.const(s.Size(stride), int64)
+            axes, rest = _affine(coordinate)
+            for axis in axes:
+                strides[axis] += stride
+            if not (rest.fn == "const" and rest.data == 0):
+                term = rest * s.const(s.Size(stride), int64)
                 offset = term if offset is None else offset + term
         valid = args[rank:]
         if offset is None and valid:
@@ -441,6 +443,22 @@ class _Builder:
         return s.leaf("load", int64, self._numbers[key])
 
 
+def _affine(coordinate: Expr) -> tuple[list[int], Expr]:
+    """A coordinate as a sum of axes and a rest, so that a shifted read stays a strided one."""
+    if coordinate.fn == "axis":
+        return [coordinate.data], s.const(0, int64)
+    if coordinate.fn not in ("add", "sub"):
+        return [], coordinate
+    left, right = coordinate.args
+    axes, rest = _affine(left)
+    more, other = _affine(right) if coordinate.fn == "add" else ([], right)
+    if not axes and not more:
+        return [], coordinate
+    if rest.fn == "const" and rest.data == 0 and coordinate.fn == "add":
+        return axes + more, other
+    return axes + more, s.call(coordinate.fn, rest, other)
+
+
 class _Box:
     """The axes of a kernel: outer ones first, single points dropped, even neighbours merged."""
 
@@ -477,14 +495,27 @@ class _Box:
                 del row[i]
 
 
+LANES = 8  # about as many as a vector has
+BODY = 4  # about as many times longer than a load the body of a kernel takes
+
+
 def _lane(operands: Sequence[Operand], sizes: Sequence[int]) -> int | None:
-    """The axis along which most operands lie side by side; later axes win ties."""
-    best, best_score = None, 0
+    """The axis along which vectors cost least; later axes win ties.
+
+    Elements that lie side by side are loaded by the vector, others one by one.
+    """
+    best, least = None, math.inf
     memory = [o for o in operands if o.mode in ("in", "out", "inout")]
+    elements = [numel(n for n, kind in zip(sizes, o.strides) if kind) for o in memory]
     for axis, n in enumerate(sizes):
-        score = sum(2 * (o.strides[axis] == 1) - (o.strides[axis] == STRIDED) for o in memory)
-        if n != 1 and score > 0 and score >= best_score:
-            best, best_score = axis, score
+        if n == 1 or all(o.strides[axis] != 1 for o in memory):
+            continue
+        vectors = 1 / max(1, min(n, LANES))
+        cost = BODY * numel(sizes) * vectors
+        for o, count in zip(memory, elements):
+            cost += count * (1 if o.strides[axis] == STRIDED else vectors)
+        if cost <= least:
+            best, least = axis, cost
     return best
 
 
@@ -497,16 +528,21 @@ def _number_dtype(x: bool | int | float) -> DType:
 # --- contractions ------------------------------------------------------------------------------
 
 
+LONG_SUM = 64  # products
+
+
 class ContractionLayout:
     """A labelled contraction laid out as C[b, m, n] = sum over k of A[b, m, k] B[b, k, n].
 
     `copy(x, dtype, dims)` gives a contiguous copy of an operand with dims (number, size), -1 for
-    one that repeats it; it is asked for where the dims of a group do not lie evenly, as those of
-    overlapping windows do not.
+    one that repeats it; it is asked for where the dims of a group do not lie evenly. With `windows`
+    the kernel reads B through several strides instead, as overlapping windows need it.
     """
 
-    def __init__(self, scope: Scope, dtype: DType, copy: Callable[..., Value]) -> None:
-        self.scope, self.dtype, self.copy = scope, dtype, copy
+    def __init__(
+        self, scope: Scope, dtype: DType, copy: Callable[..., Value], windows: bool
+    ) -> None:
+        self.scope, self.dtype, self.copy, self.windows = scope, dtype, copy, windows
         self.sizes: dict[str, int] = {}
 
     def lower(self, line: TapeLine, number: int, labels: tuple[str, str, str]) -> KernelUse:
@@ -522,12 +558,69 @@ class ContractionLayout:
         own = dict(zip(out, contiguous_strides(specs[result].shape)))
         (batch, rows, columns), strides_c = self._groups(left, right, out, own)
         depth = [c for c in left if c in right and c not in out and c != "_"]
-        place_a, strides_a = self._operand(a, left, (batch, rows, depth))
-        place_b, strides_b = self._operand(b, right, (batch, depth, columns))
-        sizes = tuple(numel(self.sizes[c] for c in g) for g in (batch, rows, columns, depth))
-        kernel = Contraction(self.dtype, self.dtype.compute)
+        outer, inner = self._halves(a, left, (batch, rows, depth))
+        window = self._window(b, right, (batch, outer, inner, columns)) if self.windows else None
+        if window is not None:
+            place_a, strides_a = self._operand(a, left, (batch, rows, outer, inner))
+            place_b, strides_b, sizes, digits = window
+            sizes = (self._count(batch), self._count(rows), *sizes)
+        else:
+            place_a, strides_a = self._operand(a, left, (batch, rows, depth))
+            place_b, strides_b = self._operand(b, right, (batch, depth, columns))
+            sizes, digits = tuple(map(self._count, (batch, rows, columns, depth))), None
+        kernel = Contraction(self.dtype, self.dtype.compute, digits)
         call = Call(kernel, sizes, (strides_a, strides_b, strides_c))
         return KernelUse(call, (place_a, place_b, Place(result)), number)
+
+    def _count(self, labels: Sequence[str]) -> int:
+        return numel(self.sizes[c] for c in labels)
+
+    def _halves(
+        self, x: Any, labels: str, groups: Sequence[list[str]]
+    ) -> tuple[list[str], list[str]]:
+        """The dims of k that A needs a stride of their own for, and those that lie evenly there.
+
+        Where the latter are few, A had better be copied than the sum be cut into many short ones.
+        """
+        *lead, depth = groups
+        found = self._in_place(x)
+        strides = dict(zip(labels, found[1].strides)) if found else {}
+        for split in range(len(depth) if found else 0):
+            outer, inner = depth[:split], depth[split:]
+            if self._even((*lead, outer, inner), strides) is not None:
+                return (outer, inner) if self._count(inner) >= LONG_SUM else ([], depth)
+        return [], depth
+
+    def _window(
+        self, x: Any, labels: str, groups: Sequence[list[str]]
+    ) -> tuple[Place, Shape, Shape, tuple[int, int]] | None:
+        """B, its strides, the sizes of o, k and n, and the digits, for a read through several
+        strides; None where one per group will do, or B must be copied for its other dims."""
+        batch, outer, inner, columns = groups
+        found = self._in_place(x)
+        if found is None:
+            return None
+        value, view = found
+        strides = dict(zip(labels, view.strides))
+        lead = self._even((batch, outer), strides)
+        if lead is None or (not outer and self._even((inner, columns), strides) is not None):
+            return None
+        depths, places = self._digits(inner, strides), self._digits(columns, strides)
+        sizes, steps = zip(*depths, *places)
+        digits = (len(depths), len(places))
+        return Place(value, view.offset), (*lead, *steps), (self._count(outer), *sizes), digits
+
+    def _digits(self, labels: Sequence[str], strides: dict[str, int]) -> list[tuple[int, int]]:
+        """Dims as (size, stride), even neighbours merged; at least one."""
+        result: list[tuple[int, int]] = []
+        for c in labels:
+            size, stride = self.sizes[c], strides.get(c, 0)
+            if size == 1:
+                continue
+            if result and result[-1][1] == stride * size:
+                size *= result.pop()[0]
+            result.append((size, stride))
+        return result or [(1, 0)]
 
     def _groups(
         self, left: str, right: str, out: str, strides: dict[str, int]
@@ -567,19 +660,41 @@ class ContractionLayout:
             result.append(merged)
         return tuple(result)
 
+    def _in_place(self, x: Any) -> Access | None:
+        """The memory an operand lies in, None where it has to be made."""
+        found = self.scope.access(x)
+        here = is_access(found) and self.scope.tape.specs[x].dtype is self.dtype
+        return found if here else None
+
+    def _nearest_last(
+        self, found: Any, labels: str, groups: Sequence[Sequence[str]]
+    ) -> list[Sequence[str]]:
+        """Groups in the order in which a copy reads longest runs: windows lie side by side along
+        their taps and along their places, and there are more places."""
+        if not is_access(found):
+            return list(groups)
+        strides = dict(zip(labels, found[1].strides))
+
+        def distance(group: Sequence[str]) -> tuple[float, int]:
+            inner = [c for c in group if self.sizes[c] != 1 and c in labels][-1:]
+            return (strides[inner[0]], -self.sizes[inner[0]]) if inner else (math.inf, 0)
+
+        return sorted(groups, key=distance, reverse=True)
+
     def _operand(
         self, x: Any, labels: str, groups: Sequence[Sequence[str]]
     ) -> tuple[Place, tuple[int, ...]]:
-        found = self.scope.access(x)
-        if is_access(found) and self.scope.tape.specs[x].dtype is self.dtype:
-            value, view = found
+        in_place = self._in_place(x)
+        if in_place is not None:
+            value, view = in_place
             strides = self._even(groups, dict(zip(labels, view.strides)))
             if strides is not None:
                 return Place(value, view.offset), strides
-        wanted = [c for g in groups for c in g if c in labels]
-        if not set(groups[0]) <= set(labels) and not set(groups[0]).isdisjoint(labels):
-            # Some batch dims walk over the operand and some repeat it: repeat it in memory.
-            wanted = [c for g in groups for c in g if c in labels or c in groups[0]]
+        batch = [c for c in groups[0] if c in labels]
+        if batch:  # batch dims that repeat the operand, beside some that walk over it
+            batch = list(groups[0])
+        order = self._nearest_last(self.scope.access(x), labels, groups[1:])
+        wanted = batch + [c for g in order for c in g if c in labels]
         copy = self.copy(x, self.dtype, [(labels.find(c), self.sizes[c]) for c in wanted])
         shape = self.scope.tape.specs[copy].shape
         strides = self._even(groups, dict(zip(wanted, contiguous_strides(shape))))

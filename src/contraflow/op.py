@@ -104,6 +104,10 @@ class Context:
         """The `.grad` of `tensor` is about to be read or set."""
         self.below.touch_grad(tensor, reading)
 
+    def touch_needs(self, tensor: Any) -> None:
+        """The `requires_grad` of `tensor` is about to be set."""
+        self.below.touch_needs(tensor)
+
     def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:
         """Take `blocks` counters of a random generator: its (seed, offset) before, as op inputs."""
         return self.below.draw(generator, blocks)
@@ -139,6 +143,10 @@ class Context:
     def visit_module(self, module: Any) -> None:
         """A module is being called: a recording depends on its structure from now on."""
         self.below.visit_module(module)
+
+    def use_once(self) -> None:
+        """What is being recorded holds for this call only; the next is recorded again."""
+        self.below.use_once()
 
 
 @dataclass(slots=True)
@@ -967,10 +975,15 @@ class Opaque(Kind):
 
 
 class Composite(Kind):
-    """Ordinary Python over ops. With `vjp` it is one Node; without, its parts are recorded."""
+    """Ordinary Python over ops. With `vjp` it is one Node; without, its parts are recorded.
+
+    With `by_parts` eager mode makes no program of the whole, whose parameters are never the same.
+    """
 
     required = ("ref",)
-    optional = (*Kind.optional, "floating", "several", "resolve", "write_points", "fitted")
+    optional = (
+        *Kind.optional, "floating", "several", "by_parts", "resolve", "write_points", "fitted",
+    )  # fmt: skip
 
     name = "composite"
     lowering = "composite"

@@ -79,7 +79,7 @@ class ParallelPass(Pass):
         if self.targets is not None:
             self.prepare(starts)
         self._count(nodes, starts)
-        with changed(grad=self.create_graph, anomaly=False, task=self):
+        with changed(grad=self.create_graph, anomaly=False, autocast=None, task=self):
             threads = [
                 threading.Thread(target=contextvars.copy_context().run, args=(self._work,))
                 for _ in range(min(self.workers, len(nodes)) - 1)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import linecache
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,7 @@ from contraflow.random import Generator
 from contraflow.run import Run, specs
 from contraflow.shapes import Shape, contiguous, numel
 from contraflow.storage import Line, Storage, serials, user_line
+from contraflow.symbol import Symbol, Symbols, is_symbol, symbols_in
 from contraflow.tape import Operand, Tape, Value
 from contraflow.tensor import Tensor
 
@@ -42,6 +44,29 @@ class Source:
     cell: weakref.ref[HostScalar] | None = None  # scalar
     generator: Generator | None = None  # scalar: its seed or its offset
     field: str = ""
+
+    def find(self, arguments: Sequence[Tensor]) -> Storage | None:
+        """The storage in a call with these arguments, None if it is gone."""
+        if self.role == "arg":
+            return arguments[self.argument].storage
+        if self.constant is not None:
+            return self.constant
+        if self.role == "grad":
+            assert self.owner is not None
+            owner = self.owner() if self.argument < 0 else arguments[self.argument]
+            return None if owner is None or owner._grad is None else owner._grad.storage
+        assert self.storage is not None
+        return self.storage()
+
+    def number(self, leaves: Sequence[Any]) -> int | float | None:
+        """The host scalar in a call with these leaves, None if it is gone."""
+        if self.generator is not None:
+            number: int = getattr(self.generator, self.field)
+            return number
+        if self.cell is None:
+            return leaves[self.argument]  # type: ignore[no-any-return]
+        cell = self.cell()
+        return None if cell is None else cell.value
 
 
 @dataclass
@@ -71,7 +96,6 @@ class Recording:
 
     tape: Tape
     sources: dict[Value, Source]
-    result: Any = None
     slots: dict[int, Slot] = field(default_factory=dict)
     final_grads: dict[int, Tensor | None] = field(default_factory=dict)
     cells: dict[HostScalar, Operand] = field(default_factory=dict)  # host scalars that were set
@@ -79,6 +103,8 @@ class Recording:
     reseeds: dict[Generator, tuple[int, int]] = field(default_factory=dict)
     modules: list[tuple[weakref.ref[Any], int]] = field(default_factory=list)
     written: dict[Value, tuple[str, Line | None]] = field(default_factory=dict)
+    needs: list[tuple[int, Tensor, bool]] = field(default_factory=list)  # requires_grad_ of leaves
+    once: bool = False  # what it depends on has changed meanwhile
 
 
 class Recorder(Run):
@@ -93,6 +119,7 @@ class Recorder(Run):
         self.start = next(serials)
         self.first_node = next(numbers)
         self._first_generator = next(random.serials)
+        self._once = False
         self._values: dict[int, Value] = {}  # by id of the storage
         self._held: dict[int, Storage] = {}  # keeps those ids meaningful
         self._inputs: dict[Value, Storage] = {}
@@ -111,8 +138,48 @@ class Recorder(Run):
         self._modules: dict[int, Any] = {}
         self._made: list[tuple[weakref.ref[Storage], Spec, Line | None]] = []
         self._last_write: dict[int, tuple[str, Line | None]] = {}
+        self._graded: dict[int, Tensor] = {}  # from outside, requiring grad
+        self._needs: dict[int, tuple[Tensor, bool]] = {}  # whether tensors required it before
+        self.symbols = Symbols()
 
     # --- ops ------------------------------------------------------------------------------
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        for x in inputs:
+            if isinstance(x, Tensor) and x._needs and not x.storage.is_recorded:
+                self._graded[id(x)] = x
+        if op.kind.lowering != "composite":
+            if any(map(is_symbol, inputs)):
+                inputs = tuple(self._entered(x, inputs) if is_symbol(x) else x for x in inputs)
+            for value in params.values():
+                if symbols_in(value):
+                    self.symbols.need(value)
+        return super().apply(op, inputs, params)
+
+    def symbol(self, number: int | float, place: int) -> Symbol:
+        """What stands for a number among the arguments."""
+        spec = Spec((), int64 if type(number) is int else float64)
+        value = self.tape.add_input(spec, "scalar")
+        self.sources[value] = Source("scalar", argument=place)
+        return Symbol(number, self._tensor(value), frozenset([place]), self.symbols)
+
+    def _entered(self, symbol: Symbol, inputs: tuple[Any, ...]) -> Tensor:
+        """A symbol as an operand: a 0-d tensor that promotes as the Python number would."""
+        tensor = symbol._tensor
+        others = [x for x in inputs if isinstance(x, Tensor)]
+        category = tensor.dtype.category
+        if any(x.layout.shape and x.dtype.category >= category for x in others):
+            return tensor
+        rivals = [x.dtype for x in others if x.dtype.category == category]
+        if rivals:
+            dtype = dtypes.fold(rivals)
+        elif category == dtypes.FLOAT and not any(x.dtype.category > category for x in others):
+            dtype = dtypes.get_default_dtype()
+        else:
+            return tensor
+        if dtype in dtypes.HALVES:  # which compute with numbers that are not rounded to them
+            self.symbols.need(symbol)
+        return tensor.to(dtype)
 
     def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         if op.dynamic:
@@ -239,6 +306,10 @@ class Recorder(Run):
             source = Source("grad", argument=number, owner=weakref.ref(tensor))
             self._roles.setdefault(id(tensor._grad.storage), source)
 
+    def touch_needs(self, tensor: Tensor) -> None:
+        if not tensor.storage.is_recorded:
+            self._needs.setdefault(id(tensor), (tensor, tensor._needs))
+
     def read_scalar(self, cell: HostScalar) -> Any:
         if cell not in self._cells:
             spec = Spec((), int64 if isinstance(cell.value, int) else float64)
@@ -295,12 +366,15 @@ class Recorder(Run):
     def visit_module(self, module: Any) -> None:
         self._modules[id(module)] = module
 
+    def use_once(self) -> None:
+        self._once = True
+
     # --- the end --------------------------------------------------------------------------
 
-    def finish(self, result: Any) -> Recording:
+    def finish(self) -> Recording:
         """Collect the effects. Called while the function's results are still referenced."""
         tape = self.tape
-        recording = Recording(tape, self.sources, result)
+        recording = Recording(tape, self.sources, once=self._once)
         for value, storage in self._inputs.items():
             # A constant is made anew by every call, so what is written to it is no effect.
             if self._values[id(storage)] != value and self.sources[value].role != "constant":
@@ -323,8 +397,30 @@ class Recorder(Run):
                     f"without running backward on it. Compile the whole step, backward included, "
                     f"or write x.detach()."
                 )
+        for t, needs in self._needs.values():
+            if t._needs is not needs:
+                recording.needs.append((self._arguments.get(id(t), -1), t, t._needs))
         recording.modules = [(weakref.ref(m), m._structure) for m in self._modules.values()]
         return recording
+
+    def placeholder(self, spec: Spec) -> Tensor:
+        """A tensor that only a later caller can give."""
+        return self._tensor(self.tape.add_input(spec, "arg"))
+
+    def effects(self) -> Any:
+        """What has been done to storages, gradients, host scalars and random state so far."""
+        written = {v: self._values[id(s)] for v, s in self._inputs.items()}
+        return (
+            {v: now for v, now in written.items() if v != now},
+            {key: id(slot.tensor._grad) for key, slot in self._slots.items()},
+            {cell: id(now) for cell, (now, then) in self._cells.items() if now is not then},
+            {g: (g.seed, g.offset) for g in self._streams},
+        )
+
+    @property
+    def graded(self) -> list[Tensor]:
+        """The tensors from outside that require grad and that ops were applied to."""
+        return [t for t in self._graded.values() if not t.storage.is_recorded]
 
     @property
     def modules(self) -> list[Any]:
@@ -348,10 +444,14 @@ class Recorder(Run):
             storage.version, storage.writer = version, writer
         for t, *place in self._graphs.values():
             t._node, t._index, t._needs, t._edits = place
+        for t, needs in self._needs.values():
+            t._needs = needs
         for generator, stream in self._streams.items():
             generator.seed, generator.offset = stream.original
         # Let go of tensors, so that `alive` finds only those that others hold.
         self._slots, self._cells, self._streams, self._held = {}, {}, {}, {}
+        self._graded, self._needs = {}, {}
+        self.symbols.open = False
 
     def alive(self) -> list[tuple[Storage, Value, Spec, Line | None]]:
         """The storages made here that somebody still holds: value at the end, spec, user's line."""

@@ -54,6 +54,9 @@ class Run(Context):
     def touch_grad(self, tensor: Tensor, reading: bool) -> None:
         """Nothing to note in eager mode."""
 
+    def touch_needs(self, tensor: Tensor) -> None:
+        """Nothing to note in eager mode."""
+
     def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:
         """The generator's own numbers."""
         return generator.take(blocks)  # type: ignore[no-any-return]
@@ -81,6 +84,9 @@ class Run(Context):
 
     def visit_module(self, module: Any) -> None:
         """Nothing depends on modules in eager mode."""
+
+    def use_once(self) -> None:
+        """Nothing is kept in eager mode."""
 
     def _view(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Tensor:
         x = inputs[0]

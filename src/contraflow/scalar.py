@@ -239,6 +239,11 @@ def mulhi(a: Operand, b: Operand) -> Expr:
     return call("mulhi", a, b)
 
 
+def is_power_of_two(x: Expr) -> bool:
+    """Whether an integer is a literal 1, 2, 4...: dividing by it, rounding down, is a shift."""
+    return type(x.data) is int and x.fn == "const" and x.data > 0 and not x.data & (x.data - 1)
+
+
 def checked(index: Expr, size: Operand) -> Expr:
     """`index`, which must be in [0, size): elsewhere an IndexError is raised after the program."""
     return call("checked", index, size)
@@ -511,6 +516,12 @@ def _floordiv(a: Expr, b: Expr) -> Expr:
     if a.dtype.is_floating_point:
         return floor(a / b)
     signed = a.dtype.is_signed
+    if is_power_of_two(b):
+        return a >> const(b.data.bit_length() - 1, a.dtype)
+    if b.fn == "const" and type(b.data) is int and b.data > 0:
+        quotient = call("quotient", a, b)
+        below = a < quotient * b
+        return quotient - select(below, const(1, a.dtype), 0) if signed else quotient
     # Processors trap on two quotients: by zero, and the lowest number by -1, which overflows.
     safe = select(eq(b, 0) | eq(b, -1) if signed else eq(b, 0), 1, b)
     quotient = call("quotient", a, safe)
@@ -524,6 +535,8 @@ def _floordiv(a: Expr, b: Expr) -> Expr:
 
 @decomposes("mod")
 def _mod(a: Expr, b: Expr) -> Expr:
+    if is_power_of_two(b):
+        return a & const(b.data - 1, a.dtype)
     return select(eq(b, 0), const(0, a.dtype), a - (a // b) * b)
 
 

@@ -16,9 +16,9 @@ import numpy as np
 from contraflow import convert, devices, dtypes, engine, parallel
 from contraflow.device import Device
 from contraflow.dtypes import DType
-from contraflow.errors import TRANSLATED, GradientError, describe, public, retold
+from contraflow.errors import TRANSLATED, CaptureError, GradientError, describe, public, retold
 from contraflow.hooks import Handle, Structure
-from contraflow.node import Edge, Node
+from contraflow.node import Edge, Node, at
 from contraflow.op import NO_PARAMS, REGISTRY, Op, Spec, apply, changed, state
 from contraflow.printing import tensor_text
 from contraflow.shapes import Shape, View, broadcast_shapes, contiguous, normalize_dim, numel
@@ -147,7 +147,10 @@ class Tensor(Methods):
 
     def item(self) -> bool | int | float:
         """The one element as a Python number."""
-        state().context.leave(self, "item()")
+        return self._element("item()")
+
+    def _element(self, asked: str) -> bool | int | float:
+        state().context.leave(self, asked)
         if numel(self.layout.shape) != 1:
             raise ValueError(f"item: {describe(self)} does not have exactly one element.")
         value = self.array.item()
@@ -204,18 +207,18 @@ class Tensor(Methods):
             raise ValueError(
                 f"bool: the truth value of {describe(self)} is ambiguous; use .any() or .all()."
             )
-        return bool(self.item())
+        return bool(self._element("bool(x), or `if x`,"))
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._element("float(x)"))
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._element("int(x)"))
 
     def __index__(self) -> int:
         if self.dtype.is_floating_point:
             raise TypeError(f"index: {describe(self)} is not an integer.")
-        return int(self.item())
+        return int(self._element("an index or a size"))
 
     def __len__(self) -> int:
         if not self.layout.shape:
@@ -492,6 +495,7 @@ class Tensor(Methods):
                 f"differentiated. Clone it first."
             )
         if value != self._needs:
+            state().context.touch_needs(self)
             self._needs = value
             Structure.changed()
         return self
@@ -564,6 +568,12 @@ class Tensor(Methods):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f"data: must be a Tensor, not {type(value).__name__}.")
+        if state().context.recording and not self.storage.is_recorded:
+            raise CaptureError(
+                f"data: {describe(self)}, from outside the function that is being recorded, is "
+                f"given other memory{at(user_line())}, which a replay would not do again. Write "
+                f"x.copy_(value) under contraflow.no_grad()."
+            )
         self.storage, self.layout, self.dtype = value.storage, value.layout, value.dtype
         self._array = value._array
         Structure.changed()

@@ -1,6 +1,6 @@
 """For tests: comparing tensors, inputs for an op's samples, and gradients against differences.
 
-Tolerances come from the dtype alone, and only from `TOLERANCES`.
+Tolerances come from the dtype alone, and only from `dtypes.TOLERANCES`.
 """
 
 from __future__ import annotations
@@ -12,30 +12,18 @@ import numpy as np
 
 from contraflow import dtypes
 from contraflow.autograd import grad
-from contraflow.dtypes import DType
+from contraflow.dtypes import DType, tolerance
 from contraflow.errors import describe_spec
 from contraflow.op import Array, Op, Params, Sample, apply
 from contraflow.ops.create import tensor
 from contraflow.ops.reduce import sum_
 from contraflow.tensor import Tensor
 
-# (relative, absolute); whole numbers and truth values must be equal.
-TOLERANCES: dict[DType, tuple[float, float]] = {
-    dtypes.float64: (1e-7, 1e-9),
-    dtypes.float32: (2e-6, 1e-5),
-    dtypes.float16: (2e-3, 2e-3),
-    dtypes.bfloat16: (1.6e-2, 1.6e-2),
-}
+TOLERANCES = dtypes.TOLERANCES
 
 # Central differences in float64: with this step truncation and rounding are both near 1e-10.
 STEP = 1e-5
 DIFFERENCE_TOLERANCE = 1e-6
-
-
-def tolerance(*given: DType) -> tuple[float, float]:
-    """The loosest (relative, absolute) tolerance among some dtypes."""
-    rows = [TOLERANCES.get(dtype, (0.0, 0.0)) for dtype in given]
-    return max(r for r, _ in rows), max(a for _, a in rows)
 
 
 def _array(x: Any) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from contraflow.autograd.modes import Mode
-from contraflow.errors import GradientError, describe
+from contraflow.errors import CaptureError, GradientError, describe
 from contraflow.node import at
 from contraflow.op import Context, Creating, Op, Params, change, changed, state
 from contraflow.storage import user_line
@@ -25,7 +25,7 @@ class _Watch(Context):
 
     def __init__(self, below: Context) -> None:
         self.below = below
-        self.first_node, self.recording = below.first_node, below.recording
+        self.first_node = below.first_node
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         out = self.below.apply(op, inputs, params)
@@ -48,7 +48,7 @@ class _Watch(Context):
 def _is_finite(x: Any) -> bool:
     if isinstance(x, Tensor):
         exact = not x.dtype.is_floating_point
-        return exact or x.storage.is_recorded or bool(np.isfinite(x.array).all())
+        return exact or bool(np.isfinite(x.array).all())
     return not isinstance(x, float) or bool(np.isfinite(x))
 
 
@@ -65,6 +65,12 @@ def _fields(mode: bool) -> dict[str, Any]:
     context = state().context
     if isinstance(context, _Watch):
         context = context.below
+    if mode and context.recording:
+        raise CaptureError(
+            f"detect_anomaly: entered{at(state().line or user_line())} while a function is being "
+            f"recorded, where there are no values to look at. Put it around the call of the "
+            f"compiled function."
+        )
     return {"anomaly": mode, "context": _Watch(context) if mode else context}
 
 

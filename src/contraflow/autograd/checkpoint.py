@@ -47,8 +47,11 @@ class _Block:
     ) -> None:
         self.function, self.line = function, state().line or user_line()
         current = state()
-        # Forward and anomaly mode save other values, so they are on again when it runs again.
-        self.modes = {"grad": True, "context": current.context, "anomaly": current.anomaly}
+        # Forward mode, anomaly mode and autocast save other values, so they are on again then.
+        self.modes = {
+            "grad": True, "context": current.context, "anomaly": current.anomaly,
+            "autocast": current.autocast,
+        }  # fmt: skip
         self.arguments = map_leaves(_saved, (args, kwargs))
         self.random = default_generator.get_state() if preserve else None
         self.check = check

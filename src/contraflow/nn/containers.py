@@ -1,12 +1,14 @@
-"""Modules that hold other modules: in sequence, in a list, in a dict."""
+"""Modules that hold other modules, or parameters: in sequence, in a list, in a dict."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self, overload
+from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
-from contraflow.nn.module import Module, indented, layout
+from contraflow.errors import describe
+from contraflow.nn.module import Module, Parameter, indented, layout
+from contraflow.tensor import Tensor
 
 
 class _Numbered(Module):
@@ -134,56 +136,179 @@ class ModuleList(_Numbered):
         return layout(type(self).__name__, self.extra_repr(), children)
 
 
-class ModuleDict(Module):
-    """A dict whose modules belong to the module that holds it."""
+V = TypeVar("V")
 
-    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
-        super().__init__()
-        if modules is not None:
-            self.update(modules)
 
-    def __getitem__(self, name: str) -> Module:
-        return self._modules[name]  # type: ignore[return-value]
+class _Named(Module, Generic[V]):
+    """What ModuleDict and ParameterDict share: a dict of what `_held` names."""
 
-    def __setitem__(self, name: str, module: Module) -> None:
-        self.add_module(name, module)
+    _held: ClassVar[str]
+
+    def _entries(self) -> dict[str, V]:
+        entries: dict[str, V] = self.__dict__[self._held]
+        return entries
+
+    def __getitem__(self, name: str) -> V:
+        return self._entries()[name]
+
+    def __setitem__(self, name: str, value: V) -> None:
+        raise NotImplementedError
 
     def __delitem__(self, name: str) -> None:
         self.pop(name)
 
     def __len__(self) -> int:
-        return len(self._modules)
+        return len(self._entries())
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._modules)
+        return iter(self._entries())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._modules
+        return name in self._entries()
 
     def keys(self) -> Iterable[str]:
         """The names."""
-        return self._modules.keys()
+        return self._entries().keys()
 
-    def values(self) -> Iterable[Module]:
-        """The modules."""
-        return self._modules.values()  # type: ignore[return-value]
+    def values(self) -> Iterable[V]:
+        """What they name."""
+        return self._entries().values()
 
-    def items(self) -> Iterable[tuple[str, Module]]:
-        """Names and modules."""
-        return self._modules.items()  # type: ignore[return-value]
+    def items(self) -> Iterable[tuple[str, V]]:
+        """Names and what they name."""
+        return self._entries().items()
 
-    def update(self, modules: Mapping[str, Module]) -> None:
-        """Add modules, or replace those that are there."""
-        for name, module in modules.items():
-            self[name] = module
+    def update(self, entries: Mapping[str, V] | Iterable[tuple[str, V]]) -> None:
+        """Add entries, or replace those that are there."""
+        for name, value in dict(entries).items():
+            self[name] = value
 
-    def pop(self, name: str) -> Module:
-        """Take a module out."""
-        child = self._modules.pop(name)
+    def pop(self, name: str) -> V:
+        """Take an entry out."""
+        value = self._entries().pop(name)
         self._restructured()
-        return child  # type: ignore[return-value]
+        return value
 
     def clear(self) -> None:
-        """Take all modules out."""
-        self._modules.clear()
+        """Take all entries out."""
+        self._entries().clear()
         self._restructured()
+
+
+class ModuleDict(_Named[Module]):
+    """A dict whose modules belong to the module that holds it."""
+
+    _held = "_modules"
+
+    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
+        super().__init__()
+        self.update(modules or {})
+
+    def __setitem__(self, name: str, module: Module) -> None:
+        self.add_module(name, module)
+
+
+# --- parameters --------------------------------------------------------------------------------
+
+
+def _parameter(owner: str, name: object, value: Any) -> Parameter:
+    """A tensor as a parameter; a parameter stays itself."""
+    if isinstance(value, Parameter):
+        return value
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{owner}: {name!r} is {type(value).__name__}, not a tensor.")
+    return Parameter(value)
+
+
+class ParameterDict(_Named[Parameter]):
+    """A dict whose parameters belong to the module that holds it; tensors become parameters.
+
+    >>> import contraflow as cf
+    >>> cf.nn.ParameterDict({"scale": cf.ones(2)})
+    ParameterDict(
+      (scale): Parameter float32[2]
+    )
+    """
+
+    _held = "_parameters"
+
+    def __init__(self, parameters: Any = None) -> None:
+        super().__init__()
+        self.update(parameters or {})
+
+    def __setitem__(self, name: str, parameter: Tensor) -> None:
+        self.register_parameter(name, _parameter("ParameterDict", name, parameter))
+
+    def __repr__(self) -> str:
+        entries = [f"({name}): Parameter {describe(p)}" for name, p in self.items()]
+        return layout(type(self).__name__, "", entries)
+
+
+class ParameterList(Module):
+    """A list whose parameters belong to the module that holds it; tensors become parameters.
+
+    >>> import contraflow as cf
+    >>> cf.nn.ParameterList([cf.ones(2), cf.zeros(3, 1)])
+    ParameterList(
+      (0): Parameter float32[2]
+      (1): Parameter float32[3, 1]
+    )
+    """
+
+    def __init__(self, values: Iterable[Tensor] | None = None) -> None:
+        super().__init__()
+        self.extend(values or ())
+
+    def _replace(self, values: Iterable[Parameter]) -> None:
+        """Number the parameters anew."""
+        new = {str(number): value for number, value in enumerate(values)}
+        self._parameters.clear()
+        self._parameters.update(new)
+        self._restructured()
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __iter__(self) -> Iterator[Parameter]:
+        return iter([p for p in self._parameters.values() if p is not None])
+
+    @overload
+    def __getitem__(self, index: int) -> Parameter: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> Parameter | Self:
+        values = list(self)
+        if isinstance(index, slice):
+            return type(self)(values[index])
+        return values[self._checked(index)]
+
+    def _checked(self, index: int) -> int:
+        if not -len(self) <= index < len(self):
+            raise IndexError(
+                f"ParameterList: index {index} is out of range for {len(self)} parameters."
+            )
+        return index
+
+    def __setitem__(self, index: int, parameter: Tensor) -> None:
+        values = list(self)
+        values[self._checked(index)] = _parameter("ParameterList", index, parameter)
+        self._replace(values)
+
+    def append(self, value: Tensor) -> Self:
+        """Add a parameter at the end."""
+        number = len(self)
+        self.register_parameter(str(number), _parameter("ParameterList", number, value))
+        return self
+
+    def extend(self, values: Iterable[Tensor]) -> Self:
+        """Add parameters at the end."""
+        for value in values:
+            self.append(value)
+        return self
+
+    def __iadd__(self, values: Iterable[Tensor]) -> Self:
+        return self.extend(values)
+
+    def __repr__(self) -> str:
+        entries = [f"({i}): Parameter {describe(p)}" for i, p in enumerate(self)]
+        return layout(type(self).__name__, "", entries)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from contraflow.device import Device
 from contraflow.dtypes import DType
 from contraflow.errors import describe
 from contraflow.nn import functional as F
@@ -27,7 +28,7 @@ class _Convolution(Module):
     def _set(
         self, channels: tuple[int, int], shape: tuple[int, int], kernel_size: Size, stride: Size,
         padding: Size | str, dilation: Size, groups: int, bias: bool, padding_mode: str,
-        dtype: DType | None,
+        device: Device | str | None, dtype: DType | None,
     ) -> None:  # fmt: skip
         name, n = type(self).__name__, self.dims
         self.in_channels, self.out_channels = channels
@@ -47,8 +48,8 @@ class _Convolution(Module):
         self.padding: Any = padding
         if not isinstance(padding, str):
             self.padding = numbers(name, "padding", padding, n)
-        self.weight = Parameter(zeros((*shape, *self.kernel_size), dtype=dtype))
-        self.bias = Parameter(zeros(channels[1], dtype=dtype)) if bias else None
+        self.weight = Parameter(zeros((*shape, *self.kernel_size), device=device, dtype=dtype))
+        self.bias = Parameter(zeros(channels[1], device=device, dtype=dtype)) if bias else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -83,13 +84,13 @@ class _Conv(_Convolution):
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        *,
+        device: Device | str | None = None,
         dtype: DType | None = None,
     ) -> None:
         super().__init__()
         self._set(
             (in_channels, out_channels), (out_channels, in_channels // max(groups, 1)),
-            kernel_size, stride, padding, dilation, groups, bias, padding_mode, dtype,
+            kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype,
         )  # fmt: skip
 
     def forward(self, input: Tensor) -> Tensor:
@@ -148,7 +149,7 @@ class _ConvTranspose(_Convolution):
         bias: bool = True,
         dilation: Size = 1,
         padding_mode: str = "zeros",
-        *,
+        device: Device | str | None = None,
         dtype: DType | None = None,
     ) -> None:
         super().__init__()
@@ -158,7 +159,7 @@ class _ConvTranspose(_Convolution):
         self.output_padding = numbers(name, "output_padding", output_padding, self.dims)
         self._set(
             (in_channels, out_channels), (in_channels, out_channels // max(groups, 1)),
-            kernel_size, stride, padding, dilation, groups, bias, padding_mode, dtype,
+            kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype,
         )  # fmt: skip
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:

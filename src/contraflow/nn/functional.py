@@ -12,7 +12,8 @@ from typing import Any
 from contraflow.autograd.modes import no_grad
 from contraflow.dtypes import bool_
 from contraflow.errors import describe, public
-from contraflow.nn.activations import (
+from contraflow.nn.ctc import ctc_loss
+from contraflow.nn.inplace import (
     celu,
     celu_,
     elu,
@@ -515,6 +516,7 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "dropout1d",
     "dropout2d",

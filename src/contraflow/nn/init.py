@@ -7,9 +7,19 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from contraflow.autograd.modes import no_grad
 from contraflow.errors import describe
+from contraflow.ops.arithmetic import clamp
+from contraflow.ops.create import as_tensor, eye
+from contraflow.ops.decompositions import qr
+from contraflow.ops.elementwise import sign
+from contraflow.ops.math import erfinv
+from contraflow.ops.order import argsort
+from contraflow.ops.parts import diagonal
 from contraflow.ops.random import rand, randn
+from contraflow.ops.view import reshape
 from contraflow.random import Generator
 from contraflow.shapes import numel
 from contraflow.tensor import Tensor
@@ -49,12 +59,93 @@ def ones_(tensor: Tensor) -> Tensor:
     return constant_(tensor, 1.0)
 
 
+@no_grad()
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Normal numbers, drawn again where they are outside [a, b]."""
+    # By the inverse of the distribution function: uniform between its values at the bounds.
+    low, high = (math.erf((bound - mean) / (std * math.sqrt(2.0))) for bound in (a, b))
+    drawn = rand(tensor.shape, dtype=tensor.dtype, generator=generator)
+    normal = erfinv(drawn.mul_(high - low).add_(low)).mul_(std * math.sqrt(2.0)).add_(mean)
+    return tensor.copy_(clamp(normal, a, b))
+
+
+@no_grad()
+def eye_(tensor: Tensor) -> Tensor:
+    """Ones on the diagonal of a matrix, zeros elsewhere."""
+    if tensor.ndim != 2:
+        raise ValueError(f"eye_: {describe(tensor)} is no matrix.")
+    return tensor.copy_(eye(*tensor.shape, dtype=tensor.dtype))
+
+
+@no_grad()
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """A convolution's weight [out, in, ...] that hands channels on unchanged, as many as it can."""
+    if not 3 <= tensor.ndim <= 5:
+        raise ValueError(f"dirac_: {describe(tensor)} is no weight of a convolution.")
+    if groups < 1 or tensor.shape[0] % groups:
+        raise ValueError(f"dirac_: {describe(tensor)} does not divide into {groups} groups.")
+    rows, columns, *kernel = tensor.shape
+    values = np.zeros(tensor.shape)
+    for row in range(rows):
+        channel = row % (rows // groups)
+        if channel < columns:
+            values[(row, channel, *(size // 2 for size in kernel))] = 1.0
+    return tensor.copy_(as_tensor(values))
+
+
+@no_grad()
+def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """A matrix with orthogonal rows or columns, the fewer of the two (Saxe et al., 2013)."""
+    if tensor.ndim < 2:
+        raise ValueError(f"orthogonal_: {describe(tensor)} has fewer than two dims.")
+    if not tensor.numel():
+        return tensor
+    rows = tensor.shape[0]
+    columns = tensor.numel() // rows
+    drawn = randn((max(rows, columns), min(rows, columns)), dtype=tensor.dtype, generator=generator)
+    q, r = qr(drawn)
+    q = q * sign(diagonal(r))  # makes every orthogonal matrix equally likely
+    return tensor.copy_(reshape(q if rows >= columns else q.T, tensor.shape) * gain)
+
+
+@no_grad()
+def sparse_(
+    tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
+) -> Tensor:
+    """Normal numbers in a matrix, of which a share in each column is zeros (Martens, 2010)."""
+    if tensor.ndim != 2:
+        raise ValueError(f"sparse_: {describe(tensor)} is no matrix.")
+    zeros = math.ceil(sparsity * tensor.shape[0])
+    order = argsort(argsort(rand(tensor.shape, generator=generator), dim=0), dim=0)
+    normal_(tensor, 0.0, std, generator)
+    return tensor.masked_fill_(order < zeros, 0.0)
+
+
+# --- that keep the variance --------------------------------------------------------------------
+
+
 def xavier_uniform_(
     tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
     """Uniform numbers that keep the variance, forward and backward (Glorot and Bengio, 2010)."""
-    bound = gain * math.sqrt(6.0 / max(1, sum(fans("xavier_uniform_", tensor))))
+    bound = math.sqrt(3.0) * _xavier("xavier_uniform_", tensor, gain)
     return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Normal numbers that keep the variance, forward and backward (Glorot and Bengio, 2010)."""
+    return normal_(tensor, 0.0, _xavier("xavier_normal_", tensor, gain), generator)
+
+
+def _xavier(name: str, tensor: Tensor, gain: float) -> float:
+    return gain * math.sqrt(2.0 / max(1, sum(fans(name, tensor))))
 
 
 def kaiming_uniform_(
@@ -69,17 +160,35 @@ def kaiming_uniform_(
     `a` is the negative slope of a leaky_relu; `mode` keeps it forward (fan_in) or backward
     (fan_out).
     """
-    if mode not in ("fan_in", "fan_out"):
-        raise ValueError(f"kaiming_uniform_: mode is {mode!r}; it must be 'fan_in' or 'fan_out'.")
-    fan_in, fan_out = fans("kaiming_uniform_", tensor)
-    fan = fan_in if mode == "fan_in" else fan_out
-    bound = calculate_gain(nonlinearity, a) * math.sqrt(3.0 / max(1, fan))
+    bound = math.sqrt(3.0) * _kaiming("kaiming_uniform_", tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
 
 
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0.0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
+    """Normal numbers that keep the variance through a nonlinearity; see kaiming_uniform_."""
+    return normal_(
+        tensor, 0.0, _kaiming("kaiming_normal_", tensor, a, mode, nonlinearity), generator
+    )
+
+
+def _kaiming(name: str, tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"{name}: mode is {mode!r}; it must be 'fan_in' or 'fan_out'.")
+    fan_in, fan_out = fans(name, tensor)
+    fan = fan_in if mode == "fan_in" else fan_out
+    return calculate_gain(nonlinearity, a) / math.sqrt(max(1, fan))
+
+
 _GAINS = {
-    "linear": 1.0, "conv2d": 1.0, "sigmoid": 1.0, "tanh": 5.0 / 3, "relu": math.sqrt(2.0),
-    "selu": 0.75,
+    "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv_transpose1d": 1.0,
+    "conv_transpose2d": 1.0, "conv_transpose3d": 1.0, "sigmoid": 1.0, "tanh": 5.0 / 3,
+    "relu": math.sqrt(2.0), "selu": 0.75,
 }  # fmt: skip
 
 

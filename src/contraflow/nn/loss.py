@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY
 from typing import Any
 
 from contraflow.nn import functional as F
-from contraflow.nn.module import Module
+from contraflow.nn.applied import Applied
+from contraflow.nn.layers import PairwiseDistance
 from contraflow.tensor import Tensor
 
 
-class _Loss(Module):
-    """A loss function and its keyword arguments; tensors among them are buffers."""
+class _Loss(Applied, hidden=()):
+    """A loss function; tensors among its arguments are buffers."""
 
-    function: Callable[..., Any]
+    def _keep(self, name: str, value: Any) -> None:
+        if name in ("weight", "pos_weight"):
+            self.register_buffer(name, value)
+        else:
+            setattr(self, name, value)
 
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__()
-        self._names = tuple(arguments)
-        for name, value in arguments.items():
-            if name in ("weight", "pos_weight"):
-                self.register_buffer(name, value)
-            else:
-                setattr(self, name, value)
-
-    def forward(self, *tensors: Tensor) -> Tensor:
-        kept = {name: getattr(self, name) for name in self._names}
-        out: Tensor = type(self).function(*tensors, **kept)
-        return out
+    def extra_repr(self) -> str:
+        return ""
 
 
-class CrossEntropyLoss(_Loss):
+# --- of classes --------------------------------------------------------------------------------
+
+
+class CrossEntropyLoss(_Loss, function=F.cross_entropy):
     """-log softmax(input)[target]: logits [n, classes, ...], class indices [n, ...].
 
     >>> import contraflow as cf
@@ -38,167 +36,174 @@ class CrossEntropyLoss(_Loss):
     tensor(1.3863)
     """
 
-    function = F.cross_entropy
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: str = "mean",
-        label_smoothing: float = 0.0,
-    ) -> None:
-        super().__init__(
-            weight=weight, ignore_index=ignore_index, reduction=reduction,
-            label_smoothing=label_smoothing,
-        )  # fmt: skip
+    weight: Tensor | None = None
+    ignore_index: int = -100
+    reduction: str = "mean"
+    label_smoothing: float = 0.0
 
 
-class NLLLoss(_Loss):
+class NLLLoss(_Loss, function=F.nll_loss):
     """-input[target]: log probabilities [n, classes, ...], class indices [n, ...]."""
 
-    function = F.nll_loss
-
-    def __init__(
-        self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
-    ) -> None:
-        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
+    weight: Tensor | None = None
+    ignore_index: int = -100
+    reduction: str = "mean"
 
 
-class _Plain(_Loss):
-    def __init__(self, reduction: str = "mean") -> None:
-        super().__init__(reduction=reduction)
-
-
-class MSELoss(_Plain):
-    """The mean of the squared differences."""
-
-    function = F.mse_loss
-
-
-class L1Loss(_Plain):
-    """The mean of the absolute differences."""
-
-    function = F.l1_loss
-
-
-class SoftMarginLoss(_Plain):
-    """The mean of log(1 + exp(-target input)), for targets of -1 and 1."""
-
-    function = F.soft_margin_loss
-
-
-class SmoothL1Loss(_Loss):
-    """Squared differences (halved, by beta) below beta, absolute ones above."""
-
-    function = F.smooth_l1_loss
-
-    def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
-        super().__init__(reduction=reduction, beta=beta)
-
-
-class HuberLoss(_Loss):
-    """Half the squared difference up to delta, and a line with its slope beyond."""
-
-    function = F.huber_loss
-
-    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
-        super().__init__(reduction=reduction, delta=delta)
-
-
-class BCELoss(_Loss):
+class BCELoss(_Loss, function=F.binary_cross_entropy):
     """Binary cross entropy of probabilities."""
 
-    function = F.binary_cross_entropy
-
-    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
-        super().__init__(weight=weight, reduction=reduction)
+    weight: Tensor | None = None
+    reduction: str = "mean"
 
 
-class BCEWithLogitsLoss(_Loss):
+class BCEWithLogitsLoss(_Loss, function=F.binary_cross_entropy_with_logits):
     """Binary cross entropy of sigmoid(input), without overflow."""
 
-    function = F.binary_cross_entropy_with_logits
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        reduction: str = "mean",
-        pos_weight: Tensor | None = None,
-    ) -> None:
-        super().__init__(weight=weight, reduction=reduction, pos_weight=pos_weight)
+    weight: Tensor | None = None
+    reduction: str = "mean"
+    pos_weight: Tensor | None = None
 
 
-class KLDivLoss(_Loss):
+class MultiMarginLoss(_Loss, function=F.multi_margin_loss):
+    """The mean of max(0, margin - input[target] + input[i]) ** p over the other classes i."""
+
+    p: int = 1
+    margin: float = 1.0
+    weight: Tensor | None = None
+    reduction: str = "mean"
+
+
+class MultiLabelMarginLoss(_Loss, function=F.multilabel_margin_loss):
+    """The same for several targets [n, classes] per sample, listed until a -1."""
+
+    reduction: str = "mean"
+
+
+class MultiLabelSoftMarginLoss(_Loss, function=F.multilabel_soft_margin_loss):
+    """Binary cross entropy of sigmoid(input), the mean over the classes."""
+
+    weight: Tensor | None = None
+    reduction: str = "mean"
+
+
+class CTCLoss(_Loss, function=F.ctc_loss):
+    """-log of the probability of all alignments of a labelling: log probabilities [t, n, classes].
+
+    It takes labels [n, s], and the lengths of inputs and of targets.
+    """
+
+    blank: int = 0
+    reduction: str = "mean"
+    zero_infinity: bool = False
+
+
+# --- of numbers --------------------------------------------------------------------------------
+
+
+class MSELoss(_Loss, function=F.mse_loss):
+    """The mean of the squared differences."""
+
+    reduction: str = "mean"
+
+
+class L1Loss(_Loss, function=F.l1_loss):
+    """The mean of the absolute differences."""
+
+    reduction: str = "mean"
+
+
+class SoftMarginLoss(_Loss, function=F.soft_margin_loss):
+    """The mean of log(1 + exp(-target input)), for targets of -1 and 1."""
+
+    reduction: str = "mean"
+
+
+class SmoothL1Loss(_Loss, function=F.smooth_l1_loss):
+    """Squared differences (halved, by beta) below beta, absolute ones above."""
+
+    reduction: str = "mean"
+    beta: float = 1.0
+
+
+class HuberLoss(_Loss, function=F.huber_loss):
+    """Half the squared difference up to delta, and a line with its slope beyond."""
+
+    reduction: str = "mean"
+    delta: float = 1.0
+
+
+# --- of distributions --------------------------------------------------------------------------
+
+
+class KLDivLoss(_Loss, function=F.kl_div):
     """The mean of target (log(target) - input), for log probabilities."""
 
-    function = F.kl_div
-
-    def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
-        super().__init__(reduction=reduction, log_target=log_target)
+    reduction: str = "mean"
+    log_target: bool = False
 
 
-class PoissonNLLLoss(_Loss):
+class PoissonNLLLoss(_Loss, function=F.poisson_nll_loss):
     """The mean of rate - target log(rate)."""
 
-    function = F.poisson_nll_loss
-
-    def __init__(
-        self,
-        log_input: bool = True,
-        full: bool = False,
-        eps: float = 1e-8,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(log_input=log_input, full=full, eps=eps, reduction=reduction)
+    log_input: bool = True
+    full: bool = False
+    eps: float = 1e-8
+    reduction: str = "mean"
 
 
-class GaussianNLLLoss(_Loss):
+class GaussianNLLLoss(_Loss, function=F.gaussian_nll_loss):
     """The mean of half of log(var) + (input - target) ** 2 / var."""
 
-    function = F.gaussian_nll_loss
+    _: KW_ONLY
+    full: bool = False
+    eps: float = 1e-6
+    reduction: str = "mean"
 
-    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
-        super().__init__(full=full, eps=eps, reduction=reduction)
+
+# --- of pairs and triplets ---------------------------------------------------------------------
 
 
-class MarginRankingLoss(_Loss):
+class MarginRankingLoss(_Loss, function=F.margin_ranking_loss):
     """The mean of max(0, margin - target (input1 - input2))."""
 
-    function = F.margin_ranking_loss
-
-    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
-        super().__init__(margin=margin, reduction=reduction)
+    margin: float = 0.0
+    reduction: str = "mean"
 
 
-class HingeEmbeddingLoss(_Loss):
+class HingeEmbeddingLoss(_Loss, function=F.hinge_embedding_loss):
     """The mean of input where the target is 1, of max(0, margin - input) where it is -1."""
 
-    function = F.hinge_embedding_loss
-
-    def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
-        super().__init__(margin=margin, reduction=reduction)
+    margin: float = 1.0
+    reduction: str = "mean"
 
 
-class CosineEmbeddingLoss(_Loss):
+class CosineEmbeddingLoss(_Loss, function=F.cosine_embedding_loss):
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
 
-    function = F.cosine_embedding_loss
-
-    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
-        super().__init__(margin=margin, reduction=reduction)
+    margin: float = 0.0
+    reduction: str = "mean"
 
 
-class TripletMarginLoss(_Loss):
+class TripletMarginLoss(_Loss, function=F.triplet_margin_loss):
     """The mean of max(0, margin + |anchor - positive| - |anchor - negative|)."""
 
-    function = F.triplet_margin_loss
+    margin: float = 1.0
+    p: float = 2.0
+    eps: float = 1e-6
+    swap: bool = False
+    reduction: str = "mean"
 
-    def __init__(
-        self,
-        margin: float = 1.0,
-        p: float = 2.0,
-        eps: float = 1e-6,
-        swap: bool = False,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(margin=margin, p=p, eps=eps, swap=swap, reduction=reduction)
+
+class TripletMarginWithDistanceLoss(_Loss, function=F.triplet_margin_with_distance_loss):
+    """The same with any distance; without one it is that of PairwiseDistance."""
+
+    _: KW_ONLY
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None
+    margin: float = 1.0
+    swap: bool = False
+    reduction: str = "mean"
+
+    def __post_init__(self) -> None:
+        if self.distance_function is None:
+            self.distance_function = PairwiseDistance()

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self, TypeVar
 
 from contraflow.autograd.modes import no_grad
-from contraflow.dtypes import DType
+from contraflow.dtypes import bfloat16, float16, float32, float64
 from contraflow.errors import GradientError, describe
 from contraflow.hooks import Handle, Structure
 from contraflow.nn.backward_hooks import BackwardWatch
+from contraflow.nn.summary import summarize
 from contraflow.op import state
-from contraflow.ops.create import as_tensor
+from contraflow.ops.create import as_tensor, zeros
 from contraflow.tensor import Tensor
 
 T = TypeVar("T")
@@ -52,6 +53,26 @@ class Parameter(Tensor):
         return f"Parameter containing:\n{super().__repr__()}"
 
 
+class Buffer(Tensor):
+    """A tensor that is state but no parameter: assigning it to a module registers it as a buffer.
+
+    >>> import contraflow as cf
+    >>> module = cf.nn.Module()
+    >>> module.steps = cf.nn.Buffer(cf.zeros(1))
+    >>> list(module.state_dict())
+    ['steps']
+    """
+
+    persistent = True
+
+    def __init__(self, data: Tensor, *, persistent: bool = True) -> None:
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Buffer: expected a tensor, not {type(data).__name__}.")
+        self.storage, self.layout, self.dtype = data.storage, data.layout, data.dtype
+        self._array = data._array
+        self.persistent = persistent
+
+
 class IncompatibleKeys(NamedTuple):
     """What `load_state_dict(strict=False)` could not match."""
 
@@ -59,11 +80,23 @@ class IncompatibleKeys(NamedTuple):
     unexpected_keys: list[str]
 
 
+class KeywordHook(NamedTuple):
+    """A forward hook that takes the keyword arguments too."""
+
+    hook: Callable[..., Any]
+
+
 class ModuleHandle(Handle):
     """Removes a module's hook, which changes the module's structure."""
 
-    def __init__(self, module: Module, hooks: dict[int, Any], hook: Any) -> None:
+    def __init__(
+        self, module: Module, hooks: dict[int, Any], hook: Any, prepend: bool = False
+    ) -> None:
+        earlier = dict(hooks) if prepend else {}
         super().__init__(hooks, hook)
+        for key, other in earlier.items():  # behind the new one, in their own order
+            del hooks[key]
+            hooks[key] = other
         self._module = weakref.ref(module)
         module._restructured()
 
@@ -117,6 +150,11 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         state().context.visit_module(self)
         for hook in list(self._forward_pre_hooks.values()):
+            if isinstance(hook, KeywordHook):
+                replaced = hook.hook(self, args, kwargs)
+                if replaced is not None:
+                    args, kwargs = replaced
+                continue
             replaced = hook(self, args)
             if replaced is not None:
                 args = replaced if isinstance(replaced, tuple) else (replaced,)
@@ -128,29 +166,48 @@ class Module:
             args = watch.before(args)
         out = self.forward(*args, **kwargs)
         for hook in list(self._forward_hooks.values()):
-            replaced = hook(self, args, out)
+            if isinstance(hook, KeywordHook):
+                replaced = hook.hook(self, args, kwargs, out)
+            else:
+                replaced = hook(self, args, out)
             if replaced is not None:
                 out = replaced
         return out if watch is None else watch.after(out)
 
-    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> ModuleHandle:
-        """Call `hook(module, args)` before `forward`; it may return other arguments."""
-        return ModuleHandle(self, self._forward_pre_hooks, hook)
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> ModuleHandle:
+        """Call `hook(module, args)` before `forward`; it may return other arguments.
 
-    def register_forward_hook(self, hook: Callable[..., Any]) -> ModuleHandle:
-        """Call `hook(module, args, output)` after `forward`; it may return another output."""
-        return ModuleHandle(self, self._forward_hooks, hook)
+        With keyword arguments it is `hook(module, args, kwargs)`, and returns both.
+        """
+        kept = KeywordHook(hook) if with_kwargs else hook
+        return ModuleHandle(self, self._forward_pre_hooks, kept, prepend)
 
-    def register_full_backward_pre_hook(self, hook: Callable[..., Any]) -> ModuleHandle:
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> ModuleHandle:
+        """Call `hook(module, args, output)` after `forward`; it may return another output.
+
+        With keyword arguments it is `hook(module, args, kwargs, output)`.
+        """
+        kept = KeywordHook(hook) if with_kwargs else hook
+        return ModuleHandle(self, self._forward_hooks, kept, prepend)
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> ModuleHandle:
         """Call `hook(module, grad_output)` before the backward of a call; it may return others."""
-        return ModuleHandle(self, self._backward_pre_hooks, hook)
+        return ModuleHandle(self, self._backward_pre_hooks, hook, prepend)
 
-    def register_full_backward_hook(self, hook: Callable[..., Any]) -> ModuleHandle:
+    def register_full_backward_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> ModuleHandle:
         """Call `hook(module, grad_input, grad_output)` after the backward of a call.
 
         It may return other gradients of the arguments.
         """
-        return ModuleHandle(self, self._backward_hooks, hook)
+        return ModuleHandle(self, self._backward_hooks, hook, prepend)
 
     # --- attributes -----------------------------------------------------------------------
 
@@ -174,6 +231,8 @@ class Module:
             kind = "_parameters"
         elif isinstance(value, Module):
             kind = "_modules"
+        elif isinstance(value, Buffer):
+            kind = "_buffers"
         else:
             kind = next((k for k in _EXPECTED if name in own.get(k, ())), "")
             if not kind:
@@ -205,6 +264,8 @@ class Module:
                 if other is not registry:
                     other.pop(name, None)
             registry[name] = value
+            if isinstance(value, Buffer):
+                (self._transient.discard if value.persistent else self._transient.add)(name)
         if name == "training" and isinstance(value, bool):
             self._switched()
         else:
@@ -251,6 +312,8 @@ class Module:
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a child."""
         self._register("add_module", "_modules", name, module, Module)
+
+    register_module = add_module
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is state but no parameter; `persistent` ones are in state_dict."""
@@ -322,6 +385,45 @@ class Module:
         """The buffers, each once."""
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
+    def get_submodule(self, target: str) -> Module:
+        """The module of a dotted name; "" is this one."""
+        found: Any = self
+        for part in target.split(".") if target else ():
+            below = found._modules.get(part)
+            if below is None:
+                raise AttributeError(
+                    f"get_submodule: {type(self).__name__} has no module {target!r}: "
+                    f"{type(found).__name__} has no {part!r}."
+                )
+            found = below
+        module: Module = found
+        return module
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter of a dotted name."""
+        parameter: Parameter = self._member("get_parameter", "_parameters", target)
+        return parameter
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer of a dotted name."""
+        buffer: Tensor = self._member("get_buffer", "_buffers", target)
+        return buffer
+
+    def _member(self, caller: str, kind: str, target: str) -> Any:
+        path, _, name = target.rpartition(".")
+        found = self.get_submodule(path).__dict__[kind].get(name)
+        if found is None:
+            raise AttributeError(
+                f"{caller}: {type(self).__name__} has no {_EXPECTED[kind].lower()} {target!r}."
+            )
+        return found
+
+    def set_submodule(self, target: str, module: Module) -> None:
+        """Put another module at a dotted name, where one is."""
+        path, _, name = target.rpartition(".")
+        self.get_submodule(target)
+        self.get_submodule(path).add_module(name, module)
+
     # --- changing all at once -------------------------------------------------------------
 
     def apply(self, function: Callable[[Module], Any]) -> Self:
@@ -354,31 +456,77 @@ class Module:
         """Forget the gradients of all parameters, or fill them with zeros."""
         clear_gradients(self.parameters(), set_to_none)
 
-    def to(self, target: DType | str) -> Self:
-        """Convert the floating-point parameters and buffers, in place, or move all to a device."""
-        if isinstance(target, DType) and not target.is_floating_point:
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """Convert the floating-point parameters and buffers, in place, or move all to a device.
+
+        `m.to(dtype)`, `m.to(device, dtype)` or `m.to(tensor)`, and by name `dtype=`, `device=`.
+        """
+        dtype = zeros(()).to(*args, **kwargs).dtype
+        if not dtype.is_floating_point:
             raise TypeError(
-                f"{type(self).__name__}.to: {target} is not a floating-point dtype; parameters "
+                f"{type(self).__name__}.to: {dtype} is not a floating-point dtype; parameters "
                 f"need one."
             )
+
+        def converted(tensor: Tensor) -> Tensor:
+            moved = tensor.to(*args, **kwargs)
+            return moved if tensor.dtype.is_floating_point else tensor.to(moved.device)
+
+        return self._convert(converted)
+
+    def _convert(self, converted: Callable[[Tensor], Tensor]) -> Self:
         for module in self.modules():
             for tensor in (*module.parameters(recurse=False), *module.buffers(recurse=False)):
-                if isinstance(target, DType) and not tensor.dtype.is_floating_point:
-                    continue
-                converted = tensor.detach().to(target)
-                if converted.storage is tensor.storage:
+                data = converted(tensor.detach())
+                if data.storage is tensor.storage:
                     continue
                 grad = tensor.grad
-                tensor.data = converted
-                tensor.grad = None if grad is None else grad.to(target)
+                tensor.data = data
+                tensor.grad = None if grad is None else converted(grad)
                 module._restructured()
         return self
 
+    def float(self) -> Self:
+        """Convert to float32."""
+        return self.to(float32)
+
+    def double(self) -> Self:
+        """Convert to float64."""
+        return self.to(float64)
+
+    def half(self) -> Self:
+        """Convert to float16."""
+        return self.to(float16)
+
+    def bfloat16(self) -> Self:
+        """Convert to bfloat16."""
+        return self.to(bfloat16)
+
+    def cpu(self) -> Self:
+        """Move to the cpu."""
+        return self.to("cpu")
+
+    def cuda(self, device: Any = None) -> Self:
+        """Move to a CUDA device."""
+        return self.to("cuda" if device is None else device)
+
     # --- state ----------------------------------------------------------------------------
 
-    def state_dict(self, prefix: str = "") -> dict[str, Tensor]:
-        """All parameters and persistent buffers by dotted name; they share memory."""
-        return {name: tensor.detach() for name, tensor in self._named_state(prefix)}
+    def state_dict(
+        self,
+        *,
+        destination: dict[str, Tensor] | None = None,
+        prefix: str = "",
+        keep_vars: bool = False,
+    ) -> dict[str, Tensor]:
+        """All parameters and persistent buffers by dotted name; they share memory.
+
+        They are detached, unless `keep_vars` asks for the parameters themselves.
+        """
+        found = {} if destination is None else destination
+        for name, tensor in self._named_state(prefix):
+            found[name] = tensor if keep_vars else tensor.detach()
+        return found
 
     def _named_state(self, prefix: str) -> Iterator[tuple[str, Tensor]]:
         for name, tensor in (*self._parameters.items(), *self._buffers.items()):
@@ -389,12 +537,17 @@ class Module:
                 yield from child._named_state(f"{prefix}{name}.")
 
     def load_state_dict(
-        self, state_dict: Mapping[str, Tensor], strict: bool = True
+        self, state_dict: Mapping[str, Tensor], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
         """Write the values of a `state_dict` into this module's parameters and buffers.
 
-        Nothing is written unless everything fits; `strict` also asks for the same names.
+        Nothing is written unless everything fits; `strict` also asks for the same names. With
+        `assign` the given tensors themselves become parameters and buffers.
         """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(
+                f"load_state_dict: expected a dict of tensors, not {type(state_dict).__name__}."
+            )
         own = dict(self._named_state(""))
         missing = [name for name in own if name not in state_dict]
         unexpected = [name for name in state_dict if name not in own]
@@ -412,16 +565,39 @@ class Module:
                 f"load_state_dict: the state does not fit {type(self).__name__}: "
                 f"{'; '.join(problems)}."
             )
-        with no_grad():
-            for name, tensor in given.items():
-                own[name].copy_(tensor)
+        for name, tensor in given.items():
+            if assign:
+                self._assign(name, tensor.detach(), own[name])
+            else:
+                with no_grad():
+                    own[name].copy_(tensor)
         return IncompatibleKeys(missing, unexpected)
+
+    def _assign(self, target: str, tensor: Tensor, old: Tensor) -> None:
+        path, _, name = target.rpartition(".")
+        if isinstance(old, Parameter):
+            tensor = Parameter(tensor, old.requires_grad)
+        setattr(self.get_submodule(path), name, tensor)
 
     # --- text -----------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
         """What stands in the parentheses of the module's text, beside its children."""
         return ""
+
+    def summary(self, *args: Any, **kwargs: Any) -> str:
+        """A table of this module and all below: parameters and, given inputs, shapes of outputs.
+
+        >>> import contraflow as cf
+        >>> model = cf.nn.Sequential(cf.nn.Linear(4, 2), cf.nn.ReLU())
+        >>> print(model.summary(cf.zeros(3, 4)))
+        module         output         parameters
+        Sequential     float32[3, 2]           0
+          (0): Linear  float32[3, 2]          10
+          (1): ReLU    float32[3, 2]           0
+        10 parameters of 40 bytes, 10 of them trained
+        """
+        return summarize(self, args, kwargs)
 
     def __repr__(self) -> str:
         children = [f"({name}): {indented(repr(m))}" for name, m in self._modules.items()]

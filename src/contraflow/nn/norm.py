@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from contraflow import dtypes
+from contraflow.device import Device
 from contraflow.dtypes import DType
 from contraflow.errors import describe
 from contraflow.nn import functional as F
 from contraflow.nn import init
+from contraflow.nn.applied import Applied
 from contraflow.nn.module import Module, Parameter
 from contraflow.ops.create import ones, zeros
 from contraflow.tensor import Tensor
@@ -18,10 +21,11 @@ class _Affine(Module):
     """A weight that starts as ones and a bias that starts as zeros, or none."""
 
     def _set_affine(
-        self, shape: int | tuple[int, ...], weight: bool, bias: bool, dtype: DType | None
-    ) -> None:
-        self.weight = Parameter(ones(shape, dtype=dtype)) if weight else None
-        self.bias = Parameter(zeros(shape, dtype=dtype)) if bias else None
+        self, shape: int | tuple[int, ...], weight: bool, bias: bool,
+        device: Device | str | None, dtype: DType | None,
+    ) -> None:  # fmt: skip
+        self.weight = Parameter(ones(shape, device=device, dtype=dtype)) if weight else None
+        self.bias = Parameter(zeros(shape, device=device, dtype=dtype)) if bias else None
 
     def reset_parameters(self) -> None:
         """Back to ones and zeros."""
@@ -40,7 +44,7 @@ class LayerNorm(_Affine):
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
-        *,
+        device: Device | str | None = None,
         dtype: DType | None = None,
     ) -> None:
         super().__init__()
@@ -48,7 +52,7 @@ class LayerNorm(_Affine):
             (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         )
         self.normalized_shape, self.eps, self.elementwise_affine = shape, eps, elementwise_affine
-        self._set_affine(shape, elementwise_affine, elementwise_affine and bias, dtype)
+        self._set_affine(shape, elementwise_affine, elementwise_affine and bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         out: Tensor = F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -68,7 +72,7 @@ class RMSNorm(_Affine):
         normalized_shape: int | Sequence[int],
         eps: float | None = None,
         elementwise_affine: bool = True,
-        *,
+        device: Device | str | None = None,
         dtype: DType | None = None,
     ) -> None:
         super().__init__()
@@ -76,7 +80,7 @@ class RMSNorm(_Affine):
             (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         )
         self.normalized_shape, self.eps, self.elementwise_affine = shape, eps, elementwise_affine
-        self._set_affine(shape, elementwise_affine, False, dtype)
+        self._set_affine(shape, elementwise_affine, False, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         out: Tensor = F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
@@ -97,8 +101,9 @@ class GroupNorm(_Affine):
         num_channels: int,
         eps: float = 1e-5,
         affine: bool = True,
-        *,
+        device: Device | str | None = None,
         dtype: DType | None = None,
+        *,
         bias: bool = True,
     ) -> None:
         super().__init__()
@@ -108,7 +113,7 @@ class GroupNorm(_Affine):
             )
         self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
         self.affine = affine
-        self._set_affine(num_channels, affine, affine and bias, dtype)
+        self._set_affine(num_channels, affine, affine and bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         out: Tensor = F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
@@ -118,16 +123,13 @@ class GroupNorm(_Affine):
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
 
 
-class LocalResponseNorm(Module):
+class LocalResponseNorm(Applied, function=F.local_response_norm):
     """x / (k + alpha * mean of the squares of `size` neighbouring channels) ** beta."""
 
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
-        super().__init__()
-        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
-
-    def forward(self, input: Tensor) -> Tensor:
-        out: Tensor = F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
-        return out
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    k: float = 1.0
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
@@ -151,19 +153,21 @@ class _Running(_Affine):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        *,
+        device: Device | str | None = None,
         dtype: DType | None = None,
+        *,
         bias: bool = True,
     ) -> None:
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        self._set_affine(num_features, affine, affine and bias, dtype)
+        self._set_affine(num_features, affine, affine and bias, device, dtype)
         tracked = track_running_stats
-        self.register_buffer("running_mean", zeros(num_features, dtype=dtype) if tracked else None)
-        self.register_buffer("running_var", ones(num_features, dtype=dtype) if tracked else None)
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.register_buffer("running_mean", zeros(num_features, **factory) if tracked else None)
+        self.register_buffer("running_var", ones(num_features, **factory) if tracked else None)
         self.register_buffer(
-            "num_batches_tracked", zeros((), dtype=dtypes.int64) if tracked else None
+            "num_batches_tracked", zeros((), device=device, dtype=dtypes.int64) if tracked else None
         )
 
     def reset_running_stats(self) -> None:
@@ -237,12 +241,13 @@ class _InstanceNorm(_Running):
         momentum: float = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
-        *,
+        device: Device | str | None = None,
         dtype: DType | None = None,
+        *,
         bias: bool = True,
     ) -> None:
         super().__init__(
-            num_features, eps, momentum, affine, track_running_stats, dtype=dtype, bias=bias
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
 
     def forward(self, input: Tensor) -> Tensor:

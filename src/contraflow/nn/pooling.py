@@ -2,62 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from contraflow.nn import functional as F
-from contraflow.nn.module import Module
+from contraflow.nn.applied import Applied
+from contraflow.ops.window import numbers
 from contraflow.tensor import Tensor
 
 Size = int | Sequence[int]
 
 
-class _Pool(Module):
-    """A function of windows; what `arguments` names is stored, printed and handed on."""
+class _Windows(Applied, hidden=()):
+    """Windows that do not overlap, unless a stride is given."""
 
-    function: Callable[..., Any]
-    arguments: tuple[str, ...]
-    unprinted: tuple[str, ...] = ()
+    kernel_size: Size
+    stride: Size | None = None
+    padding: Size = 0
 
-    def _set(self, **given: Any) -> None:
-        for name, value in given.items():
-            setattr(self, name, value)
+    def __post_init__(self) -> None:
+        if self.stride is None:
+            self.stride = self.kernel_size
 
-    def forward(self, input: Tensor) -> Any:
-        return type(self).function(input, **{name: getattr(self, name) for name in self.arguments})
-
-    def extra_repr(self) -> str:
-        printed = (name for name in self.arguments if name not in self.unprinted)
-        return ", ".join(f"{name}={getattr(self, name)!r}" for name in printed)
+    def _spread(self, dims: int) -> None:
+        """Keep one number per spatial dim."""
+        for name in ("kernel_size", "stride", "padding"):
+            setattr(self, name, numbers(type(self).__name__, name, getattr(self, name), dims))
 
 
-class _MaxPool(_Pool):
-    arguments = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
-    unprinted = ("return_indices",)
-
-    def __init__(
-        self,
-        kernel_size: Size,
-        stride: Size | None = None,
-        padding: Size = 0,
-        dilation: Size = 1,
-        return_indices: bool = False,
-        ceil_mode: bool = False,
-    ) -> None:
-        super().__init__()
-        self._set(
-            kernel_size=kernel_size, stride=kernel_size if stride is None else stride,
-            padding=padding, dilation=dilation, return_indices=return_indices, ceil_mode=ceil_mode,
-        )  # fmt: skip
+# --- the largest -------------------------------------------------------------------------------
 
 
-class MaxPool1d(_MaxPool):
+class _MaxPool(_Windows, hidden=("return_indices",)):
+    dilation: Size = 1
+    return_indices: bool = False
+    ceil_mode: bool = False
+
+
+class MaxPool1d(_MaxPool, function=F.max_pool1d):
     """The largest element of each window of signals [n, c, l]."""
 
-    function = F.max_pool1d
 
-
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPool, function=F.max_pool2d):
     """The largest element of each window of images [n, c, h, w].
 
     >>> import contraflow as cf
@@ -65,226 +51,192 @@ class MaxPool2d(_MaxPool):
     (1, 3, 3, 4)
     """
 
-    function = F.max_pool2d
 
-
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_MaxPool, function=F.max_pool3d):
     """The largest element of each window of volumes [n, c, d, h, w]."""
 
-    function = F.max_pool3d
+
+class _MaxUnpool(_Windows, hidden=()):
+    dims: ClassVar[int]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._spread(self.dims)
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        out: Tensor = self.function(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
+        return out
 
 
-class AvgPool1d(_Pool):
-    """The mean of each window of signals [n, c, l]."""
+class MaxUnpool1d(_MaxUnpool, function=F.max_unpool1d):
+    """Largest elements [n, c, l] put back where MaxPool1d found them, zeros elsewhere."""
 
-    function = F.avg_pool1d
-    arguments: tuple[str, ...] = (
-        "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad",
-    )  # fmt: skip
-    unprinted: tuple[str, ...] = ("ceil_mode", "count_include_pad")
-
-    def __init__(
-        self,
-        kernel_size: Size,
-        stride: Size | None = None,
-        padding: Size = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> None:
-        super().__init__()
-        self._set(
-            kernel_size=kernel_size, stride=kernel_size if stride is None else stride,
-            padding=padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad,
-        )  # fmt: skip
+    dims = 1
 
 
-class AvgPool2d(AvgPool1d):
-    """The mean of each window of images [n, c, h, w]."""
+class MaxUnpool2d(_MaxUnpool, function=F.max_unpool2d):
+    """Largest elements [n, c, h, w] put back where MaxPool2d found them, zeros elsewhere."""
 
-    function = F.avg_pool2d
-    arguments = (*AvgPool1d.arguments, "divisor_override")
-    unprinted = (*AvgPool1d.unprinted, "divisor_override")
-
-    def __init__(
-        self,
-        kernel_size: Size,
-        stride: Size | None = None,
-        padding: Size = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
-    ) -> None:
-        super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
-        self._set(divisor_override=divisor_override)
+    dims = 2
 
 
-class AvgPool3d(AvgPool2d):
-    """The mean of each window of volumes [n, c, d, h, w]."""
+class MaxUnpool3d(_MaxUnpool, function=F.max_unpool3d):
+    """Largest elements [n, c, d, h, w] put back where MaxPool3d found them, zeros elsewhere."""
 
-    function = F.avg_pool3d
-
-
-class _LPPool(_Pool):
-    arguments = ("norm_type", "kernel_size", "stride", "ceil_mode")
-
-    def __init__(
-        self,
-        norm_type: float,
-        kernel_size: Size,
-        stride: Size | None = None,
-        ceil_mode: bool = False,
-    ) -> None:
-        super().__init__()
-        self._set(norm_type=norm_type, kernel_size=kernel_size, stride=stride, ceil_mode=ceil_mode)
+    dims = 3
 
 
-class LPPool1d(_LPPool):
-    """The root of the sum of the powers of each window of signals [n, c, l]."""
-
-    function = F.lp_pool1d
-
-
-class LPPool2d(_LPPool):
-    """The root of the sum of the powers of each window of images [n, c, h, w]."""
-
-    function = F.lp_pool2d
+class _AdaptiveMaxPool(Applied, hidden=("return_indices",)):
+    output_size: Any
+    return_indices: bool = False
 
 
-class LPPool3d(_LPPool):
-    """The root of the sum of the powers of each window of volumes [n, c, d, h, w]."""
-
-    function = F.lp_pool3d
-
-
-class _AdaptiveAvgPool(_Pool):
-    arguments = ("output_size",)
-
-    def __init__(self, output_size: Any) -> None:
-        super().__init__()
-        self._set(output_size=output_size)
-
-
-class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """The means of so many parts of signals [n, c, l]."""
-
-    function = F.adaptive_avg_pool1d
-
-
-class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    """The means of so many parts of images [n, c, h, w]; None keeps a size."""
-
-    function = F.adaptive_avg_pool2d
-
-
-class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    """The means of so many parts of volumes [n, c, d, h, w]; None keeps a size."""
-
-    function = F.adaptive_avg_pool3d
-
-
-class _AdaptiveMaxPool(_Pool):
-    arguments = ("output_size", "return_indices")
-    unprinted = ("return_indices",)
-
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
-        super().__init__()
-        self._set(output_size=output_size, return_indices=return_indices)
-
-
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+class AdaptiveMaxPool1d(_AdaptiveMaxPool, function=F.adaptive_max_pool1d):
     """The largest elements of so many parts of signals [n, c, l]."""
 
-    function = F.adaptive_max_pool1d
 
-
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+class AdaptiveMaxPool2d(_AdaptiveMaxPool, function=F.adaptive_max_pool2d):
     """The largest elements of so many parts of images [n, c, h, w]; None keeps a size."""
 
-    function = F.adaptive_max_pool2d
 
-
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+class AdaptiveMaxPool3d(_AdaptiveMaxPool, function=F.adaptive_max_pool3d):
     """The largest elements of so many parts of volumes [n, c, d, h, w]; None keeps a size."""
 
-    function = F.adaptive_max_pool3d
+
+# --- the mean ----------------------------------------------------------------------------------
+
+
+class _AvgPool(_Windows, hidden=("ceil_mode", "count_include_pad", "divisor_override")):
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+
+
+class AvgPool1d(_AvgPool, function=F.avg_pool1d):
+    """The mean of each window of signals [n, c, l]."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._spread(1)
+
+
+class AvgPool2d(_AvgPool, function=F.avg_pool2d):
+    """The mean of each window of images [n, c, h, w]."""
+
+    divisor_override: int | None = None
+
+
+class AvgPool3d(_AvgPool, function=F.avg_pool3d):
+    """The mean of each window of volumes [n, c, d, h, w]."""
+
+    divisor_override: int | None = None
+
+
+class _LPPool(Applied, hidden=()):
+    norm_type: float
+    kernel_size: Size
+    stride: Size | None = None
+    ceil_mode: bool = False
+
+
+class LPPool1d(_LPPool, function=F.lp_pool1d):
+    """The root of the sum of the powers of each window of signals [n, c, l]."""
+
+
+class LPPool2d(_LPPool, function=F.lp_pool2d):
+    """The root of the sum of the powers of each window of images [n, c, h, w]."""
+
+
+class LPPool3d(_LPPool, function=F.lp_pool3d):
+    """The root of the sum of the powers of each window of volumes [n, c, d, h, w]."""
+
+
+class _AdaptiveAvgPool(Applied, hidden=()):
+    output_size: Any
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPool, function=F.adaptive_avg_pool1d):
+    """The means of so many parts of signals [n, c, l]."""
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvgPool, function=F.adaptive_avg_pool2d):
+    """The means of so many parts of images [n, c, h, w]; None keeps a size."""
+
+
+class AdaptiveAvgPool3d(_AdaptiveAvgPool, function=F.adaptive_avg_pool3d):
+    """The means of so many parts of volumes [n, c, d, h, w]; None keeps a size."""
 
 
 # --- other spatial sizes -----------------------------------------------------------------------
 
 
-class Unfold(_Pool):
+class Unfold(Applied, function=F.unfold):
     """The windows of images as columns: [n, c, h, w] to [n, c * taps, m]."""
 
-    function = F.unfold
-    arguments: tuple[str, ...] = ("kernel_size", "dilation", "padding", "stride")
-
-    def __init__(
-        self, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1
-    ) -> None:
-        super().__init__()
-        self._set(kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
+    kernel_size: Size
+    dilation: Size = 1
+    padding: Size = 0
+    stride: Size = 1
 
 
-class Fold(Unfold):
+class Fold(Applied, function=F.fold):
     """Columns added up to images, the transpose of Unfold: [n, c * taps, m] to [n, c, h, w]."""
 
-    function = F.fold
-    arguments = ("output_size", *Unfold.arguments)
-
-    def __init__(
-        self,
-        output_size: Size,
-        kernel_size: Size,
-        dilation: Size = 1,
-        padding: Size = 0,
-        stride: Size = 1,
-    ) -> None:
-        super().__init__(kernel_size, dilation, padding, stride)
-        self._set(output_size=output_size)
+    output_size: Size
+    kernel_size: Size
+    dilation: Size = 1
+    padding: Size = 0
+    stride: Size = 1
 
 
-class Upsample(_Pool):
+class Upsample(Applied, function=F.interpolate):
     """Images [n, c, ...] at other spatial sizes, by `size` or `scale_factor`."""
 
-    function = F.interpolate
-    arguments = ("size", "scale_factor", "mode", "align_corners", "recompute_scale_factor")
+    size: Any = None
+    scale_factor: Any = None
+    mode: str = "nearest"
+    align_corners: bool | None = None
+    recompute_scale_factor: bool | None = None
 
-    def __init__(
-        self,
-        size: Any = None,
-        scale_factor: Any = None,
-        mode: str = "nearest",
-        align_corners: bool | None = None,
-        recompute_scale_factor: bool | None = None,
-    ) -> None:
-        super().__init__()
-        self._set(
-            size=size, scale_factor=scale_factor, mode=mode, align_corners=align_corners,
-            recompute_scale_factor=recompute_scale_factor,
-        )  # fmt: skip
+    def __post_init__(self) -> None:
+        factor = self.scale_factor
+        if factor is not None:
+            several = isinstance(factor, (tuple, list))
+            self.scale_factor = tuple(map(float, factor)) if several else float(factor)
 
     def extra_repr(self) -> str:
         name = "size" if self.scale_factor is None else "scale_factor"
         return f"{name}={getattr(self, name)!r}, mode={self.mode!r}"
 
 
-class PixelShuffle(_Pool):
+class UpsamplingNearest2d(Upsample):
+    """Images [n, c, h, w] at other sizes, every pixel that of its nearest neighbour."""
+
+    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+        super().__init__(size, scale_factor, mode="nearest")
+
+
+class UpsamplingBilinear2d(Upsample):
+    """Images [n, c, h, w] at other sizes, bilinear between corners that stay where they are."""
+
+    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+        super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
+
+
+class PixelShuffle(Applied, function=F.pixel_shuffle):
     """Channels dealt out to pixels: [..., c * r * r, h, w] to [..., c, h * r, w * r]."""
 
-    function = F.pixel_shuffle
-    arguments = ("upscale_factor",)
-
-    def __init__(self, upscale_factor: int) -> None:
-        super().__init__()
-        self._set(upscale_factor=upscale_factor)
+    upscale_factor: int
 
 
-class PixelUnshuffle(_Pool):
+class PixelUnshuffle(Applied, function=F.pixel_unshuffle):
     """Pixels gathered into channels: [..., c, h * r, w * r] to [..., c * r * r, h, w]."""
 
-    function = F.pixel_unshuffle
-    arguments = ("downscale_factor",)
+    downscale_factor: int
 
-    def __init__(self, downscale_factor: int) -> None:
-        super().__init__()
-        self._set(downscale_factor=downscale_factor)
+
+class ChannelShuffle(Applied, function=F.channel_shuffle):
+    """Channels of groups dealt out in turn: [n, g * c, ...] to [n, c * g, ...]."""
+
+    groups: int

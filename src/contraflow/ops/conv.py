@@ -1,9 +1,9 @@
 """Convolutions over one, two and three spatial dims, and their transposes.
 
-A convolution contracts a window view with the weight; nothing else is written, so both gradients
-are those of the view and of the contraction. The gradient of the input goes through the unfolded
-tensor, which is as many times larger than the input as the kernel has taps: that is the price of
-one rule for every stride and dilation until convolutions have a kernel of their own.
+A convolution contracts a window view with the weight, and so do its gradients: that of the weight
+contracts the same windows with the output's, and that of the input is, where the stride is 1, a
+convolution of the output's gradient with the weight turned round. With larger strides it goes
+through all windows, each element times its taps, which are then added up.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from contraflow.errors import describe
 from contraflow.op import Array, Failure, Op, Sample, composite
+from contraflow.ops.arrange import flip
 from contraflow.ops.products import contract
 from contraflow.ops.view import reshape
 from contraflow.ops.window import (
@@ -32,6 +33,10 @@ from contraflow.shapes import Shape
 from contraflow.tensor import Tensor
 
 _TAPS, _PLACES = "ijk", "xyz"  # labels of a kernel's dims and of the spatial dims
+
+
+def _arrays(*shapes: Sequence[int] | None) -> tuple[Any, ...]:
+    return tuple(None if shape is None else Array(tuple(shape)) for shape in shapes)
 
 
 def _batch(op: str, x: Tensor, weight: Tensor, n: int) -> tuple[Tensor, bool]:
@@ -77,26 +82,119 @@ def _pads(op: str, padding: Any, kernel: Shape, stride: Shape, dilation: Shape) 
     return tuple((p, p) for p in numbers(op, "padding", given, len(kernel)))
 
 
+def _in_groups(x: Tensor, groups: int, dim: int) -> Tensor:
+    """A dim of channels as groups and the channels of each, where there are groups."""
+    if groups == 1:
+        return x
+    shape = (*x.shape[:dim], groups, x.shape[dim] // groups, *x.shape[dim + 1 :])
+    return reshape(x, shape)
+
+
+def _labels(n: int, groups: int) -> tuple[str, str, str]:
+    return _TAPS[:n], _PLACES[:n], "g" if groups > 1 else ""
+
+
+def _spread(
+    x: Tensor, weight: Tensor, sizes: Shape, start: Shape, stride: Shape, dilation: Shape,
+    groups: int,
+) -> Tensor:  # fmt: skip
+    """Every element paints its kernel, scaled, onto an image, of which `sizes` are cut out."""
+    n = len(sizes)
+    kernel = weight.shape[2:]
+    taps, places, g = _labels(n, groups)
+    before = tuple(span - 1 - first for span, first in zip(extents(kernel, dilation), start))
+    after = tuple(
+        size + span - 1 - m - first
+        for size, span, m, first in zip(sizes, extents(kernel, dilation), x.shape[2:], before)
+    )
+    channels = weight.shape[1] * groups
+    weight = _in_groups(weight, groups, 0)
+    if max(stride) == 1 and min(before + after) >= 0:
+        around = _in_groups(padded(x, tuple(zip(before, after))), groups, 1)
+        patches = windows(around, kernel=kernel, stride=stride, dilation=dilation)
+        turned = flip(weight, tuple(range(-n, 0)))
+        out = contract(patches, turned, spec=f"n{g}o{taps}{places},{g}oc{taps}->n{g}c{places}")
+        return reshape(out, (x.shape[0], channels, *sizes))
+    x = _in_groups(x, groups, 1)
+    patches = contract(x, weight, spec=f"n{g}o{places},{g}oc{taps}->n{g}c{taps}{places}")
+    patches = reshape(patches, (x.shape[0], channels, *patches.shape[-2 * n :]))
+    return sum_windows(
+        patches, kernel=kernel, stride=stride, dilation=dilation, size=sizes, start=start
+    )
+
+
+def _of_weight(
+    g_: Tensor, x: Tensor, weight_spec: Any, stride: Shape, dilation: Shape, pads: Pads, groups: int
+) -> Tensor:
+    shape: Shape = weight_spec.shape
+    taps, places, g = _labels(len(stride), groups)
+    patches = windows(
+        _in_groups(padded(x, pads), groups, 1), kernel=shape[2:], stride=stride, dilation=dilation
+    )
+    spec = f"n{g}o{places},n{g}c{taps}{places}->{g}oc{taps}"
+    return reshape(contract(_in_groups(g_, groups, 1), patches, spec=spec), shape)
+
+
+def _correlate_ref(
+    x: Any, weight: Any, stride: Shape, dilation: Shape, pads: Pads, groups: int
+) -> Any:
+    n = len(stride)
+    taps, places, g = _labels(n, groups)
+    patches = np_windows(x, weight.shape[2:], stride, dilation, pads)
+    patches = np.moveaxis(patches, range(2, 2 + n), range(-n, 0))
+    out_shape = (x.shape[0], weight.shape[0], *patches.shape[-n:])
+    if groups > 1:
+        patches = patches.reshape(x.shape[0], groups, -1, *patches.shape[2:])
+        weight = weight.reshape(groups, -1, *weight.shape[1:])
+    spec = f"n{g}c{taps}{places},{g}oc{taps}->n{g}o{places}"
+    return np.einsum(spec, patches, weight, optimize=True).reshape(out_shape)
+
+
+@composite(
+    ref=_correlate_ref,
+    vjp={
+        "x": lambda g, weight, x_spec, stride, dilation, pads, groups: _spread(
+            g, weight, x_spec.shape[2:], tuple(before for before, _ in pads), stride, dilation,
+            groups),
+        "weight": lambda g, x, weight_spec, stride, dilation, pads, groups: _of_weight(
+            g, x, weight_spec, stride, dilation, pads, groups),
+    },
+    samples=lambda: (
+        Sample(_arrays((2, 2, 5, 4), (4, 1, 3, 2)), {
+            "stride": (1, 1), "dilation": (1, 2), "pads": ((1, 2), (0, 1)), "groups": 2}),
+        Sample(_arrays((1, 2, 7), (2, 2, 3)), {
+            "stride": (2,), "dilation": (1,), "pads": ((0, 1),), "groups": 1}),
+        # More padding than the kernel reaches over.
+        Sample(_arrays((1, 1, 4), (2, 1, 2)), {
+            "stride": (1,), "dilation": (1,), "pads": ((2, 3),), "groups": 1}),
+    ),
+    method=False,
+    internal=True,
+)  # fmt: skip
+def correlate(x, weight, *, stride, dilation, pads, groups):
+    """Cross-correlation of [n, c, ...], padded with zeros, with kernels [out, c / groups, ...]."""
+    taps, places, g = _labels(len(stride), groups)
+    patches = windows(
+        _in_groups(padded(x, pads), groups, 1), kernel=weight.shape[2:], stride=stride,
+        dilation=dilation,
+    )  # fmt: skip
+    spec = f"n{g}c{taps}{places},{g}oc{taps}->n{g}o{places}"
+    out = contract(patches, _in_groups(weight, groups, 0), spec=spec)
+    return reshape(out, (x.shape[0], weight.shape[0], *patches.shape[-len(stride) :]))
+
+
 def _convolve(
     op: str, n: int, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
     dilation: Any, groups: int,
 ) -> Tensor:  # fmt: skip
     x, batched = _batch(op, x, weight, n)
     stride, dilation = numbers(op, "stride", stride, n, 1), numbers(op, "dilation", dilation, n, 1)
-    out_channels, per_group, *kernel = weight.shape
+    _, per_group, *kernel = weight.shape
     _grouped(op, x, weight, groups, per_group)
     pads = _pads(op, padding, tuple(kernel), stride, dilation)
-    x = padded(x, pads)
-    check_fit(op, x, x.shape[2:], tuple(kernel), dilation)
-    taps, places = _TAPS[:n], _PLACES[:n]
-    if groups > 1:
-        x = reshape(x, (x.shape[0], groups, per_group, *x.shape[2:]))
-        weight = reshape(weight, (groups, out_channels // groups, *weight.shape[1:]))
-    patches = windows(x, kernel=tuple(kernel), stride=stride, dilation=dilation)
-    g = "g" if groups > 1 else ""
-    out = contract(patches, weight, spec=f"n{g}c{taps}{places},{g}oc{taps}->n{g}o{places}")
-    if groups > 1:
-        out = reshape(out, (out.shape[0], out_channels, *out.shape[3:]))
+    sizes = tuple(m + before + after for m, (before, after) in zip(x.shape[2:], pads))
+    check_fit(op, x, sizes, tuple(kernel), dilation)
+    out = correlate(x, weight, stride=stride, dilation=dilation, pads=pads, groups=groups)
     return _finish(op, out, bias, batched)
 
 
@@ -133,10 +231,6 @@ def _convolution(n: int, samples: Any, failures: Any = None) -> Op:
     return composite(
         ref=ref, samples=samples, failures=failures, method=False, autocast="low"
     )(body)  # fmt: skip
-
-
-def _arrays(*shapes: Sequence[int] | None) -> tuple[Any, ...]:
-    return tuple(None if shape is None else Array(tuple(shape)) for shape in shapes)
 
 
 conv1d = _convolution(
@@ -211,7 +305,7 @@ def _transpose(
     stride, dilation = numbers(op, "stride", stride, n, 1), numbers(op, "dilation", dilation, n, 1)
     padding = numbers(op, "padding", padding, n)
     extra = numbers(op, "output_padding", output_padding, n)
-    in_channels, per_group, *kernel = weight.shape
+    in_channels, _, *kernel = weight.shape
     _grouped(op, x, weight, groups, in_channels // max(groups, 1))
     if any(e >= max(st, d) for e, st, d in zip(extra, stride, dilation)):
         raise ValueError(
@@ -222,14 +316,7 @@ def _transpose(
     sizes = tuple(m + e - 2 * p for m, e, p in zip(whole, extra, padding))
     if any(m < 1 for m in sizes):
         raise ValueError(f"{op}: {describe(x)} would give spatial sizes {list(sizes)}.")
-    x = reshape(x, (x.shape[0], groups, in_channels // groups, *x.shape[2:]))
-    weight = reshape(weight, (groups, in_channels // groups, *weight.shape[1:]))
-    taps, places = _TAPS[:n], _PLACES[:n]
-    patches = contract(x, weight, spec=f"ngc{places},gco{taps}->ngo{taps}{places}")
-    patches = reshape(patches, (x.shape[0], groups * per_group, *patches.shape[3:]))
-    out = sum_windows(
-        patches, kernel=tuple(kernel), stride=stride, dilation=dilation, size=sizes, start=padding
-    )
+    out = _spread(x, weight, sizes, padding, stride, dilation, groups)
     return _finish(op, out, bias, batched)
 
 

@@ -95,6 +95,7 @@ def cosine_similarity(x1, x2, *, dim=1, eps=1e-8):
     ),
     method=False,
     floating=True,
+    autocast="float32",
 )
 def pdist(x, *, p=2.0):
     """The distances of order p between every two rows, those of the first row first."""

@@ -147,6 +147,7 @@ def _without_ones(x: Tensor, labels: str, sizes: dict[str, int]) -> tuple[Tensor
         ),
     ),
     method=False,
+    autocast="low",
 )  # fmt: skip
 def einsum(*operands, equation):
     """Products of operands summed over labels: einsum("ij,jk->ik", a, b) is a @ b."""
@@ -223,6 +224,7 @@ def _np_tensordot(a: np.ndarray, b: np.ndarray, dims: Any) -> np.ndarray:
         Failure((Array((2,)), Array((2,))), {"dims": 2}, ValueError, "cannot sum over 2 dims"),
     ),
     method=False,
+    autocast="low",
 )
 def tensordot(a, b, *, dims=2):
     """Sum over the last `dims` dims of a and the first of b, or over two lists of dims."""

@@ -75,6 +75,7 @@ def _bounded_log(x: Tensor) -> Tensor:
     ),
     method=False,
     floating=True,
+    autocast="float32",
 )  # fmt: skip
 def binary_cross_entropy(x, target, weight=None, *, reduction="mean"):
     """The mean of -(target log(x) + (1 - target) log(1 - x)) of probabilities x."""
@@ -238,6 +239,7 @@ def _np_nll(
     ),
     method=False,
     floating=True,
+    autocast="float32",
 )  # fmt: skip
 def nll_loss(x, target, weight=None, *, ignore_index=-100, reduction="mean"):
     """The mean of -x[target]: log probabilities [n, classes, ...], class indices [n, ...]."""
@@ -363,6 +365,7 @@ def _np_kl_div(x: Any, target: Any, reduction: str = "mean", log_target: bool = 
     ),
     method=False,
     floating=True,
+    autocast="float32",
 )  # fmt: skip
 def kl_div(x, target, *, reduction="mean", log_target=False):
     """The mean of target (log(target) - x), for log probabilities x."""

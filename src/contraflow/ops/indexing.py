@@ -255,6 +255,7 @@ _ROWS = np.array([2, 0, -1, 2])
     ),
     method=False,
     internal=True,
+    by_parts=True,
 )  # fmt: skip
 def getitem(x, *, key):
     """x[key]: a view for integers, slices, None and ...; a copy for tensors, lists and masks."""

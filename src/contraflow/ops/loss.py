@@ -94,6 +94,7 @@ def _np_weighed(losses: Any, weight: Any, reduction: str) -> Any:
     failures=unknown_reduction("mse_loss"),
     method=False,
     floating=True,
+    autocast="float32",
 )
 def mse_loss(x, target, weight=None, *, reduction="mean"):
     """The mean of the squared differences."""
@@ -119,6 +120,7 @@ def _apart(*shape: int) -> tuple[Array, Array]:
     failures=unknown_reduction("l1_loss"),
     method=False,
     floating=True,
+    autocast="float32",
 )
 def l1_loss(x, target, weight=None, *, reduction="mean"):
     """The mean of the absolute differences."""
@@ -146,6 +148,7 @@ def _np_smooth_l1(x: Any, target: Any, reduction: str = "mean", beta: float = 1.
     ),
     method=False,
     floating=True,
+    autocast="float32",
 )  # fmt: skip
 def smooth_l1_loss(x, target, *, reduction="mean", beta=1.0):
     """Squared differences (halved, by beta) below beta, absolute ones above."""
@@ -181,6 +184,7 @@ def _np_huber(
     ),
     method=False,
     floating=True,
+    autocast="float32",
 )  # fmt: skip
 def huber_loss(x, target, weight=None, *, reduction="mean", delta=1.0):
     """Half the squared difference up to delta, and a line with its slope beyond."""
@@ -218,6 +222,7 @@ def _np_poisson(
     failures=unknown_reduction("poisson_nll_loss"),
     method=False,
     floating=True,
+    autocast="float32",
 )  # fmt: skip
 def poisson_nll_loss(x, target, *, log_input=True, full=False, eps=1e-8, reduction="mean"):
     """The mean of rate - target log(rate), with Stirling's term for log(target!) in `full`."""
@@ -252,6 +257,7 @@ def _np_gaussian(
     ),
     method=False,
     floating=True,
+    autocast="float32",
 )  # fmt: skip
 def gaussian_nll_loss(x, target, var, *, full=False, eps=1e-6, reduction="mean"):
     """The mean of half of log(var) + (x - target) ** 2 / var, with the variance at least eps."""
@@ -290,6 +296,7 @@ _SIGNS = np.array([1, -1, 1])
     failures=unknown_reduction("margin_ranking_loss", 3),
     method=False,
     floating=True,
+    autocast="float32",
 )
 def margin_ranking_loss(input1, input2, target, *, margin=0.0, reduction="mean"):
     """The mean of max(0, margin - target (input1 - input2)), for targets of -1 and 1."""
@@ -309,6 +316,7 @@ def margin_ranking_loss(input1, input2, target, *, margin=0.0, reduction="mean")
     failures=unknown_reduction("hinge_embedding_loss"),
     method=False,
     floating=True,
+    autocast="float32",
 )
 def hinge_embedding_loss(x, target, *, margin=1.0, reduction="mean"):
     """The mean of x where the target is 1, and of max(0, margin - x) where it is -1."""
@@ -340,6 +348,7 @@ def _np_cosine_embedding(
     ),
     method=False,
     floating=True,
+    autocast="float32",
 )  # fmt: skip
 def cosine_embedding_loss(input1, input2, target, *, margin=0.0, reduction="mean"):
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1, of vectors [n, d]."""
@@ -383,6 +392,7 @@ def _np_triplet(
     ),
     method=False,
     floating=True,
+    autocast="float32",
 )  # fmt: skip
 def triplet_margin_loss(
     anchor, positive, negative, *, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction="mean"
@@ -427,6 +437,7 @@ def triplet_margin_with_distance_loss(
     failures=unknown_reduction("soft_margin_loss"),
     method=False,
     floating=True,
+    autocast="float32",
 )  # fmt: skip
 def soft_margin_loss(x, target, *, reduction="mean"):
     """The mean of log(1 + exp(-target x)), for targets of -1 and 1."""

@@ -75,6 +75,7 @@ def _multi_margin_params(p: int, reduction: str) -> dict[str, Any]:
     ),
     method=False,
     floating=True,
+    autocast="float32",
 )  # fmt: skip
 def multi_margin_loss(x, target, weight=None, *, p=1, margin=1.0, reduction="mean"):
     """The mean over classes of max(0, margin - x[target] + x[i])**p, the target itself left out."""
@@ -138,6 +139,7 @@ _LABELS = np.array([[2, 0, -1, 1], [3, -1, 0, 0], [-1, 1, 2, 3]])
     ),
     method=False,
     floating=True,
+    autocast="float32",
 )  # fmt: skip
 def multilabel_margin_loss(x, target, *, reduction="mean"):
     """The sum of max(0, 1 - x[j] + x[i]) over named classes j and others i, by their number.
@@ -172,6 +174,7 @@ def _np_multilabel_soft_margin(x: Any, target: Any, weight: Any, reduction: str)
     failures=unknown_reduction("multilabel_soft_margin_loss"),
     method=False,
     floating=True,
+    autocast="float32",
 )  # fmt: skip
 def multilabel_soft_margin_loss(x, target, weight=None, *, reduction="mean"):
     """The mean over classes of the binary cross entropy of sigmoid(x) with the target."""

@@ -143,6 +143,7 @@ _with_dtype(vector_norm)
     ),
     method=False,
     floating=True,
+    autocast="float32",
 )
 def cdist(x1, x2, *, p=2.0):
     """The distances of order p of all rows of x1 to all rows of x2.

@@ -289,6 +289,14 @@ def max_windows(x, *, kernel, stride, dilation, pads):
     return values, taps
 
 
+def _pooled(x: Tensor, return_indices: bool, **geometry: Any) -> Any:
+    """The largest elements of windows, with their places where they are asked for."""
+    values, taps = max_windows(x, **geometry)
+    if not return_indices:
+        return values
+    return values, tap_places(taps, size=x.shape[-len(geometry["kernel"]) :], **geometry)
+
+
 def _np_max_pool(
     n: int, x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> Any:
@@ -309,11 +317,9 @@ def _max_pool(n: int, samples: Any, failures: Any = None) -> Op:
         kernel, stride, dilation, pads = pool_geometry(
             name, x, n, kernel_size, stride, padding, dilation, ceil_mode
         )
-        geometry = {"kernel": kernel, "stride": stride, "dilation": dilation, "pads": pads}
-        values, taps = max_windows(x, **geometry)
-        if not return_indices:
-            return values
-        return values, tap_places(taps, size=x.shape[-n:], **geometry)
+        return _pooled(
+            x, return_indices, kernel=kernel, stride=stride, dilation=dilation, pads=pads
+        )
 
     def ref(
         x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False,
@@ -465,15 +471,14 @@ def _adaptive_max_pool(n: int, samples: Any, failures: Any = None) -> Op:
         lead, old = x.shape[:-n], x.shape[-n:]
         if all(m and size % m == 0 for size, m in zip(old, sizes)):
             kernel = tuple(size // m for size, m in zip(old, sizes))
-            values, indices = max_windows(
-                x, kernel=kernel, stride=kernel, dilation=(1,) * n, pads=((0, 0),) * n
-            )
-        else:
-            rows = reshape(x, (*lead, numel(old)))
-            values, indices = max_among(rows, tensor(_flat_places(old, sizes)))
-            values = reshape(values, (*lead, *sizes))
-            indices = reshape(indices, (*lead, *sizes))
-        return (values, indices) if return_indices else values
+            return _pooled(
+                x, return_indices, kernel=kernel, stride=kernel, dilation=(1,) * n,
+                pads=((0, 0),) * n,
+            )  # fmt: skip
+        rows = reshape(x, (*lead, numel(old)))
+        values, indices = max_among(rows, tensor(_flat_places(old, sizes)))
+        values = reshape(values, (*lead, *sizes))
+        return (values, reshape(indices, (*lead, *sizes))) if return_indices else values
 
     def ref(x, output_size, return_indices=False):
         sizes = output_sizes("", x, n, output_size)

@@ -180,6 +180,7 @@ def _linear_bias(g, bias_spec):
                 "linear: float64[3, 4] does not fit the weight float64[5, 3]: it must be [..., 3]"),
     ),
     method=False,
+    autocast="low",
 )  # fmt: skip
 def linear(x, weight, bias=None):
     """x @ weight.T + bias."""
@@ -212,6 +213,7 @@ def _require_ranks(name: str, ranks: tuple[int, ...], *tensors: Tensor) -> None:
     failures=lambda: (
         Failure((Array((3,)), Array((3, 2))), {}, ValueError, "mm: got float64[3] and float64[3,"),
     ),
+    autocast="low",
 )
 def mm(x, mat2):
     """The product of two matrices."""
@@ -228,6 +230,7 @@ def mm(x, mat2):
             "bmm: float64[2, 3, 4] and float64[3, 4, 5] are 2 and 3 matrices.",
         ),
     ),
+    autocast="low",
 )  # fmt: skip
 def bmm(x, mat2):
     """Products of as many pairs of matrices as the first dim says; it does not broadcast."""
@@ -246,6 +249,7 @@ def bmm(x, mat2):
     failures=lambda: (
         Failure((Array((3, 4)), Array((4, 1))), {}, ValueError, "takes 2-d and 1-d"),
     ),
+    autocast="low",
 )
 def mv(x, vec):
     """The product of a matrix and a vector."""
@@ -277,6 +281,7 @@ def dot(x, tensor):
         Sample((Array((3, 4)), Array((3, 1))), {"dim": 0}),
     ),
     method=False,
+    autocast="low",
 )
 def vecdot(x, y, *, dim=-1):
     """Inner products along one dim; the others broadcast."""
@@ -331,6 +336,7 @@ _MS, _NS = Array((2, 3, 4)), Array((2, 4, 5))
     samples=lambda: _blend_samples(Array((3, 2)), _M, _N),
     failures=lambda: _too_large(_M, _N),
     inplace=True,
+    autocast="low",
 )
 def addmm(x, mat1, mat2, *, beta=1, alpha=1):
     """beta * x + alpha * mat1 @ mat2, for matrices."""
@@ -342,6 +348,7 @@ def addmm(x, mat1, mat2, *, beta=1, alpha=1):
     samples=lambda: _blend_samples(Array((3,)), _M, Array((4,))),
     failures=lambda: _too_large(_M, Array((4,))),
     inplace=True,
+    autocast="low",
 )
 def addmv(x, mat, vec, *, beta=1, alpha=1):
     """beta * x + alpha * mat @ vec."""
@@ -364,6 +371,7 @@ def addr(x, vec1, vec2, *, beta=1, alpha=1):
     samples=lambda: _blend_samples(Array((2, 3, 5)), _MS, _NS),
     failures=lambda: _too_large(_MS, _NS),
     inplace=True,
+    autocast="low",
 )
 def baddbmm(x, batch1, batch2, *, beta=1, alpha=1):
     """beta * x + alpha * bmm(batch1, batch2)."""
@@ -375,6 +383,7 @@ def baddbmm(x, batch1, batch2, *, beta=1, alpha=1):
     samples=lambda: _blend_samples(Array((3, 5)), _MS, _NS),
     failures=lambda: _too_large(_MS, _NS),
     inplace=True,
+    autocast="low",
 )
 def addbmm(x, batch1, batch2, *, beta=1, alpha=1):
     """beta * x + alpha * the sum of bmm(batch1, batch2) over the batch."""
@@ -432,6 +441,7 @@ def _best_order(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
     ),
     method=False,
     aliases=("chain_matmul",),
+    autocast="low",
 )
 def multi_dot(*tensors):
     """The product of a chain of matrices in the cheapest order; its ends may be vectors."""

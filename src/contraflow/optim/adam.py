@@ -1,18 +1,53 @@
-"""Adam and AdamW: steps scaled by running means of the gradient and of its square."""
+"""Adam and its kin: steps scaled by running means of the gradient and of its size."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from contraflow.hostscalar import HostScalar
+from contraflow.hostscalar import StepScalar
 from contraflow.ops.create import zeros_like
-from contraflow.ops.elementwise import maximum, sqrt
-from contraflow.optim.optimizer import Optimizer, ParamGroup, State, Updated, check_not_negative
+from contraflow.ops.elementwise import abs_, maximum, sqrt
+from contraflow.optim.optimizer import (
+    Optimizer,
+    ParamGroup,
+    State,
+    Updated,
+    check_betas,
+    check_not_negative,
+    choose,
+    directed,
+    together,
+)
 from contraflow.tensor import Tensor
 
 
-class Adam(Optimizer):
+class _TwoMeans(Optimizer):
+    """What keeps running means of the gradient and of its square."""
+
+    def check_group(self, group: Mapping[str, Any]) -> None:
+        name = type(self).__name__
+        check_not_negative(name, group, "lr", "eps", "weight_decay")
+        check_betas(name, group)
+
+    def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
+        return {
+            "step": StepScalar(0),
+            "exp_avg": zeros_like(parameter),
+            "exp_avg_sq": zeros_like(parameter),
+        }
+
+
+def _average(group: ParamGroup, g: Tensor, state: State) -> tuple[Tensor, Tensor]:
+    """The running means of the gradient and of its square, brought up to date."""
+    beta1, beta2 = group["betas"]
+    mean, square = state["exp_avg"], state["exp_avg_sq"]
+    mean.add_((g - mean) * (1 - beta1))
+    square.copy_(square * beta2 + g * g * (1 - beta2))
+    return mean, square
+
+
+class Adam(_TwoMeans):
     """p -= lr * mean / (sqrt(mean of squares) + eps), the means freed of their bias towards 0.
 
     `weight_decay` adds to the gradient, as in PyTorch; AdamW shrinks the parameters themselves.
@@ -25,8 +60,6 @@ class Adam(Optimizer):
     tensor([0.5000, 0.5000], requires_grad=True)
     """
 
-    _decoupled = False  # whether weight decay leaves the gradient alone
-
     def __init__(
         self,
         params: Iterable[Any],
@@ -37,64 +70,41 @@ class Adam(Optimizer):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        decoupled_weight_decay: bool = False,
     ) -> None:
         super().__init__(
             params,
             {
                 "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
                 "amsgrad": amsgrad, "maximize": maximize,
+                "decoupled_weight_decay": decoupled_weight_decay,
             },
         )  # fmt: skip
 
-    def check_group(self, group: Mapping[str, Any]) -> None:
-        name = type(self).__name__
-        check_not_negative(name, group, "lr", "eps", "weight_decay")
-        if len(group["betas"]) != 2 or not all(0 <= beta < 1 for beta in group["betas"]):
-            raise ValueError(
-                f"{name}: betas are {group['betas']}; they must be two numbers, at least 0 and "
-                f"below 1."
-            )
-
     def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
-        state: State = {
-            "step": HostScalar(0),
-            "exp_avg": zeros_like(parameter),
-            "exp_avg_sq": zeros_like(parameter),
-        }
+        state = super().initial_state(parameter, group)
         if group["amsgrad"]:
             state["max_exp_avg_sq"] = zeros_like(parameter)
         return state
 
     def update(self, group: ParamGroup, updated: list[Updated]) -> None:
         lr, (beta1, beta2), eps = group["lr"], group["betas"], group["eps"]
-        weight_decay = group["weight_decay"]
-        for p, g, state in updated:
-            step = state["step"]
-            step.set(step.get() + 1)
-            count = step.get()
-            if group["maximize"]:
-                g = -g
-            if group.uses("weight_decay"):
-                if self._decoupled:
-                    p.mul_(1 - lr * weight_decay)
-                else:
-                    g = g + p * weight_decay
-            mean, square = state["exp_avg"], state["exp_avg_sq"]
-            mean.add_((g - mean) * (1 - beta1))
-            square.copy_(square * beta2 + g * g * (1 - beta2))
-            if group["amsgrad"]:
-                largest = state["max_exp_avg_sq"]
-                square = largest.copy_(maximum(largest, square))
+        for state, members in together(updated):
+            count = state["step"].get()
             # With c = sqrt(1 - beta2^t), lr / (1 - beta1^t) * mean / (sqrt(square) / c + eps) is
             # written so that numbers meet numbers and each element takes one factor less.
             c = (1 - beta2**count) ** 0.5
-            p.sub_(mean / (sqrt(square) + eps * c) * (lr * c / (1 - beta1**count)))
+            small, size = eps * c, lr * c / (1 - beta1**count)
+            for p, g, own in members:
+                mean, square = _average(group, directed(group, p, g), own)
+                if group["amsgrad"]:
+                    largest = own["max_exp_avg_sq"]
+                    square = largest.copy_(maximum(largest, square))
+                p.sub_(mean / (sqrt(square) + small) * size)
 
 
 class AdamW(Adam):
     """Adam whose weight decay shrinks the parameters and leaves the gradient alone."""
-
-    _decoupled = True
 
     def __init__(
         self,
@@ -107,4 +117,138 @@ class AdamW(Adam):
         *,
         maximize: bool = False,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+        super().__init__(
+            params, lr, betas, eps, weight_decay, amsgrad,
+            maximize=maximize, decoupled_weight_decay=True,
+        )  # fmt: skip
+
+
+class NAdam(_TwoMeans):
+    """Adam with Nesterov's momentum, whose weight grows with the steps by `momentum_decay`."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
+                "momentum_decay": momentum_decay, "maximize": maximize,
+                "decoupled_weight_decay": decoupled_weight_decay,
+            },
+        )  # fmt: skip
+
+    def check_group(self, group: Mapping[str, Any]) -> None:
+        super().check_group(group)
+        check_not_negative("NAdam", group, "momentum_decay")
+
+    def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
+        return {**super().initial_state(parameter, group), "mu_product": StepScalar(1.0)}
+
+    def update(self, group: ParamGroup, updated: list[Updated]) -> None:
+        lr, (beta1, beta2), decay = group["lr"], group["betas"], group["momentum_decay"]
+        for state, members in together(updated):
+            count = state["step"].get()
+            mu = beta1 * (1 - 0.5 * 0.96 ** (count * decay))
+            after = beta1 * (1 - 0.5 * 0.96 ** ((count + 1) * decay))
+            product = state["mu_product"].get() * mu
+            state["mu_product"].set(product)
+            of_gradient, of_mean = lr * (1 - mu) / (1 - product), lr * after / (1 - product * after)
+            c = (1 - beta2**count) ** 0.5
+            for p, g, own in members:
+                g = directed(group, p, g)
+                mean, square = _average(group, g, own)
+                p.sub_((g * of_gradient + mean * of_mean) / (sqrt(square) / c + group["eps"]))
+
+
+class RAdam(_TwoMeans):
+    """Adam that scales its steps only once the mean of squares is known well enough."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        decoupled_weight_decay: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
+                "maximize": maximize, "decoupled_weight_decay": decoupled_weight_decay,
+            },
+        )  # fmt: skip
+
+    def update(self, group: ParamGroup, updated: list[Updated]) -> None:
+        lr, (beta1, beta2) = group["lr"], group["betas"]
+        for state, members in together(updated):
+            count = state["step"].get()
+            power = beta2**count
+            # How many gradients the mean of squares amounts to: in the end, and by now.
+            last = 2 / (1 - beta2) - 1
+            length = last - 2 * count * power / (1 - power)
+            known = length > 5
+            length = choose(known, length, 5.0)  # where it is not known nobody asks for the root
+            variance = (length - 4) * (length - 2) * last / ((last - 4) * (last - 2) * length)
+            scale = ((1 - power) * variance) ** 0.5
+            size = lr / (1 - beta1**count)
+            for p, g, own in members:
+                mean, square = _average(group, directed(group, p, g), own)
+                p.sub_(mean * size * choose(known, scale / (sqrt(square) + group["eps"]), 1.0))
+
+
+class Adamax(Optimizer):
+    """Adam with the largest of the decaying sizes of gradients in place of their mean square."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,
+                "maximize": maximize,
+            },
+        )  # fmt: skip
+
+    def check_group(self, group: Mapping[str, Any]) -> None:
+        check_not_negative("Adamax", group, "lr", "eps", "weight_decay")
+        check_betas("Adamax", group)
+
+    def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
+        return {
+            "step": StepScalar(0),
+            "exp_avg": zeros_like(parameter),
+            "exp_inf": zeros_like(parameter),
+        }
+
+    def update(self, group: ParamGroup, updated: list[Updated]) -> None:
+        lr, (beta1, beta2), eps = group["lr"], group["betas"], group["eps"]
+        for state, members in together(updated):
+            size = lr / (1 - beta1 ** state["step"].get())
+            for p, g, own in members:
+                g = directed(group, p, g)
+                mean, largest = own["exp_avg"], own["exp_inf"]
+                mean.add_((g - mean) * (1 - beta1))
+                largest.copy_(maximum(largest * beta2, abs_(g) + eps))
+                p.sub_(mean / largest * size)

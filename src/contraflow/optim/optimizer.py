@@ -2,9 +2,12 @@
 
 Hyper-parameters and step counters are host scalars (`hostscalar.py`): Python floats in eager mode,
 0-d float64 tensors while a step is being recorded. So an update computes with them as both can
-(`beta**step`, `x**0.5`), never asks for their value, and a schedule changes the learning rate of a
-compiled step without compiling anything. What an update must decide in Python it asks of
-`ParamGroup.uses`, which a recording guards on.
+(`beta**step`, `x**0.5`, `choose`), never asks for their value, and a schedule changes the learning
+rate of a compiled step without compiling anything. What an update must decide in Python it asks of
+`ParamGroup.uses` and `ParamGroup.fixed`, which a recording guards on.
+
+The parameters of a group that have always been updated together share their step counters, so that
+what follows from a counter is computed once for all of them.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ from contraflow.autograd.modes import enable_grad, no_grad
 from contraflow.compile import Compiled, compile
 from contraflow.errors import describe
 from contraflow.hooks import Structure
-from contraflow.hostscalar import HostScalar
+from contraflow.hostscalar import HostScalar, StepScalar
 from contraflow.nn.module import clear_gradients
 from contraflow.op import state as thread_state
+from contraflow.ops.elementwise import where
 from contraflow.tensor import Tensor
 
 State = dict[str, Any]
@@ -43,18 +47,29 @@ class ParamGroup(dict[str, Any]):
 
     def __init__(self, entries: Mapping[str, Any]) -> None:
         super().__init__()
-        self._asked: dict[str, bool] = {}
+        self._asked: dict[str, dict[Callable[[Any], Any], Any]] = {}  # answers to questions
         self.changed_at = 0  # the structure epoch of the last change
         self.owner: weakref.ref[Optimizer] | None = None
         self.update(entries)
 
     def uses(self, name: str) -> bool:
         """Whether a number is other than zero. From now on a change of this is one of structure."""
-        held = super().__getitem__(name)
-        value = held.value if isinstance(held, HostScalar) else held
-        return self._asked.setdefault(name, value != 0)
+        answer: bool = self._ask(name, _is_used)
+        return answer
 
-    def _changed(self) -> None:
+    def fixed(self, name: str) -> Any:
+        """A number as it is now. From now on every change of it is one of structure."""
+        return self._ask(name, _itself)
+
+    def _ask(self, name: str, question: Callable[[Any], Any]) -> Any:
+        answers = self._asked.setdefault(name, {})
+        if question not in answers:
+            held = super().__getitem__(name)
+            answers[question] = question(held.value if isinstance(held, HostScalar) else held)
+        return answers[question]
+
+    def restructured(self) -> None:
+        """Tell recordings that something else than a number has changed."""
         Structure.changed()
         self.changed_at = Structure.epoch
 
@@ -62,15 +77,15 @@ class ParamGroup(dict[str, Any]):
         return _read(super().__getitem__(name))
 
     def __setitem__(self, name: str, value: Any) -> None:
-        fits = _write(super().get(name), value)
+        fits = name in self and _write(super().get(name), value)
         if not fits:
             super().__setitem__(name, _pack(value))
-        uses = not _is_number(value) or value != 0
-        if fits and self._asked.get(name, uses) == uses:
+        asked = self._asked.get(name, {})
+        answers = {question: question(value) for question in asked}
+        if fits and answers == asked:
             return
-        if name in self._asked:
-            self._asked[name] = uses
-        self._changed()
+        asked.update(answers)
+        self.restructured()
         owner = self.owner() if self.owner is not None else None
         if owner is not None:
             owner.complete_state(self)
@@ -78,7 +93,7 @@ class ParamGroup(dict[str, Any]):
     def __delitem__(self, name: str) -> None:
         super().__delitem__(name)
         self._asked.pop(name, None)
-        self._changed()
+        self.restructured()
 
     # dict's own methods would hand out the host scalars. That __iter__ is overridden also makes
     # dict(group) and {**group} read through __getitem__.
@@ -148,6 +163,14 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
+def _is_used(value: Any) -> bool:
+    return not _is_number(value) or value != 0
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
 def _pack(value: Any) -> Any:
     """A number as a host scalar, a tuple of numbers as several, anything else as it is."""
     if _is_number(value):
@@ -190,6 +213,35 @@ class Updated(NamedTuple):
     parameter: Tensor
     grad: Tensor
     state: State
+
+
+def together(updated: Sequence[Updated]) -> Iterator[tuple[State, list[Updated]]]:
+    """The parameters that share their step counters, which count one more step, with a state."""
+    shared: dict[HostScalar, list[Updated]] = {}
+    for u in updated:
+        shared.setdefault(u.state["step"], []).append(u)
+    for step, members in shared.items():
+        step.set(step.get() + 1)
+        yield members[0].state, members
+
+
+def choose(condition: Any, a: Any, b: Any) -> Any:
+    """`a` or `b`, by a condition on host scalars."""
+    if isinstance(condition, Tensor):
+        return where(condition, a, b)
+    return a if condition else b
+
+
+def directed(group: ParamGroup, p: Tensor, g: Tensor) -> Tensor:
+    """The gradient to go against; weight decay adds to it, or shrinks the parameter at once."""
+    if group["maximize"]:
+        g = -g
+    if group.uses("weight_decay"):
+        if group.get("decoupled_weight_decay"):
+            p.mul_(1 - group["lr"] * group["weight_decay"])
+        else:
+            g = g + p * group["weight_decay"]
+    return g
 
 
 class Optimizer:
@@ -285,6 +337,38 @@ class Optimizer:
         """
         for p in group["params"]:
             self.state[p] = {**self.initial_state(p, group), **self.state[p]}
+        self._share_counters(group)
+
+    def _share_counters(self, group: ParamGroup) -> None:
+        """Let parameters whose counters stand at the same numbers have the same counters."""
+        known: dict[Any, dict[str, HostScalar]] = {}
+        for p in group["params"]:
+            counters = _counters(self.state[p])
+            numbers = tuple((name, counter.value) for name, counter in counters.items())
+            self.state[p].update(known.setdefault(numbers, counters))
+
+    def _part(self, group: ParamGroup, updated: Sequence[Updated]) -> None:
+        """Give parameters that go on alone counters of their own."""
+        if len(updated) == len(group["params"]):
+            return
+        going = {id(u.parameter) for u in updated}
+        staying = {
+            counter
+            for p in group["params"]
+            if id(p) not in going
+            for counter in _counters(self.state[p]).values()
+        }
+        twins: dict[HostScalar, HostScalar] = {}
+        for u in updated:
+            for name, counter in _counters(u.state).items():
+                if counter in staying:
+                    if counter not in twins:
+                        twins[counter] = StepScalar(counter.value)
+                        twins[counter].set(counter.get())
+                    u.state[name] = twins[counter]
+        if twins:
+            group.restructured()
+            thread_state().context.use_once()  # what it has read of a counter is not its own
 
     @no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -309,6 +393,7 @@ class Optimizer:
                 if p not in self.state:  # it was put into the list itself
                     self.complete_state(group)
                 updated.append(Updated(p, grad, self.state[p]))
+            self._part(group, updated)
             if self._runs_fused(updated):
                 chosen = tuple(i for i, p in enumerate(group["params"]) if p.grad is not None)
                 _fused(self, number)(chosen, [u.grad for u in updated])
@@ -386,11 +471,26 @@ class Optimizer:
                         )
         for group, given in zip(self.param_groups, groups):
             group.update({key: value for key, value in given.items() if key != "params"})
-            for p, number in zip(group["params"], given["params"]):
-                entries = {**self.initial_state(p, group), **state_dict["state"].get(number, {})}
+            loaded = [
+                {**self.initial_state(p, group), **state_dict["state"].get(number, {})}
+                for p, number in zip(group["params"], given["params"])
+            ]
+            self._load_counters(group, loaded)
+            for p, entries in zip(group["params"], loaded):
                 for key, value in entries.items():
                     if value is not None:
                         _load(self.state[p], key, value)
+
+    def _load_counters(self, group: ParamGroup, loaded: Sequence[State]) -> None:
+        """Part parameters whose counters will stand at different numbers from now on."""
+        numbers: dict[HostScalar, Any] = {}
+        for p, entries in zip(group["params"], loaded):
+            for name, counter in _counters(self.state[p]).items():
+                given = entries.get(name, counter)
+                number = given.value if isinstance(given, HostScalar) else given
+                if numbers.setdefault(counter, number) != number:
+                    self.state[p][name] = StepScalar(counter.value)
+                    group.restructured()
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
@@ -421,6 +521,10 @@ def _fused(optimizer: Optimizer, number: int) -> Compiled:
     return programs[number]
 
 
+def _counters(state: State) -> dict[str, HostScalar]:
+    return {name: value for name, value in state.items() if isinstance(value, HostScalar)}
+
+
 def _load(held: State, key: str, value: Any) -> None:
     """Write a loaded value into the entry that is there, or make one of it."""
     kept = held.get(key)
@@ -438,3 +542,11 @@ def check_not_negative(name: str, group: Mapping[str, Any], *keys: str) -> None:
     for key in keys:
         if not group[key] >= 0:
             raise ValueError(f"{name}: {key} is {group[key]}; it must not be negative.")
+
+
+def check_betas(name: str, group: Mapping[str, Any]) -> None:
+    """Refuse weights of running means that are not two fractions."""
+    if len(group["betas"]) != 2 or not all(0 <= beta < 1 for beta in group["betas"]):
+        raise ValueError(
+            f"{name}: betas are {group['betas']}; they must be two numbers, at least 0 and below 1."
+        )

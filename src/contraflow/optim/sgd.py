@@ -1,13 +1,22 @@
-"""Stochastic gradient descent, with momentum."""
+"""Stochastic gradient descent, with momentum, and with an average of its path."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from contraflow.hostscalar import HostScalar
+from contraflow.hostscalar import StepScalar
 from contraflow.ops.create import zeros_like
-from contraflow.optim.optimizer import Optimizer, ParamGroup, State, Updated, check_not_negative
+from contraflow.optim.optimizer import (
+    Optimizer,
+    ParamGroup,
+    State,
+    Updated,
+    check_not_negative,
+    choose,
+    directed,
+    together,
+)
 from contraflow.tensor import Tensor
 
 
@@ -54,24 +63,71 @@ class SGD(Optimizer):
             return {}
         state: State = {"momentum_buffer": zeros_like(parameter)}
         if group.uses("dampening"):
-            state["step"] = HostScalar(0)
+            state["step"] = StepScalar(0)
         return state
 
     def update(self, group: ParamGroup, updated: list[Updated]) -> None:
-        lr, momentum, dampening = group["lr"], group["momentum"], group["dampening"]
+        if group.uses("momentum") and group.uses("dampening"):
+            for state, members in together(updated):
+                # The first gradient is not damped.
+                self._follow(group, members, 1 - group["dampening"] * (state["step"].get() > 1))
+        else:
+            self._follow(group, updated, None)
+
+    def _follow(self, group: ParamGroup, updated: list[Updated], share: Any) -> None:
+        """Go against gradients, of which a share becomes momentum; None is all."""
+        lr, momentum = group["lr"], group["momentum"]
         for p, g, state in updated:
-            if group["maximize"]:
-                g = -g
-            if group.uses("weight_decay"):
-                g = g + p * group["weight_decay"]
+            g = directed(group, p, g)
             if group.uses("momentum"):
                 velocity = state["momentum_buffer"]
-                fresh = g
-                if group.uses("dampening"):
-                    step = state["step"]
-                    # The first gradient is not damped.
-                    fresh = g * (1 - dampening * (step.get() > 0))
-                    step.set(step.get() + 1)
-                velocity.copy_(velocity * momentum + fresh)
+                velocity.copy_(velocity * momentum + (g if share is None else g * share))
                 g = g + velocity * momentum if group["nesterov"] else velocity
             p.sub_(g * lr)
+
+
+class ASGD(Optimizer):
+    """Averaged stochastic gradient descent: `ax` in the state is the mean of the path from `t0`."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr, "lambd": lambd, "alpha": alpha, "t0": float(t0),
+                "weight_decay": weight_decay, "maximize": maximize,
+            },
+        )  # fmt: skip
+
+    def check_group(self, group: Mapping[str, Any]) -> None:
+        check_not_negative("ASGD", group, "lr", "weight_decay")
+
+    def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
+        return {
+            "step": StepScalar(0),
+            "eta": StepScalar(float(group["lr"])),
+            "mu": StepScalar(1.0),
+            "ax": zeros_like(parameter),
+        }
+
+    def update(self, group: ParamGroup, updated: list[Updated]) -> None:
+        lr, lambd = group["lr"], group["lambd"]
+        for state, members in together(updated):
+            count, eta, mu = (state[name].get() for name in ("step", "eta", "mu"))
+            for p, g, own in members:
+                g = directed(group, p, g)
+                p.copy_(p * (1 - lambd * eta) - g * eta)
+                mean = own["ax"]
+                mean.copy_(choose(mu == 1, p, mean + (p - mean) * mu))
+            beyond = count - group["t0"]
+            state["eta"].set(lr / (1 + lambd * lr * count) ** group["alpha"])
+            state["mu"].set(1 / choose(beyond > 1, beyond, 1.0))

@@ -5,8 +5,8 @@ does part `share` of `shares` of the work. `bases` is a table of pointers; `argu
 
     per operand     its index in bases, and its element offset (a scalar: its word number)
     if it checks    the error record's index in bases, the tape line, 0
-    sizes           one per axis (a contraction: b, m, n, k)
-    strides         the strided ones in `strided_arguments` order (a contraction: all nine)
+    sizes           one per axis, as in the call
+    strides         the strided ones in `strided_arguments` order (a contraction: all)
 
 The error record has two words per share: line + 1 and the index that was out of range.
 
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +31,7 @@ from contraflow import mathematics  # noqa: F401 - it gives the functions their 
 from contraflow import scalar as s
 from contraflow.dtypes import bool_, float64, int64
 from contraflow.kernel import STRIDED, Contraction, Kernel, Loops, Reduction, Store
-from contraflow.render.llvm_contraction import render_contraction
+from contraflow.render.llvm_contraction import ContractionRenderer
 from contraflow.render.llvm_text import (
     Code,
     Function,
@@ -44,6 +44,7 @@ from contraflow.render.llvm_text import (
     register,
     wide,
 )
+from contraflow.render.llvm_window import WindowRenderer
 from contraflow.scalar import Expr
 
 NO_LANE = -1
@@ -60,7 +61,8 @@ def render(kernel: Kernel, *, vector_bytes: int) -> str:
     """The LLVM IR of a kernel for vectors of `vector_bytes`."""
     name = entry_name(kernel, vector_bytes=vector_bytes)
     if isinstance(kernel, Contraction):
-        body = render_contraction(kernel, name, vector_bytes)
+        renderer = WindowRenderer if kernel.digits else ContractionRenderer
+        body = renderer(kernel, name, vector_bytes).text()
     else:
         body = _LoopsRenderer(kernel, name, vector_bytes).text()
     bits = 8 * vector_bytes
@@ -94,8 +96,11 @@ class _LoopsRenderer:
         self.axis_count = kernel.outer + kernel.inner
         self._lower()
         roots = [v for r in self.reductions for v in (*r.values, *r.identity)]
-        everything = list(s.walk(roots + [st.value for st in self.stores]))
-        self._analyse(everything)
+        roots += [st.value for st in self.stores]
+        everything = list(s.walk(roots))
+        self._find_repeats(everything)
+        roots += [start for start, _ in self.repeats.values()]
+        self._analyse(list(s.walk(roots)))
         self.width, self.unroll = 1, 1
         if self.lane != NO_LANE:
             self.width = vector_bytes // _lane_bytes(everything)
@@ -147,6 +152,24 @@ class _LoopsRenderer:
             elif e.fn == "reduced":
                 axes, level = outer, finished[e.data[0]]
             self.axes_of[e], self.level_of[e] = axes, level
+
+    def _find_repeats(self, everything: Sequence[Expr]) -> None:
+        """Find loads in which neighbouring lanes share an element: at `start + (lane >> bits)`."""
+        self.repeats: dict[Expr, tuple[Expr, int]] = {}
+        coordinate = s.axis(self.lane)
+        loads = (e for e in everything if e.fn == "load" and e.args)
+        for e in loads if self.lane != NO_LANE else ():
+            start, along = s.const(0, int64), []
+            for term in _terms(e.args[0]):
+                if coordinate in s.walk([term]):
+                    along.append(term)
+                else:
+                    start = start + term
+            if self.kernel.operands[e.data].strides[self.lane] or len(along) != 1:
+                continue
+            shifted, bits = along[0].args if along[0].fn == "shr" else (None, None)
+            if shifted is coordinate and bits is not None and bits.fn == "const":
+                self.repeats[e] = (start, bits.data)
 
     def _varies(self, e: Expr) -> bool:
         return self.lane in self.axes_of[e]
@@ -540,6 +563,8 @@ class _LoopsRenderer:
             value = code.let(f"load {kind}, ptr {source}, align {align}")
             if valid:
                 value = code.let(f"select i1 {valid}, {kind} {value}, {kind} zeroinitializer")
+        elif e in self.repeats and self.width >> self.repeats[e][1] > 1:
+            value = self._load_repeated(e, scope, point, valid)
         elif operand.strides[self.lane] == 1 and not scattered:
             source = code.at(address, element, scope.points[point])
             value = self._load_contiguous(code, kind, source, valid, align)
@@ -573,11 +598,38 @@ class _LoopsRenderer:
     ) -> str:
         if not valid:
             return code.let(f"load {kind}, ptr {source}, align {align}")
-        element = kind.split()[-1][:-1]
+        width, element = kind[1:-1].split(" x ")
         return code.let(
-            f"call {kind} @llvm.masked.load.{mangled(element, self.width)}.p0(ptr {source}, "
-            f"i32 {align}, {wide('i1', self.width)} {valid}, {kind} zeroinitializer)"
+            f"call {kind} @llvm.masked.load.{mangled(element, int(width))}.p0(ptr {source}, "
+            f"i32 {align}, <{width} x i1> {valid}, {kind} zeroinitializer)"
         )
+
+    def _load_repeated(self, e: Expr, scope: Scope, point: int, valid: str | None) -> str:
+        """A shorter vector, each of whose elements goes to several lanes side by side."""
+        start, bits = self.repeats[e]
+        code, operand = scope.code, self.kernel.operands[e.data]
+        short, times = self.width >> bits, 1 << bits
+        element, flags = memory(operand.dtype), wide("i1", self.width)
+        narrow, kind = memory(operand.dtype, short), memory(operand.dtype, self.width)
+        first = self._value(start, scope, point, 1)
+        address = code.at(self._address(e.data, scope), element, first)
+        # The lane loop advances by whole vectors, so its shares begin at a multiple of the width.
+        address = code.at(address, element, code.let(f"ashr i64 {scope.points[point]}, {bits}"))
+        wanted = None
+        for lane in range(times if valid else 0):  # an element is read if any lane wants it
+            picks = ", ".join(f"i32 {n}" for n in range(lane, self.width, times))
+            part = code.let(
+                f"shufflevector {flags} {valid}, {flags} poison, <{short} x i32> <{picks}>"
+            )
+            wanted = part if lane == 0 else code.let(f"or {wide('i1', short)} {wanted}, {part}")
+        found = self._load_contiguous(code, narrow, address, wanted, operand.dtype.itemsize)
+        picks = ", ".join(f"i32 {lane >> bits}" for lane in range(self.width))
+        value = code.let(
+            f"shufflevector {narrow} {found}, {narrow} poison, <{self.width} x i32> <{picks}>"
+        )
+        if valid:
+            value = code.let(f"select {flags} {valid}, {kind} {value}, {kind} zeroinitializer")
+        return value
 
     def _pointers(self, code: Code, address: str, element: str, along: str | None) -> str:
         lanes = wide("i64", self.width)
@@ -642,6 +694,20 @@ class _LoopsRenderer:
             )
         else:
             code.do(f"store {kind} {value}, ptr {target}, align {align}")
+
+
+def _terms(e: Expr) -> Iterator[Expr]:
+    """The expressions that `e` is the sum of."""
+    if e.fn == "add":
+        yield from _terms(e.args[0])
+        yield from _terms(e.args[1])
+    elif e.fn == "sub":
+        yield from _terms(e.args[0])
+        yield from (-term for term in _terms(e.args[1]))
+    elif e.fn == "mul" and e.args[1].fn == "const" and e.args[1].data == 1:
+        yield from _terms(e.args[0])
+    else:
+        yield e
 
 
 def _lane_bytes(exprs: Sequence[Expr]) -> int:

@@ -1,8 +1,8 @@
 """Contractions as LLVM IR: register-blocked matrix multiplication for any sizes and strides.
 
 A panel of B, two vectors wide and DEPTH deep, is packed into scratch memory on the stack, converted
-to the accumulator's type and padded with zeros, so that all layouts run alike from there. Blocks of
-rows of A meet it: each keeps rows x 2 vectors of sums in registers while it walks down the panel.
+to the accumulator's type and filled up to its width, so that all layouts run alike from there.
+Blocks of rows of A meet it: each keeps rows x 2 vectors of sums in registers while it walks down.
 Between panels the sums rest in a strip of scratch, also two vectors wide, which is converted and
 written to C once, when all of K has been added. So every sum is taken in the order of K, in the
 accumulator's type, however the work is cut.
@@ -11,6 +11,8 @@ Where C is narrow and tall its transpose is computed instead, to fill the vector
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from contraflow.dtypes import DType
 from contraflow.kernel import Contraction
@@ -22,12 +24,26 @@ STRIP_ROWS = 240
 BLOCK_ROWS = {16: 4, 32: 6, 64: 14}
 
 
-def render_contraction(kernel: Contraction, name: str, vector_bytes: int) -> str:
-    """The text of all functions of a contraction."""
-    return _Renderer(kernel, name, vector_bytes).text()
+class Sides(NamedTuple):
+    """What a contraction is given, as names: where A, B and C begin, sizes, and strides of each."""
+
+    pointers: list[str]
+    b: str
+    m: str
+    n: str
+    k: str
+    batch: list[str]  # strides of A, B and C
+    rows: list[str]  # strides of A and C along m
+    column: str  # stride of C along n
+    depth: str  # stride of A along k
+    # Sums over k that are added up, one after the other, and how far apart they lie in A and in B.
+    outer: str = "1"
+    apart: tuple[str, str] = ("0", "0")
 
 
-class _Renderer:
+class ContractionRenderer:
+    """Writes the functions of a contraction whose operands have one stride along each axis."""
+
     def __init__(self, kernel: Contraction, name: str, vector_bytes: int) -> None:
         self.name = name
         self.dtype, self.sum = kernel.dtype, kernel.accumulate
@@ -102,17 +118,17 @@ class _Renderer:
     # --- functions -----------------------------------------------------------------------------
 
     def _block(self, rows: int) -> str:
-        """Add `rows` rows of A, times the panel, to as many rows of the strip."""
+        """Add `rows` rows of A, times the panel, to rows of sums, and write them to the strip."""
         function = Function(
             f"define internal void @{self.name}_rows{rows}"
-            "(ptr %a, i64 %am, i64 %ak, ptr %panel, ptr %strip, i64 %depth) #0"
+            "(ptr %a, i64 %am, i64 %ak, ptr %panel, ptr %sums, ptr %strip, i64 %depth) #0"
         )
         code = function.code()
-        strip = [self._row(code, "%strip", str(r)) for r in range(rows)]
         starts = [
             code.at("%a", memory(self.dtype), code.let(f"mul i64 %am, {r}")) for r in range(rows)
         ]
-        sums = [vector for row in strip for vector in self._read_row(code, row)]
+        before = [self._row(code, "%sums", str(r)) for r in range(rows)]
+        sums = [vector for row in before for vector in self._read_row(code, row)]
         with function.loop("0", "%depth", 1, [(self.vector, x) for x in sums]) as loop:
             body = function.code()
             step = body.integer("mul", loop.index, "%ak")
@@ -129,24 +145,24 @@ class _Renderer:
                     )
             loop.following = following
         end = function.code()
-        for r, row in enumerate(strip):
+        for r in range(rows):
+            row = self._row(end, "%strip", str(r))
             self._write_row(end, row, loop.carried[2 * r : 2 * r + 2])
         return function.text()
 
     def _pack(self) -> str:
-        """Copy a panel of B: `depth` rows of `columns` columns, the others filled with zeros."""
+        """Copy a panel of B: `depth` rows of `columns` columns."""
         function = Function(
             f"define internal void @{self.name}_pack"
             "(ptr %b, i64 %bk, i64 %bn, i64 %depth, i64 %columns, ptr %panel) #0"
         )
         code = function.code()
-        whole = f"%columns, {self.columns}"
-        along_rows = self._flag(code, "%bn, 1", whole)
-        along_columns = self._flag(code, "%bk, 1", whole)
+        whole = self._flag(code, "%bn, 1", f"%columns, {self.columns}")
+        along_columns = self._flag(code, "%bk, 1")
         blocks = code.let(f"and i64 %depth, {-self.width}")
         transposed = code.let(f"select i1 {along_columns}, i64 {blocks}, i64 0")
-        transposed = code.let(f"select i1 {along_rows}, i64 0, i64 {transposed}")
-        copied = code.let(f"select i1 {along_rows}, i64 %depth, i64 0")
+        transposed = code.let(f"select i1 {whole}, i64 0, i64 {transposed}")
+        copied = code.let(f"select i1 {whole}, i64 %depth, i64 0")
         rest = code.let(f"add i64 {copied}, {transposed}")
         masks, distances = self._masks(code, "%columns"), self._distances(code, "%bn")
         element, kind = memory(self.dtype), memory(self.dtype, self.width)
@@ -162,19 +178,26 @@ class _Renderer:
             vectors = convert_all(body, vectors)
             self._write_row(body, self._row(body, "%panel", loop.index), vectors)
 
-        with function.loop("0", transposed, self.width) as loop:
-            body = function.code()
-            corner = body.at("%b", element, loop.index)
-            halves = []
-            for v in range(2):
-                columns = []
-                for n in range(v * self.width, (v + 1) * self.width):
-                    pointer = body.at(corner, element, body.let(f"mul i64 %bn, {n}"))
-                    columns.append(self._load(body, pointer, self.dtype, self.width))
-                halves.append(self._transpose(body, convert_all(body, columns)))
-            for k, vectors_of_row in enumerate(zip(*halves)):
-                target = body.integer("add", loop.index, str(k))
-                self._write_row(body, self._row(body, "%panel", target), list(vectors_of_row))
+        with function.loop("0", transposed, DEPTH):  # at most once
+            code = function.code()
+            last = code.let("sub i64 %columns, 1")
+            columns = []
+            for n in range(self.columns):
+                # Beyond the last column any other does: what it adds up to is not written.
+                column = code.let(f"call i64 @llvm.smin.i64(i64 {last}, i64 {n})")
+                columns.append(code.at("%b", element, code.let(f"mul i64 %bn, {column}")))
+            with function.loop("0", transposed, self.width) as loop:
+                body = function.code()
+                vectors = [
+                    self._load(body, body.at(column, element, loop.index), self.dtype, self.width)
+                    for column in columns
+                ]
+                vectors = convert_all(body, vectors)
+                halves = (vectors[: self.width], vectors[self.width :])
+                rows = zip(*(self._transpose(body, half) for half in halves))
+                for k, row_vectors in enumerate(rows):
+                    target = body.integer("add", loop.index, str(k))
+                    self._write_row(body, self._row(body, "%panel", target), list(row_vectors))
 
         with function.loop(rest, "%depth", 1) as loop:
             body = function.code()
@@ -269,23 +292,12 @@ class _Renderer:
                 )
         return function.text()
 
-    def _entry(self) -> str:
-        function = Function(
-            f"define void @{self.name}(ptr %bases, ptr %arguments, i64 %share, i64 %shares) #0"
-        )
-        code = function.code()
-        element, row_type = memory(self.dtype), f"[{self.columns} x {memory(self.sum)}]"
-        panel = code.let(f"alloca [{DEPTH} x {row_type}], align 64", "panel")
-        strip = code.let(f"alloca [{self.strip_rows} x {row_type}], align 64", "strip")
-        operands = []
-        for i in range(3):
-            index, offset = (code.word("%arguments", 2 * i + part) for part in range(2))
-            base = code.let(f"load ptr, ptr {code.at('%bases', 'ptr', index)}")
-            operands.append(code.at(base, element, offset))
+    def _sides(self, code: Code) -> Sides:
+        """Read the arguments, and exchange A and B where C is narrow and tall."""
+        pointers = self._pointers(code)
         b, m, n, k = (code.word("%arguments", 6 + i, name) for i, name in enumerate("bmnk"))
         strides = [code.word("%arguments", 10 + i, "stride") for i in range(9)]
         (ab, am, ak), (bb, bk, bn), (cb, cm, cn) = strides[:3], strides[3:6], strides[6:]
-
         narrow = code.let(f"icmp sle i64 {n}, {self.width}")
         tall = code.let(f"icmp slt i64 {n}, {m}")
         swap = code.let(f"and i1 {narrow}, {tall}", "swap")
@@ -296,61 +308,113 @@ class _Renderer:
                 code.let(f"select i1 {swap}, {kind} {x}, {kind} {y}"),
             )
 
-        a_base, b_base = exchange("ptr", *operands[:2])
-        (ab, bb), (ak, bk), (am, bn) = (
+        pointers[:2] = exchange("ptr", *pointers[:2])
+        (ab, bb), (ak, self.bk), (am, self.bn) = (
             exchange("i64", *pair) for pair in ((ab, bb), (ak, bk), (am, bn))
         )
         (m, n), (cm, cn) = exchange("i64", m, n), exchange("i64", cm, cn)
-        batches, rows, columns = self._cut(code, b, m, n)
+        return Sides(pointers, b, m, n, k, [ab, bb, cb], [am, cm], cn, ak)
+
+    def _pointers(self, code: Code) -> list[str]:
+        result = []
+        for i in range(3):
+            index, offset = (code.word("%arguments", 2 * i + part) for part in range(2))
+            base = code.let(f"load ptr, ptr {code.at('%bases', 'ptr', index)}")
+            result.append(code.at(base, memory(self.dtype), offset))
+        return result
+
+    def _scratch(self, code: Code) -> None:
+        """Reserve scratch memory beside the panel and the strip."""
+
+    def _begin_columns(self, function: Function, b: str, column: str, extent: str) -> str:
+        """Where the panel that begins at a column of B begins."""
+        code = function.code()
+        return code.at(b, memory(self.dtype), code.integer("mul", column, self.bn))
+
+    def _pack_call(self, code: Code, b: str, start: str, depth: str, columns: str) -> str:
+        """The call that packs a panel from row `start` on."""
+        source = code.at(b, memory(self.dtype), code.integer("mul", start, self.bk))
+        return (
+            f"call void @{self.name}_pack(ptr {source}, i64 {self.bk}, i64 {self.bn}, i64 {depth}, "
+            f"i64 {columns}, ptr {self.panel})"
+        )
+
+    def _entry(self) -> str:
+        function = Function(
+            f"define void @{self.name}(ptr %bases, ptr %arguments, i64 %share, i64 %shares) #0"
+        )
+        code = function.code()
+        element, row_type = memory(self.dtype), f"[{self.columns} x {memory(self.sum)}]"
+        self.panel = code.let(f"alloca [{DEPTH} x {row_type}], align 64", "panel")
+        strip = code.let(f"alloca [{self.strip_rows} x {row_type}], align 64", "strip")
+        zeros = code.let(f"alloca [{self.block} x {row_type}], align 64", "zeros")
+        for r in range(self.block):
+            self._write_row(code, self._row(code, zeros, str(r)), ["zeroinitializer"] * 2)
+        self._scratch(code)
+        sides = self._sides(code)
+        products = code.integer("mul", sides.outer, sides.k)
+        empty = code.let(f"icmp eq i64 {products}, 0")
+        (am, cm), ak = sides.rows, sides.depth
+        batches, rows, columns = self._cut(code, sides.b, sides.m, sides.n)
+
+        def ahead(code: Code, pointer: str, index: str, stride: str) -> str:
+            return code.at(pointer, element, code.integer("mul", index, stride))
 
         with function.loop(*batches, 1) as batch:
             code = function.code()
-            a, b_here, c = (
-                code.at(base, element, code.integer("mul", batch.index, stride))
-                for base, stride in ((a_base, ab), (b_base, bb), (operands[2], cb))
+            a, b, c = (
+                ahead(code, pointer, batch.index, stride)
+                for pointer, stride in zip(sides.pointers, sides.batch)
             )
             with function.loop(*rows, self.strip_rows) as block:
                 code = function.code()
                 height = self._at_most(code, self.strip_rows, rows[1], block.index)
-                a_rows = code.at(a, element, code.integer("mul", block.index, am))
-                c_rows = code.at(c, element, code.integer("mul", block.index, cm))
+                a_rows = ahead(code, a, block.index, am)
+                c_rows = ahead(code, c, block.index, cm)
                 with function.loop(*columns, self.columns) as column:
                     code = function.code()
                     extent = self._at_most(code, self.columns, columns[1], column.index)
-                    b_columns = code.at(b_here, element, code.integer("mul", column.index, bn))
-                    c_tile = code.at(c_rows, element, code.integer("mul", column.index, cn))
-                    with function.loop("0", height, 1) as row:
+                    c_tile = ahead(code, c_rows, column.index, sides.column)
+                    b_columns = self._begin_columns(function, b, column.index, extent)
+                    # Sums of nothing, which no block writes.
+                    unwritten = code.let(f"select i1 {empty}, i64 {height}, i64 0")
+                    with function.loop("0", unwritten, 1) as row:
                         code = function.code()
                         self._write_row(
                             code, self._row(code, strip, row.index), ["zeroinitializer"] * 2
                         )
-                    with function.loop("0", k, DEPTH) as depth:
+                    with function.loop("0", sides.outer, 1) as outer:
                         code = function.code()
-                        length = self._at_most(code, DEPTH, k, depth.index)
-                        source = code.at(b_columns, element, code.integer("mul", depth.index, bk))
-                        a_depth = code.at(a_rows, element, code.integer("mul", depth.index, ak))
-                        code.do(
-                            f"call void @{self.name}_pack(ptr {source}, i64 {bk}, i64 {bn}, "
-                            f"i64 {length}, i64 {extent}, ptr {panel})"
+                        a_outer, b_outer = (
+                            ahead(code, pointer, outer.index, stride)
+                            for pointer, stride in zip((a_rows, b_columns), sides.apart)
                         )
-                        with function.loop("0", height, self.block) as row:
+                        with function.loop("0", sides.k, DEPTH) as depth:
                             code = function.code()
-                            count = self._at_most(code, self.block, height, row.index)
-                            left = code.at(a_depth, element, code.integer("mul", row.index, am))
-                            sums = self._row(code, strip, row.index)
-                            arguments = (
-                                f"(ptr {left}, i64 {am}, i64 {ak}, ptr {panel}, ptr {sums}, "
-                                f"i64 {length})"
-                            )
-                            calls = [
-                                f"call void @{self.name}_rows{r}{arguments}"
-                                for r in range(1, self.block + 1)
-                            ]
-                            function.switch(count, calls)
+                            length = self._at_most(code, DEPTH, sides.k, depth.index)
+                            a_depth = ahead(code, a_outer, depth.index, ak)
+                            begun = code.let(f"or i64 {outer.index}, {depth.index}")
+                            first = code.let(f"icmp eq i64 {begun}, 0")
+                            code.do(self._pack_call(code, b_outer, depth.index, length, extent))
+                            with function.loop("0", height, self.block) as row:
+                                code = function.code()
+                                count = self._at_most(code, self.block, height, row.index)
+                                left = ahead(code, a_depth, row.index, am)
+                                target = self._row(code, strip, row.index)
+                                sums = code.let(f"select i1 {first}, ptr {zeros}, ptr {target}")
+                                arguments = (
+                                    f"(ptr {left}, i64 {am}, i64 {ak}, ptr {self.panel}, "
+                                    f"ptr {sums}, ptr {target}, i64 {length})"
+                                )
+                                calls = [
+                                    f"call void @{self.name}_rows{r}{arguments}"
+                                    for r in range(1, self.block + 1)
+                                ]
+                                function.switch(count, calls)
                     code = function.code()
                     code.do(
                         f"call void @{self.name}_write(ptr {strip}, ptr {c_tile}, i64 {cm}, "
-                        f"i64 {cn}, i64 {height}, i64 {extent})"
+                        f"i64 {sides.column}, i64 {height}, i64 {extent})"
                     )
         return function.text()
 

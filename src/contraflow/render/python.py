@@ -69,11 +69,15 @@ def _widened(params: Any) -> Any:
     return {k: _wide(p.category) if hasattr(p, "category") else p for k, p in params.items()}
 
 
+def _number(x: bool | int | float) -> str:
+    return f"({x!r})" if math.isfinite(x) else f'float("{x}")'
+
+
 def _render(e: Expr) -> str:
     if e.fn == "input":
-        return _name(e.data) if isinstance(e.data, Value) else f"({e.data!r})"
+        return _name(e.data) if isinstance(e.data, Value) else _number(e.data)
     if e.fn == "const":
-        return f"({e.data!r})" if math.isfinite(e.data) else f'float("{e.data}")'
+        return _number(e.data)
     args = [_render(a) for a in e.args]
     if e.fn == "cast":
         convert = {bool_: "bool", int64: "whole"}.get(e.dtype, "float")

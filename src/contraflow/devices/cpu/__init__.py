@@ -14,7 +14,7 @@ class CpuDevice:
     name = "cpu"
 
     def __init__(self) -> None:
-        self.limits = Limits()
+        self.limits = Limits(windows=True)
         self.description = jit.describe_processor()
 
     def load(self, plan: Plan) -> Program:

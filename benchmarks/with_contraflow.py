@@ -1,0 +1,48 @@
+"""How contraflow runs a step: eager, or compiled as a whole."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import contraflow as cf
+from benchmarks.contender import Contender
+from benchmarks.models import Step
+
+functions = types.SimpleNamespace(**vars(cf.nn.functional), exp=cf.exp)
+threads = cf.get_num_threads()
+
+
+def make(step: Step, mode: str) -> Contender:
+    """The step at its beginning."""
+    trains = step.learning_rate is not None
+    run = _training(step) if trains else _gradient(step)
+    batches = [
+        tuple(cf.tensor(x, requires_grad=not trains) for x in batch) for batch in step.batches
+    ]
+    return Contender(
+        cf.compile(run) if mode == "compiled" else run, cf.Tensor.item, cf.Tensor.numpy, batches
+    )
+
+
+def _training(step: Step) -> Any:
+    weights = {k: cf.tensor(v, requires_grad=True) for k, v in step.weights.items()}
+    optimizer = cf.optim.Adam(list(weights.values()), lr=step.learning_rate)
+
+    def train_step(*batch: cf.Tensor) -> tuple[cf.Tensor, None]:
+        optimizer.zero_grad()
+        loss = step.loss(functions, weights, *batch)
+        loss.backward()
+        optimizer.step()
+        return loss.detach(), None
+
+    return train_step
+
+
+def _gradient(step: Step) -> Any:
+    def value_and_gradient(x: cf.Tensor) -> tuple[cf.Tensor, cf.Tensor]:
+        loss = step.loss(functions, {}, x)
+        (gradient,) = cf.autograd.grad(loss, [x])
+        return loss.detach(), gradient
+
+    return value_and_gradient

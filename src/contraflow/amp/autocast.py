@@ -1,0 +1,110 @@
+"""Autocast: ops compute in the dtype that their declarations name for it.
+
+The state of the thread holds the low dtype, and `op.apply` casts the inputs of an op declared with
+`autocast="low"` to it, and those of one declared with "float32" up to that. Casts are ops, so that
+gradients arrive in the dtypes of the parameters. Backward runs in the dtypes of the forward.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from contraflow.autograd.modes import Mode
+from contraflow.device import Device
+from contraflow.dtypes import DType, bfloat16, float16
+from contraflow.op import changed, state
+from contraflow.structure import map_leaves
+from contraflow.tensor import Tensor
+
+
+class autocast(Mode):
+    """Compute products in `dtype` (bfloat16 on the cpu), in a with-block or a decorated function.
+
+    Matrix products, convolutions and attention run in the low dtype, losses, softmax and norms in
+    float32, and everything else in the dtype of what it is given. float64 stays as it is.
+
+    >>> import contraflow as cf
+    >>> x, w = cf.ones(2, 3), cf.ones(3, 4, requires_grad=True)
+    >>> with cf.amp.autocast("cpu"):
+    ...     y = x @ w
+    >>> y.dtype
+    contraflow.bfloat16
+    >>> y.sum().backward()
+    >>> w.grad.dtype
+    contraflow.float32
+    """
+
+    def __init__(
+        self,
+        device_type: str,
+        dtype: DType | None = None,
+        enabled: bool = True,
+        cache_enabled: bool | None = None,
+    ) -> None:
+        super().__init__()
+        low = _default(device_type) if dtype is None else dtype
+        if enabled and low not in (bfloat16, float16):
+            raise ValueError(
+                f"autocast: dtype is {low}; it must be contraflow.bfloat16 or contraflow.float16."
+            )
+        self.device, self.fast_dtype = device_type, low
+        self.fields = {"autocast": low if enabled else None}
+
+
+def _default(device_type: str) -> DType:
+    return bfloat16 if Device(device_type).type == "cpu" else float16
+
+
+def is_autocast_enabled(device_type: str | None = None) -> bool:
+    """Whether ops compute in a low dtype now."""
+    return state().autocast is not None
+
+
+def get_autocast_dtype(device_type: str) -> DType:
+    """The low dtype of autocast, or what it would be."""
+    return state().autocast or _default(device_type)
+
+
+def custom_fwd(
+    fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: DType | None = None
+) -> Any:
+    """Decorator for the forward of a `Function`: its backward, by `custom_bwd`, runs like it.
+
+    With `cast_inputs`, floating-point arguments are cast to that dtype where autocast is on, and
+    the forward runs without it.
+    """
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def wrapped(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        current = state().autocast
+        if cast_inputs is None or current is None:
+            ctx.autocast = current
+            return fwd(ctx, *args, **kwargs)
+        ctx.autocast = None
+        with changed(autocast=None):
+            args, kwargs = map_leaves(lambda x: _cast(x, cast_inputs), (args, kwargs))
+            return fwd(ctx, *args, **kwargs)
+
+    return wrapped
+
+
+def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Any:
+    """Decorator for the backward of a `Function` whose forward has `custom_fwd`."""
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def wrapped(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        with changed(autocast=ctx.autocast):
+            return bwd(ctx, *args, **kwargs)
+
+    return wrapped
+
+
+def _cast(x: Any, dtype: DType) -> Any:
+    floats = isinstance(x, Tensor) and x.dtype.is_floating_point and x.dtype.itemsize < 8
+    return x.to(dtype) if floats else x

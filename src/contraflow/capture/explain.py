@@ -1,0 +1,82 @@
+"""What a compiled function has captured, for people to read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from contraflow.capture.replay import Program
+from contraflow.shapes import numel
+from contraflow.tape import Tape, Value
+
+
+class Memory(NamedTuple):
+    """Bytes that a program needs: for each call what it gives and keeps, and its temporaries."""
+
+    results: int
+    residuals: int
+    temporaries: int
+
+
+def memory_of(program: Program) -> Memory:
+    """What one call of a program takes, beside its inputs."""
+    tape, kept = program.tape, set(program.residuals.values())
+    sizes = [_nbytes(tape, v) for v in tape.outputs]
+    residuals = sum(size for position, size in enumerate(sizes) if position in kept)
+    return Memory(sum(sizes) - residuals, residuals, program.executable.temporary_bytes)
+
+
+def _nbytes(tape: Tape, v: Value) -> int:
+    shape, dtype = tape.specs[v]
+    return numel(shape) * dtype.itemsize
+
+
+def explain(name: str, programs: Sequence[Program], captures: int, refusals: Sequence[str]) -> str:
+    """Programs with their inputs, guards, effects, kernels and times; and what was refused."""
+    rows = [f"compile({name}): {len(programs)} programs, {captures} captures"]
+    for number, program in enumerate(programs, 1):
+        rows.append(f"program {number}: {len(program.tape.lines)} lines")
+        rows += [f"  {row}" for row in _program(program)]
+    rows += [f"refused: {text}" for text in refusals]
+    return "\n".join(rows)
+
+
+def _program(program: Program) -> Iterator[str]:
+    tape, guards, recording = program.tape, program.guards, program.recording
+    roles = Counter(tape.inputs.values())
+    yield "inputs  " + (", ".join(f"{n} {role}" for role, n in roles.items()) or "none")
+    watched = [f"{len(guards.modules)} modules", f"{len(guards.watched)} tensors"]
+    if guards.read_slots:
+        watched.append(f"{len(guards.read_slots)} .grad slots")
+    watched += [str(attribute) for attribute in guards.attributes]
+    yield "guards  " + ", ".join(watched)
+    effects = [f"writes {len(tape.writes)} inputs"]
+    if program.slot_outputs:
+        effects.append(f"sets {len(program.slot_outputs)} gradients")
+    if program.cell_outputs:
+        effects.append(f"sets {len(program.cell_outputs)} host scalars")
+    if recording.advances or recording.reseeds:
+        effects.append("draws random numbers")
+    yield "effects " + ", ".join(effects)
+    results, residuals, temporaries = memory_of(program)
+    yield f"memory  {results} bytes of results, {residuals} kept for backward, {temporaries} inside"
+    yield from program.executable.explain()
+    yield _times({"record": program.record_ms, **program.executable.times})
+    if program.pullback is not None:
+        pullback = program.pullback
+        count = len(pullback.tape.lines)
+        if pullback.refusal is not None:
+            yield f"backward: {pullback.refusal}"
+            return
+        yield f"backward: {count} lines, {len(program.residuals)} residuals"
+        for (present, needed), variant in pullback.variants.items():
+            came, asked = sum(present), sum(needed)
+            yield f"  from {came} of {len(present)} results to {asked} of {len(needed)} inputs"
+            yield from (f"  {row}" for row in variant.executable.explain())
+            yield "  " + _times(variant.executable.times)
+
+
+def _times(times: dict[str, float]) -> str:
+    stages = ", ".join(f"{stage} {ms:.1f} ms" for stage, ms in times.items())
+    return f"time    {stages or 'none'}"

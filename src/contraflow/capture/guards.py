@@ -1,0 +1,168 @@
+"""Guards: what a program depends on beside its arguments, and whether that is still so.
+
+The modules it called, the tensors it found, the `.grad` slots it read, the globals and closure
+cells that the function's code names, and the attributes that it reads of them (`attributes.py`).
+"""
+
+from __future__ import annotations
+
+import dis
+import types
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from contraflow.capture.attributes import PLAIN, Attribute, Given, contents
+from contraflow.capture.trees import exact
+from contraflow.hooks import Structure
+from contraflow.storage import Storage
+from contraflow.tensor import Tensor
+
+
+class Held(NamedTuple):
+    """A tensor that an effect or a guard is about: an argument by its number, or one of state."""
+
+    number: int
+    tensor: weakref.ref[Tensor]
+
+    def get(self, arguments: Sequence[Tensor]) -> Tensor | None:
+        """The tensor in this call."""
+        return self.tensor() if self.number < 0 else arguments[self.number]
+
+
+class Watched(NamedTuple):
+    """A tensor from outside as the recording found it."""
+
+    tensor: weakref.ref[Tensor]
+    storage: weakref.ref[Storage]
+    needs: bool
+    hooks: tuple[Any, ...]
+
+    @staticmethod
+    def of(t: Tensor) -> Watched:
+        """What is to be found again."""
+        return Watched(weakref.ref(t), weakref.ref(t.storage), t._needs, _hooks(t))
+
+    def holds(self) -> bool:
+        """Whether it is found again; a tensor that is gone may have left its storage to others."""
+        storage, t = self.storage(), self.tensor()
+        if storage is None or t is None:
+            return storage is not None
+        return t.storage is storage and t._needs is self.needs and _hooks(t) == self.hooks
+
+
+def _hooks(t: Tensor) -> tuple[Any, ...]:
+    return (*(t._hooks or {}).values(), None, *(t._accumulated_hooks or {}).values())
+
+
+def layout_of(gradient: Tensor | None) -> Any:
+    """What a program that reads a gradient depends on, beside its elements."""
+    return (
+        None if gradient is None else (gradient.layout, gradient.dtype, gradient.storage.data.size)
+    )
+
+
+class Guards:
+    """What a program found, to be found again."""
+
+    def __init__(self, modules: list[tuple[weakref.ref[Any], int]]) -> None:
+        self.modules = modules
+        self.epoch = Structure.epoch
+        self.read_slots: list[tuple[Held, Any]] = []  # with the layout of the gradient found
+        self.watched: list[Watched] = []
+        self.state: set[int] = set()  # ids of the storages that are not arguments
+        self.pins: dict[int, weakref.ref[Storage]] = {}  # of arguments that are also state
+        self.key: tuple[Any, ...] = ()  # of the surroundings
+        self.attributes: list[Attribute] = []
+        self.surroundings: list[weakref.ref[Any]] = []
+        self.kept: list[Any] = []  # what cannot be referred to weakly
+
+    def watch(self, tensors: Sequence[Tensor], arguments: Sequence[Tensor]) -> None:
+        """Guard on tensors that the function knows, and on which arguments are among them."""
+        self.watched = [Watched.of(t) for t in tensors]
+        known = {id(t.storage): w.storage for t, w in zip(tensors, self.watched)}
+        own = {id(t.storage) for t in arguments}
+        self.state = set(known) - own
+        for number, t in enumerate(arguments):
+            if id(t.storage) in known:
+                self.pins[number] = known[id(t.storage)]
+
+    def surround(self, values: Iterable[Any]) -> None:
+        """See to it that the ids of globals and closure cells in the key stay meaningful."""
+        for value in values:
+            try:
+                self.surroundings.append(weakref.ref(value))
+            except TypeError:
+                self.kept.append(value)
+
+    def are_current(self) -> bool:
+        """Whether modules, tensors and surroundings are as they were; if not, they never will."""
+        for ref in self.surroundings:
+            if ref() is None:  # another object has its address now
+                return False
+        if self.epoch == Structure.epoch:
+            return True
+        for module, structure in self.modules:
+            found = module()
+            if found is None or found._structure != structure:
+                return False
+        if not all(watched.holds() for watched in self.watched):
+            return False
+        self.epoch = Structure.epoch
+        return True
+
+    def changed_attribute(self, given: Given) -> Attribute | None:
+        """The first attribute that is not what it was."""
+        return next((a for a in self.attributes if not a.holds(given)), None)
+
+    def fit(self, arguments: Sequence[Tensor], given: Given) -> bool:
+        """Whether attributes, `.grad` slots and aliasing of arguments and state are the same."""
+        for attribute in self.attributes:
+            if not attribute.holds(given):
+                return False
+        for number, t in enumerate(arguments):
+            pin = self.pins.get(number)
+            if (id(t.storage) in self.state) if pin is None else (pin() is not t.storage):
+                return False
+        for held, layout in self.read_slots:
+            owner = held.get(arguments)
+            if owner is None or layout_of(owner._grad) != layout:
+                return False
+        return True
+
+
+class Surroundings:
+    """What a function's own code names: globals, then closure cells."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        code: types.CodeType | None = getattr(function, "__code__", None)
+        self._globals: dict[str, Any] = getattr(function, "__globals__", {})
+        self._cells = getattr(function, "__closure__", None) or ()
+        self._names = () if code is None else tuple(_names(code))
+
+    def values(self) -> list[Any]:
+        """What the names stand for now."""
+        return [*map(self._globals.get, self._names), *map(contents, self._cells)]
+
+    def key(self) -> tuple[Any, ...]:
+        """What a program depends on: numbers and texts by value, and which objects they are."""
+        return tuple([_token(x) for x in self.values()])
+
+
+def _token(x: Any) -> Any:
+    kind = type(x)
+    if kind in PLAIN:
+        return kind, exact(x)
+    return id(x)
+
+
+def _names(code: types.CodeType) -> dict[str, None]:
+    """The names that a function's code, and the functions within it, look up."""
+    # co_names holds attribute names too: `optimizer.step()` does not read a global `step`.
+    reads = (i for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    names = dict.fromkeys(i.argval for i in reads)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= _names(constant)
+    return names

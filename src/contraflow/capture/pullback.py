@@ -1,0 +1,436 @@
+"""The backward of a recorded call: its tape, what it keeps of the forward, and its node.
+
+A recording goes on after the function has returned: placeholders for the cotangents of its results
+are sent through the graph that it built, down to the tensors from outside. The lines up to there
+are the forward program, those after it the backward program. Of the values that cross, those that
+cheap work makes again from others are made again, and the rest are residuals.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from contraflow import executable
+from contraflow.capture.guards import Held
+from contraflow.capture.trees import flatten, rebuild
+from contraflow.engine import Arrived, Pass
+from contraflow.errors import GradientError
+from contraflow.executable import Executable
+from contraflow.node import Edge, Node, Saved, at, numbers
+from contraflow.op import REGISTRY, Op, Spec, changed, state
+from contraflow.passes import eliminate_dead
+from contraflow.record import Source
+from contraflow.shapes import contiguous
+from contraflow.storage import Place, Storage
+from contraflow.tape import Operand, Tape, TapeLine, Value
+from contraflow.tensor import Tensor
+
+if TYPE_CHECKING:
+    from contraflow.capture.replay import Program
+
+LONGEST = 16  # lines that are worth computing again for one value
+
+
+class Inward(Pass):
+    """A pass through what was applied since `first`, which stops at everything older.
+
+    Hooks of the tensors it stops at are left to whoever goes on from there.
+    """
+
+    def __init__(self, create_graph: bool, targets: list[Edge], first: int) -> None:
+        super().__init__(create_graph, create_graph, targets)
+        self.first = first
+        self.boundary: dict[tuple[int, int], Arrived] = {}
+
+    def prepare(self, starts: Sequence[tuple[Edge, Tensor]]) -> None:
+        inner = inner_nodes((edge for edge, _ in starts), self.first)
+        self.needed = set()
+        for node in sorted(inner, key=lambda n: n.sequence_nr):
+            ends = [(id(e[0]), e[1]) for e in node.edges if e is not None]
+            if any(end in self.wanted or end[0] in self.needed for end in ends):
+                self.needed.add(id(node))
+
+    def deliver(self, sent: Iterable[tuple[Edge, Tensor, bool]]) -> None:
+        inside = []
+        for edge, g, owned in sent:
+            target, index = edge
+            if isinstance(target, Node) and target.sequence_nr >= self.first:
+                inside.append((edge, g, owned))
+            elif (id(target), index) in self.wanted:
+                place = self.boundary.setdefault((id(target), index), Arrived(1))
+                place.add(0, g, owned, self.create_graph)
+        super().deliver(inside)
+
+    def found(self) -> list[Tensor | None]:
+        places = [self.boundary.get((id(t), i)) for t, i in self.targets or ()]
+        return [None if place is None else place.values[0] for place in places]
+
+
+def inner_nodes(edges: Iterable[Edge], first: int) -> list[Node]:
+    """The nodes applied since `first` that lead to some edges."""
+    found: dict[int, Node] = {}
+    stack = [target for target, _ in edges]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Node) and node.sequence_nr >= first and id(node) not in found:
+            found[id(node)] = node
+            stack.extend(e[0] for e in node.edges if e is not None)
+    return list(found.values())
+
+
+# --- the split ---------------------------------------------------------------------------------
+
+
+class Residual(NamedTuple):
+    """A value that the forward program gives as an output for the backward."""
+
+    value: Value
+
+
+class Input(NamedTuple):
+    """The memory of an input of the forward program, as it was then."""
+
+    value: Value
+
+
+class Late(NamedTuple):
+    """Something that only backward reads, a hook for instance: as it is when backward runs."""
+
+    source: Source
+
+
+Kept = Residual | Input | Late
+
+
+def split(
+    tape: Tape,
+    mark: int,
+    cotangents: Sequence[Value],
+    late: dict[Value, Source],
+    gradients: Sequence[Value],
+) -> tuple[Tape, dict[Value, Kept]]:
+    """The backward tape of a joint one whose first `mark` lines are the forward.
+
+    `late` are the inputs that nobody read before. Also given: where its inputs, beside cotangents
+    and host scalars, come from.
+    """
+    behind = Tape(tape.name, tape.specs, {}, tape.lines[mark:], {}, list(gradients))
+    behind = eliminate_dead(behind)
+    makers = {v: line for line in tape.lines[:mark] for v in line.outs}
+    used = {x for line in behind.lines for x in line.inputs if isinstance(x, Value)}
+    made = {v for line in behind.lines for v in line.outs}
+    crossing = sorted({*used, *gradients} - made - set(late) - set(cotangents))
+    again: dict[Value, TapeLine] = {}
+    kept: dict[Value, Kept] = {v: Late(source) for v, source in late.items()}
+    # Host scalars and constants cost nothing; other inputs only where they are kept anyway.
+    free = {v for v, role in tape.inputs.items() if role in ("scalar", "constant")}
+    for v in crossing:
+        base = _base(makers, v)
+        if base in tape.inputs and base not in tape.writes:
+            free.add(base)
+    for v in crossing:
+        base = _base(makers, v)
+        if base not in free and base not in again:
+            lines = _derive(makers, {*free, *again}, base)
+            if lines is None:
+                kept[base] = Residual(base)
+                free.add(base)
+            else:
+                again.update((out, line) for line in lines for out in line.outs)
+        again.update((line.outs[0], line) for line in _views(makers, v))
+    order = [line for line in tape.lines[:mark] if line.outs[0] in again]
+    behind.lines = order + behind.lines
+    read = {x for line in behind.lines for x in line.inputs if isinstance(x, Value)}
+    read |= set(gradients)
+    for v in tape.inputs:
+        if v in read and v in free and v not in kept and tape.inputs[v] != "scalar":
+            kept[v] = Input(v)
+    kept = {v: kept[v] for v in sorted(kept) if v in read}
+    return behind, kept
+
+
+def _base(makers: dict[Value, TapeLine], v: Value) -> Value:
+    """What a value is a view of."""
+    while v in makers and makers[v].op.name == "strided":
+        (v,) = makers[v].inputs  # type: ignore[assignment]
+    return v
+
+
+def _views(makers: dict[Value, TapeLine], v: Value) -> list[TapeLine]:
+    """The lines that make a value of its base."""
+    found = []
+    while v in makers and makers[v].op.name == "strided":
+        found.append(makers[v])
+        (v,) = makers[v].inputs  # type: ignore[assignment]
+    return found
+
+
+def _derive(
+    makers: dict[Value, TapeLine], known: set[Value], wanted: Value
+) -> list[TapeLine] | None:
+    """Few cheap lines that make a value of known ones, if there are such."""
+    lines: dict[Value, TapeLine] = {}
+    stack = [wanted]
+    while stack:
+        v = stack.pop()
+        if v in known or v in lines:
+            continue
+        line = makers.get(v)
+        if line is None or line.region or len(lines) == LONGEST:
+            return None
+        if line.op.name != "strided" and line.op.kind.name not in ("elementwise", "create"):
+            return None
+        lines[v] = line
+        stack.extend(x for x in line.inputs if isinstance(x, Value))
+    return list(lines.values())
+
+
+def without(tape: Tape, absent: set[Value]) -> tuple[Tape, set[Value]]:
+    """A backward tape for cotangents of which some did not come, and the values that are zero.
+
+    Zeros are not computed with: a cotangent that never came times infinity is no NaN.
+    """
+    zeros = set(absent)
+    same: dict[Value, Value] = {}
+    result = tape.replaced([])
+    spelled: dict[Value, Value] = {}
+
+    def spell(x: Operand) -> Operand:
+        """An operand, written out if it is zero and matters."""
+        if not isinstance(x, Value) or x not in zeros:
+            return same.get(x, x) if isinstance(x, Value) else x
+        if x not in spelled:
+            shape, dtype = tape.specs[x]
+            params = REGISTRY["full"].params | {"shape": shape, "dtype": dtype}
+            (spelled[x],) = result.add(REGISTRY["full"], (0.0,), params)
+        return spelled[x]
+
+    for line in tape.lines:
+        nil = [isinstance(x, Value) and x in zeros for x in line.inputs]
+        if any(nil) and _vanishes(line.op, line.inputs, nil):
+            zeros.update(line.outs)
+            continue
+        if line.op.name == "add" and any(nil):
+            other = line.inputs[nil.index(False)]
+            if isinstance(other, Value) and tape.specs[other] == tape.specs[line.outs[0]]:
+                same[line.outs[0]] = same.get(other, other)
+                continue
+        inputs = tuple(spell(x) for x in line.inputs)
+        result.lines.append(
+            TapeLine(line.outs, line.op, inputs, line.params, line.line, line.region)
+        )
+    result.outputs = [same.get(v, v) for v in tape.outputs]
+    return result, zeros
+
+
+def _vanishes(op: Op, inputs: Sequence[Operand], nil: Sequence[bool]) -> bool:
+    """Whether the result is zero because some inputs are."""
+    if all(nil[i] or (not isinstance(x, Value) and x == 0) for i, x in enumerate(inputs)):
+        return op.linear or op.name in (
+            "add",
+            "sub",
+            "mul",
+            "strided",
+            "clone",
+            "to_dtype",
+            "assign",
+        )
+    if op.name == "mul" or op.kind.name == "contraction":
+        return True
+    if op.name == "where":
+        return all(n or (not isinstance(x, Value) and x == 0) for x, n in zip(inputs[1:], nil[1:]))
+    return nil[0] and (op.name == "div" or op.linear)
+
+
+# --- the program -------------------------------------------------------------------------------
+
+
+class Variant(NamedTuple):
+    """The backward for some cotangents and some gradients."""
+
+    executable: Executable
+    arrays: list[Value]  # what it takes beside host scalars
+    positions: list[int | None]  # per gradient: the number of the output, None for zero
+
+
+class Pullback:
+    """The backward program of a recorded call."""
+
+    def __init__(
+        self,
+        tape: Tape,
+        cotangents: list[Value],
+        kept: dict[Value, Kept],
+        targets: list[Held],
+        target_specs: list[Spec],
+    ) -> None:
+        self.tape, self.cotangents, self.kept = tape, cotangents, kept
+        self.targets, self.target_specs = targets, target_specs
+        # None, or why backward is impossible: what eager would say when it comes to that.
+        self.refusal: str | None = None
+        self.scalars: list[int] = []  # numbers of the host scalars of the forward that it takes
+        self.variants: dict[Any, Variant] = {}
+        self.lock = threading.RLock()  # a program runs in one thread at a time
+
+    def finds(self, arguments: Sequence[Tensor]) -> bool:
+        """Whether all tensors that gradients go to are still there."""
+        return all(target.get(arguments) is not None for target in self.targets)
+
+    def variant(self, present: tuple[bool, ...], needed: tuple[bool, ...]) -> Variant:
+        """The program for the cotangents that came and the gradients that are asked for."""
+        key = (present, needed)
+        with self.lock:
+            if key not in self.variants:
+                self.variants[key] = self._prepare(present, needed)
+            return self.variants[key]
+
+    def _prepare(self, present: tuple[bool, ...], needed: tuple[bool, ...]) -> Variant:
+        tape = self.tape.replaced(self.tape.lines)
+        zeros: set[Value] = set()
+        if not all(present):
+            tape, zeros = without(tape, {v for v, p in zip(self.cotangents, present) if not p})
+        wanted: list[Value] = []
+        positions: list[int | None] = []
+        for v, original, need in zip(tape.outputs, self.tape.outputs, needed):
+            if not need or original in zeros:
+                positions.append(None)
+            else:
+                positions.append(len(wanted))
+                wanted.append(v)
+        tape.outputs = wanted
+        tape = eliminate_dead(tape)
+        read = {x for line in tape.lines for x in line.inputs} | set(wanted)
+        tape.inputs = {v: role for v, role in tape.inputs.items() if role == "scalar" or v in read}
+        arrays = [v for v, role in tape.inputs.items() if role != "scalar"]
+        return Variant(executable.load(tape.verify()), arrays, positions)
+
+
+class CompiledNode(Node):
+    """A call of a compiled function, as one node of the graph."""
+
+    freed = False
+
+    def __init__(
+        self,
+        program: Program,
+        pullback: Pullback,
+        edges: Sequence[Edge | None],
+        place: Place | None,
+        output_count: int,
+    ) -> None:
+        super().__init__(edges, pullback.target_specs, output_count, place)
+        self.program, self.pullback = program, pullback
+        self.kept: list[Saved | Late] = []
+        self.scalars: list[int | float] = []
+        # What it takes to run the function again, for gradients of gradients.
+        self.structure: Any = None
+        self.leaves: list[Any] = []
+        self.state: list[tuple[Storage, int]] = []
+        self.random: list[tuple[Any, tuple[int, int]]] = []
+        self.autocast = state().autocast
+
+    @property
+    def name(self) -> str:
+        return self.program.owner.name
+
+    @property
+    def saved(self) -> dict[str, Any]:
+        return {str(i): x for i, x in enumerate(self.kept) if isinstance(x, Saved)}
+
+    def backward(self, cotangents: list[Tensor | None]) -> Sequence[Tensor | None]:
+        if self.freed:
+            raise GradientError(
+                f"backward: {self.name}{at(self.line)} has run already and its saved values were "
+                f"freed. Pass retain_graph=True to the first backward."
+            )
+        if self.pullback.refusal is not None:
+            raise GradientError(self.pullback.refusal)
+        current = state()
+        if current.grad or not current.context.replays:
+            return self._again(cotangents)
+        return self._replay(cotangents)
+
+    def _replay(self, cotangents: list[Tensor | None]) -> list[Tensor | None]:
+        """The gradients by the backward program."""
+        pullback, task = self.pullback, state().task
+        needed = [e is not None for e in self.edges]
+        if task is not None and task.targets is not None:
+            needed = [e is not None and task.reaches(e) for e in self.edges]
+        present = tuple(g is not None for g in cotangents)
+        variant = pullback.variant(present, tuple(needed))
+        cotangent = dict(zip(pullback.cotangents, cotangents))
+        kept = dict(zip(pullback.kept, self.kept))
+        arrays = []
+        for v in variant.arrays:
+            g = cotangent.get(v)
+            arrays.append(
+                _flat(g.to(pullback.tape.specs[v].dtype))
+                if g is not None
+                else self._memory(kept[v])
+            )
+        with pullback.lock:
+            outputs = variant.executable.run(arrays, self.scalars)
+        return [
+            None if p is None else Tensor.of_array(outputs[p].reshape(spec.shape))
+            for p, spec in zip(variant.positions, pullback.target_specs)
+        ]
+
+    def _memory(self, kept: Saved | Late) -> np.ndarray:
+        """What was kept, as a flat array."""
+        if isinstance(kept, Saved):
+            return _flat(kept.get(self))
+        storage = kept.source.find(())
+        if storage is None:
+            raise GradientError(f"backward: what a hook inside {self.name} reads is gone.")
+        return storage.data  # type: ignore[no-any-return]
+
+    def _again(self, cotangents: list[Tensor | None]) -> list[Tensor | None]:
+        """The gradients as functions of the inputs: by the function itself, applied once more."""
+        leaves = [x.get(self) if isinstance(x, Saved) else x for x in self.leaves]
+        args, kwargs = rebuild(self.structure, iter(leaves))
+        self.program.check_unchanged(self, (args, kwargs))
+        first = next(numbers)
+        modes = {"grad": True, "autocast": self.autocast, "saved_hooks": ()}
+        with self.program.undone(leaves, self.random), changed(**modes):
+            result = self.program.owner.eager(*args, **kwargs)
+        outs: list[Any] = []
+        flatten(result, outs)
+        starts = []
+        for number, g in zip(self.program.differentiable, cotangents):
+            edge = outs[number].edge
+            if g is not None and edge is not None:
+                starts.append((edge, g))
+        task = Inward(state().grad, [e for e in self.edges if e is not None], first)
+        task.run(starts)
+        found = iter(task.found())
+        return [None if e is None else next(found) for e in self.edges]
+
+    def free(self) -> None:
+        self.kept, self.leaves, self.state = [], [], []
+        self.freed = True
+
+
+def _flat(t: Tensor) -> np.ndarray:
+    return np.ascontiguousarray(t.array).reshape(-1)
+
+
+def saved_memory(storage: Storage, spec: Spec) -> Saved:
+    """The whole memory of a storage, kept with its version."""
+    return Saved(Tensor.of_storage(storage, contiguous(spec.shape), spec.dtype), None)
+
+
+@contextmanager
+def written_back(storages: Iterable[Storage]) -> Iterator[None]:
+    """Put back what is written to storages in the block."""
+    before = [(s, s.data.copy(), s.version, s.writer) for s in storages]
+    try:
+        yield
+    finally:
+        for storage, data, version, writer in before:
+            np.copyto(storage.data, data)
+            storage.version, storage.writer = version, writer

@@ -1,0 +1,420 @@
+"""One call, recorded: the function runs under a recorder, and what it did is described."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+import weakref
+from collections import Counter
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+from contraflow import executable
+from contraflow.capture.attributes import attributes_of_module
+from contraflow.capture.guards import Held, layout_of
+from contraflow.capture.pullback import Input, Inward, Late, Pullback, Residual, inner_nodes, split
+from contraflow.capture.replay import (
+    Argument,
+    Call,
+    Constant,
+    Fresh,
+    Graded,
+    Owner,
+    Program,
+    Shared,
+)
+from contraflow.capture.trees import ARRAY, flatten, rebuild
+from contraflow.errors import CaptureError, GradientError, describe
+from contraflow.hostscalar import StepScalar
+from contraflow.node import Edge, Node
+from contraflow.op import changed
+from contraflow.passes import host_values
+from contraflow.record import Recorder
+from contraflow.symbol import ValueNeeded
+from contraflow.tape import Tape, Value
+from contraflow.tensor import Tensor
+
+LONG_TAPE = 20_000
+
+
+class StructuralNumbers(Exception):
+    """The function needs the values of some numbers among its arguments."""
+
+    def __init__(self, places: set[int]) -> None:
+        super().__init__(places)
+        self.places = places
+
+
+def capture(
+    owner: Owner, call: Call, fixed: set[int], args: Sequence[Any], kwargs: dict[str, Any]
+) -> Program:
+    """Record one call and load its program. Nothing real is changed by it.
+
+    Numbers among the leaves of the arguments become host scalars, unless they are `fixed`.
+    StructuralNumbers says that more of them must be.
+    """
+    loose = {i for i, x in enumerate(call.leaves) if not isinstance(x, Tensor)} - fixed
+    recorder = Recorder(owner.name, call.arguments)
+    try:
+        return _capture(owner, recorder, call, loose, args, kwargs)
+    except ValueNeeded:
+        raise StructuralNumbers(recorder.symbols.needed) from None
+    except CaptureError:
+        if not loose:
+            raise
+        raise StructuralNumbers(loose) from None  # it may be fine with the numbers themselves
+
+
+def _capture(
+    owner: Owner,
+    recorder: Recorder,
+    call: Call,
+    loose: set[int],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+) -> Program:
+    symbols = [recorder.symbol(x, i) if i in loose else x for i, x in enumerate(call.leaves)]
+    # As they are before the function changes them.
+    attributes, key = owner.attributes((args, kwargs)), owner.surroundings_key()
+    args, kwargs = _given(call, symbols, loose, args, kwargs)
+    trace, started = Trace(owner, recorder, call), perf_counter()
+    try:
+        # Hooks on saved values from around the call are not part of what is recorded.
+        with changed(context=recorder, saved_hooks=(), region=0, line=None):
+            program = trace.record(owner.eager(*args, **kwargs))
+            for module in recorder.modules:
+                attributes += attributes_of_module(module)
+            program.guards.attributes, program.guards.key = attributes, key
+            if recorder.symbols.needed:  # somebody has caught it
+                raise ValueNeeded
+    finally:
+        del symbols, args, kwargs
+        recorder.restore()
+    program.record_ms = (perf_counter() - started) * 1e3
+    _warn_if_long(owner, program)
+    program.guards.watch(trace.known, call.arguments)  # as they were before the call
+    trace.known = []
+    trace.describe_escapes()
+    program.arrays = [v for v, role in program.tape.verify().inputs.items() if role != "scalar"]
+    program.executable = executable.load(program.tape)
+    return program
+
+
+def _warn_if_long(owner: Owner, program: Program) -> None:
+    """Say of a very long tape, once, which line of the user's makes it so."""
+    lines = [*program.tape.lines, *(program.pullback.tape.lines if program.pullback else ())]
+    if len(lines) <= LONG_TAPE or owner.warned:
+        return
+    owner.warned = True
+    place, count = Counter(str(line.line) for line in lines).most_common(1)[0]
+    warnings.warn(
+        f"compile({owner.name}): {len(lines)} ops were recorded, {count} of them at {place}. A "
+        f"loop in Python is recorded step by step. Compile what it repeats, or use ops over whole "
+        f"tensors.",
+        stacklevel=6,
+    )
+
+
+def _given(
+    call: Call, leaves: Sequence[Any], loose: set[int], args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """The arguments with symbols for numbers and tensors for arrays; others are the user's own."""
+    _, (positional, named) = call.structure
+    place = 0
+
+    def given(structure: Any, own: Any) -> Any:
+        nonlocal place
+        start, replaced = place, ARRAY in (markers := _markers(structure))
+        place += len(markers)
+        if not replaced and loose.isdisjoint(range(start, place)):
+            return own
+        return rebuild(structure, iter(leaves[start:place]))
+
+    return (
+        [given(part, x) for part, x in zip(positional[1], args)],
+        {name: given(part, kwargs[name]) for name, part in named[1]},
+    )
+
+
+def _markers(structure: Any) -> list[str]:
+    """What the leaves of a structure are, in order."""
+    if isinstance(structure, str):
+        return [structure]
+    if structure[0] in ("value", "object"):
+        return []
+    parts = structure[2] if structure[0] == "dataclass" else structure[1]
+    named = structure[0] == "dataclass" or issubclass(structure[0], dict)
+    return [marker for part in parts for marker in _markers(part[1] if named else part)]
+
+
+class Trace:
+    """What a recording found, as a program."""
+
+    program: Program
+    known: list[Tensor]
+
+    def __init__(self, owner: Owner, recorder: Recorder, call: Call) -> None:
+        self.owner, self.recorder, self.call = owner, recorder, call
+        self.positions: dict[
+            int, int
+        ] = {}  # of outputs, by id of the storage: what is shared stays so
+        self.outputs: dict[Value, int] = {}  # positions by value
+
+    def record(self, result: Any) -> Program:
+        """Describe results and effects, and record the backward if the results have one."""
+        recorder, owner = self.recorder, self.owner
+        self.program = program = Program(recorder.finish(), owner)
+        known = self._known_tensors()
+        graded = self._describe_results(result)
+        self._describe_effects()
+        self.known = known
+        program.guards.surround(owner.surroundings())
+        forward = recorder.tape
+        program.tape = Tape(
+            forward.name, forward.specs, dict(forward.inputs), list(forward.lines),
+            forward.writes, forward.outputs,
+        )  # fmt: skip
+        if graded:
+            self._record_backward(graded, known)
+        return program
+
+    def _known_tensors(self) -> list[Tensor]:
+        """The tensors from outside that the function read, or that its modules and names hold."""
+        found = [x for x in self.owner.surroundings() if isinstance(x, Tensor)]
+        for source in self.program.recording.sources.values():
+            t = source.owner() if source.role == "state" and source.owner is not None else None
+            if t is not None:
+                found.append(t)
+        for module in self.recorder.modules:
+            for name in ("_parameters", "_buffers"):
+                found += [t for t in getattr(module, name, {}).values() if t is not None]
+        return [t for t in {id(t): t for t in found}.values() if not t.storage.is_recorded]
+
+    # --- results and effects --------------------------------------------------------------
+
+    def _output(self, value: Value) -> int:
+        self.recorder.tape.outputs.append(value)
+        return self.outputs.setdefault(value, len(self.recorder.tape.outputs) - 1)
+
+    def _describe_results(self, result: Any) -> list[Tensor]:
+        """Note what each result is; those with a graph that begins outside are given."""
+        found: list[Any] = []
+        program, arguments = self.program, self.call.arguments
+        program.structure = flatten(result, found)
+        graded: list[Tensor] = []
+        tensors = [t for t in found if isinstance(t, Tensor)]
+        for number, t in enumerate(found):
+            if isinstance(t, (int, float)):
+                program.results.append(Constant(t))
+                continue
+            if not isinstance(t, Tensor):
+                raise CaptureError(
+                    f"compile({self.owner.name}): the function returned a NumPy array; it would "
+                    f"never change. Return tensors."
+                )
+            same = next((i for i, a in enumerate(arguments) if a is t), None)
+            if same is not None:
+                program.results.append(Argument(same))
+                continue
+            described = self._describe_tensor(t)
+            node: Node | None = t.node
+            if not t._needs or (node is not None and node.done) or self._is_outside(t):
+                program.results.append(described)
+            elif node is None:
+                self._refuse_shared_leaf(t, tensors)
+                program.results.append(Graded(described, -1, True))
+            else:
+                alone = sum(x.storage is t.storage for x in tensors) == 1
+                writable = alone and isinstance(described, Fresh)
+                program.results.append(Graded(described, len(graded), writable))
+                program.differentiable.append(number)
+                graded.append(t)
+        return graded
+
+    def _is_outside(self, t: Tensor) -> bool:
+        """Whether a tensor has its place in the graph from before the call."""
+        if t.storage.is_recorded or t.storage.serial > self.recorder.start:
+            return False
+        return t._node is None or t._node.sequence_nr < self.recorder.first_node
+
+    def _refuse_shared_leaf(self, leaf: Tensor, results: Sequence[Tensor]) -> None:
+        edges = [e for t in results if (e := t.edge) is not None]
+        for node in inner_nodes(edges, self.recorder.first_node):
+            if any(e is not None and e[0] is leaf for e in node.edges):
+                raise CaptureError(
+                    f"compile({self.owner.name}): {describe(leaf)} was made by the function, "
+                    f"requires grad, and is returned beside a result computed from it. Make it "
+                    f"outside and pass it as an argument."
+                )
+
+    def _describe_tensor(self, t: Tensor) -> Fresh | Shared:
+        """How a tensor that the function leaves behind is made of what the program gives."""
+        if not t.storage.is_recorded and t.storage.serial < self.recorder.start:
+            return Shared(self.recorder.input_of(t), t.layout, t.dtype, weakref.ref(t))
+        key = id(t.storage)
+        if key not in self.positions:
+            self.positions[key] = self._output(self.recorder.value_at_end(t))
+        return Fresh(self.positions[key], t.layout, t.dtype)
+
+    def _describe_effects(self) -> None:
+        program, recording = self.program, self.program.recording
+        for key, slot in recording.slots.items():
+            final = recording.final_grads[key]
+            held = Held(slot.argument, weakref.ref(slot.tensor))
+            if slot.read_first:
+                program.guards.read_slots.append((held, layout_of(slot.original)))
+            if final is not slot.original:
+                gradient = None if final is None else self._describe_tensor(final)
+                program.slot_outputs.append((held, gradient))
+        recording.slots, recording.final_grads = {}, {}
+        host = host_values(recording.tape) if recording.cells else set()
+        for cell, operand in recording.cells.items():
+            assert isinstance(operand, Value)
+            if operand not in host and not isinstance(cell, StepScalar):
+                raise CaptureError(
+                    f"compile({self.owner.name}): a host scalar such as a learning rate was set "
+                    f"from the elements of a tensor, which are not known before a replay. Set it "
+                    f"outside the compiled function."
+                )
+            program.cell_outputs.append((weakref.ref(cell), self._output(operand)))
+        recording.cells = {}
+        for number, t, needs in recording.needs:
+            program.needs.append((Held(number, weakref.ref(t)), needs))
+        recording.needs = []
+
+    def describe_escapes(self) -> None:
+        """Storages that outlive the function without being returned get this call's values."""
+        recorder, program = self.recorder, self.program
+        escaped = recorder.alive()
+        if escaped:
+            del escaped
+            gc.collect()  # a cycle in the user's code is not an escape
+            escaped = recorder.alive()
+        known = {*program.tape.inputs, *(v for line in program.tape.lines for v in line.outs)}
+        for storage, value, spec, line in escaped:
+            place = str(line)
+            if place in self.owner.escape_lines:
+                raise CaptureError(
+                    f"compile({self.owner.name}): {spec} made at {place} outlives the call for the "
+                    f"second time without being returned. Return it, or do not keep it."
+                )
+            if value not in known:
+                raise CaptureError(
+                    f"compile({self.owner.name}): a hook keeps {spec} made at {place}, which only "
+                    f"backward computes. Register the hook on a result of the compiled function, "
+                    f"or compile the whole step, backward included."
+                )
+            if id(storage) not in self.positions:
+                program.tape.outputs.append(value)
+                self.positions[id(storage)] = len(program.tape.outputs) - 1
+            program.escapes.append((storage, self.positions[id(storage)]))
+        self.owner.escape_lines.update(str(line) for *_, line in escaped)
+
+    # --- the backward ---------------------------------------------------------------------
+
+    def _record_backward(self, results: Sequence[Tensor], known: Sequence[Tensor]) -> None:
+        """Send placeholders for the cotangents through the graph of the results."""
+        recorder, program = self.recorder, self.program
+        tape, mark = recorder.tape, len(recorder.tape.lines)
+        inputs = set(tape.inputs)
+        effects = recorder.effects()
+        seeds = [recorder.placeholder(t.spec) for t in results]
+        cotangents = [v for v in tape.inputs if v not in inputs]
+        starts = [(e, g) for t, g in zip(results, seeds) if (e := t.edge) is not None]
+        edges = self._outward([e for e, _ in starts])
+        owners = self._owners(edges, known)
+        task = Inward(False, edges, recorder.first_node)
+        refusal = None
+        try:
+            task.run(starts)
+        except GradientError as error:  # as in eager, nobody need ever ask for the gradient
+            refusal = str(error)
+        found = task.found()
+        reached = [i for i, g in enumerate(found) if g is not None or refusal is not None]
+        if recorder.effects() != effects:
+            raise CaptureError(
+                f"compile({self.owner.name}): a hook that runs in backward writes to a tensor, "
+                f"sets a gradient or draws random numbers. Register it on a result of the compiled "
+                f"function, or compile the whole step, backward included."
+            )
+        gradients = [recorder.read(found[i]) for i in reached] if refusal is None else []
+        sources = program.recording.sources
+        late = {v: sources.pop(v) for v in list(sources) if v not in inputs}
+        if any(tape.inputs[v] == "scalar" for v in late):
+            raise CaptureError(
+                f"compile({self.owner.name}): a hook that runs in backward reads a host scalar "
+                f"such as a learning rate. Read it in the function, too."
+            )
+        behind, kept = split(tape, mark, cotangents, late, gradients)  # type: ignore[arg-type]
+        for v, source in late.items():
+            if v in kept and source.role == "arg":
+                kept[v], sources[v] = Input(v), source
+        scalars = [v for v, role in program.tape.inputs.items() if role == "scalar"]
+        read = {x for line in behind.lines for x in line.inputs} | set(behind.outputs)
+        taken = [v for v in scalars if v in read]
+        behind.name = f"{tape.name}.backward"
+        behind.inputs = dict.fromkeys(cotangents, "arg")
+        behind.inputs |= {
+            v: tape.inputs[v] if isinstance(k, Late) else "arg" for v, k in kept.items()
+        }
+        behind.inputs |= dict.fromkeys(taken, "scalar")
+        pullback = Pullback(
+            behind, cotangents, kept, [owners[i] for i in reached],
+            [_spec(edges[i], owners[i]) for i in reached],
+        )  # fmt: skip
+        pullback.refusal = refusal
+        pullback.scalars = [scalars.index(v) for v in taken]
+        for v, k in kept.items():
+            if isinstance(k, Residual):
+                if v not in self.outputs:
+                    program.tape.outputs.append(v)
+                    self.outputs[v] = len(program.tape.outputs) - 1
+                program.residuals[v] = self.outputs[v]
+        behind.verify()
+        program.pullback = pullback
+
+    def _outward(self, starts: Sequence[Edge]) -> list[Edge]:
+        """Where the graph that the function built leads to outside, each place once."""
+        first, start = self.recorder.first_node, self.recorder.start
+        found: dict[tuple[int, int], Edge] = {}
+        for node in inner_nodes(starts, first):
+            for edge in node.edges:
+                if edge is None:
+                    continue
+                end = edge[0]
+                if isinstance(end, Node):
+                    outside = end.sequence_nr < first
+                else:
+                    outside = not end.storage.is_recorded and end.storage.serial < start
+                if outside:
+                    found.setdefault((id(end), edge[1]), edge)
+        return list(found.values())
+
+    def _owners(self, edges: Sequence[Edge], known: Sequence[Tensor]) -> list[Held]:
+        """The tensors whose gradients go along some edges: these are found again at each call."""
+        places: dict[tuple[int, int], Held] = {}
+        for t in (*known, *self.recorder.graded):
+            if t._needs and (edge := t.edge) is not None:
+                places[id(edge[0]), edge[1]] = Held(-1, weakref.ref(t))
+        for number, t in reversed(list(enumerate(self.call.arguments))):
+            if t._needs and (edge := t.edge) is not None:
+                places[id(edge[0]), edge[1]] = Held(number, weakref.ref(t))
+        owners = []
+        for end, index in edges:
+            owner = places.get((id(end), index))
+            if owner is None:
+                made = end.name if isinstance(end, Node) else describe(end)
+                raise CaptureError(
+                    f"compile({self.owner.name}): a result depends on {made} from before the call, "
+                    f"through a tensor that is neither an argument nor named by the function. Pass "
+                    f"it as an argument."
+                )
+            owners.append(owner)
+        return owners
+
+
+def _spec(edge: Edge, owner: Held) -> Any:
+    t = owner.tensor()
+    assert t is not None
+    return t.spec

@@ -1,0 +1,94 @@
+"""Nested containers as a hashable structure and a flat list of leaves."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from contraflow.errors import CaptureError
+from contraflow.tensor import Tensor
+
+# What a structure has in the place of a leaf.
+TENSOR, ARRAY, INT, FLOAT = "tensor", "array", "int", "float"
+
+
+def flatten(x: Any, leaves: list[Any], weak: bool = False) -> Any:
+    """The structure of nested containers; tensors, arrays, ints and floats go to `leaves`.
+
+    With `weak` the structure does not keep objects alive that are equal to themselves only.
+
+    >>> leaves = []
+    >>> flatten({"a": (1, "text"), "b": [2.5]}, leaves) == flatten(
+    ...     {"a": (3, "text"), "b": [0.5]}, []
+    ... )
+    True
+    >>> leaves
+    [1, 2.5]
+    """
+    if isinstance(x, Tensor):
+        leaves.append(x)
+        return TENSOR
+    kind = type(x)
+    if kind is tuple or kind is list:
+        return kind, tuple([flatten(item, leaves, weak) for item in x])
+    if kind is float or kind is int:
+        leaves.append(x)
+        return FLOAT if kind is float else INT
+    if isinstance(x, np.ndarray):
+        leaves.append(x)
+        return ARRAY
+    if isinstance(x, (tuple, list)):
+        return kind, tuple(flatten(item, leaves, weak) for item in x)
+    if isinstance(x, dict):
+        return kind, tuple((k, flatten(v, leaves, weak)) for k, v in x.items())
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        names = [f.name for f in dataclasses.fields(x)]
+        return (
+            "dataclass",
+            kind,
+            tuple((name, flatten(getattr(x, name), leaves, weak)) for name in names),
+        )
+    try:
+        hash(x)
+    except TypeError:
+        raise CaptureError(
+            f"compile: an argument or result of type {kind.__name__} is neither a tensor, an "
+            f"array, a container of them, nor hashable. Pass what is needed of it."
+        ) from None
+    if weak and getattr(kind, "__hash__", None) is object.__hash__ and kind.__weakrefoffset__:
+        return "object", kind, weakref.ref(x)
+    return "value", kind, x  # with its type: 1.0 and True are equal and not the same argument
+
+
+def rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
+    """The containers of a structure around new leaves."""
+    if isinstance(structure, str):
+        return next(leaves)
+    kind, *rest = structure
+    if kind == "value":
+        return rest[1]
+    if kind == "object":
+        found = rest[1]()
+        if found is None:
+            raise ReferenceError(f"compile: an argument of type {rest[0].__name__} is gone.")
+        return found
+    if kind == "dataclass":
+        made = object.__new__(rest[0])
+        for name, part in rest[1]:
+            object.__setattr__(made, name, rebuild(part, leaves))
+        return made
+    if issubclass(kind, dict):
+        pairs = ((k, rebuild(part, leaves)) for k, part in rest[0])
+        return dict(pairs) if issubclass(kind, defaultdict) else kind(pairs)
+    items = [rebuild(part, leaves) for part in rest[0]]
+    return kind(*items) if hasattr(kind, "_fields") else kind(items)  # named tuples
+
+
+def exact(value: Any) -> Any:
+    """A number or a text as part of a key: 0.0 is not -0.0, and NaN is NaN."""
+    return value.hex() if type(value) is float else value

@@ -1,0 +1,158 @@
+"""`verify`: the same call eagerly, on the same state, and what differs.
+
+Whatever a recording has frozen that it should not have (a counter in Python, the contents of a
+list) shows as a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from contraflow.capture.replay import Call, Inputs, Program
+from contraflow.capture.trees import flatten
+from contraflow.dtypes import from_numpy, tolerance
+from contraflow.errors import CaptureError, describe_spec
+from contraflow.random import default_generator
+from contraflow.tensor import Tensor
+
+# Rounding may do to a value this many times what a change of the inputs' last bits does. An
+# optimizer that divides a gradient of rounding errors by its size makes anything of them.
+NOISE = 10.0
+
+
+class _Place(NamedTuple):
+    """All of a tensor that a call may change, beside its elements."""
+
+    tensor: Tensor
+    grad: Tensor | None
+    graph: tuple[Any, ...]
+
+
+class _Snapshot:
+    """The state that a program knows: elements, gradients, host scalars and random state."""
+
+    def __init__(self, program: Program, call: Call, inputs: Inputs) -> None:
+        watched = (w.tensor() for w in program.guards.watched)
+        tensors = [*call.arguments, *(t for t in watched if t is not None)]
+        self.tensors = list({id(t): t for t in tensors}.values())
+        self.places = [
+            _Place(t, t._grad, (t._node, t._index, t._needs, t._edits)) for t in self.tensors
+        ]
+        storages = [*inputs[0].values(), *(t.storage for t in self.tensors)]
+        storages += [t._grad.storage for t in self.tensors if t._grad is not None]
+        unique = {id(s): s for s in storages}.values()
+        self.memory = [(s, s.data.copy(), s.version, s.writer) for s in unique if not s.frozen]
+        cells = [s.cell() for s in program.recording.sources.values() if s.cell is not None]
+        cells += [ref() for ref, _ in program.cell_outputs]
+        self.cells = [(cell, cell.value) for cell in cells if cell is not None]
+        generators = {default_generator, *program.recording.advances, *program.recording.reseeds}
+        self.random = [(g, (g.seed, g.offset)) for g in generators]
+
+    def restore(self) -> None:
+        """Put everything back."""
+        for storage, data, version, writer in self.memory:
+            np.copyto(storage.data, data)
+            storage.version, storage.writer = version, writer
+        for t, grad, graph in self.places:
+            t._grad = grad
+            t._node, t._index, t._needs, t._edits = graph
+        for cell, value in self.cells:
+            cell.value = value
+        for generator, saved in self.random:
+            generator.seed, generator.offset = saved
+
+    def disturb(self, seed: int) -> None:
+        """Change the last bits of all floating-point elements."""
+        rng = np.random.default_rng(seed)
+        for storage, data, *_ in self.memory:
+            dtype = from_numpy(data.dtype)
+            if dtype.is_floating_point:
+                steps = tolerance(dtype)[0] * rng.uniform(-1, 1, data.size)
+                np.copyto(storage.data, (data * (1 + steps)).astype(data.dtype))
+
+    def now(self) -> Iterator[tuple[str, Any]]:
+        """What everything is now, by name."""
+        for number, t in enumerate(self.tensors):
+            yield f"tensor {number} of its arguments and state", t.detach().array.copy()
+            grad = t._grad
+            yield f"the gradient of tensor {number}", None if grad is None else grad.array.copy()
+        for number, (cell, _) in enumerate(self.cells):
+            yield f"host scalar {number}", np.asarray(cell.value)
+        for generator, _ in self.random:
+            yield "the random state", (generator.seed, generator.offset)
+
+
+def _results(result: Any) -> Iterator[tuple[str, Any]]:
+    leaves: list[Any] = []
+    yield "the structure of the result", flatten(result, leaves)
+    for number, x in enumerate(leaves):
+        array = x.detach().array.copy() if isinstance(x, Tensor) else np.asarray(x)
+        yield f"result {number}", array
+
+
+def replay_verified(
+    program: Program, call: Call, inputs: Inputs, args: Any, kwargs: dict[str, Any]
+) -> Any:
+    """Run a call eagerly, put everything back, replay it, and compare."""
+    snapshot = _Snapshot(program, call, inputs)
+
+    def replayed() -> tuple[Any, dict[str, Any]]:
+        result = program.replay(call, inputs)
+        return result, dict(_results(result)) | dict(snapshot.now())
+
+    try:
+        result = program.owner.eager(*args, **kwargs)
+        expected = dict(_results(result)) | dict(snapshot.now())
+    finally:
+        snapshot.restore()
+    result, actual = replayed()
+    differing = [k for k, want in expected.items() if _difference(actual.get(k), want)]
+    if not differing:
+        return result
+    nearby = []
+    for seed in range(4):
+        snapshot.restore()
+        snapshot.disturb(seed)
+        nearby.append(replayed()[1])
+    snapshot.restore()
+    result, actual = replayed()
+    for k in differing:
+        problem = _difference(actual.get(k), expected[k], [found.get(k) for found in nearby])
+        if problem:
+            raise CaptureError(
+                f"compile({program.owner.name}): verify: {k} {problem}. Something that "
+                f"the function reads was recorded as it was and has changed since, a number or a "
+                f"list in Python for instance. Pass it as an argument, or make it a tensor."
+            )
+    return result
+
+
+def _difference(got: Any, want: Any, nearby: Sequence[Any] = ()) -> str:
+    """What is wrong with a value, as the end of a sentence; empty if nothing is.
+
+    `nearby` is what it becomes where the inputs of the program are disturbed by their last bits.
+    """
+    if not isinstance(got, np.ndarray) or not isinstance(want, np.ndarray):
+        same = got is want or (type(got) is type(want) and got == want)
+        return "" if same else "is not what eager gives"
+    if got.shape != want.shape or got.dtype != want.dtype:
+        got_spec, want_spec = (describe_spec(x.dtype, x.shape) for x in (got, want))
+        return f"is {got_spec}, in eager {want_spec}"
+    dtype = from_numpy(want.dtype)
+    relative, absolute = tolerance(dtype)
+    a, b = got.astype(np.float64), want.astype(np.float64)
+    with np.errstate(all="ignore"):
+        off = np.abs(a - b)
+        # Errors of sums grow with the largest of their terms, which are not at hand.
+        allowed = absolute + relative * np.max(np.abs(b), initial=0.0, where=np.isfinite(b))
+        for other in nearby:
+            moved = np.abs(other.astype(np.float64) - a)
+            allowed += NOISE * np.max(moved, initial=0.0, where=np.isfinite(moved))
+        bad = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (off <= allowed))
+    if not bad.any():
+        return ""
+    worst = float(np.nan_to_num(off[bad], nan=np.inf).max())
+    return f"({describe_spec(dtype, want.shape)}) differs from eager by up to {worst:.3g}"

@@ -1,0 +1,66 @@
+"""Batches of samples: tensors are stacked, containers kept around them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from contraflow.dtypes import float64
+from contraflow.errors import describe
+from contraflow.ops.create import as_tensor, tensor
+from contraflow.ops.shape import stack
+from contraflow.tensor import Tensor
+
+
+def default_collate(batch: Sequence[Any]) -> Any:
+    """A batch of samples: tensors and arrays stacked, numbers as a tensor, texts as a list.
+
+    A batch of dicts is a dict of batches, and one of lists or tuples a list of batches.
+
+    >>> default_collate([(1, "a"), (2, "b")])
+    [tensor([1, 2]), ['a', 'b']]
+    """
+    first = batch[0]
+    if isinstance(first, Tensor):
+        stacked: Tensor = stack(list(batch))
+        return stacked
+    if isinstance(first, (np.ndarray, np.generic)):
+        return default_collate([as_tensor(np.asarray(sample)) for sample in batch])
+    if isinstance(first, float):
+        return tensor(list(batch), dtype=float64)
+    if isinstance(first, int):
+        return tensor(list(batch))
+    if isinstance(first, (str, bytes)):
+        return list(batch)
+    if isinstance(first, Mapping):
+        columns = {key: default_collate([sample[key] for sample in batch]) for key in first}
+        return type(first)(columns) if type(first) is not dict else columns  # type: ignore[call-arg]
+    if isinstance(first, Sequence):
+        lengths = sorted({len(sample) for sample in batch})
+        if len(lengths) > 1:
+            raise ValueError(
+                f"default_collate: the samples have different numbers of parts, {lengths}. "
+                f"Write a collate_fn."
+            )
+        made = [default_collate(column) for column in zip(*batch)]
+        return type(first)(*made) if hasattr(first, "_fields") else made
+    raise TypeError(
+        f"default_collate: cannot make a batch of {describe(first)}. It takes tensors, arrays, "
+        f"numbers, texts, dicts, lists and tuples; for others write a collate_fn."
+    )
+
+
+def default_convert(data: Any) -> Any:
+    """A sample with NumPy's arrays and scalars in it as tensors."""
+    if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind not in "OSUV":
+        return as_tensor(np.asarray(data))
+    if isinstance(data, Mapping):
+        converted = {key: default_convert(value) for key, value in data.items()}
+        return type(data)(converted) if type(data) is not dict else converted  # type: ignore[call-arg]
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*map(default_convert, data))
+    if isinstance(data, (list, tuple)):
+        return [default_convert(value) for value in data]
+    return data

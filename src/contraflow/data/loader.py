@@ -1,0 +1,225 @@
+"""DataLoader: the batches of a dataset, made ahead by workers and given in order."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+from contraflow.data.collate import default_collate, default_convert
+from contraflow.data.datasets import IterableDataset
+from contraflow.data.samplers import (
+    BatchSampler,
+    RandomSampler,
+    SequentialSampler,
+    check_count,
+    draw_seed,
+)
+from contraflow.data.workers import Duty, Fetcher, Job, Team, Worker
+from contraflow.random import Generator
+
+_epochs = itertools.count()
+
+
+class DataLoader:
+    """Batches of a dataset, in the same order and with the same random numbers for any workers.
+
+    `num_workers` threads, or processes with `worker_type="process"`, make `prefetch_factor` batches
+    each ahead of the loop. Threads share the dataset, processes get a copy of it; they are started
+    by "spawn" or "forkserver", the `multiprocessing_context`. Workers end when the loop does,
+    however it ends, unless they are `persistent_workers`: those stay for the next loop and end with
+    the loader. `pin_memory` changes nothing.
+
+    >>> import contraflow as cf
+    >>> data = cf.data.TensorDataset(cf.arange(5))
+    >>> for (x,) in cf.data.DataLoader(data, batch_size=2, num_workers=2):
+    ...     print(x)
+    tensor([0, 1])
+    tensor([2, 3])
+    tensor([4])
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[Any], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        worker_type: str = "thread",
+    ) -> None:
+        self.dataset, self.pin_memory, self.generator = dataset, pin_memory, generator
+        self._streams = isinstance(dataset, IterableDataset)
+        if self._streams:
+            _exclude(
+                "an IterableDataset has its own order",
+                shuffle=bool(shuffle),
+                sampler=sampler is not None,
+                batch_sampler=batch_sampler is not None,
+            )
+        if batch_sampler is not None:
+            _exclude(
+                "batch_sampler decides what is in a batch",
+                batch_size=batch_size != 1,
+                shuffle=bool(shuffle),
+                sampler=sampler is not None,
+                drop_last=drop_last,
+            )
+            batch_size = None
+        elif batch_size is None:
+            _exclude("without a batch_size there are no batches", drop_last=drop_last)
+        else:
+            check_count("DataLoader", "batch_size", batch_size)
+        if sampler is not None:
+            _exclude("sampler decides the order", shuffle=bool(shuffle))
+        elif not self._streams:
+            if shuffle:
+                sampler = RandomSampler(dataset, generator=generator)
+            else:
+                sampler = SequentialSampler(dataset)
+        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
+        if batch_size is not None and sampler is not None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        self.batch_sampler = batch_sampler
+        self._batched = batch_size is not None or batch_sampler is not None
+        self.collate_fn = collate_fn or (default_collate if self._batched else default_convert)
+        self._set_workers(
+            num_workers, timeout, prefetch_factor, persistent_workers, worker_type,
+            multiprocessing_context,
+        )  # fmt: skip
+        self.worker_init_fn = worker_init_fn
+        self._resting: Team | None = None  # persistent workers between two loops
+
+    def _set_workers(
+        self, num_workers: int, timeout: float, prefetch_factor: int | None, persistent: bool,
+        worker_type: str, context: Any,
+    ) -> None:  # fmt: skip
+        if not isinstance(num_workers, int) or num_workers < 0:
+            raise ValueError(
+                f"DataLoader: num_workers is {num_workers!r}; it must be a whole number, 0 or more."
+            )
+        if not timeout >= 0:
+            raise ValueError(f"DataLoader: timeout is {timeout!r}; it must not be negative.")
+        if worker_type not in ("thread", "process"):
+            raise ValueError(
+                f'DataLoader: worker_type is {worker_type!r}; it must be "thread" or "process".'
+            )
+        if not num_workers:
+            _exclude(
+                "there are no workers",
+                timeout=timeout,
+                prefetch_factor=prefetch_factor is not None,
+                persistent_workers=persistent,
+                multiprocessing_context=context is not None,
+            )
+        if prefetch_factor is not None:
+            check_count("DataLoader", "prefetch_factor", prefetch_factor)
+        self.num_workers, self.timeout, self.worker_type = num_workers, timeout, worker_type
+        self.prefetch_factor = prefetch_factor or (2 if num_workers else None)
+        self.persistent_workers = persistent
+        self.multiprocessing_context = _context(worker_type, context)
+
+    def __iter__(self) -> Iterator[Any]:
+        epoch, seed = next(_epochs), draw_seed(self.generator)
+        jobs = (Job(epoch, seed, number, i) for number, i in enumerate(self._indices()))
+        if self.num_workers:
+            yield from self._from_workers(jobs)
+        else:
+            fetcher = self._fetcher()
+            for job in jobs:
+                batches = fetcher(job)
+                if not batches:
+                    return
+                yield batches.pop()
+
+    def _from_workers(self, jobs: Iterator[Job]) -> Iterator[Any]:
+        team = self._take_team()
+        waiting: deque[tuple[Worker, Future[Any]]] = deque()
+
+        def assign(worker: Worker) -> None:
+            job = next(jobs, None)
+            if job is not None:
+                waiting.append((worker, worker.submit(job)))
+
+        try:
+            for worker in team.workers * (self.prefetch_factor or 1):
+                assign(worker)
+            while waiting:
+                worker, future = waiting.popleft()
+                batches = team.result(future, self.timeout)
+                del future
+                if batches:
+                    assign(worker)
+                    yield batches.pop()
+        finally:
+            for _, future in waiting:
+                future.cancel()
+            if self.persistent_workers and self._resting is None and not team.failure.done():
+                self._resting = team
+            else:
+                team.close()
+
+    def _take_team(self) -> Team:
+        team, self._resting = self._resting, None
+        if team is not None:
+            return team
+        duties = [
+            Duty(self._fetcher(), i, self.num_workers, self.worker_init_fn)
+            for i in range(self.num_workers)
+        ]
+        return Team(duties, self.multiprocessing_context)
+
+    def _fetcher(self) -> Fetcher:
+        return Fetcher(self.dataset, self.collate_fn, self._batched, self.drop_last)
+
+    def _indices(self) -> Iterator[Any]:
+        """What the batches are to be made of."""
+        if self._streams:
+            return itertools.repeat(self.batch_size)
+        source = self.sampler if self.batch_sampler is None else self.batch_sampler
+        assert source is not None
+        return iter(source)
+
+    def __len__(self) -> int:
+        """The number of batches."""
+        if not self._streams:
+            source: Any = self.sampler if self.batch_sampler is None else self.batch_sampler
+            return len(source)
+        if self.batch_size is None:
+            return len(self.dataset)
+        return len(BatchSampler(self.dataset, self.batch_size, self.drop_last))
+
+
+def _exclude(why: str, **given: Any) -> None:
+    """Refuse arguments that make no sense beside others."""
+    for name, is_given in given.items():
+        if is_given:
+            raise ValueError(f"DataLoader: {name} cannot be given, since {why}.")
+
+
+def _context(worker_type: str, given: Any) -> Any:
+    """The multiprocessing context of process workers; None for threads."""
+    if worker_type == "thread":
+        _exclude('worker_type is "thread"', multiprocessing_context=given is not None)
+        return None
+    method = getattr(given, "get_start_method", lambda: given)() if given else "spawn"
+    if method not in ("spawn", "forkserver"):
+        raise ValueError(
+            f"DataLoader: multiprocessing_context is {method!r}; it must be 'spawn' or "
+            f"'forkserver', since a forked process has locks of threads that it does not have."
+        )
+    return multiprocessing.get_context(method)

@@ -1,0 +1,380 @@
+"""Workers: threads that make the batches of a loader, each perhaps by a process of its own.
+
+A worker is a thread with a queue of jobs; the result of a job, or what went wrong, is put into a
+future. A worker with a process hands it each job through a pipe and waits for the answer, so it
+learns at once of the process's end. Futures are all that a loader sees.
+
+A thread knows its queue and its work, not the team it belongs to. So a team that nobody holds any
+more is garbage, and is closed like one that has done all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import pickle
+import random
+import signal
+import threading
+import time
+import traceback
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, wait
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from contraflow import config, dtypes
+from contraflow.data.datasets import IterableDataset
+from contraflow.dtypes import DType
+from contraflow.op import Context, changed, state
+from contraflow.random import Generator, default_generator
+
+GRACE = 2.0  # seconds in which workers may end what they do; then processes are ended by force
+
+
+class Job(NamedTuple):
+    """One batch to be made. `indices` are its samples; of a stream, how many (None: one alone)."""
+
+    epoch: int  # tells one iteration over the loader from the next
+    seed: int  # of all random numbers in this epoch
+    number: int
+    indices: Any
+
+
+class WorkerInfo(NamedTuple):
+    """What `get_worker_info` tells a worker of itself."""
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+
+_local = threading.local()
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """Which worker this code runs in, with its `id`, `num_workers`, `seed` and `dataset`.
+
+    None outside of workers.
+    """
+    found: WorkerInfo | None = getattr(_local, "info", None)
+    return found
+
+
+# --- making a batch ----------------------------------------------------------------------------
+
+
+class _Drawing(Context):
+    """What is drawn from the default generator comes from another one."""
+
+    def __init__(self, generator: Generator) -> None:
+        self.below = state().context
+        self.generator = generator
+
+    def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:
+        chosen = self.generator if generator is default_generator else generator
+        return self.below.draw(chosen, blocks)
+
+
+class Abandoned(Exception):
+    """Nobody waits for the batch any more."""
+
+
+class Fetcher:
+    """Makes batches of a dataset.
+
+    Each batch has random numbers of its own, so that they are the same whoever makes it; a stream
+    has them for all its batches.
+    """
+
+    def __init__(
+        self, dataset: Any, collate: Callable[[Any], Any], batched: bool, drop_last: bool
+    ) -> None:
+        self.dataset, self.collate = dataset, collate
+        self.batched, self.drop_last = batched, drop_last
+        self.abandoned = False
+        self._epoch = -1
+        self._stream: Iterator[Any] = iter(())
+        self._drawing: _Drawing | None = None
+
+    def __call__(self, job: Job, worker: int = 0) -> list[Any]:
+        """The batch in a list, which is empty when the stream has ended."""
+        if isinstance(self.dataset, IterableDataset):
+            return self._from_stream(job, worker)
+        with changed(context=_Drawing(Generator(job.seed + job.number))):
+            if not self.batched:
+                return [self.collate(self.dataset[job.indices])]
+            several = getattr(self.dataset, "__getitems__", None)
+            if several is not None:
+                return [self.collate(several(job.indices))]
+            return [self.collate([self._sample(i) for i in job.indices])]
+
+    def _sample(self, i: Any) -> Any:
+        if self.abandoned:
+            raise Abandoned
+        return self.dataset[i]
+
+    def _from_stream(self, job: Job, worker: int) -> list[Any]:
+        if job.epoch != self._epoch or self._drawing is None:
+            self._epoch, self._drawing = job.epoch, _Drawing(Generator(job.seed + worker))
+            with changed(context=self._drawing):
+                self._stream = iter(self.dataset)
+        with changed(context=self._drawing):
+            if not self.batched:
+                return [self.collate(sample) for sample in itertools.islice(self._stream, 1)]
+            samples = list(itertools.islice(self._stream, job.indices))
+            if not samples or (self.drop_last and len(samples) < job.indices):
+                return []
+            return [self.collate(samples)]
+
+
+class Work:
+    """What a thread does its jobs with."""
+
+    def __call__(self, job: Job) -> list[Any]:
+        """The batch in a list, which is empty when the stream has ended."""
+        raise NotImplementedError
+
+    def abandon(self) -> None:
+        """Another thread does not want what is being made any more."""
+
+    def force(self) -> None:
+        """Another thread has waited long enough."""
+
+    def finish(self) -> None:
+        """There are no more jobs."""
+
+
+class Duty(Work):
+    """Work in the thread itself: a fetcher, and what comes before its first batch."""
+
+    def __init__(
+        self, fetcher: Fetcher, id: int, num_workers: int,
+        worker_init_fn: Callable[[int], Any] | None,
+    ) -> None:  # fmt: skip
+        self.fetcher, self.id, self.num_workers = fetcher, id, num_workers
+        self.worker_init_fn = worker_init_fn
+        self.started = False
+
+    def __call__(self, job: Job) -> list[Any]:
+        if not self.started:
+            seed = job.seed + self.id
+            _local.info = WorkerInfo(self.id, self.num_workers, seed, self.fetcher.dataset)
+            if self.worker_init_fn is not None:
+                self.worker_init_fn(self.id)
+            self.started = True
+        return self.fetcher(job, self.id)
+
+    def abandon(self) -> None:
+        self.fetcher.abandoned = True
+
+
+# --- processes ---------------------------------------------------------------------------------
+
+
+class WorkerTraceback(Exception):
+    """The cause of an error that was raised in another process: where it was raised."""
+
+    def __str__(self) -> str:
+        return f"\n\n{self.args[0]}"
+
+
+class _Settings(NamedTuple):
+    """What a process takes over from the one that has started it."""
+
+    num_threads: int
+    default_dtype: DType
+
+
+def _serve(connection: Any, duty: Duty, settings: _Settings) -> None:
+    """The life of a worker process: until the pipe ends, or the process that has started it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the loop
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    config.set_num_threads(settings.num_threads)
+    dtypes.set_default_dtype(settings.default_dtype)
+    while True:
+        try:
+            job: Job = pickle.loads(connection.recv_bytes())
+        except EOFError:
+            return
+        try:
+            if not duty.started:
+                random.seed(job.seed + duty.id)
+                np.random.seed((job.seed + duty.id) % (1 << 32))
+            answer = pickle.dumps((True, duty(job)), protocol=5)
+        except BaseException as error:
+            answer = pickle.dumps((False, _portable(error)), protocol=5)
+        with suppress(BrokenPipeError):
+            connection.send_bytes(answer)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _portable(error: BaseException) -> tuple[BaseException, str]:
+    """An error that another process can raise, and the text of its traceback."""
+    text = "".join(traceback.format_exception(error))
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}"), text
+    return error, text
+
+
+class Remote(Work):
+    """Work that a process does."""
+
+    def __init__(self, context: Any, duty: Duty, failure: Future[Any]) -> None:
+        self.id, self.failure = duty.id, failure
+        self.connection, theirs = context.Pipe()
+        settings = _Settings(config.get_num_threads(), dtypes.get_default_dtype())
+        self.process = context.Process(target=_serve, args=(theirs, duty, settings), daemon=True)
+        try:
+            self.process.start()
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            self.connection.close()
+            raise TypeError(
+                f"DataLoader: a worker process gets the dataset, collate_fn and worker_init_fn by "
+                f"pickle, but: {error}. Define them at the top of a module, or use "
+                f'worker_type="thread".'
+            ) from error
+        finally:
+            theirs.close()
+
+    def __call__(self, job: Job) -> list[Any]:
+        message = pickle.dumps(job)
+        try:
+            self.connection.send_bytes(message)
+            answer = self.connection.recv_bytes()
+        except (EOFError, OSError):
+            error = self._death(job)
+            with suppress(InvalidStateError):  # another worker was the first
+                self.failure.set_exception(error)
+            raise error from None
+        succeeded, content = pickle.loads(answer)
+        if not succeeded:
+            error, text = content
+            raise error from WorkerTraceback(text)
+        batches: list[Any] = content
+        return batches
+
+    def _death(self, job: Job) -> RuntimeError:
+        self.process.join(GRACE)
+        code = self.process.exitcode
+        if code is not None and code < 0:
+            how = f"was ended by signal {-code} ({signal.strsignal(-code)})"
+        else:
+            how = f"ended with exit code {code}"
+        return RuntimeError(
+            f"DataLoader: worker process {self.id} (pid {self.process.pid}) {how} before it gave "
+            f"batch {job.number}. It may have run out of memory; and a script that starts "
+            f'processes needs `if __name__ == "__main__":`.'
+        )
+
+    def force(self) -> None:
+        with suppress(ValueError):  # it has just been closed
+            self.process.kill()
+
+    def finish(self) -> None:
+        self.connection.close()  # which ends a process that waits for a job
+        for end in (self.process.terminate, self.process.kill):
+            self.process.join(GRACE)
+            if self.process.exitcode is None:
+                end()
+        self.process.join()
+        self.process.close()
+
+
+# --- threads -----------------------------------------------------------------------------------
+
+
+class Worker:
+    """A thread that does jobs one after the other."""
+
+    def __init__(self, number: int, work: Work) -> None:
+        self.work = work
+        self.jobs: SimpleQueue[tuple[Future[Any], Job] | None] = SimpleQueue()
+        self.thread = threading.Thread(
+            target=_do_jobs, args=(self.jobs, work), daemon=True, name=f"DataLoader worker {number}"
+        )
+        self.thread.start()
+
+    def submit(self, job: Job) -> Future[Any]:
+        """The future of a batch."""
+        future: Future[Any] = Future()
+        self.jobs.put((future, job))
+        return future
+
+    def join(self, seconds: float) -> None:
+        """Wait for the thread to end."""
+        if self.thread is not threading.current_thread():  # garbage is collected in any thread
+            self.thread.join(max(0.0, seconds))
+
+
+def _do_jobs(jobs: SimpleQueue[tuple[Future[Any], Job] | None], work: Work) -> None:
+    while (item := jobs.get()) is not None:
+        future, job = item
+        if future.set_running_or_notify_cancel():
+            try:
+                batches = work(job)
+            except BaseException as error:
+                name = threading.current_thread().name
+                error.add_note(f"Raised by {name} while it made batch {job.number}.")
+                future.set_exception(error)
+            else:
+                future.set_result(batches)
+                del batches
+        del item, future, job  # while it waits it keeps nothing alive
+    work.finish()
+
+
+class Team:
+    """The workers of a loader."""
+
+    def __init__(self, duties: Sequence[Duty], context: Any = None) -> None:
+        """With a multiprocessing context each worker has a process."""
+        self.failure: Future[Any] = Future()  # done when the team is of no use any more
+        self.workers: list[Worker] = []
+        # Runs once: when called, when nobody holds the team, or when the interpreter ends.
+        self.close = weakref.finalize(self, _close, self.workers)
+        try:
+            for duty in duties:
+                work = duty if context is None else Remote(context, duty, self.failure)
+                self.workers.append(Worker(duty.id, work))
+        except BaseException:
+            self.close()
+            raise
+
+    def result(self, future: Future[Any], timeout: float) -> list[Any]:
+        """What a job gives, unless a process dies or time runs out before."""
+        done, _ = wait((future, self.failure), timeout or None, FIRST_COMPLETED)
+        if not done:
+            self.failure.set_exception(
+                RuntimeError(f"DataLoader: no batch came within the timeout of {timeout} seconds.")
+            )
+        batches: list[Any] = (future if future in done else self.failure).result()
+        return batches
+
+
+def _close(workers: list[Worker]) -> None:
+    """End the threads and processes of a team, whose batches nobody wants any more."""
+    deadline = time.monotonic() + GRACE
+    for worker in workers:
+        worker.jobs.put(None)
+        worker.work.abandon()
+    for worker in workers:
+        worker.join(deadline - time.monotonic())
+    for worker in workers:
+        if worker.thread.is_alive():
+            worker.work.force()
+            worker.join(GRACE)

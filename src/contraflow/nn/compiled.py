@@ -1,0 +1,75 @@
+"""`compile` of a module: the same module, whose calls are recorded and replayed."""
+
+from __future__ import annotations
+
+import functools
+from copy import deepcopy
+from typing import Any
+
+from contraflow.compile import Compiled, Options, wrap
+from contraflow.nn.module import Module
+
+_OF_THE_FUNCTION = (
+    "tape", "kernels", "memory", "explain", "programs", "captures", "clear", "eager",
+)  # fmt: skip
+
+
+class CompiledModule(Module):
+    """A module over the attributes of another: same parameters, modes, hooks and state_dict keys.
+
+    >>> import contraflow as cf
+    >>> model = cf.nn.Linear(2, 1)
+    >>> fast = cf.compile(model)
+    >>> fast(cf.ones(3, 2)).shape
+    (3, 1)
+    >>> fast.weight is model.weight
+    True
+    """
+
+    __slots__ = ("compiled", "module", "options")
+
+    compiled: Compiled
+    module: Module
+    options: Options
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.compiled(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name not in _OF_THE_FUNCTION:
+                raise
+        return getattr(self.compiled, name)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return wrap(deepcopy(self.module, memo), self.options)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return wrap, (self.module, self.options)
+
+    def __repr__(self) -> str:
+        return repr(self.module)
+
+
+@functools.cache
+def _compiled_class(kind: Any) -> type[CompiledModule]:
+    """A subclass of a module's class, so that it passes for one of them."""
+    return type(kind.__name__, (CompiledModule, kind), {"__slots__": (), "__doc__": kind.__doc__})
+
+
+@wrap.register
+def _wrap_module(module: Module, options: Options) -> Any:
+    if isinstance(module, CompiledModule):
+        return module
+    kind: Any = type(module)
+    made = object.__new__(_compiled_class(kind))
+    object.__setattr__(made, "__dict__", module.__dict__)
+    options = options._replace(name=options.name or kind.__name__)
+    call = functools.partial(kind.__call__, module)
+    for name, value in (
+        ("module", module), ("options", options), ("compiled", Compiled(call, options)),
+    ):  # fmt: skip
+        object.__setattr__(made, name, value)
+    return made

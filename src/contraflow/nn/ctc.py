@@ -1,0 +1,114 @@
+"""Connectionist temporal classification: the loss of a labelling without an alignment."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from contraflow.errors import describe, public
+from contraflow.nn.steps import time_steps
+from contraflow.ops.arithmetic import clamp_min
+from contraflow.ops.arrange import pad
+from contraflow.ops.create import arange, as_tensor, full
+from contraflow.ops.elementwise import exp, where
+from contraflow.ops.index import gather
+from contraflow.ops.math import logaddexp
+from contraflow.ops.order import cumsum
+from contraflow.ops.reduce import mean, sum_
+from contraflow.ops.shape import cat, stack
+from contraflow.ops.view import expand, reshape
+from contraflow.tensor import Tensor
+
+_LOW = -1e30  # the logarithm of what is impossible: sums and gradients of it stay finite
+
+
+@public
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """-log of the probability of all alignments of a labelling (Graves et al., 2006).
+
+    Log probabilities [t, n, classes] and labels [n, s], or all labels in one row; without a batch
+    [t, classes] and [s]. "mean" divides by the lengths of the targets first. As in PyTorch the
+    gradient is that of log probabilities which log_softmax made.
+    """
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(
+            f"ctc_loss: reduction is {reduction!r}; it must be 'mean', 'sum' or 'none'."
+        )
+    single = log_probs.ndim == 2
+    if single:
+        log_probs, targets = log_probs[:, None], targets[None]
+    _, batch, classes = log_probs.shape
+    if not 0 <= blank < classes:
+        raise ValueError(
+            f"ctc_loss: blank {blank} is none of the classes of {describe(log_probs)}."
+        )
+    lengths, labels = (
+        reshape(as_tensor(given), (-1,)) for given in (input_lengths, target_lengths)
+    )
+    if lengths.shape != (batch,) or labels.shape != (batch,):
+        raise ValueError(
+            f"ctc_loss: {describe(log_probs)} needs {batch} input_lengths and target_lengths, got "
+            f"{describe(lengths)} and {describe(labels)}."
+        )
+    loss = _surprise(log_probs, _extended(targets, labels, blank), lengths, labels, blank)
+    if zero_infinity:
+        loss = where(loss == math.inf, 0.0, loss)
+    if reduction == "mean":
+        loss = mean(loss / clamp_min(labels, 1).to(loss.dtype))
+    elif reduction == "sum":
+        loss = sum_(loss)
+    return loss[0] if single and reduction == "none" else loss
+
+
+def _extended(targets: Tensor, labels: Tensor, blank: int) -> Tensor:
+    """The labels [n, s] with blanks around each: [n, 2 s + 1]."""
+    batch = labels.shape[0]
+    if targets.ndim == 1:  # one after the other
+        longest = int(labels.max().item()) if batch else 0
+        starts = cumsum(labels, 0) - labels
+        at = starts[:, None] + arange(longest)
+        last = max(0, targets.shape[0] - 1)
+        targets = targets[where(at > last, last, at)] if targets.shape[0] else at
+    width = targets.shape[1]
+    targets = where(arange(width) < labels[:, None], targets, blank)
+    blanks = full((batch, width), blank, dtype=targets.dtype)
+    pairs = reshape(stack([blanks, targets], 2), (batch, 2 * width))
+    out: Tensor = cat([pairs, full((batch, 1), blank, dtype=targets.dtype)], 1)
+    return out
+
+
+def _surprise(
+    log_probs: Tensor, extended: Tensor, lengths: Tensor, labels: Tensor, blank: int
+) -> Tensor:
+    """-log of the probability that the labels come out, for each sample: the forward recursion."""
+    steps, batch, _ = log_probs.shape
+    width = extended.shape[1]
+    at = expand(extended[None], (steps, batch, width))
+    emitted = time_steps(reshape(gather(log_probs, 2, at), (steps * batch, width)), [batch] * steps)
+    place = arange(width)
+    # A label may follow another one without a blank between them, unless it is the same.
+    before = pad(extended, (2, -2), "constant", blank) if width > 2 else extended
+    skips = (extended != blank) & (extended != before) & (place > 1)
+    alpha = where(place < 2, emitted[0], _LOW)
+    for step, emission in enumerate(emitted[1:], 1):
+        one = pad(alpha, (1, -1), "constant", _LOW)
+        two = pad(alpha, (2, -2), "constant", _LOW) if width > 2 else alpha
+        paths = logaddexp(logaddexp(alpha, one), where(skips, two, _LOW))
+        alpha = where((step < lengths)[:, None], paths + emission, alpha)
+    end = 2 * labels[:, None]
+    final = gather(alpha, 1, end)[:, 0]
+    other = gather(alpha, 1, clamp_min(end - 1, 0))[:, 0]
+    total = logaddexp(final, where(labels > 0, other, _LOW))
+    # Adds nothing but the gradient of the normalisation, which PyTorch's kernel includes.
+    inside = (arange(steps)[:, None] < lengths)[..., None]
+    mass = sum_(where(inside, exp(log_probs), 0.0), dim=(0, 2))
+    out: Tensor = where(total > _LOW / 2, mass - mass.detach() - total, math.inf)
+    return out

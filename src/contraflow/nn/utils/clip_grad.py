@@ -1,0 +1,84 @@
+"""Gradients held within bounds. It is tensor code, so that it compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from contraflow.autograd.modes import no_grad
+from contraflow.errors import public
+from contraflow.ops.arithmetic import clamp_max, isfinite
+from contraflow.ops.create import tensor
+from contraflow.ops.matrices import vector_norm
+from contraflow.ops.shape import stack
+from contraflow.tensor import Tensor
+
+Tensors = Tensor | Iterable[Tensor]
+
+
+def _listed(tensors: Tensors) -> list[Tensor]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _gradients(parameters: Tensors) -> list[Tensor]:
+    return [p.grad for p in _listed(parameters) if p.grad is not None]
+
+
+@public
+@no_grad()
+def get_total_norm(
+    tensors: Tensors,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The norm of all elements together. `foreach` changes nothing."""
+    norms = [vector_norm(t, norm_type) for t in _listed(tensors)]
+    total: Tensor = vector_norm(stack(norms), norm_type) if norms else tensor(0.0)
+    if error_if_nonfinite and not bool(isfinite(total)):
+        raise ValueError(
+            f"get_total_norm: the norm of order {norm_type} is {total.item()}. Pass "
+            f"error_if_nonfinite=False to go on."
+        )
+    return total
+
+
+@public
+@no_grad()
+def clip_grads_with_norm_(
+    parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Scale the gradients, in place, as if their norm were `total_norm`, down to `max_norm`."""
+    # Always multiplied, by one where nothing is to be done: a test would need the value.
+    factor = clamp_max(max_norm / (total_norm + 1e-6), 1.0)
+    for grad in _gradients(parameters):
+        grad.mul_(factor.to(grad.dtype))
+
+
+@public
+def clip_grad_norm_(
+    parameters: Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale the gradients, in place, so that their norm is at most `max_norm`; the norm before.
+
+    >>> import contraflow as cf
+    >>> p = cf.nn.Parameter(cf.zeros(2))
+    >>> p.grad = cf.tensor([3.0, 4.0])
+    >>> clip_grad_norm_([p], max_norm=1.0), p.grad
+    (tensor(5.), tensor([0.6000, 0.8000]))
+    """
+    listed = _listed(parameters)
+    total = get_total_norm(_gradients(listed), norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(listed, max_norm, total)
+    return total
+
+
+@public
+@no_grad()
+def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
+    """Limit every element of the gradients, in place, to [-clip_value, clip_value]."""
+    for grad in _gradients(parameters):
+        grad.clamp_(-clip_value, clip_value)

@@ -1,0 +1,166 @@
+"""Parameters that are functions of others, computed anew at every use.
+
+A parametrized module becomes of a class of its own, with a property in the parameter's place. The
+originals are in `module.parametrizations.<name>`, and so in the state dict under these names.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from contraflow.autograd.modes import no_grad
+from contraflow.errors import describe
+from contraflow.nn.containers import ModuleDict, ModuleList
+from contraflow.nn.module import Module, Parameter
+from contraflow.tensor import Tensor
+
+
+class ParametrizationList(ModuleList):
+    """What is applied, one after the other, to the original, or first to the originals.
+
+    They are kept as `original`, or as `original0`, `original1`, ... if `right_inverse` gives
+    several.
+    """
+
+    def __init__(self, parametrization: Module, original: Tensor) -> None:
+        super().__init__([parametrization])
+        invert = getattr(parametrization, "right_inverse", None)
+        with no_grad():
+            kept = original if invert is None else invert(original)
+        self.several = isinstance(kept, (tuple, list))
+        if not self.several and kept is original:
+            self.original = original
+            return
+        for name, tensor in zip(self._names(kept), kept if self.several else (kept,)):
+            made = tensor.detach()
+            if isinstance(original, Parameter):
+                setattr(self, name, Parameter(made, original.requires_grad))
+            else:
+                self.register_buffer(name, made)
+
+    def _names(self, kept: Any) -> list[str]:
+        return [f"original{i}" for i in range(len(kept))] if self.several else ["original"]
+
+    def _originals(self) -> list[Tensor]:
+        tensors = (*self._parameters.values(), *self._buffers.values())
+        return [tensor for tensor in tensors if tensor is not None]
+
+    def forward(self) -> Tensor:
+        first, *others = self
+        out: Tensor = first(*self._originals())
+        for parametrization in others:
+            out = parametrization(out)
+        return out
+
+    def assign(self, value: Tensor) -> None:
+        """Make the originals such that this value comes of them."""
+        with no_grad():
+            for parametrization in reversed(list(self)):
+                invert = getattr(parametrization, "right_inverse", None)
+                if invert is None:
+                    raise NotImplementedError(
+                        f"parametrize: {type(parametrization).__name__} has no right_inverse, so "
+                        f"the parameter cannot be assigned."
+                    )
+                value = invert(value)
+            values = value if self.several else (value,)
+            for original, new in zip(self._originals(), values):
+                original.copy_(new)
+
+
+def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
+    """Whether a module, or one parameter of it, is a function of others."""
+    held = module._modules.get("parametrizations")
+    if not isinstance(held, ModuleDict):
+        return False
+    return len(held) > 0 if tensor_name is None else tensor_name in held
+
+
+def register_parametrization(
+    module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+) -> Module:
+    """Make a parameter or buffer a function of itself: `parametrization(original)`.
+
+    A parametrization with `right_inverse` says which original, or originals, a value comes of.
+    Unless `unsafe`, it must keep shape and dtype.
+
+    >>> import contraflow as cf
+    >>> class Symmetric(cf.nn.Module):
+    ...     def forward(self, x):
+    ...         return x.triu() + x.triu(1).T
+    >>> layer = register_parametrization(cf.nn.Linear(3, 3), "weight", Symmetric())
+    >>> bool((layer.weight == layer.weight.T).all())
+    True
+    """
+    if is_parametrized(module, tensor_name):
+        applied: Any = module.parametrizations[tensor_name]
+        _check(module, tensor_name, parametrization(getattr(module, tensor_name)), unsafe)
+        applied.append(parametrization)
+        return module
+    original = {**module._parameters, **module._buffers}.get(tensor_name)
+    if original is None:
+        raise ValueError(
+            f"register_parametrization: {type(module).__name__} has no parameter or buffer "
+            f"{tensor_name!r}."
+        )
+    made = ParametrizationList(parametrization, original)
+    _check(module, tensor_name, made(), unsafe, original)
+    if not is_parametrized(module):
+        module.__class__ = type(f"Parametrized{type(module).__name__}", (type(module),), {})
+        module.parametrizations = ModuleDict()
+    delattr(module, tensor_name)
+    module.parametrizations[tensor_name] = made
+    setattr(type(module), tensor_name, _property(tensor_name))
+    return module
+
+
+def _check(
+    module: Module, name: str, value: Tensor, unsafe: bool, original: Tensor | None = None
+) -> None:
+    before = getattr(module, name) if original is None else original
+    if not unsafe and (value.shape, value.dtype) != (before.shape, before.dtype):
+        raise ValueError(
+            f"register_parametrization: {name!r} is {describe(before)} and would become "
+            f"{describe(value)}. Pass unsafe=True if that is meant."
+        )
+
+
+def _property(name: str) -> property:
+    def get(module: Any) -> Tensor:
+        value: Tensor = module.parametrizations[name]()
+        return value
+
+    def set_(module: Any, value: Tensor) -> None:
+        module.parametrizations[name].assign(value)
+
+    return property(get, set_)
+
+
+def remove_parametrizations(
+    module: Module, tensor_name: str, leave_parametrized: bool = True
+) -> Module:
+    """Make a parameter an ordinary one again, with its present value or its original one."""
+    if not is_parametrized(module, tensor_name):
+        raise ValueError(
+            f"remove_parametrizations: {tensor_name!r} of {type(module).__name__} is not "
+            f"parametrized."
+        )
+    applied: Any = module.parametrizations[tensor_name]
+    if not leave_parametrized and applied.several:
+        raise ValueError(
+            f"remove_parametrizations: {tensor_name!r} has several originals; leave it "
+            f"parametrized."
+        )
+    originals = applied._originals()
+    with no_grad():
+        value = applied().detach() if leave_parametrized else originals[0].detach()
+    del module.parametrizations[tensor_name]
+    delattr(type(module), tensor_name)
+    if not is_parametrized(module):
+        del module.parametrizations
+        module.__class__ = type(module).__bases__[0]
+    if isinstance(originals[0], Parameter):
+        setattr(module, tensor_name, Parameter(value, originals[0].requires_grad))
+    else:
+        module.register_buffer(tensor_name, value)
+    return module

@@ -1,0 +1,49 @@
+"""Learning-rate schedules. They write into the optimizer's host scalars, between its steps.
+
+    schedule.py    the base
+    decays.py      rates that go from one value to another
+    cycles.py      rates, and momentum, that go up and down again
+    combined.py    several schedules together or one after the other
+    plateau.py     a rate that falls when a measure stops getting better
+
+A warm-up is `LinearLR`, before another schedule in a `SequentialLR`.
+"""
+
+from contraflow.optim.lr_scheduler.combined import ChainedScheduler, SequentialLR
+from contraflow.optim.lr_scheduler.cycles import (
+    CosineAnnealingLR,
+    CosineAnnealingWarmRestarts,
+    CyclicLR,
+    OneCycleLR,
+)
+from contraflow.optim.lr_scheduler.decays import (
+    ConstantLR,
+    ExponentialLR,
+    LambdaLR,
+    LinearLR,
+    MultiplicativeLR,
+    MultiStepLR,
+    PolynomialLR,
+    StepLR,
+)
+from contraflow.optim.lr_scheduler.plateau import ReduceLROnPlateau
+from contraflow.optim.lr_scheduler.schedule import LRScheduler
+
+__all__ = [
+    "ChainedScheduler",
+    "ConstantLR",
+    "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
+    "CyclicLR",
+    "ExponentialLR",
+    "LRScheduler",
+    "LambdaLR",
+    "LinearLR",
+    "MultiStepLR",
+    "MultiplicativeLR",
+    "OneCycleLR",
+    "PolynomialLR",
+    "ReduceLROnPlateau",
+    "SequentialLR",
+    "StepLR",
+]

@@ -1,0 +1,212 @@
+"""Attributes that a compiled function reads: a change of one is noticed, as eager would."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import contraflow as cf
+from contraflow import config
+from contraflow.testing import assert_close
+
+
+@pytest.fixture(params=["interpret", "native"], autouse=True)
+def mode(request: pytest.FixtureRequest) -> Iterator[str]:
+    before = config.compile_mode
+    config.compile_mode = request.param
+    yield request.param
+    config.compile_mode = before
+
+
+class Inner:
+    default = 5.0
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+
+class Slotted:
+    __slots__ = ("value",)
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+
+class Scale:
+    def __init__(self, alpha: float) -> None:
+        self.alpha = alpha
+        self.inner = Inner(1.0)
+        self.slotted = Slotted(1.0)
+        self.bias = cf.zeros(1)
+
+    def direct(self, x: Any) -> Any:
+        return x * self.alpha
+
+    def indirect(self, x: Any) -> Any:
+        return self.shifted(x) * self.alpha
+
+    def shifted(self, x: Any) -> Any:
+        return x + self.inner.value + helper(self)
+
+    @cf.compile
+    def decorated(self, x: Any) -> Any:
+        return x * self.alpha * self.inner.default * self.slotted.value + self.bias
+
+
+def helper(scale: Scale) -> float:
+    return settings.offset
+
+
+settings = types.SimpleNamespace(offset=0.0)
+one = cf.ones(1)
+
+
+def test_numbers_of_self() -> None:
+    scale = Scale(2.0)
+    f = cf.compile(scale.direct)
+    for alpha in (2.0, 3.0, 2.0, 3.0):
+        scale.alpha = alpha
+        assert f(one).item() == alpha
+    assert f.captures == 2
+
+
+def test_methods_and_functions_that_are_called() -> None:
+    scale = Scale(2.0)
+    f = cf.compile(scale.indirect)
+    assert f(one).item() == 4.0
+    scale.inner.value = 3.0
+    assert f(one).item() == 8.0
+    scale.inner = Inner(5.0)
+    assert f(one).item() == 12.0
+    settings.offset = 1.0
+    try:
+        assert f(one).item() == 14.0
+    finally:
+        settings.offset = 0.0
+    assert f(one).item() == 12.0
+    assert f.captures == 4
+
+
+def test_decorated_methods_classes_and_slots() -> None:
+    first, second = Scale(1.0), Scale(2.0)
+    Scale.decorated.clear()
+    assert first.decorated(one).item() == 5.0
+    assert second.decorated(one).item() == 10.0
+    Inner.default = 7.0
+    try:
+        assert first.decorated(one).item() == 7.0
+        first.slotted.value = 3.0
+        assert first.decorated(one).item() == 21.0
+        first.bias = cf.ones(1)
+        assert first.decorated(one).item() == 22.0
+        first.bias.add_(1)
+        captures = Scale.decorated.captures
+        assert first.decorated(one).item() == 23.0
+        assert Scale.decorated.captures == captures
+    finally:
+        Inner.default = 5.0
+
+
+def test_objects_in_closures_and_lambdas_within() -> None:
+    scale = Scale(2.0)
+
+    @cf.compile
+    def f(x: Any) -> Any:
+        return sum((lambda t: t * scale.alpha)(t) for t in [x, x])
+
+    assert f(one).item() == 4.0
+    scale.alpha = 3.0
+    assert f(one).item() == 6.0
+
+
+def test_a_replaced_optimizer() -> None:
+    class Trainer:
+        def __init__(self) -> None:
+            self.w = cf.ones(2, requires_grad=True)
+            self.opt: Any = cf.optim.SGD([self.w], lr=1.0)
+
+        def step(self, x: Any) -> None:
+            self.opt.zero_grad()
+            (self.w * x).sum().backward()
+            self.opt.step()
+
+    trainer = Trainer()
+    step = cf.compile(trainer.step)
+    step(cf.ones(2))
+    assert_close(trainer.w.detach(), np.zeros(2, np.float32))
+    old = trainer.opt
+    trainer.opt = cf.optim.SGD([trainer.w], lr=5.0)
+    step(cf.ones(2))
+    assert_close(trainer.w.detach(), np.full(2, -5.0, np.float32))
+    trainer.opt = old
+    step(cf.ones(2))
+    assert_close(trainer.w.detach(), np.full(2, -6.0, np.float32))
+    assert step.captures == 2
+
+
+def test_plain_objects_behind_modules() -> None:
+    class Net(cf.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.settings = Inner(2.0)
+
+        def forward(self, x: Any) -> Any:
+            return x * self.settings.value
+
+    model = Net()
+    f = cf.compile(lambda x: model(x))
+    compiled = cf.compile(model)
+    for value in (2.0, 4.0):
+        model.settings.value = value
+        assert f(one).item() == value
+        assert compiled(one).item() == value
+
+
+def test_a_counter_is_counted_as_in_eager() -> None:
+    class Counter:
+        count = 0
+
+        def step(self, x: Any) -> Any:
+            self.count += 1
+            return x * self.count
+
+    counter = Counter()
+    step = cf.compile(counter.step)
+    for call in range(1, 8):
+        assert step(one).item() == call
+    with pytest.warns(UserWarning, match=r"recorded 8 times; the attribute self.count keeps"):
+        step(one)
+
+
+def test_what_an_object_computes_is_not_run() -> None:
+    ran: list[int] = []
+
+    class Lazy:
+        @property
+        def value(self) -> float:
+            ran.append(1)
+            return 2.0
+
+        def __getattr__(self, name: str) -> Any:
+            raise AssertionError(name)
+
+    lazy = Lazy()
+    f = cf.compile(lambda x: x * lazy.value)
+    f(one)
+    f(one)
+    assert ran == [1]
+
+
+def test_arguments_that_are_objects_or_dataclasses() -> None:
+    f = cf.compile(lambda x, scale: x * scale.alpha)
+    scale = Scale(2.0)
+    assert f(one, scale).item() == 2.0
+    scale.alpha = 3.0
+    assert f(one, scale).item() == 3.0
+    assert f(one, scale=scale).item() == 3.0
+    assert f(one, scale).item() == 3.0
+    assert f.captures == 3

@@ -1,0 +1,116 @@
+"""`custom_op`: NumPy code of the user's as one op, eager and compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import contraflow as cf
+from contraflow import config
+from contraflow.testing import assert_close
+
+
+@pytest.fixture(params=["off", "interpret", "native"], autouse=True)
+def mode(request: pytest.FixtureRequest) -> Iterator[str]:
+    before = config.compile_mode
+    config.compile_mode = request.param
+    yield request.param
+    config.compile_mode = before
+
+
+@cf.custom_op(vjp={"x": lambda g, x, p: g * p * x ** (p - 1.0)})
+def power(x: Any, *, p: float = 3.0) -> Any:
+    return np.power(x, p)
+
+
+@cf.custom_op(
+    shape=lambda x, y: (x.shape[:-1], (*x.shape, 2)),
+    dtype=lambda x, y: (cf.int64, y.dtype),
+    outs=("best", "pairs"),
+    vjp={"x": lambda g_pairs: g_pairs[..., 0], "y": lambda g_pairs: g_pairs[..., 1]},
+)
+def pair(x: Any, y: Any) -> Any:
+    return x.argmax(-1), np.stack(np.broadcast_arrays(x, y), -1)
+
+
+def test_values_and_gradients() -> None:
+    x = cf.randn(3, 2, dtype=cf.float64, requires_grad=True)
+    f = cf.compile(lambda x: (power(x * 2) + power(x, p=2.0)).sum())
+    for _ in range(2):
+        out = f(x)
+        (g,) = cf.autograd.grad(out, x, create_graph=True)
+        (second,) = cf.autograd.grad(g.sum(), x)
+        v = x.detach()
+        assert_close(out.detach(), (8 * v**3 + v**2).sum())
+        assert_close(g.detach(), 24 * v**2 + 2 * v)
+        assert_close(second, 48 * v + 2)
+    assert cf.autograd.gradcheck(power, (x,))
+
+
+def test_several_results() -> None:
+    x, y = (cf.randn(3, 4, dtype=cf.float64, requires_grad=True) for _ in range(2))
+    f = cf.compile(lambda x, y: pair(x.tanh(), y))
+    best, pairs = f(x, y)
+    assert_close(best, x.detach().argmax(-1))
+    (pairs * cf.tensor([1.0, 2.0], dtype=cf.float64)).sum().backward()
+    assert_close(y.grad, np.full((3, 4), 2.0))
+    assert_close(x.grad, 1 - x.detach().tanh() ** 2)
+
+
+def test_a_host_segment_of_a_compiled_step(mode: str) -> None:
+    w = cf.ones(3, requires_grad=True)
+
+    @cf.compile
+    def step(x: Any) -> Any:
+        w.grad = None
+        loss = power(w * x).sum()
+        loss.backward()
+        return loss.detach()
+
+    for scale in (1.0, 2.0):
+        x = cf.full((3,), scale)
+        assert step(x).item() == 3 * scale**3
+        assert_close(w.grad, np.full(3, 3 * scale**3, np.float32))
+    if mode == "native":
+        assert "host    power" in step.explain()
+
+
+def test_results_have_memory_of_their_own_and_inputs_are_read_only() -> None:
+    same = cf.custom_op(lambda x: x, name="same")
+    x = cf.ones(3)
+    out = same(x)
+    out.add_(1)
+    assert_close(x, np.ones(3, np.float32))
+
+    @cf.custom_op
+    def writes(x: Any) -> Any:
+        x += 1
+        return x
+
+    with pytest.raises(ValueError, match="read-only"):
+        writes(x)
+
+
+def test_what_is_wrong_is_said() -> None:
+    @cf.custom_op(shape=lambda x: (2,))
+    def three(x: Any) -> Any:
+        return np.zeros(3, np.float32)
+
+    with pytest.raises(ValueError, match=r"three: the function returned float32\[3\], but its"):
+        three(cf.ones(4))
+
+    @cf.custom_op
+    def plain(x: Any) -> Any:
+        return x * 2
+
+    x = cf.ones(3, requires_grad=True)
+    with pytest.raises(cf.GradientError, match="plain: has no gradient, since custom_op was given"):
+        plain(x).sum().backward()
+    assert_close(plain(x).detach(), np.full(3, 2.0, np.float32))
+    with pytest.raises(TypeError, match="takes no tensor"):
+        cf.custom_op(lambda *, k: k, name="none")
+    with pytest.raises(TypeError, match="names 'z', which is neither"):
+        cf.custom_op(lambda x: x, vjp={"x": lambda g, z: g}, name="misspelt")

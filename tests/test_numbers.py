@@ -1,0 +1,182 @@
+"""Python numbers as arguments: host scalars where the function only computes with them."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import contraflow as cf
+from contraflow import config
+from contraflow.testing import assert_close
+
+F = cf.nn.functional
+
+
+@pytest.fixture(params=["interpret", "native"], autouse=True)
+def mode(request: pytest.FixtureRequest) -> Iterator[str]:
+    before = config.compile_mode
+    config.compile_mode = request.param
+    yield request.param
+    config.compile_mode = before
+
+
+COMPUTED: dict[str, Callable[..., Any]] = {
+    "mul": lambda x, n: x * n,
+    "reversed": lambda x, n: n / (x + 5) - n,
+    "arithmetic": lambda x, n: x * (n * 2 - 1) / (abs(n) + 0.5) + (-n) * 3,
+    "power": lambda x, n: x * (1 - 0.9 ** (n + 0.5)),
+    "softmax": lambda x, n: F.softmax(x / (n + 10), 0),
+    "add_": lambda x, n: x.clone().add_(n).mul_(n),
+    "where": lambda x, n: cf.where(x > n, x, n),
+    "clamp": lambda x, n: x.clamp(-n - 10, n + 10),
+    "full": lambda x, n: cf.full((2,), n * 1.0) + x[0],
+    "0-d": lambda x, n: x.sum() * n,
+    "integers": lambda x, n: x.to(cf.int32) * n,
+    "0-d integers": lambda x, n: x.sum().to(cf.int32) * n,
+    "truth values": lambda x, n: (x > 0) * n,
+    "half": lambda x, n: x.to(cf.bfloat16) * n,
+    "isinstance": lambda x, n: x * n if isinstance(n, (int, float)) else x,
+    "nested": lambda x, n: (lambda d: d["a"][0] * d["b"])({"a": [x], "b": n}),
+    "comparison with a tensor": lambda x, n: (x < n, n >= x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [float, int])
+@pytest.mark.parametrize("name", COMPUTED)
+def test_numbers_that_are_computed_with(name: str, kind: type) -> None:
+    function = COMPUTED[name]
+    f = cf.compile(function)
+    x = cf.randn(5)
+    for value in (2.5, -1.25, 7.0, 0.0, 123.0):
+        n = kind(value)
+        got, want = f(x, n), function(x, n)
+        for a, b in zip(*((t if isinstance(t, tuple) else (t,)) for t in (got, want))):
+            assert_close(a, b)
+    assert f.captures == 1
+
+
+NEEDED: dict[str, Callable[..., Any]] = {
+    "range": lambda x, n: sum((x * i for i in range(n)), x),
+    "if": lambda x, n: x * 2 if n > 2 else x * 3,
+    "truth": lambda x, n: x * 2 if n else x * 3,
+    "shape": lambda x, n: cf.zeros(n) + x.sum(),
+    "slice": lambda x, n: x[:n] * 1,
+    "index": lambda x, n: x[n] * 1,
+    "math": lambda x, n: x * math.sqrt(n),
+    "float": lambda x, n: x * float(n),
+    "text": lambda x, n: (x * 1, f"{n:.1f}"),
+    "returned": lambda x, n: (x * 1, n),
+    "numpy": lambda x, n: x * np.sqrt(n).item(),
+    "hash": lambda x, n: x * {0: 1, 1: 2, 2: 4, 3: 8}[n],
+    "modulo": lambda x, n: x * (n % 2),
+    "whole power": lambda x, n: x * 2**n,
+    "an exponent of a tensor": lambda x, n: x.exp() ** (n * 0.5),
+    "caught": lambda x, n: x * _caught(n),
+    "a parameter": lambda x, n: x.reshape(5, 1).expand(5, n + 1).sum(1) * F.dropout(x, n * 0.0),
+    "a tensor": lambda x, n: x * cf.tensor([n, n + 1]).sum(),
+}  # fmt: skip
+
+
+def _caught(n: int) -> int:
+    try:
+        return operator.index(n)
+    except Exception:
+        return 100
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_numbers_whose_value_is_needed_are_part_of_the_key(name: str) -> None:
+    function = NEEDED[name]
+    f = cf.compile(function)
+    x = cf.randn(5)
+    for n in (1, 2, 3, 2, 1):
+        got, want = f(x, n), function(x, n)
+        if isinstance(want, tuple):
+            assert got[1] == want[1]
+            assert type(got[1]) is type(want[1])
+            got, want = got[0], want[0]
+        assert_close(got, want)
+    assert f.captures == 3
+
+
+def test_some_are_needed_and_some_are_not() -> None:
+    def function(x: Any, temperature: float, times: int, scale: float = 1.0) -> Any:
+        for _ in range(times):
+            x = x / temperature
+        return x * scale
+
+    f = cf.compile(function)
+    x = cf.ones(3)
+    for temperature in (2.0, 3.0, 4.0):
+        for times in (1, 2):
+            for scale in (1.0, 0.5):
+                got = f(x, temperature, times, scale=scale)
+                assert_close(got, function(x, temperature, times, scale))
+    assert f.captures == 2
+
+
+def test_a_step_count_does_not_record_again() -> None:
+    w = cf.ones(3, requires_grad=True)
+
+    @cf.compile
+    def step(x: Any, count: int, rate: float) -> Any:
+        w.grad = None
+        loss = (w * x).square().sum()
+        loss.backward()
+        with cf.no_grad():
+            w.sub_(w.grad * rate / (1 + 0.1 * count))
+        return loss.detach()
+
+    twin = cf.ones(3, requires_grad=True)
+    x = cf.randn(3)
+    for count in range(12):
+        rate = 0.1 / (count + 1)
+        step(x, count, rate)
+        (g,) = cf.autograd.grad((twin * x).square().sum(), twin)
+        with cf.no_grad():
+            twin.sub_(g * rate / (1 + 0.1 * count))
+        assert_close(w.detach(), twin.detach())
+    assert step.captures == 1
+
+
+def test_gradients_with_the_number_of_the_call() -> None:
+    f = cf.compile(lambda x, t: (x / t).exp() * t)
+    x = cf.randn(3, dtype=cf.float64, requires_grad=True)
+    calls = [(t, f(x, t)) for t in (1.5, 2.5, 0.5)]
+    for t, out in calls:
+        (got,) = cf.autograd.grad(out.sum(), x, create_graph=True)
+        assert_close(got.detach(), (x / t).exp().detach())
+        (second,) = cf.autograd.grad(got.sum(), x)
+        assert_close(second, ((x / t).exp() / t).detach())
+    assert f.captures == 1
+
+
+def test_numbers_that_are_kept_are_numbers_again() -> None:
+    seen: list[Any] = []
+
+    @cf.compile
+    def f(x: Any, n: float) -> Any:
+        seen.append(n * 2)
+        return x * n
+
+    f(cf.ones(2), 3.0)
+    assert seen[0] + 1 == 7.0
+    assert f"{seen[0]}" == "6.0"
+    assert math.sqrt(seen[0]) == math.sqrt(6.0)
+    assert seen[0] > 5
+
+
+def test_errors_are_those_of_the_function() -> None:
+    @cf.compile
+    def f(x: Any, n: int) -> Any:
+        raise KeyError(n)
+
+    with pytest.raises(KeyError, match="3"):
+        f(cf.ones(2), 3)
+    with pytest.raises(cf.CaptureError, match="needs the value of float32"):
+        cf.compile(lambda x, n: x * float(x.sum()) * n)(cf.ones(2), 3)
