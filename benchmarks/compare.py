@@ -154,7 +154,7 @@ def _finish(
     try:
         found["peak_mb"] = child.ask("peak", timeout=settings.burst_timeout)
         if child.name == COMPILED.name and step.learning_rate is not None:
-            found["new_size_s"] = child.ask("new_size", timeout=settings.first_timeout)
+            found["new_size_s"] = child.ask("new_size", timeout=settings.burst_timeout)
     except ChildError as error:
         errors[child.name] = str(error)
 

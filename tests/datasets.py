@@ -108,7 +108,7 @@ def numbers_of(samples: list[Any]) -> list[Any]:
     return samples
 
 
-def touch(worker: int) -> None:
+def use_float64(worker: int) -> None:
     cf.set_default_dtype(cf.float64)
 
 

@@ -169,20 +169,21 @@ def observe(name: str, mode: str) -> Notes:
             change(number)
         given = [make(rng) for make in scenario.arguments]
         around = [*given, *tensors(state)]
-        before = dict(look(around, "around")), [t._version for t in around]
+        before, versions = look(around, "around"), [t._version for t in around]
         try:
             result = call(*given)
         except Exception as error:
             # Where the call stops eager has done half of it, and a compiled call nothing.
             notes.append((f"call {number}", (type(error), str(error))))
-            assert mode == "eager" or dict(look(around, "around")).keys() == before[0].keys()
-            assert mode == "eager" or [t._version for t in around] == before[1]
+            if mode != "eager":
+                compare(look(around, "around"), before, exact=True)
+                assert [t._version for t in around] == versions
             continue
         if scenario.differentiate:
             result = [result, *differentiate(result, around)]
         seen = {"result": result, "argument": given, "state": plainly(state)}
         notes += look(seen, f"call {number}")
-        written = [t._version != v for t, v in zip(around, before[1])]
+        written = [t._version != v for t, v in zip(around, versions)]
         notes.append((f"call {number}: written", written))
         notes.append((f"call {number}: random", cf.get_rng_state()))
     if mode != "eager" and not scenario.raises and not scenario.refuses:
@@ -233,9 +234,7 @@ def look(x: Any, place: str) -> Notes:
     return [(place, x)]
 
 
-def compare(
-    actual: Notes, expected: Notes, exact: bool, through: cf.dtype | None = None
-) -> None:
+def compare(actual: Notes, expected: Notes, exact: bool, through: cf.dtype | None = None) -> None:
     """Raise AssertionError unless notes are the same: bit for bit, or as close as dtypes ask."""
     allowed = tolerance(through) if through is not None else (None, None)
     places = [place for place, _ in expected]

@@ -80,7 +80,7 @@ for (function,) in parameters(test_func.test_every_nesting_agrees):
 
     def nestings(x: Tensor, v: Tensor, function: Any = function) -> Any:
         once = func.grad(function)(x), func.jacfwd(function)(x)
-        return once, func.hessian(function)(x), func.hvp(function, (x,), (v,))
+        return once, func.hvp(function, (x,), (v,))
 
     functions.named(
         f"nestings of {function.__name__}", "every_nesting_agrees", "under_capture",
@@ -169,6 +169,7 @@ def older_names(x: Tensor, v: Tensor) -> Any:
 
 indexing = EagerFile("test_indexing")
 
+
 def has_mask(key: Any) -> bool:
     """Whether reading by a key has a shape that depends on values."""
     parts = key if isinstance(key, tuple) else (key,)
@@ -176,9 +177,7 @@ def has_mask(key: Any) -> bool:
 
 
 BY_VALUES = "nothing is computed while a function is being recorded"
-for number, (key,) in enumerate(
-    parameters(test_indexing.test_reads_and_writes_as_numpy_does)
-):
+for number, (key,) in enumerate(parameters(test_indexing.test_reads_and_writes_as_numpy_does)):
 
     def read_and_write(x: Tensor, value: Tensor, key: Any = key) -> Any:
         part = x[key]
@@ -198,9 +197,10 @@ for number, (key,) in enumerate(
         (y * y).sum().backward()
         return y.detach()
 
-    indexing.named(
-        f"key {number}, written", "reads_and_writes_as_numpy_does", leaf(2, 3, 4), leaf()
-    )(write_only)
+    if has_mask(key):
+        indexing.named(
+            f"key {number}, written", "reads_and_writes_as_numpy_does", leaf(2, 3, 4), leaf()
+        )(write_only)
 
 for (key,) in parameters(test_indexing.test_basic_indices_give_views):
     indexing.named(f"a view x[{key}]", "basic_indices_give_views", plain(2, 3, 4))(
@@ -255,9 +255,9 @@ def in_a_view(x: Tensor, v: Tensor) -> Tensor:
 
 
 for function in (by_rows, by_mask, in_a_view):
-    indexing.pure(
-        f"write {function.__name__}", "gradients_of_writes", leaf(2, 3, 4), leaf(2, 4)
-    )(function)
+    indexing.pure(f"write {function.__name__}", "gradients_of_writes", leaf(2, 3, 4), leaf(2, 4))(
+        function
+    )
 
 
 @indexing("a_write_touches_only_its_points", plain(4), plain(2))
@@ -280,9 +280,7 @@ def rows(x: Tensor) -> Any:
     return [row * 2.0 for row in x], len(x)
 
 
-@indexing(
-    "iteration_length_and_membership", plain(2, 2), refuses=BY_VALUES,
-)  # fmt: skip
+@indexing("iteration_length_and_membership", plain(2, 2), refuses=BY_VALUES)
 def membership(x: Tensor) -> bool:
     return 3.0 in x
 
@@ -503,7 +501,7 @@ for dtype in test_tensor.ORDER:
 
     def promoted(x: Tensor, dtype: Any = dtype) -> Any:
         others = [cf.ones(2, dtype=other) for other in test_tensor.ORDER]
-        return [x.to(dtype) + y for y in others], [x[0].to(dtype) * y[0] for y in others]
+        return [x.to(dtype) + y for y in others]
 
     tensor.named(f"promotion of {dtype}", "promotion_of_two_tensors", whole(9, 2))(promoted)
 
@@ -517,9 +515,7 @@ for name in ("promotion_with_a_0d_tensor", "promotion_with_a_number"):
             found += [a + y, y * a, cf.where(a > 0, a, y)]
         return found
 
-    tensor(name, whole(9, 2))(promoted_alone) if name.endswith("0d_tensor") else tensor.named(
-        "promotion of numbers", name, whole(9, 2)
-    )(promoted_alone)
+    tensor.named(name.replace("_", " "), name, whole(9, 2))(promoted_alone)
 
 
 @tensor(

@@ -334,9 +334,7 @@ def module_hooks_with_keywords() -> Any:
     return lambda x: layer(input=x), [layer]
 
 
-@modules(
-    "attention_masks_and_errors", plain(2, 3, 4, dtype=f32), truth(2, 2), state=True
-)
+@modules("attention_masks_and_errors", plain(2, 3, 4, dtype=f32), truth(2, 2), state=True)
 def attention() -> Any:
     layer = nn.MultiheadAttention(4, 2, batch_first=True)
     causal = nn.Transformer.generate_square_subsequent_mask(3)
@@ -351,7 +349,9 @@ def attention() -> Any:
     return step, [layer]
 
 
-@modules("compiled_packed_sequence", "packed_sequences_come_back", leaf(2, 2), leaf(1, 2), state=True)
+@modules(
+    "compiled_packed_sequence", "packed_sequences_come_back", leaf(2, 2), leaf(1, 2), state=True
+)
 def packed_sequences() -> Any:
     layer, rnn = nn.GRU(2, 3, dtype=cf.float64), nn.utils.rnn
 
@@ -717,7 +717,7 @@ def a_gradient_of_another_shape() -> Any:
 
 parallel = EagerFile("test_parallel")
 
-for (seed,) in parameters(test_parallel.test_seed_13_the_bits_equal_sequentials, 1)[:3]:
+for (seed,) in parameters(test_parallel.test_seed_13_the_bits_equal_sequentials, 1)[:2]:
 
     def branches(w: Tensor, x: Tensor, seed: int = seed) -> None:
         rng, values = np.random.default_rng(seed), [x]
@@ -840,7 +840,9 @@ for stride in (2, 3):
     )(lambda x, w, stride=stride: F.conv2d(x, w, stride=stride))  # fmt: skip
 
 
-@rules("line_05_mse_loss_uses_the_incoming_gradient_and_differentiates_its_target", leaf(2), leaf(2))
+@rules(
+    "line_05_mse_loss_uses_the_incoming_gradient_and_differentiates_its_target", leaf(2), leaf(2)
+)
 def mean_square(x: Tensor, y: Tensor) -> Any:
     return grad(F.mse_loss(x, y) * 7.0, [x, y])
 

@@ -272,6 +272,42 @@ def test_hooks_inside_that_keep_or_write_are_refused() -> None:
     assert_close(buffer, np.zeros(3))
 
 
+def test_retaining_the_gradient_of_a_result_inside_is_refused() -> None:
+    def f(x: Any) -> Any:
+        h = x * 3
+        h.retain_grad()
+        return h
+
+    with pytest.raises(cf.CaptureError, match="retain_grad was called inside on a result"):
+        cf.compile(f)(leaf(3))
+
+
+def test_autocast_around_the_call() -> None:
+    def function(x: Any, w: Any) -> Any:
+        return (x @ w).tanh().sum()
+
+    f = cf.compile(function)
+    x, w = leaf(3, 3, dtype=cf.float32), leaf(3, 3, dtype=cf.float32)
+    for _ in range(2):
+        found = []
+        for g in (f, function):
+            with cf.amp.autocast("cpu", dtype=cf.bfloat16):
+                out = g(x, w)
+            first = cf.autograd.grad(out, (x, w), create_graph=True)
+            second = cf.autograd.grad(first[0].sum(), (x, w))
+            found.append([out.detach(), *(t.detach() for t in first), *second])
+        for got, want in zip(*found):
+            assert got.dtype is want.dtype
+            assert_close(got, want, 0.05, 0.05)
+
+
+def test_batches_of_calls() -> None:
+    f = cf.compile(lambda x: (x * x).sum())
+    x = cf.randn(4, 3, dtype=cf.float64)
+    assert_close(cf.func.vmap(f)(x), (x * x).sum(1))
+    assert_close(cf.func.vmap(cf.func.grad(f))(x), 2 * x)
+
+
 def test_only_the_gradients_asked_for_are_computed() -> None:
     f = cf.compile(lambda x, w: (x @ w).tanh())
     x, w = leaf(3, 3), leaf(3, 3)

@@ -30,7 +30,7 @@ from tests.datasets import (
     Where,
     fail,
     numbers_of,
-    touch,
+    use_float64,
 )
 from tests.engine_common import refused
 
@@ -55,6 +55,7 @@ from contraflow.data import (
     get_worker_info,
     random_split,
 )
+from contraflow.data.workers import GRACE
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 60
@@ -418,7 +419,7 @@ def test_who_makes_a_batch():
 
 
 def test_processes_are_started_with_the_settings():
-    given = loader(Noisy(2), 1, batch_size=None, worker_init_fn=touch, **PROCESSES)
+    given = loader(Noisy(2), 1, batch_size=None, worker_init_fn=use_float64, **PROCESSES)
     assert {uniform.dtype for _, uniform, _ in given} == {cf.float64}
     cf.set_default_dtype(cf.float64)
     try:
@@ -586,6 +587,25 @@ def test_nothing_is_left_of_an_interrupted_loop_over_threads(interrupt, seconds)
     interrupt(loader(Numbers(100_000, seconds), 3, batch_size=20))
     assert workers() == []
     assert time.monotonic() - begin < 2
+
+
+class Slowing(Numbers):
+    """The second batch of a hundred would take twice as long as a thread is waited for."""
+
+    def __getitem__(self, i):
+        time.sleep(0.02 * GRACE if i >= 100 else 0.0)
+        return i
+
+
+class SlowingStream(Slowing, IterableDataset):
+    def __iter__(self):
+        return map(self.__getitem__, range(self.n))
+
+
+@pytest.mark.parametrize("dataset", [Slowing(10_000), SlowingStream(10_000)], ids=["map", "stream"])
+def test_a_thread_leaves_a_batch_that_nobody_wants(dataset):
+    interrupted_by_break(loader(dataset, 1, batch_size=100))
+    assert workers() == []
 
 
 @pytest.mark.parametrize("interrupt", [interrupted_by_break, interrupted_by_collection])

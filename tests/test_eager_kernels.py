@@ -232,10 +232,18 @@ def test_an_optimizer_of_the_users_own_runs_as_it_is_written() -> None:
 
 
 def test_an_element_by_its_number_is_no_program():
-    """Each number would be another one: slower than the view, and useful ones would be forgotten."""
+    """Each number would be another one: slower than a view, and useful ones would be forgotten."""
     x = cf.rand(20, 3)
     rows = cf.tensor([0, 2])
     assert [x[i].shape for i in range(20)] == [(3,)] * 20
     assert all(key[0] != "getitem" for key in native._routines)
     x[rows], x[rows + 1]
     assert len(routines()) <= 3
+
+
+def test_parts_are_joined_one_after_the_other() -> None:
+    parts = [cf.full((4, 4), float(i)) for i in range(200)]
+    joined = cf.cat(parts)
+    assert joined.shape == (800, 4)
+    assert joined[::4, 0].tolist() == list(map(float, range(200)))
+    assert not any(key[0] == "cat" for key in native._routines)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import contraflow as cf
-from contraflow import config
+from contraflow import config, devices
 from contraflow.hooks import Structure
 from contraflow.hostscalar import HostScalar
 from contraflow.op import Context, changed, state
@@ -1059,8 +1059,19 @@ def test_gradient_that_does_not_fit():
         optimizer.step()
     assert str(caught.value) == (
         "SGD.step: parameter 0 of group 0 is float64[3], but its grad is float32[2]. Call "
-        "zero_grad() after changing a parameter's shape or dtype."
+        "zero_grad() after changing a parameter's shape, dtype or device."
     )
+
+
+def test_gradient_on_another_device(monkeypatch):
+    monkeypatch.setattr(devices, "_KNOWN", ("cpu", "cuda"))
+    monkeypatch.setitem(devices._loaded, "cuda", None)
+    p = parameter()
+    p.grad = cf.ones(2)
+    p.grad.storage.device = "cuda"  # none is there yet; this is what one would look like
+    with pytest.raises(ValueError, match=r"is float32\[2\], but its grad is float32\[2\] on cuda"):
+        SGD([p]).step()
+    assert p.tolist() == [1.0, 1.0]
 
 
 # --- state -------------------------------------------------------------------------------------

@@ -77,7 +77,9 @@ class Eager(Run):
         return out
 
     def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
-        if native.is_large(inputs) and op.kind.lowering != "opaque" and not op.dynamic:
+        # NumPy joins parts one after the other, where a kernel looks for each element's part.
+        has_kernel = op.kind.lowering != "opaque" and not op.dynamic and not op.variadic
+        if has_kernel and native.is_large(inputs):
             results = native.call(
                 op.name, native.exactly(params), lambda *xs: apply(op, xs, params), inputs
             )

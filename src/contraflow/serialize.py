@@ -98,7 +98,7 @@ def load(path: FilePath, mmap: bool = False) -> Any:
     """Read what `save` has written, or the tensors of any other safetensors file as a dict.
 
     With `mmap` tensors lie in the file itself: they are read when they are used, cannot be written
-    to, and their checksums are not looked at.
+    to, and their checksums are not looked at. A `save` to the same path does not disturb them.
 
     >>> import contraflow as cf, pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

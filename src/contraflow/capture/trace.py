@@ -324,6 +324,12 @@ class Trace:
         starts = [(e, g) for t, g in zip(results, seeds) if (e := t.edge) is not None]
         edges = self._outward([e for e, _ in starts])
         owners = self._owners(edges, known)
+        if any(t._retains for t in results):
+            raise CaptureError(
+                f"compile({self.owner.name}): retain_grad was called inside on a result, whose "
+                f"gradient only a later backward knows. Call it on the result of the compiled "
+                f"function."
+            )
         task = Inward(False, edges, recorder.first_node)
         refusal = None
         try:

@@ -113,12 +113,12 @@ class Fetcher:
             several = getattr(self.dataset, "__getitems__", None)
             if several is not None:
                 return [self.collate(several(job.indices))]
-            return [self.collate([self._sample(i) for i in job.indices])]
+            return [self.collate([self._wanted(self.dataset[i]) for i in job.indices])]
 
-    def _sample(self, i: Any) -> Any:
+    def _wanted(self, sample: Any) -> Any:
         if self.abandoned:
             raise Abandoned
-        return self.dataset[i]
+        return sample
 
     def _from_stream(self, job: Job, worker: int) -> list[Any]:
         if job.epoch != self._epoch or self._drawing is None:
@@ -128,7 +128,7 @@ class Fetcher:
         with changed(context=self._drawing):
             if not self.batched:
                 return [self.collate(sample) for sample in itertools.islice(self._stream, 1)]
-            samples = list(itertools.islice(self._stream, job.indices))
+            samples = [self._wanted(s) for s in itertools.islice(self._stream, job.indices)]
             if not samples or (self.drop_last and len(samples) < job.indices):
                 return []
             return [self.collate(samples)]
@@ -144,8 +144,9 @@ class Work:
     def abandon(self) -> None:
         """Another thread does not want what is being made any more."""
 
-    def force(self) -> None:
-        """Another thread has waited long enough."""
+    def force(self) -> bool:
+        """Another thread has waited long enough: whether the job could be ended."""
+        return False
 
     def finish(self) -> None:
         """There are no more jobs."""
@@ -281,9 +282,10 @@ class Remote(Work):
             f'processes needs `if __name__ == "__main__":`.'
         )
 
-    def force(self) -> None:
+    def force(self) -> bool:
         with suppress(ValueError):  # it has just been closed
             self.process.kill()
+        return True
 
     def finish(self) -> None:
         self.connection.close()  # which ends a process that waits for a job
@@ -359,9 +361,9 @@ class Team:
         """What a job gives, unless a process dies or time runs out before."""
         done, _ = wait((future, self.failure), timeout or None, FIRST_COMPLETED)
         if not done:
-            self.failure.set_exception(
-                RuntimeError(f"DataLoader: no batch came within the timeout of {timeout} seconds.")
-            )
+            late = f"DataLoader: no batch came within the timeout of {timeout} seconds."
+            with suppress(InvalidStateError):  # a process has just died
+                self.failure.set_exception(RuntimeError(late))
         batches: list[Any] = (future if future in done else self.failure).result()
         return batches
 
@@ -375,6 +377,5 @@ def _close(workers: list[Worker]) -> None:
     for worker in workers:
         worker.join(deadline - time.monotonic())
     for worker in workers:
-        if worker.thread.is_alive():
-            worker.work.force()
+        if worker.thread.is_alive() and worker.work.force():
             worker.join(GRACE)

@@ -393,7 +393,8 @@ def _pad_source(at: Any, x: Any, value: Any, pads: Any) -> Any:
     for i, n, (before, _) in zip(at, x.shape, pads):
         inside = inside & (i >= before) & (i < before + n)
         source.append(i - before)
-    return s.select(inside, x.where(inside, tuple(source)), s.cast(value, x.dtype))
+    filling = value[()] if isinstance(value, s.Source) else value  # a tensor without dims, or not
+    return s.select(inside, x.where(inside, tuple(source)), s.cast(filling, x.dtype))
 
 
 @index(

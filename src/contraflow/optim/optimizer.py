@@ -384,11 +384,12 @@ class Optimizer:
                 grad = p.grad
                 if grad is None:
                     continue
-                if grad.shape != p.shape or grad.dtype is not p.dtype:
+                alike = grad.shape == p.shape and grad.dtype is p.dtype
+                if not alike or grad.storage.device != p.storage.device:
                     raise ValueError(
                         f"{type(self).__name__}.step: parameter {i} of group {number} is "
                         f"{describe(p)}, but its grad is {describe(grad)}. Call zero_grad() after "
-                        f"changing a parameter's shape or dtype."
+                        f"changing a parameter's shape, dtype or device."
                     )
                 if p not in self.state:  # it was put into the list itself
                     self.complete_state(group)
