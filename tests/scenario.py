@@ -226,6 +226,7 @@ def look(x: Any, place: str) -> Notes:
     if isinstance(x, cf.Tensor):
         hooks = len(x._hooks or ()), len(x._accumulated_hooks or ())
         notes: Notes = [(place, x.detach().array.copy()), (f"{place}: hooks", hooks)]
+        notes.append((f"{place}: requires grad", x.requires_grad))
         return notes + look(x.grad, f"{place}.grad")
     if isinstance(x, dict):
         return [note for key in x for note in look(x[key], f"{place}: {key}")]
