@@ -13,10 +13,12 @@ from contraflow import config, stubs
 from contraflow import scalar as s
 from contraflow.fuse import fuse
 from contraflow.kernel import Limits
-from contraflow.op import REGISTRY, Array, Sample, elementwise, index, reduction
+from contraflow.kinds import elementwise, index, reduction
+from contraflow.op import REGISTRY
 from contraflow.ops import reduce
 from contraflow.passes import optimize
 from contraflow.render import cuda, llvm, wgsl
+from contraflow.samples import Array, Sample
 from contraflow.tape import Tape
 from contraflow.tensor import Methods
 

@@ -511,3 +511,11 @@ def test_scaler_agrees_with_pytorch():
             scaler.update()
         assert mine.state_dict() == other.state_dict()
         np.testing.assert_allclose(p.detach(), q.detach(), atol=1e-5)
+
+
+def test_operators_are_cast_as_functions_are() -> None:
+    a = cf.randn(4, 4)
+    with cf.amp.autocast("cpu", dtype=cf.bfloat16):
+        assert (a @ a).dtype is cf.bfloat16
+        assert cf.matmul(a, a).dtype is cf.bfloat16
+        assert (a * a).dtype is cf.float32

@@ -20,8 +20,11 @@ from tests.engine_common import leaf, nodes_below, place, refused, temporary
 
 import contraflow as cf
 from contraflow.autograd import grad
+from contraflow.dispatch import state
+from contraflow.kinds import elementwise
 from contraflow.node import OpNode
-from contraflow.op import REGISTRY, Spec, elementwise, state
+from contraflow.op import REGISTRY
+from contraflow.spec import Spec
 from contraflow.tensor import Tensor
 from contraflow.testing import assert_close, check_gradients
 

@@ -15,7 +15,8 @@ import pytest
 from tests.engine_common import leaf, place, refused, temporary
 
 import contraflow as cf
-from contraflow.op import elementwise, state
+from contraflow.dispatch import state
+from contraflow.kinds import elementwise
 from contraflow.tensor import Tensor
 from contraflow.testing import assert_close
 

@@ -18,7 +18,8 @@ from tests.test_ops import differentiable, to_tensor
 
 import contraflow as cf
 from contraflow import config, native
-from contraflow.op import Op, Sample
+from contraflow.op import Op
+from contraflow.samples import Sample
 from contraflow.tensor import Tensor
 from contraflow.testing import assert_close, make_inputs
 

@@ -12,8 +12,10 @@ from tests.engine_common import refused
 import contraflow as cf
 from contraflow import func
 from contraflow.autograd import functional
+from contraflow.dispatch import apply, changed, state
 from contraflow.forward import Forward
-from contraflow.op import REGISTRY, Op, Sample, apply, changed, state
+from contraflow.op import REGISTRY, Op
+from contraflow.samples import Sample
 from contraflow.tensor import Tensor
 from contraflow.testing import assert_close, is_real, make_inputs
 

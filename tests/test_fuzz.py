@@ -38,8 +38,11 @@ from tests.test_ops import (
 import contraflow as cf
 from contraflow import dtypes
 from contraflow import scalar as s
+from contraflow.dispatch import apply
 from contraflow.dtypes import DType
-from contraflow.op import REGISTRY, Array, Creating, Elementwise, Op, Reduction, apply
+from contraflow.kinds import Creating, Elementwise, Reduction
+from contraflow.op import REGISTRY, Op
+from contraflow.samples import Array
 from contraflow.shapes import Shape
 from contraflow.tensor import Tensor
 from contraflow.testing import assert_close, check_gradients, make_inputs, tolerance

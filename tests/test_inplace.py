@@ -10,8 +10,9 @@ import pytest
 from tests.engine_common import leaf, place, refused, temporary
 
 import contraflow as cf
-from contraflow.op import Array, Sample, view
+from contraflow.kinds import view
 from contraflow.ops.window import windows
+from contraflow.samples import Array, Sample
 from contraflow.tensor import Tensor
 from contraflow.testing import assert_close, check_gradients
 

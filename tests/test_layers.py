@@ -22,13 +22,17 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / PACKAGE
 # "name.*" is a package with everything below it.
 LAYERS = (
     ("vocabulary", "errors dtypes device shapes config printing"),
-    ("meaning", "scalar mathematics transcendental philox op reference"),
+    (
+        "meaning",
+        "scalar mathematics transcendental philox spec dispatch promotion rules samples op kinds "
+        "reference",
+    ),
     ("programs", "tape passes kernel lower fuse plan interpret"),
     ("machines", "render.* devices.*"),
     (
         "tensors",
-        "hostscalar symbol storage hooks structure convert node engine parallel tensor forward run batch record "
-        "random executable native eager",
+        "hostscalar symbol storage hooks structure convert node engine parallel tensor forward run "
+        "batch record random executable native eager",
     ),
     ("operations", "ops.*"),
     ("transformations", "autograd.* func capture.* compile checkpoint"),

@@ -11,7 +11,7 @@ from tests.engine_common import leaf, place, refused
 
 import contraflow as cf
 from contraflow.autograd import detect_anomaly, grad, is_anomaly_enabled, set_detect_anomaly
-from contraflow.op import state
+from contraflow.dispatch import state
 from contraflow.tensor import Tensor
 from contraflow.testing import assert_close
 

@@ -11,9 +11,9 @@ import pytest
 
 import contraflow as cf
 from contraflow import nn
+from contraflow.dispatch import Context, changed, state
 from contraflow.hooks import Structure
 from contraflow.nn import functional as F
-from contraflow.op import Context, changed, state
 
 
 @pytest.fixture(autouse=True)

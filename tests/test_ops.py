@@ -21,24 +21,20 @@ import contraflow as cf
 from contraflow import dtypes
 from contraflow import scalar as s
 from contraflow.autograd import grad
+from contraflow.dispatch import apply
 from contraflow.dtypes import DType
-from contraflow.op import (
-    REGISTRY,
-    Array,
+from contraflow.kinds import (
     Creating,
     Elementwise,
-    Failure,
-    Given,
     Index,
-    Op,
     Reduction,
-    Sample,
-    Spec,
-    apply,
     create,
     elementwise,
 )
+from contraflow.op import REGISTRY, Op
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import contiguous, numel
+from contraflow.spec import Given, Spec
 from contraflow.tensor import Tensor
 from contraflow.testing import TOLERANCES, assert_close, check_gradients, is_real, make_inputs
 

@@ -11,9 +11,9 @@ import pytest
 
 import contraflow as cf
 from contraflow import config, devices
+from contraflow.dispatch import Context, changed, state
 from contraflow.hooks import Structure
 from contraflow.hostscalar import HostScalar
-from contraflow.op import Context, changed, state
 from contraflow.optim import (
     ASGD,
     LBFGS,

@@ -14,7 +14,7 @@ from tests.engine_common import leaf, refused
 import contraflow as cf
 from contraflow import parallel
 from contraflow.autograd.modes import no_grad
-from contraflow.op import state
+from contraflow.dispatch import state
 from contraflow.tensor import Tensor
 
 

@@ -16,8 +16,10 @@ import pytest
 
 import contraflow as cf
 from contraflow.autograd import grad
+from contraflow.dispatch import apply
 from contraflow.dtypes import DType
-from contraflow.op import REGISTRY, Op, Sample, apply
+from contraflow.op import REGISTRY, Op
+from contraflow.samples import Sample
 from contraflow.tensor import Tensor
 from contraflow.testing import TOLERANCES, assert_close, make_inputs
 

@@ -13,7 +13,7 @@ from tests.engine_common import Counter, leaf, nodes_below, place, refused
 
 import contraflow as cf
 from contraflow.autograd import grad, saved_tensors_hooks
-from contraflow.op import state
+from contraflow.dispatch import state
 from contraflow.tensor import Tensor
 from contraflow.testing import assert_close, check_gradients
 

@@ -11,10 +11,13 @@ import pytest
 
 import contraflow as cf
 from contraflow import config, dtypes
+from contraflow.dispatch import apply
 from contraflow.executable import load
 from contraflow.interpret import run_tape
-from contraflow.op import REGISTRY, Op, Sample, Spec, apply
+from contraflow.op import REGISTRY, Op
 from contraflow.reference import run_reference
+from contraflow.samples import Sample
+from contraflow.spec import Spec
 from contraflow.tape import Tape, Value
 from contraflow.testing import assert_close, make_inputs
 

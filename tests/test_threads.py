@@ -18,7 +18,7 @@ from tests.engine_common import refused
 
 import contraflow as cf
 from contraflow import parallel
-from contraflow.op import state
+from contraflow.dispatch import state
 from contraflow.storage import Storage
 from contraflow.tensor import Tensor
 

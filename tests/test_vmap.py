@@ -12,8 +12,11 @@ from tests.test_compiled_ops import cases
 from tests.test_ops import as_tuple, differentiable, to_tensor
 
 import contraflow as cf
+from contraflow.dispatch import apply
 from contraflow.func import grad, jacfwd, jacrev, jvp, vjp, vmap
-from contraflow.op import Creating, Op, Sample, apply
+from contraflow.kinds import Creating
+from contraflow.op import Op
+from contraflow.samples import Sample
 from contraflow.tensor import Tensor
 from contraflow.testing import assert_close, make_inputs
 

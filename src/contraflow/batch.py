@@ -12,23 +12,14 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
+from contraflow.dispatch import Context, apply, changed, state
 from contraflow.errors import GradientError, describe
+from contraflow.kinds import Contracting, Elementwise, Reduction
 from contraflow.node import numbers
-from contraflow.op import (
-    REGISTRY,
-    Context,
-    Contracting,
-    Elementwise,
-    Op,
-    Params,
-    Reduction,
-    Spec,
-    apply,
-    changed,
-    state,
-)
+from contraflow.op import REGISTRY, Op
 from contraflow.run import Run
 from contraflow.shapes import contiguous, numel
+from contraflow.spec import Params, Spec
 from contraflow.storage import Storage, serials
 from contraflow.tensor import Tensor
 

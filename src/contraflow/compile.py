@@ -26,9 +26,9 @@ from contraflow.capture.replay import Call, Inputs, Program
 from contraflow.capture.trace import StructuralNumbers, capture
 from contraflow.capture.trees import exact, flatten
 from contraflow.capture.verify import replay_verified
+from contraflow.dispatch import state
 from contraflow.dtypes import from_numpy, get_default_dtype
 from contraflow.errors import CaptureError, describe
-from contraflow.op import state
 from contraflow.tape import Tape
 from contraflow.tensor import Tensor
 

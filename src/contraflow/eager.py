@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 
 from contraflow import native
+from contraflow.dispatch import apply, set_base_context, state
 from contraflow.dtypes import DType, float32, float64
 from contraflow.node import OpNode
-from contraflow.op import Backward, Op, Params, apply, set_base_context, state
+from contraflow.op import Op
 from contraflow.reference import quiet, run_reference
+from contraflow.rules import Backward
 from contraflow.run import Run, specs
+from contraflow.spec import Params
 from contraflow.tensor import Tensor
 
 

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from contraflow.dispatch import changed, state
 from contraflow.dtypes import DType
 from contraflow.errors import GradientError, describe, describe_spec
 from contraflow.node import Edge, Node, at
-from contraflow.op import REGISTRY, changed, state
+from contraflow.op import REGISTRY
 from contraflow.shapes import Shape, numel
 from contraflow.storage import serials
 

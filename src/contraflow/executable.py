@@ -17,10 +17,10 @@ from contraflow import config, devices
 from contraflow.fuse import fuse
 from contraflow.interpret import run_tape
 from contraflow.lower import Fused
-from contraflow.op import Spec
 from contraflow.passes import host_values, optimize
 from contraflow.plan import HostStep, make_plan
 from contraflow.render import python
+from contraflow.spec import Spec
 from contraflow.tape import Tape, Value
 
 

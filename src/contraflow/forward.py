@@ -15,9 +15,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from contraflow import engine
+from contraflow.dispatch import Context, apply, changed, state
+from contraflow.kinds import Elementwise
 from contraflow.node import OpNode
-from contraflow.op import REGISTRY, Context, Elementwise, Op, Params, Spec, apply, changed, state
+from contraflow.op import REGISTRY, Op
 from contraflow.shapes import contiguous
+from contraflow.spec import Params, Spec
 from contraflow.tensor import Tensor, region_of
 
 

@@ -14,10 +14,11 @@ from typing import Any
 
 from contraflow import engine
 from contraflow.batch import RANDOMNESS, Batch
+from contraflow.dispatch import apply, changed, state
 from contraflow.errors import GradientError, describe, public
 from contraflow.forward import Forward
 from contraflow.node import Node, numbers
-from contraflow.op import REGISTRY, apply, changed, state
+from contraflow.op import REGISTRY
 from contraflow.ops.create import eye, zeros_like
 from contraflow.structure import fill, leaves_of, map_leaves
 from contraflow.tensor import Tensor

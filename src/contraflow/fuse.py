@@ -16,6 +16,7 @@ from typing import Any
 
 from contraflow.dtypes import DType
 from contraflow.kernel import Limits
+from contraflow.kinds import Contracting
 from contraflow.lower import (
     ContractionLayout,
     Fused,
@@ -27,8 +28,8 @@ from contraflow.lower import (
     lower_group,
     lower_store,
 )
-from contraflow.op import Contracting, Spec
 from contraflow.shapes import View, contiguous, numel
+from contraflow.spec import Spec
 from contraflow.tape import Tape, TapeLine, Value
 
 

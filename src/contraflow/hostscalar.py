@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from contraflow.op import state
+from contraflow.dispatch import state
 
 
 class HostScalar:

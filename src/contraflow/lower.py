@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 from contraflow import scalar as s
 from contraflow.dtypes import DType, bool_, float64, int64
 from contraflow.kernel import STRIDED, Call, Contraction, Loops, Operand, Reduction, Store
-from contraflow.op import Reduction as ReductionKind
-from contraflow.op import Spec
+from contraflow.kinds import Reduction as ReductionKind
 from contraflow.scalar import Expr
 from contraflow.shapes import (
     Shape,
@@ -26,6 +25,7 @@ from contraflow.shapes import (
     normalize_dims,
     numel,
 )
+from contraflow.spec import Spec
 from contraflow.tape import Tape, TapeLine, Value
 
 Access = tuple[Value, View]

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from contraflow import config
+from contraflow.dispatch import changed
 from contraflow.errors import CaptureError
 from contraflow.executable import Native
-from contraflow.op import REGISTRY, changed
+from contraflow.op import REGISTRY
 from contraflow.plan import HostStep
 from contraflow.record import Recorder
 from contraflow.shapes import Shape, contiguous, numel

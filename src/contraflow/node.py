@@ -7,9 +7,12 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from contraflow.dispatch import changed, state
 from contraflow.errors import GradientError, describe
 from contraflow.hooks import Handle
-from contraflow.op import REGISTRY, Backward, Op, Params, Spec, changed, state
+from contraflow.op import REGISTRY, Op
+from contraflow.rules import Backward
+from contraflow.spec import Params, Spec
 from contraflow.storage import Line, Place, Storage
 
 if TYPE_CHECKING:

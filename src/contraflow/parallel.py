@@ -18,9 +18,9 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from contraflow.dispatch import changed, state
 from contraflow.engine import Arrived, Pass
 from contraflow.node import Edge, Node
-from contraflow.op import changed, state
 from contraflow.shapes import numel
 
 if TYPE_CHECKING:

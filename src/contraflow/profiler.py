@@ -17,7 +17,9 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from contraflow.op import Context, Op, Params, changed, state
+from contraflow.dispatch import Context, changed, state
+from contraflow.op import Op
+from contraflow.spec import Params
 from contraflow.storage import Line, user_line
 from contraflow.tensor import Tensor
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 
-from contraflow.op import state
+from contraflow.dispatch import state
 
 serials = itertools.count()
 

@@ -18,14 +18,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from contraflow import dtypes, random
+from contraflow.dispatch import state
 from contraflow.dtypes import float64, int64
 from contraflow.errors import CaptureError, describe
 from contraflow.hostscalar import HostScalar
 from contraflow.node import Node, numbers
-from contraflow.op import REGISTRY, Op, Params, Spec, state
+from contraflow.op import REGISTRY, Op
 from contraflow.random import Generator
 from contraflow.run import Run, specs
 from contraflow.shapes import Shape, contiguous, numel
+from contraflow.spec import Params, Spec
 from contraflow.storage import Line, Storage, serials, user_line
 from contraflow.symbol import Symbol, Symbols, is_symbol, symbols_in
 from contraflow.tape import Operand, Tape, Value

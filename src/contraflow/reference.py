@@ -11,8 +11,9 @@ import numpy as np
 
 from contraflow import dtypes
 from contraflow.dtypes import HALVES
-from contraflow.op import Given, Op, Params
+from contraflow.op import Op
 from contraflow.scalar import saturating_cast
+from contraflow.spec import Given, Params
 
 
 class _Quiet(threading.local):

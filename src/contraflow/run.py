@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from contraflow.dispatch import Context, changed, state
 from contraflow.errors import GradientError
 from contraflow.hostscalar import HostScalar
 from contraflow.node import Edge, OpNode
-from contraflow.op import Context, Given, Op, Params, Spec, changed, spec_of, state
+from contraflow.op import Op
+from contraflow.spec import Given, Params, Spec, spec_of
 from contraflow.storage import user_place
 from contraflow.tensor import Tensor
 

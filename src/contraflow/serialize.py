@@ -31,8 +31,8 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from contraflow import dtypes
+from contraflow.dispatch import state
 from contraflow.dtypes import DType
-from contraflow.op import state
 from contraflow.shapes import Shape, View, contiguous, numel
 from contraflow.storage import Storage
 from contraflow.tensor import Tensor

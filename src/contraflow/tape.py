@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 
 from contraflow import dtypes
 from contraflow.dtypes import DType
-from contraflow.op import REGISTRY, Given, Op, Params, Spec
+from contraflow.op import REGISTRY, Op
 from contraflow.shapes import View, numel
+from contraflow.spec import Given, Params, Spec
 
 ROLES = ("arg", "state", "grad", "constant", "scalar")
 

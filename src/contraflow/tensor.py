@@ -15,13 +15,15 @@ import numpy as np
 
 from contraflow import convert, devices, dtypes, engine, parallel
 from contraflow.device import Device
+from contraflow.dispatch import apply, changed, state
 from contraflow.dtypes import DType
 from contraflow.errors import TRANSLATED, CaptureError, GradientError, describe, public, retold
 from contraflow.hooks import Handle, Structure
 from contraflow.node import Edge, Node, at
-from contraflow.op import NO_PARAMS, REGISTRY, Op, Spec, apply, changed, state
+from contraflow.op import REGISTRY, Op
 from contraflow.printing import tensor_text
 from contraflow.shapes import Shape, View, broadcast_shapes, contiguous, normalize_dim, numel
+from contraflow.spec import Spec
 from contraflow.storage import Storage, user_line
 from contraflow.structure import map_leaves
 
@@ -927,7 +929,7 @@ def _operator(op: Op, operator: str) -> Callable[..., Any]:
                 return NotImplemented
             other = _of_numpy(other)
         a, b = (other, self) if reflected else (self, other)
-        return op.call(a, b) if op.custom else state().context.apply(op, (a, b), NO_PARAMS)
+        return op.call(a, b) if op.custom else apply(op, (a, b))
 
     return binary
 

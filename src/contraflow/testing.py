@@ -12,11 +12,14 @@ import numpy as np
 
 from contraflow import dtypes
 from contraflow.autograd import grad
+from contraflow.dispatch import apply
 from contraflow.dtypes import DType, tolerance
 from contraflow.errors import describe_spec
-from contraflow.op import Array, Op, Params, Sample, apply
+from contraflow.op import Op
 from contraflow.ops.create import tensor
 from contraflow.ops.reduce import sum_
+from contraflow.samples import Array, Sample
+from contraflow.spec import Params
 from contraflow.tensor import Tensor
 
 TOLERANCES = dtypes.TOLERANCES

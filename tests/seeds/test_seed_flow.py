@@ -12,7 +12,7 @@ from tests.engine_common import leaf, place, refused, temporary
 import contraflow as cf
 from contraflow import parallel
 from contraflow.autograd import grad
-from contraflow.op import elementwise
+from contraflow.kinds import elementwise
 from contraflow.tensor import Tensor
 from contraflow.testing import assert_close
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from contraflow.autograd.modes import Mode
 from contraflow.device import Device
+from contraflow.dispatch import changed, state
 from contraflow.dtypes import DType, bfloat16, float16
-from contraflow.op import changed, state
 from contraflow.structure import map_leaves
 from contraflow.tensor import Tensor
 

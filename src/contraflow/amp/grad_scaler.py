@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from contraflow.autograd.modes import no_grad
+from contraflow.dispatch import Context, state
 from contraflow.dtypes import float16, float32, float64, int32
 from contraflow.errors import GradientError, describe
 from contraflow.hostscalar import HostScalar
-from contraflow.op import Context, state
 from contraflow.ops.create import as_tensor, tensor
 from contraflow.ops.elementwise import where
 from contraflow.ops.shape import stack

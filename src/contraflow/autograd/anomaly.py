@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 
 from contraflow.autograd.modes import Mode
+from contraflow.dispatch import Context, change, changed, state
 from contraflow.errors import CaptureError, GradientError, describe
+from contraflow.kinds import Creating
 from contraflow.node import at
-from contraflow.op import Context, Creating, Op, Params, change, changed, state
+from contraflow.op import Op
+from contraflow.spec import Params
 from contraflow.storage import user_line
 from contraflow.tensor import Tensor
 

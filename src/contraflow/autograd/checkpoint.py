@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
+from contraflow.dispatch import changed, state
 from contraflow.errors import GradientError, describe, public
 from contraflow.node import Saved
-from contraflow.op import changed, state
 from contraflow.random import default_generator
 from contraflow.storage import user_line
 from contraflow.structure import map_leaves

@@ -7,9 +7,11 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from contraflow.dispatch import changed, state
 from contraflow.errors import GradientError, describe, describe_spec
 from contraflow.node import Node, Saved, at
-from contraflow.op import REGISTRY, Spec, changed, state
+from contraflow.op import REGISTRY
+from contraflow.spec import Spec
 from contraflow.storage import Line, user_line
 from contraflow.tensor import Tensor, take_place
 

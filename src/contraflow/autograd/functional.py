@@ -12,8 +12,8 @@ from typing import Any
 
 from contraflow import engine
 from contraflow import func as transforms
+from contraflow.dispatch import changed
 from contraflow.errors import GradientError, describe
-from contraflow.op import changed
 from contraflow.ops.create import ones_like
 from contraflow.structure import leaves_of, map_leaves
 from contraflow.tensor import Tensor

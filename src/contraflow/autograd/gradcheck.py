@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from contraflow import engine
+from contraflow.dispatch import changed, state
 from contraflow.errors import GradientError, describe, public
 from contraflow.forward import Forward
-from contraflow.op import REGISTRY, changed, state
+from contraflow.op import REGISTRY
 from contraflow.ops.create import tensor
 from contraflow.structure import leaves_of
 from contraflow.tensor import Tensor

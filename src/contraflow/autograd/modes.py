@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from contraflow.op import change, changed, state
+from contraflow.dispatch import change, changed, state
 
 F = TypeVar("F", bound=Callable[..., Any])
 

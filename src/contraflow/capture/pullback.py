@@ -18,14 +18,16 @@ import numpy as np
 from contraflow import executable
 from contraflow.capture.guards import Held
 from contraflow.capture.trees import flatten, rebuild
+from contraflow.dispatch import changed, state
 from contraflow.engine import Arrived, Pass
 from contraflow.errors import GradientError
 from contraflow.executable import Executable
 from contraflow.node import Edge, Node, Saved, at, numbers
-from contraflow.op import REGISTRY, Op, Spec, changed, state
+from contraflow.op import REGISTRY, Op
 from contraflow.passes import eliminate_dead
 from contraflow.record import Source
 from contraflow.shapes import contiguous
+from contraflow.spec import Spec
 from contraflow.storage import Place, Storage
 from contraflow.tape import Operand, Tape, TapeLine, Value
 from contraflow.tensor import Tensor

@@ -18,12 +18,12 @@ from contraflow.capture.pullback import (
     written_back,
 )
 from contraflow.capture.trees import rebuild
+from contraflow.dispatch import state
 from contraflow.dtypes import DType
 from contraflow.errors import GradientError
 from contraflow.executable import Executable
 from contraflow.hooks import Structure
 from contraflow.node import Saved, at
-from contraflow.op import state
 from contraflow.passes import eliminate_dead
 from contraflow.record import Recording
 from contraflow.shapes import View

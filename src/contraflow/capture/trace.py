@@ -25,10 +25,10 @@ from contraflow.capture.replay import (
     Shared,
 )
 from contraflow.capture.trees import ARRAY, flatten, rebuild
+from contraflow.dispatch import changed
 from contraflow.errors import CaptureError, GradientError, describe
 from contraflow.hostscalar import StepScalar
 from contraflow.node import Edge, Node
-from contraflow.op import changed
 from contraflow.passes import host_values
 from contraflow.record import Recorder
 from contraflow.symbol import ValueNeeded

@@ -30,8 +30,8 @@ import numpy as np
 
 from contraflow import config, dtypes
 from contraflow.data.datasets import IterableDataset
+from contraflow.dispatch import Context, changed, state
 from contraflow.dtypes import DType
-from contraflow.op import Context, changed, state
 from contraflow.random import Generator, default_generator
 
 GRACE = 2.0  # seconds in which workers may end what they do; then processes are ended by force

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self, TypeVar
 
 from contraflow.autograd.modes import no_grad
+from contraflow.dispatch import state
 from contraflow.dtypes import bfloat16, float16, float32, float64
 from contraflow.errors import GradientError, describe
 from contraflow.hooks import Handle, Structure
 from contraflow.nn.backward_hooks import BackwardWatch
 from contraflow.nn.summary import summarize
-from contraflow.op import state
 from contraflow.ops.create import as_tensor, zeros
 from contraflow.tensor import Tensor
 

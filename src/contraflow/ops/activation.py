@@ -13,9 +13,11 @@ import numpy as np
 
 from contraflow import scalar as s
 from contraflow import transcendental
+from contraflow.dispatch import apply
 from contraflow.dtypes import FLOAT, INT
 from contraflow.errors import describe, public
-from contraflow.op import REGISTRY, Array, Failure, Sample, apply, composite, elementwise
+from contraflow.kinds import composite, elementwise
+from contraflow.op import REGISTRY
 from contraflow.ops.arithmetic import clamp_min
 from contraflow.ops.elementwise import erf, exp, log, np_sigmoid, sigmoid, tanh, to_dtype, where
 from contraflow.ops.index import put_along_dim
@@ -24,6 +26,7 @@ from contraflow.ops.norm import softmax, takes_dtype
 from contraflow.ops.random import rand
 from contraflow.ops.reduce import argmax, require_floating
 from contraflow.ops.view import reshape, slice_
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import normalize_dim
 from contraflow.tensor import Tensor
 

@@ -14,10 +14,12 @@ import numpy as np
 
 from contraflow import dtypes, transcendental
 from contraflow import scalar as s
+from contraflow.dispatch import apply
 from contraflow.dtypes import FLOAT, HALVES, float64, int32
-from contraflow.op import Array, Failure, Sample, apply, composite, elementwise
+from contraflow.kinds import composite, elementwise
 from contraflow.ops.elementwise import abs_, flat, pow_, scaled, sign, sqrt, sub, to_dtype, where
 from contraflow.ops.reduce import amax, sum_
+from contraflow.samples import Array, Failure, Sample
 from contraflow.tensor import Tensor
 
 # --- what a number is --------------------------------------------------------------------------

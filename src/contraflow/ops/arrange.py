@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from contraflow import scalar as s
+from contraflow.dispatch import apply, state
 from contraflow.dtypes import DType, int64
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Op, Sample, apply, composite, host, index, state, view
+from contraflow.kinds import composite, host, index, view
+from contraflow.op import Op
 from contraflow.ops.create import full, tensor, zeros
 from contraflow.ops.elementwise import clone, to_dtype
 from contraflow.ops.index import constant_pad, sum_at
@@ -19,6 +21,7 @@ from contraflow.ops.reduce import sum_
 from contraflow.ops.shape import cat
 from contraflow.ops.view import assign, expand, movedim, reshape, slice_, transpose, unpacked
 from contraflow.ops.window import windows
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape, View, contiguous_strides, normalize_dim, numel
 from contraflow.tensor import Tensor
 

@@ -9,13 +9,14 @@ import numpy as np
 
 from contraflow.dtypes import bool_
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Sample, composite
+from contraflow.kinds import composite
 from contraflow.ops.create import arange
 from contraflow.ops.elementwise import where
 from contraflow.ops.norm import masked_softmax, np_softmax, softmax
 from contraflow.ops.random import dropout
 from contraflow.ops.reduce import require_floating
 from contraflow.ops.view import expand, reshape
+from contraflow.samples import Array, Failure, Sample
 from contraflow.tensor import Tensor
 
 

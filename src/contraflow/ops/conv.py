@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Op, Sample, composite
+from contraflow.kinds import composite
+from contraflow.op import Op
 from contraflow.ops.arrange import flip
 from contraflow.ops.products import contract
 from contraflow.ops.view import reshape
@@ -29,6 +30,7 @@ from contraflow.ops.window import (
     sum_windows,
     windows,
 )
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape
 from contraflow.tensor import Tensor
 

@@ -14,10 +14,12 @@ import numpy as np
 from contraflow import convert, devices, dtypes
 from contraflow import scalar as s
 from contraflow.device import Device
+from contraflow.dispatch import apply, state
 from contraflow.dtypes import DType, float32, float64, int64, uint8
 from contraflow.errors import GradientError, public
-from contraflow.op import LINEAR, Sample, apply, create, state
+from contraflow.kinds import LINEAR, create
 from contraflow.ops.elementwise import where
+from contraflow.samples import Sample
 from contraflow.shapes import Shape, contiguous
 from contraflow.storage import Storage
 from contraflow.tensor import Number, Tensor, method

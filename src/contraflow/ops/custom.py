@@ -11,7 +11,10 @@ import numpy as np
 
 from contraflow.dtypes import DType, from_numpy
 from contraflow.errors import GradientError, describe_spec
-from contraflow.op import Given, Op, Opaque, Params, Spec, Types
+from contraflow.kinds import Opaque
+from contraflow.op import Op
+from contraflow.promotion import Types
+from contraflow.spec import Given, Params, Spec
 
 Function = Callable[..., Any]
 

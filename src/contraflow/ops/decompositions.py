@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from contraflow.errors import GradientError
-from contraflow.op import Failure, Sample, Spec, composite, host
+from contraflow.kinds import composite, host
 from contraflow.ops.arrange import diag_embed
 from contraflow.ops.create import arange
 from contraflow.ops.elementwise import where
@@ -36,6 +36,8 @@ from contraflow.ops.products import matmul
 from contraflow.ops.reduce import prod
 from contraflow.ops.shape import cat
 from contraflow.ops.view import reshape
+from contraflow.samples import Failure, Sample
+from contraflow.spec import Spec
 from contraflow.tensor import Tensor
 
 

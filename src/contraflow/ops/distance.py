@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Sample, composite
+from contraflow.kinds import composite
 from contraflow.ops.arithmetic import clamp_min
 from contraflow.ops.create import tensor
 from contraflow.ops.elementwise import where
@@ -16,6 +16,7 @@ from contraflow.ops.norm import wide
 from contraflow.ops.reduce import require_floating, sum_
 from contraflow.ops.scatter import index_select
 from contraflow.ops.view import expand
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import broadcast_shapes, normalize_dim, normalize_dims
 from contraflow.tensor import Tensor
 

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from contraflow import philox
+from contraflow.dispatch import apply
 from contraflow.errors import describe
-from contraflow.op import Failure, Op, Sample, apply, composite
+from contraflow.kinds import composite
+from contraflow.op import Op
 from contraflow.ops.elementwise import where
 from contraflow.ops.random import keep_mask
 from contraflow.random import default_generator
+from contraflow.samples import Failure, Sample
 from contraflow.shapes import Shape, numel
 from contraflow.tensor import Tensor
 

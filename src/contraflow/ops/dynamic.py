@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from contraflow.dispatch import apply
 from contraflow.dtypes import bool_, int64
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Sample, apply, composite, host
+from contraflow.kinds import composite, host
 from contraflow.ops.create import tensor
 from contraflow.ops.elementwise import where
 from contraflow.ops.index import take_at
@@ -18,6 +19,7 @@ from contraflow.ops.parts import unbind
 from contraflow.ops.reduce import sum_
 from contraflow.ops.scatter import index_select
 from contraflow.ops.view import expand, reshape, unsqueeze
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import normalize_dim
 from contraflow.tensor import Tensor
 

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from contraflow.dispatch import apply
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Sample, apply, composite
+from contraflow.kinds import composite
 from contraflow.ops.parts import diagonal
 from contraflow.ops.products import contract
 from contraflow.ops.reduce import sum_
 from contraflow.ops.view import contiguous, permute, reshape, select
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import normalize_dim, numel
 from contraflow.tensor import Tensor
 

@@ -15,8 +15,11 @@ import numpy as np
 
 from contraflow import dtypes
 from contraflow import scalar as s
+from contraflow.dispatch import apply
 from contraflow.dtypes import FLOAT, INT, DType
-from contraflow.op import REGISTRY, Array, Failure, Sample, apply, elementwise
+from contraflow.kinds import elementwise
+from contraflow.op import REGISTRY
+from contraflow.samples import Array, Failure, Sample
 from contraflow.tensor import Tensor
 
 _MISMATCH = (

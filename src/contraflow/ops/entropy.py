@@ -9,7 +9,7 @@ import numpy as np
 from contraflow import dtypes
 from contraflow.dtypes import int64
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Sample, composite
+from contraflow.kinds import composite
 from contraflow.ops.activation import logsigmoid
 from contraflow.ops.arithmetic import clamp_min
 from contraflow.ops.elementwise import exp, log, to_dtype, where
@@ -19,6 +19,7 @@ from contraflow.ops.math import xlogy
 from contraflow.ops.norm import log_softmax, np_softmax
 from contraflow.ops.reduce import require_floating, sum_
 from contraflow.ops.view import reshape
+from contraflow.samples import Array, Failure, Sample
 from contraflow.tensor import Tensor
 
 # --- two classes -------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import numpy as np
 
 from contraflow.dtypes import int64
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Sample, composite
+from contraflow.kinds import composite
 from contraflow.ops.activation import hardtanh
 from contraflow.ops.arithmetic import clamp
 from contraflow.ops.create import tensor
@@ -21,6 +21,7 @@ from contraflow.ops.index import gather
 from contraflow.ops.norm import wide
 from contraflow.ops.reduce import require_floating
 from contraflow.ops.view import expand, reshape, select
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import contiguous_strides, numel
 from contraflow.tensor import Tensor
 

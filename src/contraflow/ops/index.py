@@ -13,12 +13,14 @@ import numpy as np
 
 from contraflow import dtypes
 from contraflow import scalar as s
+from contraflow.dispatch import apply
 from contraflow.dtypes import int64
 from contraflow.errors import OutOfRange, describe
-from contraflow.op import Array, Failure, Sample, apply, index, opaque
+from contraflow.kinds import index, opaque
 from contraflow.ops.create import zeros
 from contraflow.ops.elementwise import where
 from contraflow.ops.view import reshape, slice_
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape, normalize_dim, numel
 from contraflow.tensor import Tensor
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from contraflow.dispatch import apply, state
 from contraflow.dtypes import bool_, int64
 from contraflow.eager import Eager
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Sample, apply, composite, state
+from contraflow.kinds import composite
 from contraflow.ops.create import full, tensor
 from contraflow.ops.dynamic import nonzero
 from contraflow.ops.elementwise import to_dtype, where
@@ -26,6 +27,7 @@ from contraflow.ops.parts import unbind
 from contraflow.ops.shape import stack
 from contraflow.ops.view import expand, reshape, select, slice_, unsqueeze
 from contraflow.record import Recorder
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape, broadcast_shapes, numel
 from contraflow.storage import user_line
 from contraflow.tensor import Tensor, write

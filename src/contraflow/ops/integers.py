@@ -11,10 +11,14 @@ import numpy as np
 
 from contraflow import dtypes, transcendental
 from contraflow import scalar as s
+from contraflow.dispatch import apply
 from contraflow.dtypes import BOOL, FLOAT, INT, int8, int16, int32, int64, uint8
-from contraflow.op import DTYPE_RULES, Array, Failure, Sample, Spec, apply, elementwise, host
+from contraflow.kinds import elementwise, host
 from contraflow.ops.elementwise import flat, mul
+from contraflow.promotion import DTYPE_RULES
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import broadcast_shapes
+from contraflow.spec import Spec
 from contraflow.tensor import Tensor
 
 _NUMBERS, _WHOLE = (INT, FLOAT), (BOOL, INT)

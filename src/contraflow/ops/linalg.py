@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from contraflow.dispatch import apply
 from contraflow.dtypes import float32, float64
 from contraflow.errors import describe_spec
-from contraflow.op import Failure, Sample, Spec, apply, composite, host
+from contraflow.kinds import composite, host
 from contraflow.ops.create import arange, tensor
 from contraflow.ops.elementwise import where
 from contraflow.ops.view import reshape
+from contraflow.samples import Failure, Sample
 from contraflow.shapes import broadcast_shapes
+from contraflow.spec import Spec
 from contraflow.tensor import Tensor
 
 

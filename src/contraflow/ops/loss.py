@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from contraflow.errors import describe, public
-from contraflow.op import Array, Failure, Sample, composite
+from contraflow.kinds import composite
 from contraflow.ops.activation import logsigmoid
 from contraflow.ops.arithmetic import clamp_min
 from contraflow.ops.distance import at_least, pairwise_distance
 from contraflow.ops.elementwise import abs_, exp, log, minimum, sqrt, where
 from contraflow.ops.reduce import mean, require_floating, sum_
 from contraflow.ops.view import reshape
+from contraflow.samples import Array, Failure, Sample
 from contraflow.tensor import Tensor
 
 NP_REDUCED: dict[str, Any] = {"mean": np.mean, "sum": np.sum, "none": lambda v: v}

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from contraflow.dispatch import apply
 from contraflow.dtypes import bool_, int64
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Sample, apply, composite
+from contraflow.kinds import composite
 from contraflow.ops.activation import logsigmoid
 from contraflow.ops.arithmetic import clamp_min
 from contraflow.ops.create import arange, zeros
@@ -19,6 +20,7 @@ from contraflow.ops.order import cumprod
 from contraflow.ops.reduce import mean, require_floating, sum_
 from contraflow.ops.scatter import scatter_add
 from contraflow.ops.view import expand, reshape
+from contraflow.samples import Array, Failure, Sample
 from contraflow.tensor import Tensor
 
 

@@ -13,10 +13,12 @@ import numpy as np
 
 from contraflow import scalar as s
 from contraflow import transcendental
+from contraflow.dispatch import apply
 from contraflow.dtypes import FLOAT
-from contraflow.op import Array, Failure, Sample, apply, composite, elementwise
+from contraflow.kinds import composite, elementwise
 from contraflow.ops.arithmetic import clamp
 from contraflow.ops.elementwise import cos, exp, log, reciprocal, rsqrt, sigmoid, sin, where
+from contraflow.samples import Array, Failure, Sample
 from contraflow.tensor import Tensor
 
 _LN_2, _LN_10 = math.log(2), math.log(10)

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from contraflow import dtypes
+from contraflow.dispatch import apply
 from contraflow.dtypes import HALVES, float32
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Op, Sample, apply, composite, host
+from contraflow.kinds import composite, host
+from contraflow.op import Op
 from contraflow.ops.arrange import flip, tril
 from contraflow.ops.create import as_tensor, ones, ones_like, zeros
 from contraflow.ops.decompositions import eigvalsh, svdvals
@@ -28,6 +30,7 @@ from contraflow.ops.order import cumprod
 from contraflow.ops.reduce import amax, amin, require_floating, spread, sum_
 from contraflow.ops.shape import cat
 from contraflow.ops.view import expand, movedim, reshape
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import normalize_dim, normalize_dims, numel, reduced_shape
 from contraflow.tensor import Tensor
 

@@ -14,7 +14,8 @@ import numpy as np
 from contraflow import scalar as s
 from contraflow.dtypes import int32, int64
 from contraflow.errors import describe
-from contraflow.op import REDUCED, Array, Failure, Op, Sample, composite, index, reduction, window
+from contraflow.kinds import REDUCED, composite, index, reduction, window
+from contraflow.op import Op
 from contraflow.ops.create import tensor, zeros
 from contraflow.ops.index import check_integers, gather, scatter_sum
 from contraflow.ops.pool import np_adaptive, output_sizes, part_ends, pool_geometry
@@ -22,6 +23,7 @@ from contraflow.ops.reduce import lowest
 from contraflow.ops.scatter import scatter
 from contraflow.ops.view import reshape
 from contraflow.ops.window import Pads, covering, np_windows, padded, windows
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape, contiguous_strides, numel
 from contraflow.tensor import Tensor
 

@@ -11,11 +11,13 @@ import numpy as np
 
 from contraflow.dtypes import HALVES, DType, float32
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Op, Sample, composite
+from contraflow.kinds import composite
+from contraflow.op import Op
 from contraflow.ops.elementwise import clone, exp, log, rsqrt, to_dtype, where
 from contraflow.ops.reduce import amax, mean, require_floating, sum_
 from contraflow.ops.view import expand, reshape
 from contraflow.ops.window import padded, windows
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape, normalize_dim, numel
 from contraflow.tensor import Tensor
 

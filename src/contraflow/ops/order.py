@@ -10,14 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from contraflow.dispatch import apply
 from contraflow.dtypes import bool_, int64
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Op, Sample, apply, composite, scan, sort
+from contraflow.kinds import composite, scan, sort
+from contraflow.op import Op
 from contraflow.ops.create import zeros
 from contraflow.ops.elementwise import clone, exp, where
 from contraflow.ops.index import constant_pad, gather, scatter_sum
 from contraflow.ops.shape import cat
 from contraflow.ops.view import contiguous, reshape, slice_
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import normalize_dim
 from contraflow.tensor import Tensor
 

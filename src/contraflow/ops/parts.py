@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from contraflow.dispatch import apply
 from contraflow.dtypes import INT
 from contraflow.errors import describe
 from contraflow.interpret import strided as strided_array
-from contraflow.op import Array, Failure, Op, Sample, apply, composite, view
+from contraflow.kinds import composite, view
+from contraflow.op import Op
 from contraflow.ops.elementwise import to_dtype
 from contraflow.ops.index import constant_pad
 from contraflow.ops.view import assign, embed, select, select_params, slice_
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import View, normalize_dim
 from contraflow.shapes import contiguous as fresh_view
 from contraflow.tensor import Tensor

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Op, Sample, composite
+from contraflow.kinds import composite
+from contraflow.op import Op
 from contraflow.ops.create import tensor
 from contraflow.ops.elementwise import where
 from contraflow.ops.norm import wide
@@ -18,6 +19,7 @@ from contraflow.ops.reduce import mean, require_floating
 from contraflow.ops.resample import Grid, resampled
 from contraflow.ops.view import reshape
 from contraflow.ops.window import Pads, check_fit, extents, np_windows, numbers, padded, windows
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape, numel
 from contraflow.tensor import Tensor
 

@@ -11,12 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from contraflow.dispatch import apply
 from contraflow.dtypes import bool_
 from contraflow.errors import describe
-from contraflow.op import DTYPE_RULES, Array, Failure, Sample, apply, composite, contraction
+from contraflow.kinds import composite, contraction
 from contraflow.ops.arrange import roll
 from contraflow.ops.reduce import sum_
 from contraflow.ops.view import reshape
+from contraflow.promotion import DTYPE_RULES
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import broadcast_shapes, normalize_dim
 from contraflow.tensor import Tensor
 

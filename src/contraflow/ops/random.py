@@ -12,6 +12,7 @@ import numpy as np
 from contraflow import philox
 from contraflow import scalar as s
 from contraflow.device import Device
+from contraflow.dispatch import apply
 from contraflow.dtypes import (
     DType,
     bfloat16,
@@ -24,10 +25,12 @@ from contraflow.dtypes import (
     uint32,
 )
 from contraflow.errors import public
-from contraflow.op import LINEAR, Failure, Op, Sample, apply, composite, random
+from contraflow.kinds import LINEAR, composite, random
+from contraflow.op import Op
 from contraflow.ops.create import check_options, finish, shape_of
 from contraflow.ops.elementwise import where
 from contraflow.random import Generator, default_generator
+from contraflow.samples import Failure, Sample
 from contraflow.shapes import Shape, numel
 from contraflow.tensor import Tensor
 

@@ -12,13 +12,16 @@ from typing import Any
 import numpy as np
 
 from contraflow import scalar as s
+from contraflow.dispatch import apply
 from contraflow.dtypes import HALVES, DType, bool_, float32, get_default_dtype, uint8
 from contraflow.errors import describe
-from contraflow.op import REDUCED, Array, Failure, Op, Sample, apply, composite, reduction
+from contraflow.kinds import REDUCED, composite, reduction
+from contraflow.op import Op
 from contraflow.ops.create import ones_like
 from contraflow.ops.elementwise import exp, log, maximum, minimum, to_dtype, where
 from contraflow.ops.index import constant_pad, put_along_dim
 from contraflow.ops.view import expand, permute, reshape
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape, normalize_dim, normalize_dims, numel, reduced_shape
 from contraflow.tensor import Tensor
 

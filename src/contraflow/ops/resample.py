@@ -17,11 +17,12 @@ from contraflow import dtypes
 from contraflow import scalar as s
 from contraflow.dtypes import int64
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Sample, composite, index
+from contraflow.kinds import composite, index
 from contraflow.ops.create import tensor
 from contraflow.ops.elementwise import to_dtype
 from contraflow.ops.norm import wide
 from contraflow.ops.view import permute, reshape
+from contraflow.samples import Array, Failure, Sample
 from contraflow.tensor import Tensor
 
 Table = tuple[np.ndarray, np.ndarray]  # elements [m, out], -1 for none, and their weights

@@ -11,9 +11,9 @@ from typing import Any
 
 from contraflow import dtypes
 from contraflow.device import Device
+from contraflow.dispatch import changed
 from contraflow.dtypes import DType, float64, int64
 from contraflow.errors import describe, public
-from contraflow.op import changed
 from contraflow.ops.create import check_options, finish, shape_of
 from contraflow.ops.elementwise import log, where
 from contraflow.ops.order import argsort, cumsum, topk

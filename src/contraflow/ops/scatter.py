@@ -6,13 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from contraflow.dispatch import apply
 from contraflow.dtypes import int64
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Op, Sample, apply, composite, opaque
+from contraflow.kinds import composite, opaque
+from contraflow.op import Op
 from contraflow.ops.create import full
 from contraflow.ops.elementwise import to_dtype, where
 from contraflow.ops.index import check_integers, check_range, gather, put_at, take_at
 from contraflow.ops.view import expand, reshape, slice_
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape, broadcast_shapes, normalize_dim, numel
 from contraflow.tensor import Tensor
 

@@ -8,12 +8,14 @@ import numpy as np
 
 from contraflow import dtypes
 from contraflow import scalar as s
+from contraflow.dispatch import apply
 from contraflow.dtypes import int32, int64
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Sample, apply, composite, index
+from contraflow.kinds import composite, index
 from contraflow.ops.create import full
 from contraflow.ops.elementwise import to_dtype
 from contraflow.ops.index import check_integers, check_range, gather
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape
 from contraflow.tensor import Tensor
 

@@ -12,8 +12,10 @@ import numpy as np
 
 from contraflow import dtypes
 from contraflow import scalar as s
+from contraflow.dispatch import apply, state
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Op, Sample, apply, composite, index, state
+from contraflow.kinds import composite, index
+from contraflow.op import Op
 from contraflow.ops.elementwise import clone, to_dtype
 from contraflow.ops.index import constant_pad
 from contraflow.ops.view import (
@@ -28,6 +30,7 @@ from contraflow.ops.view import (
     unsqueeze,
 )
 from contraflow.record import Recorder
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape, normalize_dim
 from contraflow.tensor import Tensor
 

@@ -7,16 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from contraflow.dispatch import apply
 from contraflow.dtypes import HALVES, INT, bool_, float32, float64, get_default_dtype, int64
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Op, Sample, Spec, apply, composite, host, opaque, sort
+from contraflow.kinds import composite, host, opaque, sort
+from contraflow.op import Op
 from contraflow.ops.create import full, full_like, ones
 from contraflow.ops.elementwise import maximum, sqrt, to_dtype, where
 from contraflow.ops.index import gather, put_along_dim
 from contraflow.ops.order import argsort, diff
 from contraflow.ops.reduce import mean, require_floating, spread, sum_
 from contraflow.ops.view import contiguous, movedim, reshape, slice_
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import normalize_dim, normalize_dims, numel
+from contraflow.spec import Spec
 from contraflow.tensor import Tensor
 
 # --- variances -----------------------------------------------------------------------------------

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from contraflow.dispatch import apply
 from contraflow.errors import describe
 from contraflow.interpret import strided as strided_array
-from contraflow.op import Array, Failure, Op, Sample, apply, assigning, composite, view
+from contraflow.kinds import assigning, composite, view
+from contraflow.op import Op
 from contraflow.ops.create import zeros
 from contraflow.ops.elementwise import clone
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape, View, broadcast_shapes, normalize_dim, numel
 from contraflow.shapes import contiguous as fresh_view
 from contraflow.tensor import Tensor

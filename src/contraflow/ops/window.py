@@ -15,9 +15,10 @@ import numpy as np
 from contraflow import scalar as s
 from contraflow.dtypes import int64
 from contraflow.errors import describe
-from contraflow.op import Array, Failure, Sample, composite, view, window
+from contraflow.kinds import composite, view, window
 from contraflow.ops.index import constant_pad
 from contraflow.ops.view import reshape, slice_
+from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape, View, numel
 from contraflow.tensor import Tensor
 

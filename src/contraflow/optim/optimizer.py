@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 from contraflow import config, native
 from contraflow.autograd.modes import enable_grad, no_grad
 from contraflow.compile import Compiled, compile
+from contraflow.dispatch import state as thread_state
 from contraflow.errors import describe
 from contraflow.hooks import Structure
 from contraflow.hostscalar import HostScalar, StepScalar
 from contraflow.nn.module import clear_gradients
-from contraflow.op import state as thread_state
 from contraflow.ops.elementwise import where
 from contraflow.tensor import Tensor
 

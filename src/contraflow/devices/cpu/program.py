@@ -22,8 +22,8 @@ import numpy as np
 from contraflow import config
 from contraflow.devices.cpu import jit
 from contraflow.devices.cpu.pool import pool
+from contraflow.dispatch import state
 from contraflow.kernel import Call, Contraction, strided_arguments
-from contraflow.op import state
 from contraflow.plan import SCALARS, HostStep, KernelStep, Plan, Slot
 from contraflow.render.llvm import entry_name, render
 

@@ -1,0 +1,332 @@
+"""Kinds: what ops of one sort share, and the decorators that declare ops."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from contraflow import dtypes
+from contraflow import scalar as s
+from contraflow.dtypes import float64, int64
+from contraflow.op import REGISTRY, Op
+from contraflow.samples import Array, Sample
+from contraflow.scalar import Expr, Source
+from contraflow.shapes import broadcast_shapes, contiguous, normalize_dims, reduced_shape
+from contraflow.spec import Given, Params, Spec
+
+LINEAR = s.leaf("axis", int64, "linear")  # the element's row-major number in the output
+REDUCED = s.leaf("axis", int64, "reduced")  # its row-major number within the reduced dims
+
+
+class Kind:
+    """What ops of one sort share. `lowering` says how fusion treats a line of this kind:
+
+    map        a scalar expression per output point       (kind.expression)
+    reduce     a fold over some dims of the input         (op.extra: combine, identity)
+    contract   two specs to one                           (kind.labels)
+    opaque     no kernel yet: the line runs `ref` on the host
+    view, composite   never reach a tape: views fold into reads, composites into their parts
+    """
+
+    name = "kind"
+    lowering = "opaque"
+    indexes = False  # the body reads its arguments at positions of its own
+    direct = False  # `ref` gives the right dtype by itself where all inputs have one
+    required: tuple[str, ...] = ("ref", "shape")  # fields a declaration must have
+    # Further fields it may have; the tests read the first two: which directions an input admits.
+    optional: tuple[str, ...] = ("symmetric", "triangular")
+
+    def check(self, op: Op) -> None:
+        """Refuse a declaration that lacks something this kind needs, or that has a typing error."""
+        given = {"ref": op.ref, "shape": op.shape, **op.extra}
+        for name in self.required:
+            if given.get(name) is None:
+                raise TypeError(f"{op.name}: an op of kind {self.name} needs {name}=.")
+        for name in op.extra:
+            if name not in self.required + self.optional:
+                known = ", ".join(sorted({*_FIELDS, *self.required, *self.optional}))
+                raise TypeError(
+                    f"{op.name}: an op of kind {self.name} has no field {name!r}. Known: {known}."
+                )
+
+    def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
+        """Shapes by the op's `shape=` function, dtypes by its rule."""
+        assert op.shape is not None, op
+        shapes = op.shape(*inputs, **params)
+        if isinstance(shapes, tuple) and (not shapes or not isinstance(shapes[0], tuple)):
+            shapes = (shapes,)
+        return tuple(map(Spec, shapes, op.types(inputs, params)[1]))
+
+    def samples(self, op: Op) -> Iterable[Sample]:
+        """Default samples; an op that has none must declare its own."""
+        return ()
+
+    def expression(
+        self, op: Op, inputs: Sequence[Given], params: Params, sources: Sequence[Any]
+    ) -> tuple[Expr, ...]:
+        """The scalar meaning at the current point; for kinds lowered to maps."""
+        raise NotImplementedError(op)
+
+
+# The fields that ops of every kind have.
+_FIELDS = tuple(
+    p.name for p in inspect.signature(Op).parameters.values() if p.kind is p.KEYWORD_ONLY
+)
+
+_CATEGORIES = {dtypes.BOOL: "bool", dtypes.INT: "integer", dtypes.FLOAT: "floating-point"}
+
+
+def _check_categories(op: Op, inputs: Sequence[Given], takes: Sequence[int]) -> None:
+    """Refuse tensors, and floats, of a category that the op does not take."""
+    for x in inputs:
+        dtype = x.dtype if isinstance(x, Spec) else dtypes.of_number(x)
+        if dtype.category not in takes and (isinstance(x, Spec) or dtype.is_floating_point):
+            if tuple(takes) == (dtypes.FLOAT,):
+                raise TypeError(f"{op.name}: {x} is not floating-point. Use x.float().")
+            names = " and ".join(_CATEGORIES[category] for category in takes)
+            raise TypeError(f"{op.name}: {x} is {dtype}; it takes {names} tensors.")
+
+
+class Elementwise(Kind):
+    """Scalars to a scalar, broadcasting. `takes` may name the categories of dtypes it accepts.
+
+    `fails` is the error, and its text, for an element where a `checked` of the body does not hold.
+    """
+
+    required = ("ref",)
+    optional = (*Kind.optional, "domain", "avoid", "sample_dtype", "takes", "fails")
+
+    name = "elementwise"
+    lowering = "map"
+    direct = True
+
+    def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
+        if "takes" in op.extra:
+            _check_categories(op, inputs, op.extra["takes"])
+        shapes = [x.shape for x in inputs if isinstance(x, Spec)]
+        shape = broadcast_shapes(op.name, shapes) if shapes else ()
+        return tuple(Spec(shape, d) for d in op.types(inputs, params)[1])
+
+    def samples(self, op: Op) -> Iterable[Sample]:
+        low, high = op.extra.get("domain", (-2.0, 2.0))
+        avoid = tuple(op.extra.get("avoid", ()))
+        dtype = op.extra.get("sample_dtype", float64)
+
+        def array(*shape: int) -> Array:
+            return Array(shape, low, high, dtype, avoid)
+
+        n = len(op.inputs)
+        yield Sample((array(3, 4),) * n)
+        yield Sample((array(),) * n)
+        yield Sample((array(2, 0),) * n)
+        if n >= 2:
+            yield Sample((array(2, 3, 4), array(3, 1)) + (array(4),) * (n - 2))
+
+    def expression(
+        self, op: Op, inputs: Sequence[Given], params: Params, sources: Sequence[Any]
+    ) -> tuple[Expr, ...]:
+        out = op.body(*sources, **params)
+        return out if isinstance(out, tuple) else (out,)
+
+
+class Reduction(Kind):
+    """A fold over some dims. The body gives what an element contributes; `combine` folds.
+
+    `REDUCED` in the body is the element's index within the reduced dims.
+    """
+
+    required = ("ref", "combine")
+    optional = (*Kind.optional, "identity", "start")
+
+    name = "reduction"
+    lowering = "reduce"
+
+    def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
+        (x,) = inputs
+        assert isinstance(x, Spec)
+        dims = normalize_dims(op.name, params["dim"], len(x.shape))
+        if op.extra.get("identity") is None and any(x.shape[d] == 0 for d in dims):
+            raise ValueError(f"{op.name}: {x} has no elements along dim {dims} and no identity.")
+        shape = reduced_shape(x.shape, dims, params["keepdim"])
+        return tuple(Spec(shape, d) for d in op.types(inputs, params)[1])
+
+    def samples(self, op: Op) -> Iterable[Sample]:
+        x = Array((3, 4, 2))
+        yield Sample((x,), {"dim": (1,), "keepdim": False})
+        yield Sample((x,), {"dim": (0,), "keepdim": True})
+        yield Sample((x,), {"dim": (0, 2), "keepdim": False})
+        yield Sample((x,), {"dim": (0, 1, 2), "keepdim": False})
+        yield Sample((Array(()),), {"dim": (), "keepdim": False})
+        if op.extra.get("identity") is not None:
+            yield Sample((Array((2, 0)),), {"dim": (1,), "keepdim": False})
+
+    def fold(self, op: Op, x: Expr) -> tuple[tuple[Expr, ...], ...]:
+        """(values, combine, identity) of the reduction of an element `x`."""
+        out = op.body(x, **op.params)
+        values = out if isinstance(out, tuple) else (out,)
+        left = tuple(s.leaf("left", v.dtype, i) for i, v in enumerate(values))
+        right = tuple(s.leaf("right", v.dtype, i) for i, v in enumerate(values))
+        combined = op.extra["combine"](*left, *right)
+        combine = combined if isinstance(combined, tuple) else (combined,)
+        given = op.extra.get("start", op.extra.get("identity"))
+        start = given(x.dtype) if callable(given) else given
+        starts = start if isinstance(start, tuple) else (start,)
+        identity = tuple(s.const(v, e.dtype) for v, e in zip(starts, values))
+        return values, combine, identity
+
+
+class Viewing(Kind):
+    """View to View: no data moves. The body gives the new View of a View."""
+
+    required = ()
+    optional = (*Kind.optional, "several")
+
+    name = "view"
+    lowering = "view"
+
+    def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
+        x = inputs[0]
+        assert isinstance(x, Spec)
+        view = op.body(contiguous(x.shape), **params)
+        return (Spec(view.shape, x.dtype),)
+
+
+class Index(Kind):
+    """Output position to source element; may load integers. The body gets `at` and sources.
+
+    `body(at, *sources, **params)` where `at` holds the output coordinates and each source reads
+    by `x[coordinates]`, or `x.where(valid, coordinates)`.
+    """
+
+    required = ("ref", "shape", "source")
+
+    lowering = "map"
+    indexes = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def expression(
+        self, op: Op, inputs: Sequence[Given], params: Params, sources: Sequence[Any]
+    ) -> tuple[Expr, ...]:
+        shape = self.infer(op, inputs, params)[0].shape
+        at = tuple(s.axis(k) for k in range(len(shape)))
+        given = [
+            Source(i, x.shape, x.dtype.compute) if isinstance(x, Spec) else sources[i]
+            for i, x in enumerate(inputs)
+        ]
+        return (op.extra["source"](at, *given, **params),)
+
+
+class Creating(Kind):
+    """Scalars and the element's position to a value: constants, ranges, random numbers.
+
+    `LINEAR` in the body is the element's row-major number. The `shape` parameter is the shape.
+    """
+
+    required = ("ref",)
+
+    lowering = "map"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
+        return (Spec(params["shape"], op.types(inputs, params)[1][0]),)
+
+    def expression(
+        self, op: Op, inputs: Sequence[Given], params: Params, sources: Sequence[Any]
+    ) -> tuple[Expr, ...]:
+        return (op.body(*sources, **params),)
+
+
+class Contracting(Kind):
+    """Two operands, labelled per dim, to a third: `labels` gives the three label strings."""
+
+    required = ("ref", "labels")
+
+    name = "contraction"
+    lowering = "contract"
+
+    def labels(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[str, str, str]:
+        """One letter per dim of a, b and the result; `_` is a dim of size one that broadcasts."""
+        labels: tuple[str, str, str] = op.extra["labels"](*inputs, **params)
+        return labels
+
+    def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
+        a, b = inputs
+        assert isinstance(a, Spec)
+        assert isinstance(b, Spec)
+        sizes: dict[str, int] = {}
+        left, right, out = self.labels(op, inputs, params)
+        for letters, shape in ((left, a.shape), (right, b.shape)):
+            for letter, n in zip(letters, shape):
+                if sizes.setdefault(letter, n) != n and letter != "_":
+                    raise ValueError(
+                        f"{op.name}: cannot contract {a} with {b} as {left},{right}->{out}: "
+                        f"{letter} is {sizes[letter]} and {n}."
+                    )
+        return (Spec(tuple(sizes[c] for c in out), op.types(inputs, params)[1][0]),)
+
+
+class Assigning(Kind):
+    """The base with the elements of one region replaced; lowered to a store into that region."""
+
+    name = "assign"
+    lowering = "assign"
+
+
+class Opaque(Kind):
+    """An op without a generated kernel: it runs its `ref`, in a program too."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Composite(Kind):
+    """Ordinary Python over ops. With `vjp` it is one Node; without, its parts are recorded.
+
+    With `by_parts` eager mode makes no program of the whole, whose parameters are never the same.
+    """
+
+    required = ("ref",)
+    optional = (
+        *Kind.optional, "floating", "several", "by_parts", "resolve", "write_points", "fitted",
+    )  # fmt: skip
+
+    name = "composite"
+    lowering = "composite"
+
+    def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
+        raise NotImplementedError(f"{op.name} is made of other ops; only those are inferred")
+
+
+def _declare(kind: Kind) -> Callable[..., Callable[[Callable[..., Any]], Op]]:
+    """The decorator of one kind: `@elementwise(ref=..., vjp=...)`."""
+
+    def decorator(**fields: Any) -> Callable[[Callable[..., Any]], Op]:
+        def declare(body: Callable[..., Any]) -> Op:
+            op = Op(kind, body, **fields)
+            REGISTRY.add(op)
+            return op
+
+        return declare
+
+    return decorator
+
+
+elementwise = _declare(Elementwise())
+reduction = _declare(Reduction())
+view = _declare(Viewing())
+index = _declare(Index("index"))
+window = _declare(Index("window"))
+create = _declare(Creating("create"))
+random = _declare(Creating("random"))
+assigning = _declare(Assigning())
+contraction = _declare(Contracting())
+scan = _declare(Opaque("scan"))
+sort = _declare(Opaque("sort"))
+host = _declare(Opaque("host"))
+opaque = _declare(Opaque("opaque"))
+composite = _declare(Composite())

@@ -1,0 +1,30 @@
+"""What is known of a value without its data, and the static parameters of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from contraflow.dtypes import DType
+from contraflow.errors import describe_spec
+from contraflow.shapes import Shape
+
+Params = Mapping[str, Any]
+NO_PARAMS: Params = {}
+
+
+class Spec(NamedTuple):
+    """What is known of a value without its data."""
+
+    shape: Shape
+    dtype: DType
+
+    def __str__(self) -> str:
+        return describe_spec(self.dtype, self.shape)
+
+
+Given = Spec | bool | int | float
+
+# Specs are kept with every node, so equal ones are one object.
+spec_of = lru_cache(maxsize=8192)(Spec)
