@@ -430,7 +430,7 @@ def containers() -> Any:
     return trained(Branches())
 
 
-for name in test_nn.CHANGES.keys() - {"parameter to None", "deletion"}:
+for name in sorted(test_nn.CHANGES.keys() - {"parameter to None", "deletion"}):
 
     def a_changed_module(name: str = name) -> Any:
         block = test_nn.Block()

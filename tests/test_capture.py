@@ -1600,3 +1600,29 @@ def test_dropped_results_leave_their_memory_to_later_ones() -> None:
     x = cf.ones(100_000)
     places = {double(x).data_ptr() for _ in range(8)}
     assert len(places) <= 2
+
+
+@pytest.mark.parametrize("kind", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_a_hook_left_on_a_tensor_from_outside_is_refused(kind: str) -> None:
+    w = cf.ones(2, requires_grad=True)
+    seen = []
+
+    @cf.compile
+    def leaves_one(x: Any) -> None:
+        getattr(w, kind)(lambda g: seen.append(1))
+        (w * x).sum().backward()
+
+    @cf.compile
+    def removes_it(x: Any) -> None:
+        handle = w.register_hook(lambda g: g * 2)
+        (w * x).sum().backward()
+        handle.remove()
+
+    with pytest.raises(cf.CaptureError, match=r"leaves a hook on float32.2., which is from"):
+        leaves_one(cf.ones(2))
+    assert w.grad is None
+    for _ in range(2):
+        removes_it(cf.ones(2))
+    assert w.grad.tolist() == [4.0, 4.0]
+    w.sum().backward()
+    assert w.grad.tolist() == [5.0, 5.0]

@@ -92,12 +92,9 @@ class Compiled:
         replays = current.context.replays and not current.anomaly
         if not self.enabled or config.compile_mode == "off" or not replays:
             return self.eager(*args, **kwargs)
-        leaves: list[Any] = []
-        structure = flatten((args, kwargs), leaves, weak=True)
-        leaves = [_as_tensor(x) if isinstance(x, np.ndarray) else x for x in leaves]
-        call = Call(structure, leaves, [x for x in leaves if isinstance(x, Tensor)])
+        call = _call_of(args, kwargs)
         with self._lock:
-            key = (structure, self._describe(call))
+            key = (call.structure, self._describe(call))
             for program in self._programs.get(key, ()):
                 guards = program.guards
                 if guards.are_current() and guards.fit(call.arguments, (args, kwargs)):
@@ -240,6 +237,20 @@ class Compiled:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+
+def _call_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    leaves: list[Any] = []
+    if not kwargs and set(map(type, args)) == {Tensor}:  # most calls, at a tenth of the time
+        return Call(_structure_of_tensors(len(args)), list(args), list(args))
+    structure = flatten((args, kwargs), leaves, weak=True)
+    leaves = [_as_tensor(x) if isinstance(x, np.ndarray) else x for x in leaves]
+    return Call(structure, leaves, [x for x in leaves if isinstance(x, Tensor)])
+
+
+@functools.lru_cache
+def _structure_of_tensors(count: int) -> Any:
+    return flatten(((Tensor.of_array(np.zeros(0)),) * count, {}), [], weak=True)
 
 
 def _as_tensor(array: np.ndarray) -> Tensor:

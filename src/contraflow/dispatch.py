@@ -58,6 +58,10 @@ class Context:
         """The `requires_grad` of `tensor` is about to be set."""
         self.below.touch_needs(tensor)
 
+    def touch_hooks(self, tensor: Any) -> None:
+        """A hook is about to be put on a leaf."""
+        self.below.touch_hooks(tensor)
+
     def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:
         """Take `blocks` counters of a random generator: its (seed, offset) before, as op inputs."""
         return self.below.draw(generator, blocks)

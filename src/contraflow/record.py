@@ -142,6 +142,7 @@ class Recorder(Run):
         self._last_write: dict[int, tuple[str, Line | None]] = {}
         self._graded: dict[int, Tensor] = {}  # from outside, requiring grad
         self._needs: dict[int, tuple[Tensor, bool]] = {}  # whether tensors required it before
+        self._hooks: dict[int, tuple[Tensor, dict[int, Any], dict[int, Any]]] = {}  # as found
         self.symbols = Symbols()
 
     # --- ops ------------------------------------------------------------------------------
@@ -312,6 +313,11 @@ class Recorder(Run):
         if not tensor.storage.is_recorded:
             self._needs.setdefault(id(tensor), (tensor, tensor._needs))
 
+    def touch_hooks(self, tensor: Tensor) -> None:
+        if not tensor.storage.is_recorded:
+            found = (tensor, dict(tensor._hooks or {}), dict(tensor._accumulated_hooks or {}))
+            self._hooks.setdefault(id(tensor), found)
+
     def read_scalar(self, cell: HostScalar) -> Any:
         if cell not in self._cells:
             spec = Spec((), int64 if isinstance(cell.value, int) else float64)
@@ -399,6 +405,13 @@ class Recorder(Run):
                     f"without running backward on it. Compile the whole step, backward included, "
                     f"or write x.detach()."
                 )
+        for t, hooks, accumulated in self._hooks.values():
+            if (t._hooks or {}) != hooks or (t._accumulated_hooks or {}) != accumulated:
+                raise CaptureError(
+                    f"compile({self.name}): the function leaves a hook on {describe(t)}, which is "
+                    f"from outside, and a replay would not. Register it before, or remove it in "
+                    f"the function."
+                )
         for t, needs in self._needs.values():
             if t._needs is not needs:
                 recording.needs.append((self._arguments.get(id(t), -1), t, t._needs))
@@ -448,6 +461,11 @@ class Recorder(Run):
             t._node, t._index, t._needs, t._edits = place
         for t, needs in self._needs.values():
             t._needs = needs
+        for t, hooks, accumulated in self._hooks.values():
+            for now, before in ((t._hooks, hooks), (t._accumulated_hooks, accumulated)):
+                if now is not None:  # handles refer to the dict itself
+                    now.clear()
+                    now.update(before)
         for generator, stream in self._streams.items():
             generator.seed, generator.offset = stream.original
         # Let go of tensors, so that `alive` finds only those that others hold.

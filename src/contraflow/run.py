@@ -59,6 +59,9 @@ class Run(Context):
     def touch_needs(self, tensor: Tensor) -> None:
         """Nothing to note in eager mode."""
 
+    def touch_hooks(self, tensor: Tensor) -> None:
+        """Nothing to note in eager mode."""
+
     def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:
         """The generator's own numbers."""
         return generator.take(blocks)  # type: ignore[no-any-return]

@@ -604,6 +604,7 @@ class Tensor(Methods):
             raise GradientError(f"register_hook: {describe(self)} does not require grad.")
         node = self.node
         if node is None:
+            state().context.touch_hooks(self)
             Structure.changed()
             if self._hooks is None:
                 self._hooks = {}
@@ -619,6 +620,7 @@ class Tensor(Methods):
                 f"register_post_accumulate_grad_hook: {describe(self)} is not a leaf that "
                 f"requires grad."
             )
+        state().context.touch_hooks(self)
         Structure.changed()
         if self._accumulated_hooks is None:
             self._accumulated_hooks = {}

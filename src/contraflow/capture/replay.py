@@ -157,11 +157,13 @@ class Program:
         recording = self.recording
         for value, (op, line) in recording.written.items():
             storages[value].wrote(op, line)
-        random = [(g, (g.seed, g.offset)) for g in (*recording.advances, *recording.reseeds)]
-        for generator, blocks in recording.advances.items():
-            generator.take(blocks)
-        for generator, saved in recording.reseeds.items():
-            generator.set_state(saved)
+        random: list[Any] = []
+        if recording.advances or recording.reseeds:
+            random = [(g, (g.seed, g.offset)) for g in (*recording.advances, *recording.reseeds)]
+            for generator, blocks in recording.advances.items():
+                generator.take(blocks)
+            for generator, saved in recording.reseeds.items():
+                generator.set_state(saved)
         for cell_ref, position in self.cell_outputs:
             cell = cell_ref()
             if cell is not None:
