@@ -374,3 +374,11 @@ def test_gradcheck(fast: bool) -> None:
         check(lambda a: a * cf.rand(3), x)
     with refused(ValueError, "gradcheck: no input requires grad, so there is nothing to check."):
         check(cf.sin, x64())
+
+
+def test_jacobians_have_a_graph_only_where_there_is_more_to_it() -> None:
+    x = cf.tensor([1.0, 2.0])
+    w = cf.tensor([3.0, 4.0], requires_grad=True)
+    for transform in (cf.func.jacrev, cf.func.jacfwd, cf.func.hessian):
+        assert not transform(lambda x: (x**3.0).sum())(x).requires_grad
+        assert transform(lambda x: (x**3.0 * w).sum())(x).requires_grad

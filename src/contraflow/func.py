@@ -236,7 +236,8 @@ def jacrev(
                 cotangents[k] = unit
                 return run.pull(cotangents, True)
 
-            blocks = _each_unit(rows, out, run.leaves, chunk_size)
+            with changed(grad=run.onward):  # the graph of the run itself is nobody else's
+                blocks = _each_unit(rows, out, run.leaves, chunk_size)
             jacobians.append(_restore(argnums, fill(run.inputs, blocks)))
         found = fill(run.output, jacobians)
         return (found, run.aux) if has_aux else found
