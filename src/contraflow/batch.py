@@ -46,7 +46,7 @@ class Batch(Run):
     def wrap(self, value: Tensor, is_full: bool = True) -> Tensor:
         """A tensor of this context: one example of a full tensor, or what all examples share."""
         shape = value.shape[1:] if is_full else value.shape
-        if not is_full and not value.requires_grad:
+        if not is_full and not value.requires_grad and not value._tangents:
             return value.alias()
         storage = Storage(None)
         self._keep(storage, value, is_full)
