@@ -6,6 +6,7 @@ rather than form inverses wherever a factor is at hand.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -110,12 +111,14 @@ def random_matrices(*shape: int, shift: float = 0.0) -> np.ndarray:
     return values + shift * np.eye(shape[-2], shape[-1])
 
 
-_SHIFTED = random_matrices(2, 3, 3, shift=2.0)
+@functools.cache
+def _shifted() -> np.ndarray:
+    return random_matrices(2, 3, 3, shift=2.0)
 
 
 def regular_samples() -> Any:
     """Stacks of matrices that have an inverse."""
-    yield Sample((_SHIFTED,))
+    yield Sample((_shifted(),))
     yield Sample((random_matrices(1, 4, 4, shift=2.0),))
     yield Sample((np.zeros((0, 2, 2)),))
 
@@ -188,7 +191,7 @@ def _triangular_samples() -> Any:
     def params(upper: bool, left: bool, unitriangular: bool) -> dict[str, Any]:
         return {"upper": upper, "left": left, "unitriangular": unitriangular}
 
-    a = _SHIFTED
+    a = _shifted()
     yield Sample((a, random_matrices(2, 3, 2)), params(False, True, False))
     yield Sample((a, random_matrices(1, 2, 3)), params(True, False, False))
     yield Sample((a, random_matrices(2, 3, 2)), params(True, True, True))
@@ -305,7 +308,7 @@ def _solve_vjp(g: Tensor, a: Tensor, out: Tensor, left: bool) -> Any:
     shape=_solved_shape("solve"),
     vjp={"a, b": _solve_vjp},
     samples=lambda: (
-        Sample((_SHIFTED, random_matrices(2, 3, 2)), {"left": True}),
+        Sample((_shifted(), random_matrices(2, 3, 2)), {"left": True}),
         Sample((random_matrices(1, 3, 3, shift=2.0), random_matrices(2, 4, 3)), {"left": False}),
     ),
     failures=lambda: (
