@@ -94,6 +94,13 @@ def every_nesting(x: Tensor) -> Any:
     return [outer(inner(lambda v: (v * v).sin()))(x) for outer in both for inner in both]
 
 
+@functions("jacobians_have_a_graph_only_where_there_is_more_to_it", plain(2), leaf(2))
+def gradient_of_jacobians(x: Tensor, w: Tensor) -> Any:
+    for transform in (func.jacrev, func.jacfwd, func.hessian):
+        (transform(lambda x: (x**3.0 * w).sum())(x) ** 2.0).sum().backward()
+    return w.grad
+
+
 @functions("jacobians_of_structures", plain(2), plain(3))
 def jacobians_of_structures(a: Tensor, b: Tensor) -> Any:
     def function(a: Tensor, b: Tensor) -> dict[str, Tensor]:
