@@ -24,11 +24,12 @@ from contraflow.capture.explain import Memory, explain, memory_of
 from contraflow.capture.guards import Surroundings
 from contraflow.capture.replay import Call, Inputs, Program
 from contraflow.capture.trace import StructuralNumbers, capture
-from contraflow.capture.trees import exact, flatten
+from contraflow.capture.trees import flatten
 from contraflow.capture.verify import replay_verified
 from contraflow.dispatch import state
 from contraflow.dtypes import from_numpy, get_default_dtype
 from contraflow.errors import CaptureError, describe
+from contraflow.structure import exact
 from contraflow.tape import Tape
 from contraflow.tensor import Tensor
 

@@ -59,12 +59,10 @@ class Eager(Run):
                 number = dtype.numpy.type
                 arrays = [number(x) if type(x) is float else x for x in arrays]
                 array = np.asarray(quiet.run(ref, *arrays, **params))
-            else:  # a ufunc cannot come back here, so no note of it is needed
-                call = _call if quiet.entered else quiet.context.run
-                if len(arrays) == 2:
-                    array = call(ref, arrays[0], arrays[1], out=...)
-                else:
-                    array = call(ref, *arrays, out=...)
+            elif len(arrays) == 2:
+                array = quiet.call(ref, arrays[0], arrays[1], out=...)
+            else:
+                array = quiet.call(ref, *arrays, out=...)
         except (ValueError, TypeError):
             op.infer(specs(op, inputs), params)  # raises the message a user can read
             raise
@@ -125,8 +123,8 @@ class Eager(Run):
                 arrays.append(array)
             else:
                 if total < native.SMALL and (dtype is float32 or dtype is float64):
-                    call = _call if quiet.entered else quiet.context.run
-                    return call(_arithmetic, plan, arrays, len(node.edges))
+                    found: list[Any] = quiet.call(_arithmetic, plan, arrays, len(node.edges))
+                    return found
         if native.is_large(named):
             op, params, specs = node.op, node.params, tuple(node.input_specs)
             key = ("backward", plan.needs, specs, native.exactly(params))
@@ -139,10 +137,7 @@ class Eager(Run):
 
     def add_to(self, total: Tensor, value: Tensor) -> None:
         into = total.array
-        if quiet.entered:
-            np.add(into, value.array, into)
-        else:
-            quiet.context.run(np.add, into, value.array, into)
+        quiet.call(np.add, into, value.array, into)
 
     def write(self, target: Tensor, value: Tensor, op: str, line: Any) -> None:
         if target.storage is value.storage:
@@ -162,10 +157,6 @@ def _arithmetic(plan: Backward, arrays: Sequence[np.ndarray], count: int) -> lis
     for (i,), function, pick in plan.rules:
         grads[i] = Tensor.of_array(np.asarray(function(*pick(arrays)), order="C"))
     return grads
-
-
-def _call(function: Any, *args: Any, **kwargs: Any) -> Any:
-    return function(*args, **kwargs)
 
 
 set_base_context(Eager())

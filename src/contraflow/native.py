@@ -24,6 +24,7 @@ from contraflow.plan import HostStep
 from contraflow.record import Recorder
 from contraflow.shapes import Shape, contiguous, numel
 from contraflow.storage import Storage
+from contraflow.structure import exact
 from contraflow.tensor import Tensor
 
 SMALL = 1 << 13  # elements; a call about fewer of them is done before a program has started
@@ -173,4 +174,4 @@ def _prepare(full: Any, name: str, function: Function, inputs: Sequence[Any]) ->
 
 def exactly(params: Mapping[str, Any]) -> Any:
     """Static parameters as a key: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
-    return tuple([(k, type(v), v.hex() if type(v) is float else v) for k, v in params.items()])
+    return tuple([(k, type(v), exact(v)) for k, v in params.items()])

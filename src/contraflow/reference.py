@@ -24,19 +24,23 @@ class _Quiet(threading.local):
     """
 
     def __init__(self) -> None:
-        self.context = contextvars.copy_context()
-        self.context.run(np.seterr, all="ignore")
-        self.entered = False
+        context = contextvars.copy_context()
+        context.run(np.seterr, all="ignore")
+        # How to call, with warnings off, what does not come back here itself.
+        self.call: Callable[..., Any] = context.run
 
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call `function` with warnings off; a nested call is inside already."""
-        if self.entered:
-            return function(*args, **kwargs)
-        self.entered = True
+        call = self.call
+        self.call = _plainly
         try:
-            return self.context.run(function, *args, **kwargs)
+            return call(function, *args, **kwargs)
         finally:
-            self.entered = False
+            self.call = call
+
+
+def _plainly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
 
 
 quiet = _Quiet()

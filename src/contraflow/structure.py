@@ -48,3 +48,8 @@ def fill(x: Any, leaves: list[Any]) -> Any:
     """
     rest = iter(leaves)
     return map_leaves(lambda _: next(rest), x)
+
+
+def exact(value: Any) -> Any:
+    """A number or a text as part of a key: 0.0 is not -0.0, and NaN is NaN."""
+    return value.hex() if type(value) is float else value

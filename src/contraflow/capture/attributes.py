@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from contraflow.capture.trees import exact
+from contraflow.structure import exact
 from contraflow.tensor import Tensor
 
 PLAIN = (bool, int, float, str, bytes, types.NoneType)  # compared by value

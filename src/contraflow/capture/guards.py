@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from contraflow.capture.attributes import PLAIN, Attribute, Given, contents
-from contraflow.capture.trees import exact
 from contraflow.hooks import Structure
 from contraflow.storage import Storage
+from contraflow.structure import exact
 from contraflow.tensor import Tensor
 
 

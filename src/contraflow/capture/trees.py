@@ -87,8 +87,3 @@ def rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
         return dict(pairs) if issubclass(kind, defaultdict) else kind(pairs)
     items = [rebuild(part, leaves) for part in rest[0]]
     return kind(*items) if hasattr(kind, "_fields") else kind(items)  # named tuples
-
-
-def exact(value: Any) -> Any:
-    """A number or a text as part of a key: 0.0 is not -0.0, and NaN is NaN."""
-    return value.hex() if type(value) is float else value

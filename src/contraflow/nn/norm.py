@@ -35,7 +35,24 @@ class _Affine(Module):
             init.zeros_(self.bias)
 
 
-class LayerNorm(_Affine):
+class _OverLastDims(_Affine):
+    """What norms over the last dims share."""
+
+    def __init__(
+        self, normalized_shape: int | Sequence[int], eps: float | None, elementwise_affine: bool
+    ) -> None:
+        super().__init__()
+        shape = normalized_shape
+        self.normalized_shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        )
+
+
+class LayerNorm(_OverLastDims):
     """(x - mean) / sqrt(var + eps) over the last dims, then scaled and shifted."""
 
     def __init__(
@@ -47,24 +64,17 @@ class LayerNorm(_Affine):
         device: Device | str | None = None,
         dtype: DType | None = None,
     ) -> None:
-        super().__init__()
-        shape = (
-            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        super().__init__(normalized_shape, eps, elementwise_affine)
+        self._set_affine(
+            self.normalized_shape, elementwise_affine, elementwise_affine and bias, device, dtype
         )
-        self.normalized_shape, self.eps, self.elementwise_affine = shape, eps, elementwise_affine
-        self._set_affine(shape, elementwise_affine, elementwise_affine and bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         out: Tensor = F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
         return out
 
-    def extra_repr(self) -> str:
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
-        )
 
-
-class RMSNorm(_Affine):
+class RMSNorm(_OverLastDims):
     """x / sqrt(mean(x * x) + eps) over the last dims, then scaled."""
 
     def __init__(
@@ -75,21 +85,12 @@ class RMSNorm(_Affine):
         device: Device | str | None = None,
         dtype: DType | None = None,
     ) -> None:
-        super().__init__()
-        shape = (
-            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        )
-        self.normalized_shape, self.eps, self.elementwise_affine = shape, eps, elementwise_affine
-        self._set_affine(shape, elementwise_affine, False, device, dtype)
+        super().__init__(normalized_shape, eps, elementwise_affine)
+        self._set_affine(self.normalized_shape, elementwise_affine, False, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         out: Tensor = F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
         return out
-
-    def extra_repr(self) -> str:
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
-        )
 
 
 class GroupNorm(_Affine):

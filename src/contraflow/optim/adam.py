@@ -22,13 +22,17 @@ from contraflow.optim.optimizer import (
 from contraflow.tensor import Tensor
 
 
-class _TwoMeans(Optimizer):
-    """What keeps running means of the gradient and of its square."""
+class _Averaging(Optimizer):
+    """What keeps running means, each with its beta."""
 
     def check_group(self, group: Mapping[str, Any]) -> None:
         name = type(self).__name__
         check_not_negative(name, group, "lr", "eps", "weight_decay")
         check_betas(name, group)
+
+
+class _TwoMeans(_Averaging):
+    """What keeps running means of the gradient and of its square."""
 
     def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
         return {
@@ -210,7 +214,7 @@ class RAdam(_TwoMeans):
                 p.sub_(mean * size * choose(known, scale / (sqrt(square) + group["eps"]), 1.0))
 
 
-class Adamax(Optimizer):
+class Adamax(_Averaging):
     """Adam with the largest of the decaying sizes of gradients in place of their mean square."""
 
     def __init__(
@@ -230,10 +234,6 @@ class Adamax(Optimizer):
                 "maximize": maximize,
             },
         )  # fmt: skip
-
-    def check_group(self, group: Mapping[str, Any]) -> None:
-        check_not_negative("Adamax", group, "lr", "eps", "weight_decay")
-        check_betas("Adamax", group)
 
     def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
         return {
