@@ -116,6 +116,17 @@ def test_numbers_that_are_equal_but_not_the_same_do_not_share_a_routine() -> Non
     assert native.exactly({"p": 0.0}) != native.exactly({"p": -0.0})
 
 
+def test_another_default_dtype_is_another_routine() -> None:
+    x = cf.ones(4, dtype=cf.int64)
+    assert x.sin().dtype is cf.float32
+    cf.set_default_dtype(cf.float64)
+    try:
+        assert x.sin().dtype is cf.float64
+    finally:
+        cf.set_default_dtype(cf.float32)
+    assert x.sin().dtype is cf.float32
+
+
 def test_random_numbers_are_drawn_anew() -> None:
     x = cf.ones(64)
     a, b = (cf.nn.functional.dropout(x, 0.5, True) for _ in range(2))

@@ -17,6 +17,7 @@ import numpy as np
 
 from contraflow import config
 from contraflow.dispatch import changed
+from contraflow.dtypes import get_default_dtype
 from contraflow.errors import CaptureError
 from contraflow.executable import Native
 from contraflow.op import REGISTRY
@@ -145,7 +146,7 @@ def call(name: str, key: Any, function: Function, inputs: Sequence[Any]) -> list
             described.append(None)
         else:  # numbers may be others at every call, and NumPy takes them as they come
             return None
-    full = (name, key, config.num_threads, *described)
+    full = (name, key, config.num_threads, get_default_dtype(), *described)
     try:
         routine = _routines.get(full)
     except TypeError:  # a parameter that is not hashable
