@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 import contraflow as cf
 from contraflow.data import Dataset, IterableDataset, get_worker_info
 
@@ -25,6 +27,23 @@ class Numbers(Dataset):
     def __getitem__(self, i: int) -> Any:
         time.sleep(self.seconds)
         return i
+
+
+class Arrays(Numbers):
+    """Batches of arrays and tensors that have little in common."""
+
+    @staticmethod
+    def together(samples: list[int]) -> dict[str, Any]:
+        n = len(samples)
+        return {
+            "large": cf.arange(300_000.0) + n,
+            "empty": cf.zeros(0, 3),
+            "half": cf.ones(n, dtype=cf.bfloat16),
+            "view": cf.arange(12).reshape(3, 4)[:, 1:3],
+            "transposed": np.arange(6 * n).reshape(2, 3 * n).T,
+            "strided": np.arange(10)[::2],
+            "scalar": np.array(n),
+        }
 
 
 class Noisy(Numbers):

@@ -6,6 +6,7 @@ and what would fail, overflow or make NaN is left out.
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import importlib
 import math
@@ -516,6 +517,15 @@ class PlanRun:
             ]
             run_call(step.call, bound, scalars)
 
+    def run(self, addresses: Sequence[int], scalars: Sequence[Any]) -> None:
+        slots = [slot for slot in self.plan.slots if slot.kind != "temp"]
+        self.replay([self._given(slot, at) for slot, at in zip(slots, addresses)], scalars)
+
+    @staticmethod
+    def _given(slot: Slot, address: int) -> np.ndarray:
+        memory = (ctypes.c_char * slot.nbytes).from_address(address)
+        return np.ndarray((slot.numel,), slot.dtype.numpy, memoryview(memory))
+
     @staticmethod
     def _temporary(slot: Slot, arena: np.ndarray) -> np.ndarray:
         return arena[slot.offset : slot.offset + slot.nbytes].view(slot.dtype.numpy)
@@ -531,6 +541,9 @@ class PlanDevice:
 
     def load(self, plan: Plan) -> PlanRun:
         return PlanRun(plan)
+
+    def address(self, array: np.ndarray) -> int:
+        return array.ctypes.data
 
 
 @contextmanager

@@ -169,6 +169,7 @@ def older_names(x: Tensor, v: Tensor) -> Any:
         functional.jacobian(lambda a, b: (a * b, a), (x, v)),
         functional.hessian(lambda u: (u**3.0).sum(), x),
         functional.hvp(lambda u: (u**3.0).sum(), x, v),
+        functional.vhp(lambda u: (u**3.0).sum(), x, v),
     )
 
 

@@ -201,6 +201,17 @@ def test_what_an_object_computes_is_not_run() -> None:
     assert ran == [1]
 
 
+def test_a_function_that_an_object_keeps_is_no_method_of_it() -> None:
+    holder = types.SimpleNamespace(scale=1.0)
+    holder.function = lambda given, x: given.scale * x
+    other = types.SimpleNamespace(scale=4.0)
+    f = cf.compile(lambda x: holder.function(other, x))
+    assert f(one).item() == 4.0
+    holder.scale = 2.0
+    assert f(one).item() == 4.0
+    assert f.captures == 1
+
+
 def test_arguments_that_are_objects_or_dataclasses() -> None:
     f = cf.compile(lambda x, scale: x * scale.alpha)
     scale = Scale(2.0)

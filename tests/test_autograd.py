@@ -19,10 +19,10 @@ from tests import engine_common
 from tests.engine_common import leaf, nodes_below, place, refused, temporary
 
 import contraflow as cf
+from contraflow.applied import OpNode
 from contraflow.autograd import grad
 from contraflow.dispatch import state
 from contraflow.kinds import elementwise
-from contraflow.node import OpNode
 from contraflow.op import REGISTRY
 from contraflow.spec import Spec
 from contraflow.tensor import Tensor

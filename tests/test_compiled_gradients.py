@@ -664,7 +664,8 @@ def random_function(seed: int) -> Callable[..., Any]:
     return function
 
 
-@pytest.mark.parametrize("seed", range(16))
+# In 368 a maximum is looked for in a value that backward computes again, by another kernel.
+@pytest.mark.parametrize("seed", [*range(16), 368])
 def test_random_functions(seed: int) -> None:
     cf.manual_seed(seed)
     function = random_function(seed)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import stat
 import subprocess
 import sys
 import textwrap
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from contraflow.devices.cpu.pool import pool
 from contraflow.dtypes import DType, float32, int64
 from contraflow.kernel import STRIDED, Call, Contraction, Loops, Operand, Reduction, Store
 from contraflow.plan import SCALARS, Binding, HostStep, KernelStep, Plan, Slot
-from contraflow.render.llvm import entry_name, render
+from contraflow.render.llvm import GENERATOR, entry_name, render, text_identity
 
 LARGE = 100_003  # beyond what runs on one thread
 
@@ -402,6 +404,51 @@ def test_object_code_is_kept_and_damage_is_noticed(tmp_path, monkeypatch):
         assert forget_and_load() == before + 1
         assert entry.read_bytes() == content
     assert [path.name for path in entry.parent.iterdir()] == [entry.name]
+
+
+def test_no_text_is_written_for_machine_code_that_is_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "cache_folder", tmp_path)
+    kernels = [map_kernel(lambda x, n=n: x * n) for n in (31.5, 32.5)]
+    texts = []
+    monkeypatch.setattr(program, "render", lambda k, **w: texts.append(k) or render(k, **w))
+
+    def forget_and_compile() -> int:
+        jit._addresses.clear()
+        program._entries.clear()
+        assert len(set(program._compile([*kernels, *kernels]))) == 2
+        return len(texts)
+
+    assert forget_and_compile() == 2
+    assert forget_and_compile() == 2
+    for entry in (tmp_path / "cpu").iterdir():
+        entry.write_bytes(b"damaged")
+    assert forget_and_compile() == 4
+
+
+def test_a_text_s_identity_is_that_of_everything_that_decides_about_it():
+    """Kernel, width, and the modules that write it: all that the renderer imports."""
+    first, second = (map_kernel(lambda x, n=n: x * n) for n in (1.5, 2.5))
+    identities = {text_identity(k, vector_bytes=w) for k in (first, second) for w in (16, 32)}
+    assert len(identities) == 4
+    assert text_identity(map_kernel(lambda x: x * 1.5), vector_bytes=16) in identities
+    found, waiting = set(), ["render.llvm"]
+    while waiting:
+        module = waiting.pop()
+        if module not in found:
+            found.add(module)
+            waiting += imported_from_the_package(module)
+    assert found - {"errors", "printing"} == set(GENERATOR)
+
+
+def imported_from_the_package(module: str) -> list[str]:
+    """The modules of contraflow that a module names in its imports."""
+    tree = ast.parse(Path(sys.modules[f"contraflow.{module}"].__file__).read_text())
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("contraflow"):
+            parent = node.module.removeprefix("contraflow").removeprefix(".")
+            names += [parent] if parent else [alias.name for alias in node.names]
+    return names
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, monkeypatch):

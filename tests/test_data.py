@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.datasets import (
+    Arrays,
     Dying,
     Failing,
     FailingAwkwardly,
@@ -55,6 +56,7 @@ from contraflow.data import (
     get_worker_info,
     random_split,
 )
+from contraflow.data.datasets import Rows
 from contraflow.data.workers import GRACE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -295,6 +297,69 @@ def test_getitems_is_asked_for_whole_batches():
             return [("several", i) for i in indices]
 
     assert list(loader(Several(3), 0, batch_size=2))[1] == [("several", 2)]
+
+
+def test_batches_of_tensors_are_taken_by_one_op_per_tensor():
+    data = TensorDataset(cf.arange(10.0).reshape(5, 2), cf.arange(5))
+    parts = {
+        "all": (data, [4, 0, 2]),
+        "subset": (Subset(data, [3, 4, 0, 2]), [1, 2, 3]),
+        "subset of a subset": (Subset(Subset(data, [0, 2, 4]), [2, 0, 1]), [0, 1, 2]),
+    }
+    for name, (part, indices) in parts.items():
+        samples = part.__getitems__(indices)
+        assert isinstance(samples, Rows), name
+        x, y = default_collate(samples)
+        assert y.tolist() == [4, 0, 2], name
+        assert x.tolist() == [[8, 9], [0, 1], [4, 5]], name
+        assert [sample[1].item() for sample in samples] == [4, 0, 2], name
+        assert len(samples[:2]) == 2, name
+    stacked = StackDataset(x=data, y=list("abcde"))
+    assert [sample["y"] for sample in stacked.__getitems__([1, 3])] == ["b", "d"]
+    assert next(iter(DataLoader(stacked, 2)))["x"][1].tolist() == [0, 1]
+    with pytest.raises(IndexError, match="index 5 is out of range"):
+        data.__getitems__([0, 5])
+    assert list(DataLoader(TensorDataset(cf.zeros(0, 2)), 2)) == []
+
+
+def test_a_collate_function_gets_a_list_of_samples():
+    data = Subset(TensorDataset(cf.arange(4)), [2, 3])
+    batches = list(DataLoader(data, 2, collate_fn=lambda batch: batch))
+    assert type(batches[0]) is list
+    assert [x.item() for (x,) in batches[0]] == [2, 3]
+
+
+def test_a_subclass_with_its_own_samples_is_asked_for_each():
+    class Doubled(TensorDataset):
+        def __getitem__(self, index):
+            return tuple(2 * x for x in super().__getitem__(index))
+
+    class Last(Subset):
+        def __getitem__(self, index):
+            return super().__getitem__(-1)
+
+    class Swapped(StackDataset):
+        def __getitem__(self, index):
+            return super().__getitem__(index)[::-1]
+
+    data = TensorDataset(cf.arange(3))
+    assert next(iter(DataLoader(Doubled(cf.arange(3)), 3)))[0].tolist() == [0, 2, 4]
+    assert next(iter(DataLoader(Last(data, [0, 1]), 2)))[0].tolist() == [1, 1]
+    assert next(iter(DataLoader(Swapped("ab", "cd"), 2))) == [["c", "d"], ["a", "b"]]
+
+
+@pytest.mark.parametrize("worker_type", ["thread", "process"])
+def test_arrays_of_all_kinds_come_from_workers(worker_type):
+    options = {"num_workers": 1, "worker_type": worker_type, "collate_fn": Arrays.together}
+    (batch,) = DataLoader(Arrays(2), 2, **options)
+    expected = Arrays.together([0, 1])
+    assert batch.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(np.asarray(batch[name]), np.asarray(value), err_msg=name)
+        assert batch[name].dtype == value.dtype, name
+    batch["large"].mul_(2.0)
+    batch["transposed"][0] = 7
+    assert batch["transposed"][0, 0] == 7
 
 
 def test_a_dataset_that_raises_stop_iteration_does_not_end_the_loop():

@@ -27,6 +27,7 @@ from contraflow.testing import assert_close, make_inputs
 @pytest.fixture(autouse=True)
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(native, "SMALL", 0)
+    monkeypatch.setattr(native, "COMPOSITE", 0)
     yield
     native._routines.clear()
 
@@ -259,3 +260,40 @@ def test_parts_are_joined_one_after_the_other() -> None:
     assert joined.shape == (800, 4)
     assert joined[::4, 0].tolist() == list(map(float, range(200)))
     assert not any(key[0] == "cat" for key in native._routines)
+
+
+def test_forward_mode_sees_the_parts_of_a_composite(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    x, v = cf.tensor(rng.standard_normal((4, 3))), cf.tensor(rng.standard_normal((4, 3)))
+    target = cf.tensor(rng.integers(0, 3, 4))
+
+    def pushed() -> Any:
+        return cf.func.jvp(lambda x: cf.nn.functional.cross_entropy(x, target), (x,), (v,))
+
+    expected, found = over_numpy(pushed, monkeypatch), pushed()
+    assert_close(found, expected)
+
+
+def test_a_composite_without_rules_is_one_node() -> None:
+    x = cf.randn(4, 3, dtype=cf.float64, requires_grad=True)
+    loss = cf.nn.functional.cross_entropy(x, cf.tensor([0, 1, 2, 0]))
+    assert loss.grad_fn.name == "cross_entropy"
+    assert [end for end, _ in filter(None, loss.grad_fn.next_functions)] == [x]
+    assert loss.grad_fn.saved["x"].nbytes == x.nbytes
+    assert cf.autograd.gradgradcheck(
+        lambda x: cf.nn.functional.cross_entropy(x, cf.tensor([0, 1, 2, 0])), (x,)
+    )
+
+
+def test_inputs_of_a_composite_that_depend_on_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def gradients() -> Any:
+        x = cf.tensor([[0.5, -1.0], [2.0, 0.25]], dtype=cf.float64, requires_grad=True)
+        loss = cf.nn.functional.mse_loss(x, x * x)
+        (g,) = cf.autograd.grad(loss, x, create_graph=True)
+        return (g.detach(), *cf.autograd.grad((g * g).sum(), x))
+
+    expected, found = over_numpy(gradients, monkeypatch), gradients()
+    assert any("mse_loss" in key for key in native._routines)
+    assert_close(found, expected)

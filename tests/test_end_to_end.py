@@ -150,3 +150,44 @@ def test_the_tape_shows_the_recomputation(eager, monkeypatch):
     assert "region 1" in text
     assert "keep_mask" in text
     assert "assign" in text
+
+
+class Blocks(nn.Module):
+    """Transformer blocks without dropout, and a head."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(8, 2, 16, 0.0, F.gelu, batch_first=True, norm_first=True)
+            for _ in range(layers)
+        )
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x: cf.Tensor) -> cf.Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+def kernels_of_a_step(layers: int) -> set[str]:
+    """The kernels of a training step of so many layers."""
+    model = Blocks(layers)
+    optimizer = optim.Adam(model.parameters())
+
+    @cf.compile
+    def step(x: cf.Tensor, target: cf.Tensor) -> cf.Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x).flatten(0, 1), target.flatten())
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    step(cf.randn(2, 3, 8), cf.randint(0, 5, (2, 3)))
+    return set(step.kernels)
+
+
+@pytest.mark.skipif(config.compile_mode != "native", reason="asks for native kernels")
+def test_layers_share_their_kernels() -> None:
+    few = kernels_of_a_step(4)
+    assert len(few) > 10
+    assert kernels_of_a_step(48) == few

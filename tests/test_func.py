@@ -325,6 +325,10 @@ def test_functional() -> None:
     value, product = functional.hvp(lambda u: (u**3.0).sum(), x, v)
     assert_close(value, (X**3).sum())
     assert_close(product, 6 * X * v.array)
+    value, (first, second) = functional.vhp(lambda a, b: (a * a * b).sum(), (x, x), (v, v))
+    assert_close(value, (X**3).sum())
+    assert_close(first, 4 * X * v.array)
+    assert_close(second, 2 * X * v.array)
     w = x64().requires_grad_()
     assert not functional.jacobian(lambda u: u * w, x).requires_grad
     assert functional.jacobian(lambda u: u * u, w, create_graph=True).requires_grad

@@ -105,3 +105,48 @@ def test_short_sums_are_not_summed_one_by_one(inner: int, digits: Any) -> None:
         Limits(windows=True),
     )
     assert call.kernel == Contraction(cf.float32, cf.float32, digits)
+
+
+# --- patterns ------------------------------------------------------------------------------------
+
+
+def test_groups_that_do_the_same_have_one_kernel() -> None:
+    """Whatever they do it to: other values, other offsets, other numbers."""
+    first, second = calls(
+        """
+        tape t
+          input %0 : float32[4, 6]  arg
+          input %1 : float32[4, 6]  arg
+          %2 = strided(%0, shape=(4, 3), strides=(6, 1), offset=0) : float32[4, 3]
+          %3 = mul(%2, 2.0) : float32[4, 3]
+          %4 = strided(%1, shape=(4, 3), strides=(6, 1), offset=3) : float32[4, 3]
+          %5 = mul(%4, 3.0) : float32[4, 3]
+          return %3, %5
+        """
+    )
+    assert first.kernel is second.kernel
+    assert first == second
+
+
+def test_a_literal_s_type_is_part_of_a_pattern() -> None:
+    """1 and True are equal, and not the same operand."""
+    kinds = [
+        calls(
+            f"""
+            tape t
+              input %0 : float32[4]  arg
+              %1 = mul(%0, {number}) : float32[4]
+              return %1
+            """
+        )[0].kernel.operands[1].dtype
+        for number in ("1", "1.0", "True")
+    ]  # fmt: skip
+    assert kinds == [cf.int64, cf.float32, cf.bool]
+
+
+def test_a_kernel_has_no_more_lines_than_a_device_likes() -> None:
+    rows = [f"%{i} = tanh(%{i - 1}) : float32[4]" for i in range(1, 101)]
+    text = "\n".join(["tape t", "input %0 : float32[4]  arg", *rows, "return %100"])
+    assert len(calls(text, Limits(lines=1000))) == 1
+    assert len(calls(text, Limits(lines=25))) == 4
+    assert len(calls(text)) == 3

@@ -34,6 +34,8 @@ def contract(roots: list[Expr]) -> list[Expr]:
     """Fuse multiplications into the additions that use them, as compilers do."""
 
     def fuse(e: Expr) -> Expr | None:
+        if e.fn == "muladd":
+            return s.fma(*e.args)
         if e.fn not in ("add", "sub") or not e.dtype.is_floating_point:
             return None
         a, b = e.args

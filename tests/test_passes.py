@@ -252,6 +252,101 @@ def test_what_host_scalars_alone_decide_is_known_before_a_replay() -> None:
 # --- all of them ---------------------------------------------------------------------------------
 
 
+# --- pieces --------------------------------------------------------------------------------------
+
+
+def test_a_value_that_replaces_all_of_another_is_a_view() -> None:
+    becomes(
+        passes.fold_whole_assignments,
+        f"""
+        {X}
+        %1 = exp(%0) : float32[2, 3]
+        %2 = full(0, shape=(1, 6), dtype=float32) : float32[1, 6]
+        %3 = assign(%2, %1, shape=(2, 3), strides=(3, 1), offset=0) : float32[1, 6]
+        %4 = assign(%3, %1, shape=(3, 2), strides=(1, 3), offset=0) : float32[1, 6]
+        %5 = strided(%1, shape=(6,), strides=(1,), offset=0) : float32[6]
+        %6 = assign(%4, %5, shape=(6,), strides=(1,), offset=0) : float32[1, 6]
+        return %6
+        """,
+        f"""
+        {X}
+        %1 = exp(%0) : float32[2, 3]
+        %2 = full(0, shape=(1, 6), dtype=float32) : float32[1, 6]
+        %3 = strided(%1, shape=(1, 6), strides=(6, 1), offset=0) : float32[1, 6]
+        %4 = assign(%3, %1, shape=(3, 2), strides=(1, 3), offset=0) : float32[1, 6]
+        %5 = strided(%1, shape=(6,), strides=(1,), offset=0) : float32[6]
+        %6 = assign(%4, %5, shape=(6,), strides=(1,), offset=0) : float32[1, 6]
+        return %6
+        """,
+    )
+
+
+def summed_pieces(starts: list[int], value: str = "0") -> str:
+    """Rows of two padded to ten and summed, in this order, and a whole one."""
+    rows = ["input %0 : float32[2, 2]  arg", "input %1 : float32[10, 2]  arg"]
+    total = 1
+    for n, start in enumerate(starts):
+        piece, added = 2 + 2 * n, 3 + 2 * n
+        pads = f"(({start}, {8 - start}), (0, 0))"
+        rows.append(f"%{piece} = constant_pad(%0, {value}, pads={pads}) : float32[10, 2]")
+        rows.append(f"%{added} = add(%{total}, %{piece}) : float32[10, 2]")
+        total = added
+    return "\n".join([*rows, f"return %{total}"])
+
+
+def test_padded_pieces_that_are_summed_are_put_side_by_side() -> None:
+    becomes(
+        passes.join_pieces,
+        summed_pieces([6, 2, 8, 4, 0]),
+        """
+        input %0 : float32[2, 2]  arg
+        input %1 : float32[10, 2]  arg
+        %2 = constant_pad(%0, 0, pads=((6, 2), (0, 0))) : float32[10, 2]
+        %4 = assign(%2, %0, shape=(2, 2), strides=(2, 1), offset=4) : float32[10, 2]
+        %6 = assign(%4, %0, shape=(2, 2), strides=(2, 1), offset=16) : float32[10, 2]
+        %8 = assign(%6, %0, shape=(2, 2), strides=(2, 1), offset=8) : float32[10, 2]
+        %10 = assign(%8, %0, shape=(2, 2), strides=(2, 1), offset=0) : float32[10, 2]
+        %11 = add(%1, %10) : float32[10, 2]
+        return %11
+        """,
+    )
+
+
+@pytest.mark.parametrize(
+    ("starts", "value"), [([6, 2, 8, 4], "0"), ([6, 2, 8, 4, 0], "1"), ([6, 5, 5, 6, 7, 7], "0")]
+)
+def test_few_pieces_are_summed_and_so_are_others(starts: list[int], value: str) -> None:
+    given = summed_pieces(starts, value)
+    becomes(passes.join_pieces, given, given)
+
+
+def test_pieces_that_overlap_are_put_into_rows() -> None:
+    found = passes.join_pieces(tape(summed_pieces([0, 1, 2, 3, 4, 5, 6, 7, 8, 8]))).verify()
+    names = [line.op.name for line in found.lines]
+    # A row of five; one of four, which stay as they are, and the second of the last.
+    assert [names.count(name) for name in ("assign", "constant_pad", "add")] == [4, 1 + 4 + 1, 6]
+    given = dict(zip(found.inputs, (np.ones((2, 2)), np.zeros((10, 2)))))
+    (total,) = (run_tape(found, given)[v] for v in found.outputs)
+    np.testing.assert_array_equal(total[:, 0], [1, 2, 2, 2, 2, 2, 2, 2, 3, 2])
+
+
+def test_the_gradient_of_parts_takes_one_pass(mode: str) -> None:
+    def loss_and_gradient(x: cf.Tensor) -> tuple[cf.Tensor, cf.Tensor]:
+        loss = x.sum() * 0.5
+        for n, part in enumerate((*x.unbind(0), *x.split(2, dim=1))):
+            loss = loss + (part * part * n).sum()
+        (gradient,) = cf.autograd.grad(loss, [x])
+        return loss.detach(), gradient
+
+    x = cf.randn(7, 12, requires_grad=True)
+    compiled = cf.compile(loss_and_gradient)
+    for got, want in zip(compiled(x), loss_and_gradient(x)):
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-5)
+    names = [line.op.name for line in passes.optimize(compiled.tape).lines]
+    assert names.count("constant_pad") == 2
+    assert names.count("assign") == 7 + 6 - 2
+
+
 def recorded(seed: int) -> tuple[Tape, dict[Value, Any]]:
     """The tape of a random program, and inputs for it."""
     scope: dict[str, Any] = {}
@@ -275,6 +370,8 @@ def recorded(seed: int) -> tuple[Tape, dict[Value, Any]]:
 RUNS: dict[str, Callable[[Tape], Tape]] = {
     "eliminate_dead": passes.eliminate_dead,
     "merge_common": passes.merge_common,
+    "fold_whole_assignments": passes.fold_whole_assignments,
+    "join_pieces": passes.join_pieces,
     "own_results": passes.own_results,
     "optimize": passes.optimize,
 }

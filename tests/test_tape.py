@@ -270,3 +270,18 @@ def test_samples_equal_references() -> None:
     (out,) = run_reference(op, arrays, tape.given(tape.lines[0].inputs), tape.lines[0].params)
     (got,) = run_tape(tape, dict(zip(tape.inputs, arrays))).values()
     np.testing.assert_array_equal(got, out)
+
+
+def test_equal_literals_of_other_types_give_other_dtypes() -> None:
+    tape = Tape()
+    x = tape.add_input(Spec((3,), dtypes.bool_), "arg")
+    found = [tape.add(REGISTRY["mul"], (x, n), {})[0] for n in (True, 1, 1.0, 1)]
+    assert [tape.specs[v].dtype for v in found] == [
+        dtypes.bool_, dtypes.int64, dtypes.float32, dtypes.int64,
+    ]  # fmt: skip
+    dtypes.set_default_dtype(dtypes.float64)
+    try:
+        (wide,) = tape.add(REGISTRY["mul"], (x, 1.0), {})
+    finally:
+        dtypes.set_default_dtype(dtypes.float32)
+    assert tape.specs[wide].dtype is dtypes.float64

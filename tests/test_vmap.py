@@ -177,6 +177,43 @@ def test_with_the_other_transformations() -> None:
     assert_close(pushed, each.sum(-1))
 
 
+def test_forward_jacobian_is_one_pass() -> None:
+    a, b = cf.randn(3, 4, dtype=cf.float64), cf.randn(4, 2, dtype=cf.float64)
+    values = []
+
+    def f(a: Any, b: Any) -> Any:
+        values.append(a.sum().item())  # which all tangents share
+        a = 2.0 * a
+        out = cf.softmax(cf.sin(a) @ b, 0), {"of b": b.cumsum(0)}
+        return out, {"sum": a.sum(), "name": "aux"}
+
+    found, aux = jacfwd(f, (0, 1), has_aux=True)(a, b)
+    assert len(values) == 1
+    assert (aux["sum"].item(), aux["name"]) == (pytest.approx(2 * values[0]), "aux")
+    expected, _ = jacrev(f, (0, 1), has_aux=True)(a, b)
+    assert_close(found[0][0], expected[0][0], rtol=1e-10)
+    assert_close(found[0][1], expected[0][1], rtol=1e-10)
+    assert found[1]["of b"][0].shape == (4, 2, 3, 4)
+    assert not cf.any(found[1]["of b"][0])
+    assert_close(found[1]["of b"][1], expected[1]["of b"][1])
+
+
+def test_forward_jacobian_without_elements() -> None:
+    assert jacfwd(lambda x: x * 2)(cf.zeros(0, 2)).shape == (0, 2, 0, 2)
+    assert jacfwd(lambda x: x[:0])(cf.zeros(3)).shape == (0, 3)
+
+
+def test_randomness_of_a_forward_jacobian() -> None:
+    with pytest.raises(cf.GradientError, match="vmap: the function draws random numbers"):
+        jacfwd(lambda x: x * cf.rand(3))(cf.ones(3))
+    cf.manual_seed(5)
+    found = jacfwd(lambda x: x * cf.rand(3), randomness="same")(cf.ones(3))
+    cf.manual_seed(5)
+    assert found.tolist() == cf.diag(cf.rand(3)).tolist()
+    with pytest.raises(ValueError, match="jacfwd: randomness is 'some'; it must be one of"):
+        jacfwd(cf.sin, randomness="some")
+
+
 def test_in_place_writes_to_what_belongs_to_an_example() -> None:
     x = cf.randn(3, 4)
 

@@ -75,6 +75,14 @@ class Batch(Run):
             several = {"size": size, "stride": stride, "offset": offset}
             return apply(REGISTRY["as_strided"], (value,), several), is_full
 
+    def full(self, x: Tensor) -> Tensor:
+        """The values of all examples, the batch in front."""
+        value, is_full = self.read(x)
+        repeated: Tensor = (
+            value if is_full else REGISTRY["expand"](value, (self.size, *value.shape))
+        )
+        return repeated
+
     def _shared(self, x: Tensor) -> Tensor:
         """A tensor with data of its own, without the place it may have in this context's graph."""
         node = x._node

@@ -26,12 +26,15 @@ from contraflow.capture.replay import Call, Inputs, Program
 from contraflow.capture.trace import StructuralNumbers, capture
 from contraflow.capture.trees import flatten
 from contraflow.capture.verify import replay_verified
-from contraflow.dispatch import state
+from contraflow.dispatch import State, state
 from contraflow.dtypes import from_numpy, get_default_dtype
 from contraflow.errors import CaptureError, describe
+from contraflow.storage import Storage
 from contraflow.structure import exact
 from contraflow.tape import Tape
 from contraflow.tensor import Tensor
+
+Key = tuple[Any, ...]
 
 MANY_CAPTURES = 8
 REFUSALS_KEPT = 8
@@ -70,8 +73,11 @@ class Compiled:
         self.warned = False
         # Several to a key: which fits depends on `.grad` slots and aliasing with state.
         self._programs: OrderedDict[Any, list[Program]] = OrderedDict()
+        # The key and the programs of the last call: comparing keys takes less than hashing one.
+        self._last_key: Any = None
+        self._last_programs: list[Program] = []
         # Per structure of arguments, the places of numbers whose values the function needs.
-        self._fixed: dict[Any, set[int]] = {}
+        self._fixed: dict[Any, frozenset[int]] = {}
         self._lock = threading.RLock()
         self._surroundings = Surroundings(self._function)
 
@@ -88,21 +94,23 @@ class Compiled:
         return types.MethodType(self._function, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # Values that are not finite are looked for op by op, so anomaly mode runs eagerly.
         current = state()
+        # Values that are not finite are looked for op by op, so anomaly mode runs eagerly.
         replays = current.context.replays and not current.anomaly
-        if not self.enabled or config.compile_mode == "off" or not replays:
+        if not replays or not self.enabled or config.compile_mode == "off":
             return self.eager(*args, **kwargs)
         call = _call_of(args, kwargs)
         with self._lock:
-            key = (call.structure, self._describe(call))
-            for program in self._programs.get(key, ()):
-                guards = program.guards
-                if guards.are_current() and guards.fit(call.arguments, (args, kwargs)):
+            key = self._key(call, current)
+            if key != self._last_key:
+                self._turn_to(key)
+            for program in self._last_programs:
+                if program.guards.hold(call.arguments, args, kwargs):
                     inputs = program.find_inputs(call)
                     if inputs is not None:
-                        self._programs.move_to_end(key)
-                        return self._run(program, call, inputs, args, kwargs)
+                        if self.verify:
+                            return self._run(program, call, inputs, args, kwargs)
+                        return program.replay(call, inputs)
             program, key = self._capture(call, key, args, kwargs)
             self.captures += 1
             if self.captures == MANY_CAPTURES:
@@ -113,20 +121,26 @@ class Compiled:
             assert inputs is not None
             return self._run(program, call, inputs, args, kwargs)
 
+    def _turn_to(self, key: Any) -> None:
+        """Look up the programs of a key."""
+        self._last_key, self._last_programs = key, self._programs.get(key, [])
+        if self._last_programs:
+            self._programs.move_to_end(key)
+
     def _capture(
         self, call: Call, key: Any, args: Any, kwargs: dict[str, Any]
     ) -> tuple[Program, Any]:
         """A program for a call, and its key, which has the numbers that the function needs."""
         while True:
-            if len(self._fixed) > STRUCTURES_KEPT and call.structure not in self._fixed:
-                self._fixed.clear()
-            fixed = self._fixed.setdefault(call.structure, set())
+            fixed = self._fixed.get(call.structure, frozenset())
             try:
                 return capture(self, call, fixed, args, kwargs), key
             except StructuralNumbers as found:
                 assert not found.places <= fixed
-                fixed |= found.places
-                key = (call.structure, self._describe(call))
+                if len(self._fixed) > STRUCTURES_KEPT:
+                    self._fixed.clear()
+                self._fixed[call.structure] = fixed | found.places
+                key = self._key(call, state())
             except CaptureError as error:
                 self.refusals = [*self.refusals[-REFUSALS_KEPT + 1 :], str(error)]
                 raise
@@ -144,6 +158,7 @@ class Compiled:
         """Put a program before the others of its key, and forget those used longest ago."""
         # Those that do not fit now may again: a module may go back from eval to training.
         self._programs[key] = [program, *self._programs.pop(key, [])]
+        self._turn_to(key)
         while sum(map(len, self._programs.values())) > self.cache_size:
             oldest = next(iter(self._programs))
             self._programs[oldest].pop()
@@ -163,27 +178,31 @@ class Compiled:
         instance = None if self._instance is None else self._instance()
         return attributes_of(self._function, instance, given)
 
-    def _describe(self, call: Call) -> Any:
+    def _key(self, call: Call, current: State) -> Key:
         """All that a program may depend on beside values: tensors, modes, surroundings."""
-        storages: dict[int, int] = {}
+        storages: dict[Storage, int] = {}
         tensors = []
-        for i, t in enumerate(call.arguments):
-            data = t.storage.data
+        for t in call.arguments:
+            storage = t.storage
+            data = storage._data
             if data is None:
                 raise CaptureError(
                     f"compile({self.name}): argument {describe(t)} was recorded by another "
                     f"compiled call and never had a value."
                 )
-            same = storages.setdefault(id(t.storage), i)
-            place = (t.storage.device, t.storage.frozen)
-            tensors.append((t.layout, t.dtype, place, t.requires_grad, data.size, same))
-        fixed = self._fixed.get(call.structure)
-        numbers = () if not fixed else tuple([exact(call.leaves[i]) for i in sorted(fixed)])
-        current = state()
-        modes = (current.grad, current.inference, current.anomaly, current.autocast)
+            same = storages.setdefault(storage, len(storages))
+            needs = t._needs if t._base is None else t.requires_grad
+            tensors.append(
+                (t.layout, t.dtype, needs, same, data.size, storage.device, storage.frozen)
+            )
+        numbers: tuple[Any, ...] = ()
+        if self._fixed and len(call.leaves) > len(tensors):
+            fixed = self._fixed.get(call.structure, ())
+            numbers = tuple([exact(call.leaves[i]) for i in sorted(fixed)])
         return (
-            tuple(tensors), numbers, self._surroundings.key(), modes, config.num_threads,
-            config.compile_mode, get_default_dtype(),
+            call.structure, tuple(tensors), numbers, self._surroundings.key(),
+            (current.grad, current.inference, current.autocast),
+            (config.num_threads, config.compile_mode, get_default_dtype()),
         )  # fmt: skip
 
     def _warn(self, key: Any, given: Given) -> None:
@@ -217,6 +236,7 @@ class Compiled:
         """Forget all programs."""
         with self._lock:
             self._programs.clear()
+            self._last_key, self._last_programs = None, []
             self.captures = 0
             self.refusals.clear()
             self.escape_lines.clear()
@@ -241,9 +261,14 @@ class Compiled:
 
 
 def _call_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    if not kwargs:  # tensors alone, as in most calls, take a tenth of the time
+        for x in args:
+            if type(x) is not Tensor:
+                break
+        else:
+            # As the class does it, which takes three times as long.
+            return tuple.__new__(Call, (_structure_of_tensors(len(args)), args, args))
     leaves: list[Any] = []
-    if not kwargs and set(map(type, args)) == {Tensor}:  # most calls, at a tenth of the time
-        return Call(_structure_of_tensors(len(args)), list(args), list(args))
     structure = flatten((args, kwargs), leaves, weak=True)
     leaves = [_as_tensor(x) if isinstance(x, np.ndarray) else x for x in leaves]
     return Call(structure, leaves, [x for x in leaves if isinstance(x, Tensor)])
@@ -263,14 +288,11 @@ def _difference(old: Any, new: Any) -> str:
     """Which part of two keys differs."""
     if old is None or old == new:
         return "a module, a hook, a gradient or captured state"
-    (old_structure, old_rest), (new_structure, new_rest) = old, new
-    if old_structure != new_structure:
-        return "an argument that is not a tensor"
     names = (
-        "the shape or dtype of an argument", "an argument that is not a tensor",
-        "a global or a closure variable", "a mode",
+        "an argument that is not a tensor", "the shape or dtype of an argument",
+        "an argument that is not a tensor", "a global or a closure variable", "a mode",
     )  # fmt: skip
-    for name, a, b in zip(names, old_rest, new_rest):
+    for name, a, b in zip(names, old, new):
         if a != b:
             return name
     return "the number of threads"

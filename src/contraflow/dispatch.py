@@ -27,6 +27,7 @@ class Context:
     first_node = 0  # backward may not reach nodes with lower numbers; see `refuse_node`
     recording = False  # tensors have no values here
     replays = False  # a compiled function may replay its program here, since nothing else listens
+    bare = False  # backward may compute with arrays, since nothing else listens
     timeline: Any = None  # where programs note how long each of their kernels takes, if anywhere
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
@@ -37,9 +38,9 @@ class Context:
         """Put the elements of `value` into the memory of `target` and count the write."""
         self.below.write(target, value, op, line)
 
-    def add_to(self, total: Any, value: Any) -> None:
-        """Add `value` to `total` in place, which nobody else has seen."""
-        total.add_(value)
+    def of_array(self, array: Any) -> Any:
+        """A tensor over an array with which backward has computed."""
+        return self.below.of_array(array)
 
     def derive(self, node: Any, named: list[Any]) -> list[Any]:
         """Run the rules of an op's node on what they name: the gradient of each input."""

@@ -6,18 +6,16 @@ This context stands at the bottom of every thread's stack.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from contraflow import native
+from contraflow.applied import OpNode
 from contraflow.dispatch import apply, set_base_context, state
 from contraflow.dtypes import DType, float32, float64
-from contraflow.node import OpNode
 from contraflow.op import Op
 from contraflow.reference import quiet, run_reference
-from contraflow.rules import Backward
 from contraflow.run import Run, specs
 from contraflow.spec import Params
 from contraflow.tensor import Tensor
@@ -26,7 +24,7 @@ from contraflow.tensor import Tensor
 class Eager(Run):
     """Run ops over NumPy."""
 
-    replays = True
+    replays = bare = True
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         """Apply an op; elementwise ones of one dtype, most of all, take a short way.
@@ -66,7 +64,7 @@ class Eager(Run):
         except (ValueError, TypeError):
             op.infer(specs(op, inputs), params)  # raises the message a user can read
             raise
-        if not array.flags.c_contiguous:
+        if array.ndim > 1 and not array.flags.c_contiguous:
             array = np.ascontiguousarray(array)
         out = Tensor.of_array(array)
         current = state()
@@ -80,7 +78,7 @@ class Eager(Run):
     def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         # NumPy joins parts one after the other, where a kernel looks for each element's part.
         has_kernel = op.kind.lowering != "opaque" and not op.dynamic and not op.variadic
-        if has_kernel and native.is_large(inputs):
+        if has_kernel and native.is_large(inputs, native.SMALL):
             results = native.call(
                 op.name, native.exactly(params), lambda *xs: apply(op, xs, params), inputs
             )
@@ -95,38 +93,28 @@ class Eager(Run):
                 assert out.shape == spec.shape, f"{op.name}: {out.shape} is not {spec.shape}"
         return tuple(Tensor.of_array(out) for out in outs)
 
-    def evaluate(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
-        if native.is_large(inputs) and "by_parts" not in op.extra:
-            function = functools.partial(op.body, **params)
-            results = native.call(op.name, native.exactly(params), function, inputs)
-            if results is not None:
-                return tuple(results) if len(results) > 1 else results[0]
-        return op.body(*inputs, **params)
+    def fused(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...] | None:
+        if "by_parts" in op.extra or not native.is_large(inputs, native.COMPOSITE):
+            return None
+        current = state()
+        if not current.context.replays:
+            return None  # somebody listens to its parts
+        function = functools.partial(op.body, **params)
+        routine = native.find(op.name, native.exactly(params), function, inputs)
+        # Without rules its backward runs it again, which is not worth it where that is much work.
+        if routine is None or not (op.rules or routine.cheap):
+            return None
+        results = native.run(routine, inputs)
+        several = len(op.outs) + len(op.residuals)
+        return None if results is None or len(results) != several else tuple(results)
 
     def derive(self, node: OpNode, named: list[Any]) -> list[Any]:
-        """Arithmetic on small tensors is that of arrays, and rules on large ones are a program."""
-        plan = node.plan
+        """Rules on large tensors are a program."""
         if state().grad:
             return super().derive(node, named)
-        if plan.arithmetic:
-            dtype: DType | None = None
-            arrays = []
-            total = 0
-            for x in named:
-                if not isinstance(x, Tensor) or (x.dtype is not dtype and dtype is not None):
-                    break
-                dtype = x.dtype
-                array = x._array
-                if array is None:
-                    array = x.array
-                total += array.size
-                arrays.append(array)
-            else:
-                if total < native.SMALL and (dtype is float32 or dtype is float64):
-                    found: list[Any] = quiet.call(_arithmetic, plan, arrays, len(node.edges))
-                    return found
-        if native.is_large(named):
-            op, params, specs = node.op, node.params, tuple(node.input_specs)
+        least = native.COMPOSITE if node.op.kind.lowering == "composite" else native.SMALL
+        if native.is_large(named, least):
+            op, params, plan, specs = node.op, node.params, node.plan, tuple(node.input_specs)
             key = ("backward", plan.needs, specs, native.exactly(params))
             results = native.call(
                 op.name, key, lambda *xs: plan.run(op, list(xs), params, specs), named
@@ -135,9 +123,8 @@ class Eager(Run):
                 return results
         return super().derive(node, named)
 
-    def add_to(self, total: Tensor, value: Tensor) -> None:
-        into = total.array
-        quiet.call(np.add, into, value.array, into)
+    def of_array(self, array: np.ndarray) -> Tensor:
+        return Tensor.of_array(array)
 
     def write(self, target: Tensor, value: Tensor, op: str, line: Any) -> None:
         if target.storage is value.storage:
@@ -149,14 +136,6 @@ class Eager(Run):
             source = value.array
         np.copyto(target.array, source)
         target.storage.wrote(op, line)
-
-
-def _arithmetic(plan: Backward, arrays: Sequence[np.ndarray], count: int) -> list[Any]:
-    """Run rules on arrays; the gradient of each of `count` inputs."""
-    grads: list[Any] = [None] * count
-    for (i,), function, pick in plan.rules:
-        grads[i] = Tensor.of_array(np.asarray(function(*pick(arrays)), order="C"))
-    return grads
 
 
 set_base_context(Eager())

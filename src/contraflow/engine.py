@@ -22,11 +22,17 @@ from contraflow.dtypes import DType
 from contraflow.errors import GradientError, describe, describe_spec
 from contraflow.node import Edge, Node, at
 from contraflow.op import REGISTRY
+from contraflow.reference import quiet
 from contraflow.shapes import Shape, numel
 from contraflow.storage import serials
 
 if TYPE_CHECKING:
     from contraflow.tensor import Tensor
+
+Cotangent = Any  # a Tensor, or an array or scalar that is the engine's own
+BARE = frozenset((np.ndarray, np.float32, np.float64))
+SMALL = 1 << 13  # elements; rules on more of them are worth a program of their own
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def backward(
@@ -160,64 +166,48 @@ def _needed(starts: Sequence[tuple[Edge, Any]], targets: Sequence[Edge]) -> set[
     return needed
 
 
-class Arrived:
-    """The cotangents that have come to a node or leaf, summed, with a slot for each output.
-
-    `owned` says of each whether its buffer is the engine's alone.
-    """
-
-    __slots__ = ("values", "owned")
-
-    def __init__(self, count: int) -> None:
-        self.values: list[Tensor | None] = [None] * count
-        self.owned = [False] * count
-
-    def add(self, index: int, g: Tensor, owned: bool, recording: bool) -> None:
-        """Add a cotangent; in place, where the sum so far is ours."""
-        held = self.values[index]
-        if held is None:
-            self.values[index], self.owned[index] = g, owned
-        elif self.owned[index] and not recording and held.layout.is_contiguous:
-            state().context.add_to(held, g)
-        else:
-            self.values[index], self.owned[index] = held + g, True
-
-
 class Pass:
-    """One backward pass: cotangents on their way, and where they are collected."""
+    """One backward pass: cotangents on their way, and where they are collected.
+
+    In eager mode a buffer that a rule has made and nobody else has seen travels as a bare array:
+    sums are formed in it, and arithmetic on small ones makes no tensors at all.
+    """
 
     def __init__(self, retain: bool, create_graph: bool, targets: list[Edge] | None) -> None:
         self.retain, self.create_graph, self.targets = retain, create_graph, targets
         self.wanted = {(id(t), i) for t, i in targets or ()}
         self.collected: dict[tuple[int, int], Tensor] = {}
         self.needed: set[int] | None = None
-        self.arrived: dict[int, Arrived] = {}  # by id of the node or leaf
-        self.leaves: list[tuple[Tensor, Arrived]] = []
-        self.heap: list[tuple[int, Node]] = []
+        # What has arrived: a node and the cotangents of its outputs, by its number; leaves by id.
+        self.arrived: dict[int, list[Any]] = {}
+        self.leaves: dict[int, list[Any]] = {}
+        self.heap: list[int] = []  # numbers of nodes, negated: the newest is the least
         self.starts: Sequence[tuple[Edge, Tensor]] = ()
+        self.context = state().context
         self.anomaly = state().anomaly
+        self.bare = self.context.bare and not create_graph
 
     def run(self, starts: Sequence[tuple[Edge, Tensor]]) -> None:
         """Send the cotangents of the roots through the graph."""
         self.starts = starts
         if self.targets is not None:
             self.prepare(starts)
-        heap, arrived = self.heap, self.arrived
+        heap, arrived, first = self.heap, self.arrived, self.context.first_node
+        sweeps = self.bare and not self.anomaly
         # What a rule does inside is its own affair: infinities there may well cancel.
-        with changed(grad=self.create_graph, anomaly=False, autocast=None, task=self) as current:
-            first = current.context.first_node
-            self.deliver((edge, seed, False) for edge, seed in starts)
+        with changed(grad=self.create_graph, anomaly=False, autocast=None, task=self):
+            self.deliver(starts)
             while heap:
-                _, node = heapq.heappop(heap)
+                if sweeps and _is_arithmetic(arrived[-heap[0]][0]):
+                    quiet.call(self.sweep)
+                    if not heap:
+                        break
+                node, *cotangents = arrived.pop(-heapq.heappop(heap))
                 if node.sequence_nr < first:
-                    current.context.refuse_node(node)
-                cotangents = arrived.pop(id(node)).values
-                if node.tensor_hooks is not None or node.retainers is not None or self.wanted:
-                    self.observe(node, cotangents)
-                if self.needed is None or id(node) in self.needed:
-                    self.deliver(self.visit(node, cotangents))
-            for leaf, gathered in self.leaves:
-                self.settle(leaf, gathered)
+                    self.context.refuse_node(node)
+                self.deliver(self.visit(node, cotangents))
+            for leaf, value in self.leaves.values():
+                self.settle(leaf, value)
 
     def prepare(self, starts: Sequence[tuple[Edge, Tensor]]) -> None:
         """Find out which nodes lead to a target; the others need not run."""
@@ -231,45 +221,136 @@ class Pass:
         """Whether this pass will come to an edge's end, so that hooks there will run."""
         if self.needed is None:
             self.needed = {id(end) for end in _ends(start for start, _ in self.starts)}
-        return id(edge[0]) in self.needed or (id(edge[0]), edge[1]) in self.wanted
+        return self.goes_to(edge)
 
-    def deliver(self, sent: Iterable[tuple[Edge, Tensor, bool]]) -> None:
+    def goes_to(self, edge: Edge) -> bool:
+        """Whether cotangents are sent along an edge."""
+        target, index = edge
+        needed = self.needed
+        return needed is None or id(target) in needed or (id(target), index) in self.wanted
+
+    def runs(self, node: Node) -> bool:
+        """Whether a node's rules are needed, and not only the cotangents that come to it."""
+        return self.needed is None or id(node) in self.needed
+
+    # --- cotangents -----------------------------------------------------------------------
+
+    def deliver(self, sent: Iterable[tuple[Edge, Cotangent]]) -> None:
         """Add cotangents to what has arrived at the ends of their edges."""
-        arrived, needed, wanted = self.arrived, self.needed, self.wanted
-        for (target, index), g, owned in sent:
-            key = id(target)
-            if needed is not None and key not in needed and (key, index) not in wanted:
+        for edge, g in sent:
+            if not self.goes_to(edge):
                 continue
-            place = arrived.get(key)
-            if place is not None:
-                place.add(index, g, owned, self.create_graph)
-                continue
-            if isinstance(target, Node):
-                place = arrived[key] = Arrived(target.output_count)
-                heapq.heappush(self.heap, (-target.sequence_nr, target))
-            else:
-                place = arrived[key] = Arrived(1)
-                self.leaves.append((target, place))
-            place.values[index], place.owned[index] = g, owned
+            target, index = edge
+            place = self.place(target)
+            held = place[index + 1]
+            place[index + 1] = g if held is None else self.summed(held, g)
 
-    def observe(self, node: Node, cotangents: list[Tensor | None]) -> None:
-        """Tensor hooks, targets and retained gradients: who looks at a node's outputs."""
-        for index, hooks in (node.tensor_hooks or {}).items():
-            g = cotangents[index]
-            if g is not None:
-                cotangents[index] = _call_hooks(hooks, g)
-        for index, g in enumerate(cotangents):
-            if g is not None and (id(node), index) in self.wanted:
-                self.collected[id(node), index] = g
-        for index, kept in (node.retainers or {}).items():
-            g, output = cotangents[index], kept()
-            if g is not None and output is not None:
-                _accumulate(output, g, False, self.create_graph)
+    def place(self, target: Node | Tensor) -> list[Any]:
+        """Where the cotangents of a node or leaf arrive."""
+        if not isinstance(target, Node):
+            return self.leaves.setdefault(id(target), [target, None])
+        number = target.sequence_nr
+        found = self.arrived.get(number)
+        if found is None:
+            found = self.arrived[number] = [target] + [None] * target.output_count
+            heapq.heappush(self.heap, -number)
+        return found
 
-    def visit(
-        self, node: Node, cotangents: list[Tensor | None]
-    ) -> Iterable[tuple[Edge, Tensor, bool]]:
-        """Run a node's rules and hooks: the gradients of its inputs, and whether each is ours."""
+    def summed(self, held: Cotangent, g: Cotangent) -> Cotangent:
+        """The sum of two cotangents; in place, where one of them is ours."""
+        if not self.bare:
+            return held + g
+        a = held if type(held) in BARE else held.array
+        b = g if type(g) in BARE else g.array
+        into = held if type(held) is np.ndarray else g if type(g) is np.ndarray else ...
+        return quiet.call(np.add, a, b, out=into, order="C")
+
+    def tensor(self, g: Cotangent) -> Tensor:
+        """A cotangent as somebody else may see it."""
+        return self.context.of_array(np.asarray(g)) if type(g) in BARE else g
+
+    # --- nodes ----------------------------------------------------------------------------
+
+    def sweep(self) -> None:
+        """Run rules that are arithmetic on small arrays, as long as these come next.
+
+        NumPy's warnings are off and the thread's state is not the caller's here, so that nothing
+        of a user's may run: a node with hooks, a value that was overwritten, a gradient to be
+        summed to the shape of its input and all else that is rare are left to `visit`.
+        """
+        heap, arrived, leaves = self.heap, self.arrived, self.leaves
+        needed, wanted, retain = self.needed, self.wanted, self.retain
+        while heap:
+            place = arrived[-heap[0]]
+            node, g = place[0], place[1]
+            if not _is_arithmetic(node) or node.freed:
+                return
+            if needed is not None and (id(node) not in needed or (id(node), 0) in wanted):
+                return
+            if type(g) not in BARE:
+                g = g.array
+            dtype, shape = g.dtype, g.shape
+            if g.size > SMALL or (dtype is not _FLOAT32 and dtype is not _FLOAT64):
+                return
+            for spec in node.input_specs:
+                if spec is not None and (spec.shape != shape or spec.dtype.numpy is not dtype):
+                    return
+            # NumPy is much faster with scalars than with arrays that have no dims.
+            named = [g if shape or type(g) is not np.ndarray else g[()]]
+            for x in node.inputs if not node.outs else (*node.inputs, *node.outs):
+                if not isinstance(x, (int, float)):
+                    value = x.array
+                    if value is None or x.storage.version != x.version:
+                        return
+                    x = value if shape else value[()]
+                named.append(x)
+            del arrived[-heapq.heappop(heap)]
+            edges = node.edges
+            if not retain:
+                node.done = True
+                node.free()
+            for (i,), function, pick in node.plan.rules:
+                g = function(*pick(named))
+                if len(shape) > 1 and not g.flags.c_contiguous:
+                    g = np.ascontiguousarray(g)
+                target, index = edges[i]
+                if needed is not None and not self.goes_to(edges[i]):
+                    continue
+                if isinstance(target, Node):
+                    number = target.sequence_nr
+                    place = arrived.get(number)
+                    if place is None:
+                        if target.output_count == 1:
+                            arrived[number] = [target, g]
+                            heapq.heappush(heap, -number)
+                            continue
+                        place = self.place(target)
+                else:
+                    place = leaves.get(id(target))
+                    if place is None:
+                        leaves[id(target)] = [target, g]
+                        continue
+                held = place[index + 1]
+                if held is None:
+                    place[index + 1] = g
+                elif shape:
+                    ours = type(held) is np.ndarray
+                    place[index + 1] = np.add(held if ours else held.array, g, held if ours else g)
+                else:
+                    place[index + 1] = (held if type(held) in BARE else held.array) + g
+
+    def visit(self, node: Node, cotangents: list[Any]) -> Iterable[tuple[Edge, Cotangent]]:
+        """It is a node's turn: who looks at its cotangents, then its rules and hooks.
+
+        Gives the gradients of its inputs, those that are ours as bare arrays.
+        """
+        for i, g in enumerate(cotangents):
+            if type(g) in BARE:
+                cotangents[i] = self.tensor(g)
+        if node.tensor_hooks is not None or node.retainers is not None or self.wanted:
+            self.observe(node, cotangents)
+        if not self.runs(node):
+            return ()
         if node.pre_hooks:
             cotangents = _call_prehooks(node, cotangents)
         mark = next(serials)
@@ -293,40 +374,64 @@ class Pass:
         if not self.retain:
             node.done = True
             node.free()
-        sent = []
-        buffers: Any = set()
+        sent: list[tuple[Edge, Any]] = []
         for edge, spec, g in zip(node.edges, node.input_specs, grads):
             if edge is None or g is None or spec is None:
                 continue
             if getattr(g, "dtype", None) is not spec[1] or g.layout.shape != spec[0]:
                 g = fit(node, g, *spec)
-            storage = g.storage
-            # A buffer is the engine's alone if it is newer than `mark`, so the rule made it, and
-            # neither handed out twice nor shown to a user.
-            if shown or storage.serial <= mark:
-                sent.append((edge, g, False))
-            elif storage in buffers:
-                sent = [(e, x, owned and x.storage is not storage) for e, x, owned in sent]
-                sent.append((edge, g, False))
-            else:
-                buffers.add(storage)
-                sent.append((edge, g, True))
+            sent.append((edge, g))
+        if self.bare and not shown:
+            storages = [g.storage for _, g in sent]
+            for k, storage in enumerate(storages):
+                # A buffer newer than `mark` was made by the rule; it may be handed out twice.
+                if storage.serial > mark and storages.count(storage) == 1:
+                    edge, g = sent[k]
+                    if g.layout.is_contiguous:
+                        sent[k] = edge, g.array
         return sent
 
-    def settle(self, leaf: Tensor, arrived: Arrived) -> None:
+    def observe(self, node: Node, cotangents: list[Tensor | None]) -> None:
+        """Tensor hooks, targets and retained gradients: who looks at a node's outputs."""
+        for index, hooks in (node.tensor_hooks or {}).items():
+            g = cotangents[index]
+            if g is not None:
+                cotangents[index] = _call_hooks(hooks, g)
+        for index, g in enumerate(cotangents):
+            if g is not None and (id(node), index) in self.wanted:
+                self.collected[id(node), index] = g
+        for index, kept in (node.retainers or {}).items():
+            g, output = cotangents[index], kept()
+            if g is not None and output is not None:
+                _accumulate(output, g, False, self.create_graph)
+
+    def settle(self, leaf: Tensor, value: Cotangent) -> None:
         """The gradient of a leaf is complete: its hooks, then `.grad` or the collection."""
-        value = arrived.values[0]
-        assert value is not None
+        owned = type(value) in BARE and not leaf._hooks
+        g = self.tensor(value)
         if leaf._hooks:
-            value = _call_hooks(leaf._hooks, value)
+            g = _call_hooks(leaf._hooks, g)
         if (id(leaf), 0) in self.wanted:
-            self.collected[id(leaf), 0] = value
+            self.collected[id(leaf), 0] = g
         if self.targets is None:
-            self.give(leaf, value, arrived.owned[0] and not leaf._hooks)
+            self.give(leaf, g, owned)
 
     def give(self, leaf: Tensor, g: Tensor, owned: bool) -> None:
-        """What becomes of the gradient of a leaf."""
+        """What becomes of the gradient of a leaf; `owned` says that nobody else has it."""
         _accumulate(leaf, g, owned, self.create_graph)
+
+
+def _is_arithmetic(node: Node) -> bool:
+    """Whether a node's rules are arithmetic, and nobody watches it."""
+    plan = node.plan
+    return (
+        plan is not None
+        and plan.arithmetic
+        and node.tensor_hooks is None
+        and node.retainers is None
+        and not node.pre_hooks
+        and not node.post_hooks
+    )
 
 
 class _Collecting(Pass):

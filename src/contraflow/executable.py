@@ -6,9 +6,11 @@ replay, in Python and float64, and kernels get their results as arguments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from sys import getrefcount
 from time import perf_counter
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +23,7 @@ from contraflow.passes import host_values, optimize
 from contraflow.plan import HostStep, make_plan
 from contraflow.render import python
 from contraflow.spec import Spec
+from contraflow.storage import Block, Storage
 from contraflow.tape import Tape, Value
 
 
@@ -28,13 +31,18 @@ class Executable(Protocol):
     """A tape that can run."""
 
     temporary_bytes: int
+    numbers: frozenset[int]  # positions of the outputs that are host scalars
+    settled: int  # from this one on inputs lie in the same storages at every replay
     times: dict[str, float]  # milliseconds that each stage of its making took
 
     def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
-        """Compute the outputs; inputs that the tape writes to are overwritten.
+        """Compute the outputs, as arrays; inputs that the tape writes to are overwritten.
 
         `arrays` holds the flat data of the inputs that are not host scalars, in tape order.
         """
+
+    def replay(self, storages: Sequence[Storage], scalars: Sequence[int | float]) -> list[Any]:
+        """The same with inputs that lie in storages; outputs are blocks, host scalars numbers."""
 
     @property
     def kernels(self) -> list[str]:
@@ -79,6 +87,8 @@ class Interpreted:
         self.tape = tape
         self.inputs = _Inputs(tape)
         self.temporary_bytes = 0
+        self.numbers: frozenset[int] = frozenset()
+        self.settled = len(self.inputs.arrays)
         self.times: dict[str, float] = {}
 
     def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
@@ -87,11 +97,19 @@ class Interpreted:
         for value, flat in zip(self.inputs.arrays, arrays):
             given[value] = flat.reshape(self.tape.specs[value].shape)
         results = run_tape(self.tape, given)
-        outputs = [np.array(results[v]) for v in self.tape.outputs]
+        shapes = [self.tape.specs[v].shape for v in self.tape.outputs]
+        outputs = [
+            np.array(results[v], order="C").reshape(shape)
+            for v, shape in zip(self.tape.outputs, shapes)
+        ]
         written = {k: np.array(results[v]) for k, v in self.tape.writes.items()}
         for value, array in written.items():
             np.copyto(given[value], array)
         return outputs
+
+    def replay(self, storages: Sequence[Storage], scalars: Sequence[int | float]) -> list[Any]:
+        """Compute everything, then write."""
+        return [Block(array) for array in self.run([s.data for s in storages], scalars)]
 
     @property
     def kernels(self) -> list[str]:
@@ -104,33 +122,47 @@ class Interpreted:
 
 
 class _Room:
-    """Arrays for one output: one of the last two, if nobody holds it any more, else a new one.
+    """Blocks for one output. The last but one is used again, unless somebody holds it.
 
     Memory that was written before is faster to write than memory the system has yet to give.
     """
 
-    def __init__(self, spec: Spec, recycles: bool) -> None:
-        self._spec, self._recycles = (spec.shape, spec.dtype.numpy), recycles
-        self._last: list[np.ndarray] = []
+    __slots__ = ("idle", "recent", "_spec", "_device", "_recycles")
 
-    def take(self) -> np.ndarray:
-        """An array whose elements nobody needs."""
-        for array in self._last:
-            if getrefcount(array) == _UNUSED:
-                return array
+    def __init__(self, spec: Spec, device: devices.Device, recycles: bool) -> None:
+        self._spec, self._device, self._recycles = (spec.shape, spec.dtype.numpy), device, recycles
+        self.idle = self.recent = Block(None)
+
+    def refill(self) -> Block:
+        """A new block, in the place of one that is held."""
         array = np.empty(*self._spec)
+        block = Block(array, self._device.address(array))
         if self._recycles:
-            self._last = [*self._last[-1:], array]
-        return array
+            self.idle, self.recent = self.recent, block
+        return block
 
 
-def _count_when_unused() -> int:
-    for array in [np.empty(0)]:
-        return getrefcount(array)
-    raise AssertionError
+def _take(rooms: Sequence[_Room]) -> list[Block]:
+    """A block for each output, whose elements nobody needs."""
+    blocks = []
+    for room in rooms:
+        block = room.idle
+        if getrefcount(block) == _HELD_BY_ROOM and getrefcount(block.array) == _HELD_BY_BLOCK:
+            room.idle, room.recent = room.recent, block
+            blocks.append(block)
+        else:
+            blocks.append(room.refill())
+    return blocks
 
 
-_UNUSED = _count_when_unused()
+def _references() -> tuple[int, int]:
+    """How many references `_take` counts to a block that only a room holds, and to its array."""
+    room = SimpleNamespace(idle=Block(np.empty(0)))
+    block = room.idle
+    return getrefcount(block), getrefcount(block.array)
+
+
+_HELD_BY_ROOM, _HELD_BY_BLOCK = _references()
 
 
 class Native:
@@ -154,34 +186,64 @@ class Native:
         self.program = self.device.load(self.plan)
         clock.note("compile")
         self.temporary_bytes = self.plan.arena_bytes
-        specs = self.tape.specs
-        self.outputs = [None if v in host else _Room(specs[v], recycles) for v in self.tape.outputs]
-        lines = [x for x in self.tape.lines if host.issuperset(x.outs)]
+        self.settled = len(self.inputs.arrays)
+        self._settled: list[int] | None = None  # the addresses of those
+        specs, outputs = self.tape.specs, self.tape.outputs
+        self._rooms = [_Room(specs[v], self.device, recycles) for v in outputs if v not in host]
         # What the prologue gives: host values that are outputs, then those kernels take.
-        self.host_outputs = [
-            (i, specs[v].dtype.numpy) for i, v in enumerate(self.tape.outputs) if v in host
-        ]
-        self.host_words = [i for i, w in enumerate(self.words) if isinstance(w, Value)]
-        wanted = [v for v in self.tape.outputs if v in host]
-        wanted += [w for w in self.words if isinstance(w, Value)]
-        self.prologue = python.compile_prologue(python.render(self.tape, lines, wanted))
-        self.kinds = [float if d.is_floating_point else int for d in self.plan.scalar_dtypes]
+        self._host_outputs = [(i, specs[v].dtype.numpy) for i, v in enumerate(outputs) if v in host]
+        self.numbers = frozenset(i for i, _ in self._host_outputs)
+        wanted = [outputs[i] for i, _ in self._host_outputs]
+        taken = list(dict.fromkeys(w for w in self.words if isinstance(w, Value)))
+        lines = [x for x in self.tape.lines if host.issuperset(x.outs)]
+        self._prologue = python.compile_prologue(python.render(self.tape, lines, [*wanted, *taken]))
+        known = {v: len(wanted) + i for i, v in enumerate(taken)}
+        # The words of the kernels, by their numbers among what is known, constants behind.
+        constants = [w for w in self.words if not isinstance(w, Value)]
+        rest = iter(range(len(wanted) + len(taken), len(wanted) + len(taken) + len(constants)))
+        places = [known[w] if isinstance(w, Value) else next(rest) for w in self.words]
+        self._constants = tuple(constants)
+        self._words_of = _picking(places)
+        self._fixed = None if self.inputs.scalars else self._prepare(())
+
+    def _prepare(self, scalars: Sequence[int | float]) -> tuple[Any, tuple[int | float, ...]]:
+        """What follows from the host scalars: what the prologue gives, and words for kernels."""
+        known = self._prologue(scalars)
+        return known, self._words_of(known + self._constants)
 
     def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
         """Prologue, then one replay."""
-        known = iter(self.prologue(scalars))
-        outputs: list[Any] = [None if room is None else room.take() for room in self.outputs]
-        for i, dtype in self.host_outputs:
-            outputs[i] = np.array(next(known), dtype)
-        words: list[Any] = list(self.words)
-        for i in self.host_words:
-            words[i] = self.kinds[i](next(known))
-        fresh = [o for o, room in zip(outputs, self.outputs) if room is not None]
+        known, words = self._fixed or self._prepare(scalars)
+        blocks = _take(self._rooms)
         try:
-            self.program.replay([*arrays, *fresh], words)
+            self.program.replay([*arrays, *[block.address for block in blocks]], words)
         except IndexError as error:
             raise self._located(error) from None
+        outputs = [block.array for block in blocks]
+        for (i, dtype), number in zip(self._host_outputs, known):
+            outputs.insert(i, np.array(number, dtype))
         return outputs
+
+    def replay(self, storages: Sequence[Storage], scalars: Sequence[int | float]) -> list[Any]:
+        """Prologue, then one replay."""
+        known, words = self._fixed or self._prepare(scalars)
+        blocks: list[Any] = _take(self._rooms)
+        addresses = [s.address or self._locate(s) for s in storages[: self.settled]]
+        if self._settled is None:
+            self._settled = [self._locate(s) for s in storages[self.settled :]]
+        addresses += self._settled
+        addresses += [block.address for block in blocks]
+        try:
+            self.program.run(addresses, words)
+        except IndexError as error:
+            raise self._located(error) from None
+        for (i, _), number in zip(self._host_outputs, known):
+            blocks.insert(i, number)
+        return blocks
+
+    def _locate(self, storage: Storage) -> int:
+        storage.address = self.device.address(storage.data)
+        return storage.address
 
     def _located(self, error: IndexError) -> Exception:
         number = getattr(error, "line", None)
@@ -207,3 +269,10 @@ class Native:
             else:
                 rows.append(f"kernel  {step.call.kernel.name} over {list(step.call.sizes)}")
         return rows
+
+
+def _picking(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """A function that picks the items at some places."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda items: tuple([items[i] for i in places])

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from contraflow import engine
+from contraflow.applied import OpNode, Packed
 from contraflow.dispatch import Context, apply, changed, state
 from contraflow.kinds import Elementwise
-from contraflow.node import OpNode
 from contraflow.op import REGISTRY, Op
 from contraflow.shapes import contiguous
 from contraflow.spec import Params, Spec
@@ -76,9 +76,12 @@ class Forward(Context):
         if isinstance(node, OpNode) and node.op is op:
             node.pushed = True  # a backward that runs here must see its values' tangents
             for saved, i in zip(node.outs, node.plan.saved_outs):
-                kept = saved.packed if saved.tensor is None else saved.tensor
-                if isinstance(kept, Tensor) and i < len(outs):
-                    kept._tangents = outs[i]._tangents
+                if i >= len(outs):
+                    continue
+                if not isinstance(saved, Packed):
+                    saved.tangents = outs[i]._tangents
+                elif isinstance(saved.packed, Tensor):
+                    saved.packed._tangents = outs[i]._tangents
         return out
 
     def push(self, node: Any, inputs: Sequence[Any], outs: Sequence[Any]) -> None:

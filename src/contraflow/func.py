@@ -258,22 +258,6 @@ def _each_unit(
     return [REGISTRY["reshape"](g, (*out.shape, *x.shape)) for g, x in zip(found, leaves)]
 
 
-def _units(like: Tensor) -> Iterator[Tensor]:
-    """The tensors of that shape with a single one and zeros elsewhere."""
-    zeros = REGISTRY["full"]((like.numel(),), 0.0, dtype=like.dtype)
-    for i in range(like.numel()):
-        one = REGISTRY["clone"](zeros)
-        with changed(grad=False):
-            one[i] = 1.0
-        yield REGISTRY["reshape"](one, like.shape)
-
-
-def _stacked(rows: list[Tensor], like: Tensor, shape: tuple[int, ...]) -> Tensor:
-    if not rows:
-        return REGISTRY["full"](shape, 0.0, dtype=like.dtype)  # type: ignore[no-any-return]
-    return REGISTRY["reshape"](REGISTRY["stack"](rows), shape)  # type: ignore[no-any-return]
-
-
 # --- forward mode ------------------------------------------------------------------------------
 
 
@@ -333,15 +317,19 @@ def jvp(
 
 @public
 def jacfwd(
-    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
-) -> Callable[..., Any]:
-    """A function that gives the Jacobian, one forward pass for each element of the arguments.
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
+    randomness: str = "error",
+) -> Callable[..., Any]:  # fmt: skip
+    """A function that gives the Jacobian, by one forward pass for all elements of the arguments.
+
+    Its shape is the output's followed by the argument's. `randomness` is that of vmap.
 
     >>> import contraflow as cf
     >>> cf.func.jacfwd(lambda x: x * x)(cf.tensor([1.0, 2.0]))
     tensor([[2., 0.],
             [0., 4.]])
     """
+    _check_randomness("jacfwd", randomness)
 
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -352,40 +340,42 @@ def jacfwd(
         def inner(*values: Any) -> Any:
             return func(*_with(args, chosen, values), **kwargs)
 
-        output: Any = None
-        aux: Any = None
-        columns: list[list[list[Tensor]]] = []  # by leaf, element of the leaf, output
-        for k, x in enumerate(leaves):
-            columns.append([])
-            for unit in _units(x):
-                tangents = [zeros_like(t.alias()) for t in leaves]
-                tangents[k] = unit
-                output, pushed, *rest = jvp(
-                    inner, primals, fill(primals, tangents), has_aux=has_aux
-                )
-                columns[k].append(leaves_of(pushed))
-                aux = rest[0] if has_aux else None
-        if output is None:  # nothing to push, but the shapes of the results are needed
-            output, aux = _split_aux("jacfwd", inner(*primals), has_aux)
-        outs = leaves_of(output)
+        basis = _standard_basis(leaves)
+        batch = Batch(sum(x.numel() for x in leaves), randomness)
+        with changed(context=batch):
+            along = fill(primals, [batch.wrap(t) for t in basis])
+            output, pushed, *rest = jvp(inner, primals, along, has_aux=has_aux)
+        aux = map_leaves(lambda x: batch.read(x)[0], rest[0]) if has_aux else None
         jacobians = [
-            _restore(argnums, fill(primals, [
-                _columns([column[j] for column in columns[k]], out, x)
-                for k, x in enumerate(leaves)
-            ]))
-            for j, out in enumerate(outs)
-        ]  # fmt: skip
+            _restore(argnums, fill(primals, _blocks(batch.full(t), leaves)))
+            for t in leaves_of(pushed)
+        ]
         found = fill(output, jacobians)
         return (found, aux) if has_aux else found
 
     return wrapped
 
 
-def _columns(columns: list[Tensor], out: Tensor, x: Tensor) -> Tensor:
-    """The block whose columns are given: the output's dims first, then the argument's."""
-    flat = _stacked(columns, out, (x.numel(), *out.shape))
-    turned = REGISTRY["permute"](flat, (*range(1, flat.ndim), 0))
-    return REGISTRY["reshape"](turned, (*out.shape, *x.shape))  # type: ignore[no-any-return]
+def _standard_basis(leaves: Sequence[Tensor]) -> list[Tensor]:
+    """Tangents of the leaves [elements, ...]: each is one for a single element of all of them."""
+    counts = [x.numel() for x in leaves]
+    basis = []
+    for k, (x, count) in enumerate(zip(leaves, counts)):
+        rows = [
+            REGISTRY["full"]((sum(counts[:k]), count), 0.0, dtype=x.dtype),
+            eye(count, dtype=x.dtype),
+            REGISTRY["full"]((sum(counts[k + 1 :]), count), 0.0, dtype=x.dtype),
+        ]
+        basis.append(REGISTRY["reshape"](REGISTRY["cat"](rows), (sum(counts), *x.shape)))
+    return basis
+
+
+def _blocks(pushed: Tensor, leaves: Sequence[Tensor]) -> list[Tensor]:
+    """A Jacobian's parts by leaf, of tangents [elements, ...]: the output's dims come first."""
+    columns = REGISTRY["movedim"](pushed, 0, -1)
+    parts = REGISTRY["split"](columns, [x.numel() for x in leaves], -1)
+    shape = pushed.shape[1:]
+    return [REGISTRY["reshape"](part, (*shape, *x.shape)) for part, x in zip(parts, leaves)]
 
 
 @public
@@ -434,8 +424,7 @@ def vmap(
     >>> dots(cf.tensor([[1.0, 2.0], [3.0, 4.0]]), cf.tensor([[1.0, 1.0], [0.0, 1.0]]))
     tensor([3., 4.])
     """
-    if randomness not in RANDOMNESS:
-        raise ValueError(f"vmap: randomness is {randomness!r}; it must be one of {RANDOMNESS}.")
+    _check_randomness("vmap", randomness)
     if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
         raise ValueError(f"vmap: chunk_size is {chunk_size!r}; it must be a positive whole number.")
 
@@ -463,6 +452,11 @@ def vmap(
         return fill(parts[0], [_from_front(x, dim) for x, dim in zip(joined, places)])
 
     return batched
+
+
+def _check_randomness(caller: str, randomness: str) -> None:
+    if randomness not in RANDOMNESS:
+        raise ValueError(f"{caller}: randomness is {randomness!r}; it must be one of {RANDOMNESS}.")
 
 
 def _dims(name: str, dims: Any, tree: Any) -> list[int | None]:
@@ -507,9 +501,7 @@ def _run_batch(
     def unwrapped(x: Any) -> Tensor:
         if not isinstance(x, Tensor):
             raise TypeError(f"vmap: the function returned {describe(x)}, not tensors.")
-        value, is_full = context.read(x)
-        full: Tensor = value if is_full else REGISTRY["expand"](value, (size, *value.shape))
-        return full
+        return context.full(x)
 
     return map_leaves(unwrapped, result)
 

@@ -11,7 +11,7 @@ are host steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from contraflow.dtypes import DType
@@ -24,6 +24,7 @@ from contraflow.lower import (
     HostUse,
     Scope,
     Use,
+    Visit,
     is_access,
     lower_group,
     lower_store,
@@ -62,7 +63,7 @@ class _Fuser:
         elif line.op.name == "full":
             self.scope.fills[line.outs[0]] = line.inputs[0]
         elif lowering in ("map", "reduce"):
-            self._place(number, line)
+            self._place(number)
         elif lowering == "contract":
             assert isinstance(line.op.kind, Contracting)
             labels = line.op.kind.labels(line.op, self.tape.given(line.inputs), line.params)
@@ -145,61 +146,62 @@ class _Fuser:
 
     # --- maps and reductions ----------------------------------------------------------------
 
-    def _place(self, number: int, line: TapeLine) -> None:
+    def _place(self, number: int) -> None:
         """Put a line into the newest group that makes one of its inputs, or into a new one."""
-        found = {self.maker[v] for v, _ in self.scope.accesses(line) if v in self.maker}
+        visit = self.scope.visit(number)
+        found = {self.maker[v] for v, _ in visit.reads if v in self.maker}
         producers = sorted(found, reverse=True)
         at = producers[0] if producers else -1
-        if at < 0 or not self._fits(self.groups[at], line):
+        if at < 0 or not self._fits(self.groups[at], visit):
             at = len(self.groups)
-            self.groups.append(Group(self.scope.shape(line), line.region))
+            self.groups.append(Group(visit.shape, visit.line.region))
         for p in producers:
             if p != at:
-                self._merge(p, at, line)
+                self._merge(p, at, visit)
         group = self.groups[at]
         assert isinstance(group, Group)
-        if line.op.kind.lowering == "reduce":
-            group.inner |= self.scope.reduced(line)
+        if visit.reduced is not None:
+            group.inner |= visit.reduced
         group.lines.append(number)
-        group.reads.update(v for v, _ in self.scope.accesses(line))
-        for v in line.outs:
-            group.made[v] = group.storing(self.scope, line, v)
+        group.reads.update(v for v, _ in visit.reads)
+        for v in visit.line.outs:
+            group.made[v] = group.storing(visit, self.tape.specs[v].shape)
             self.maker[v] = at
 
-    def _fits(self, group: Any, line: TapeLine) -> bool:
+    def _fits(self, group: Any, visit: Visit) -> bool:
         """Whether a line may become part of what makes one of its inputs."""
+        line = visit.line
         if not isinstance(group, Group) or group.region != line.region:
             return False
         operands = len(group.reads) + len(group.made) + len(line.inputs) + len(line.outs)
         return (
             operands <= self.limits.bindings
-            and self._visits(group, line)
-            and self._aligned(group, line)
+            and len(group.lines) < self.limits.lines
+            and self._visits(group, visit)
+            and self._aligned(group, visit)
         )
 
-    def _visits(self, group: Group, line: TapeLine) -> bool:
+    def _visits(self, group: Group, visit: Visit) -> bool:
         """Whether a line's points are those of the group, or of its reduced results."""
-        shape = self.scope.shape(line)
-        if line.op.kind.lowering != "reduce":
+        shape, dims = visit.shape, visit.reduced
+        if dims is None:
             return group.axes(shape) is not None
-        dims = self.scope.reduced(line)
         if shape != group.domain or group.inner not in (frozenset(), dims):
             return False
         whole = len(dims) == len(shape) and not group.inner
         return not (whole and numel(shape) > self.limits.whole_reduction)
 
-    def _aligned(self, group: Group, line: TapeLine) -> bool:
+    def _aligned(self, group: Group, visit: Visit) -> bool:
         """Whether every value of the group that the line reads is at hand at the same point."""
-        shape = self.scope.shape(line)
-        for value, view in self.scope.accesses(line):
+        for value, view in visit.reads:
             if value in group.made:
-                if line.op.kind.indexes or view.offset:
+                if visit.line.op.kind.indexes or view.offset:
                     return False
-                if group.reading(shape, view) != group.made[value]:
+                if group.reading(visit.shape, view) != group.made[value]:
                     return False
         return True
 
-    def _merge(self, old: int, new: int, line: TapeLine) -> None:
+    def _merge(self, old: int, new: int, visit: Visit) -> None:
         """Move an older group into a newer one, if nothing in between needs it where it is."""
         source, target = self.groups[old], self.groups[new]
         if not (isinstance(source, Group) and isinstance(target, Group)):
@@ -220,7 +222,7 @@ class _Fuser:
             source.reads | target.reads,
         )
         # What the target reads of the source must be at the same point, and so must the line.
-        readers: Iterable[TapeLine] = (self.tape.lines[n] for n in target.lines)
-        if self._fits(merged, line) and all(self._aligned(merged, x) for x in readers):
+        readers = map(self.scope.visit, target.lines)
+        if self._fits(merged, visit) and all(self._aligned(merged, x) for x in readers):
             self.groups[new], self.groups[old] = merged, None
             self.maker.update(dict.fromkeys(source.made, new))

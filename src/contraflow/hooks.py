@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from typing import Any
+
+Hooks = dict[int, Any]
 
 
 class Structure:
@@ -38,3 +41,22 @@ class Handle:
 
     def __exit__(self, *error: Any) -> None:
         self.remove()
+
+
+class HookHandle(Handle):
+    """Removes a hook of a module or an optimizer, whose structure changes by that."""
+
+    def __init__(self, owner: Any, hooks: Hooks, hook: Any, prepend: bool = False) -> None:
+        earlier = dict(hooks) if prepend else {}
+        super().__init__(hooks, hook)
+        for key, other in earlier.items():  # behind the new one, in their own order
+            del hooks[key]
+            hooks[key] = other
+        self._owner = weakref.ref(owner)
+        owner._restructured()
+
+    def remove(self) -> None:
+        owner = self._owner()
+        if owner is not None and self._key in self._hooks:
+            owner._restructured()
+        super().remove()

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from contraflow import scalar as s
@@ -42,6 +42,9 @@ class Limits:
     """What a device can do, as far as fusion and planning need to know."""
 
     bindings: int = 1 << 16  # operands one kernel may have
+    # Lines one kernel may have: so many are work enough for what is read and written around them,
+    # and the time to compile a kernel grows faster than its length.
+    lines: int = 48
     alignment: int = 64  # bytes at which values in the arena begin
     # Elements up to which a reduction to a single number is fused with what makes them: where such
     # a reduction runs on one thread, more are computed in parallel first.
@@ -123,11 +126,26 @@ class Loops:
         return any(e.fn == "checked" for e in s.walk(roots))
 
     @cached_property
+    def gathered(self) -> frozenset[int]:
+        """The operands that are read at computed addresses."""
+        roots = [v for r in self.reductions for v in r.values] + [st.value for st in self.stores]
+        return frozenset(e.data for e in s.walk(roots) if e.fn == "load" and e.args)
+
+    @cached_property
+    def identity(self) -> str:
+        """A digest of everything: kernels that share it are equal."""
+        return _digest(self)
+
+    @cached_property
     def name(self) -> str:
-        """A stable name: the shape of the loops and a digest of everything."""
+        """A stable name: the shape of the loops and a short form of the identity."""
         across = self.lane is not None and self.lane < self.outer
         kind = "map" if not self.inner else "column" if across else "row"
-        return f"{kind}_{_digest(self)}"
+        return f"{kind}_{self.identity[:12]}"
+
+
+# What is found out about a kernel is kept with it, so equal ones are one object.
+loops = lru_cache(maxsize=8192)(Loops)
 
 
 @dataclass(frozen=True)
@@ -157,6 +175,11 @@ class Contraction:
         """A stable name."""
         kind = "windows_{}_{}".format(*self.digits) if self.digits else "contraction"
         return f"{kind}_{self.dtype}_{self.accumulate}"
+
+    @property
+    def identity(self) -> str:
+        """The name says everything."""
+        return self.name
 
 
 Kernel = Loops | Contraction
@@ -204,4 +227,4 @@ def _digest(kernel: Loops) -> str:
     for st in kernel.stores:
         lines.append(f"store {st.operand} {number(st.value)} {st.inner}")
     lines.append(f"{kernel.outer} {kernel.inner} {kernel.lane}")
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

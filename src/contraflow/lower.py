@@ -1,31 +1,36 @@
 """Lowering: a group of fused lines, or a contraction, made into a kernel with its operands.
 
-`fuse.py` decides which lines belong together; here they become expressions, operands, reductions
-and stores, with axes dropped and merged, so that one kernel serves every size of a pattern.
+`fuse.py` decides which lines belong together; here their operands are found and numbered, and
+`pattern.py` makes a kernel of what is left, once for all groups that do the same.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from contraflow import scalar as s
-from contraflow.dtypes import DType, bool_, float64, int64
-from contraflow.kernel import STRIDED, Call, Contraction, Loops, Operand, Reduction, Store
-from contraflow.kinds import Reduction as ReductionKind
-from contraflow.scalar import Expr
-from contraflow.shapes import (
-    Shape,
-    View,
-    broadcast_strides,
-    contiguous,
-    contiguous_strides,
-    normalize_dims,
-    numel,
+from contraflow.dtypes import DType, bool_, float64, get_default_dtype, int64
+from contraflow.kernel import Call, Contraction
+from contraflow.pattern import (
+    Line,
+    Lowered,
+    Made,
+    Number,
+    Pattern,
+    Read,
+    Result,
+    axes_of,
+    lower_copy,
+    lower_pattern,
+    reading,
+    reduced_dims,
+    spread,
 )
-from contraflow.spec import Spec
+from contraflow.scalar import Size
+from contraflow.shapes import Shape, View, contiguous, contiguous_strides, numel
 from contraflow.tape import Tape, TapeLine, Value
 
 Access = tuple[Value, View]
@@ -38,7 +43,7 @@ class Place(NamedTuple):
     offset: int = 0
 
 
-@dataclass
+@dataclass(frozen=True)
 class KernelUse:
     """A kernel with what its operands are bound to, and the tape line that errors are blamed on."""
 
@@ -48,17 +53,17 @@ class KernelUse:
     # For a store into part of a value: the value whose elements fill the rest.
     rest: Value | None = None
 
-    @property
+    @cached_property
     def loads(self) -> set[Value]:
         """The values whose elements the kernel reads."""
         return self._values(("in", "inout"))
 
-    @property
+    @cached_property
     def reads(self) -> set[Value]:
         """The values the step needs."""
         return self.loads | ({self.rest} if self.rest is not None else set())
 
-    @property
+    @cached_property
     def writes(self) -> set[Value]:
         """The values it makes."""
         return self._values(("out", "inout"))
@@ -99,6 +104,15 @@ def is_access(x: Any) -> bool:
     return isinstance(x, tuple) and not isinstance(x, Value)
 
 
+class Visit(NamedTuple):
+    """A line of a map or a reduction."""
+
+    line: TapeLine
+    shape: Shape  # the points it visits: its result's, or those it reduces
+    reads: tuple[Access, ...]  # the values in memory that it reads
+    reduced: frozenset[int] | None  # the dims it reduces, if it does
+
+
 class Scope:
     """What lowering knows of a tape: how each operand is found."""
 
@@ -106,33 +120,39 @@ class Scope:
         self.tape, self.host = tape, host
         self.views: dict[Value, Access] = {}  # strided lines, folded into their reads
         self.fills: dict[Value, Any] = {}  # values that are one number throughout
+        self._found: dict[Value, Any] = {}
+        self._visits: dict[int, Visit] = {}
 
     def access(self, x: Any) -> Any:
         """The Access of a tensor operand; literals, fills and host values come as scalars."""
         if not isinstance(x, Value):
             return x
-        value, view = self.located(x)
-        if value in self.host:
-            return value  # any view of a host scalar shows that one number
-        return self.fills.get(value, (value, view))
+        found = self._found.get(x)
+        if found is None:
+            value, view = self.located(x)
+            # Any view of a host scalar shows that one number.
+            found = value if value in self.host else self.fills.get(value, (value, view))
+            self._found[x] = found
+        return found
 
     def located(self, x: Value) -> Access:
         """The value in whose memory a tensor operand lies, if it lies in any, and its view."""
         return self.views.get(x) or (x, contiguous(self.tape.specs[x].shape))
 
-    def accesses(self, line: TapeLine) -> Iterator[Access]:
-        """The values in memory that a line reads."""
-        return filter(is_access, map(self.access, line.inputs))
-
-    def shape(self, line: TapeLine) -> Shape:
-        """The points a line visits: its result's, or those it reduces."""
-        first = line.inputs[0] if line.inputs else None
-        reduces = line.op.kind.lowering == "reduce" and isinstance(first, Value)
-        return self.tape.specs[first if reduces else line.outs[0]].shape  # type: ignore[index]
-
-    def reduced(self, line: TapeLine) -> frozenset[int]:
-        """The dims a reduction goes over."""
-        return frozenset(normalize_dims(line.op.name, line.params["dim"], len(self.shape(line))))
+    def visit(self, number: int) -> Visit:
+        """A line of a map or a reduction, and where it goes."""
+        found = self._visits.get(number)
+        if found is None:
+            line = self.tape.lines[number]
+            reads = tuple(filter(is_access, map(self.access, line.inputs)))
+            first = line.inputs[0] if line.inputs else None
+            if line.op.kind.lowering == "reduce" and isinstance(first, Value):
+                shape = self.tape.specs[first].shape
+                found = Visit(line, shape, reads, reduced_dims(line.op, line.params, len(shape)))
+            else:
+                found = Visit(line, self.tape.specs[line.outs[0]].shape, reads, None)
+            self._visits[number] = found
+        return found
 
 
 @dataclass
@@ -148,375 +168,109 @@ class Group:
     reads: set[Value] = field(default_factory=set)
 
     def axes(self, shape: Shape) -> tuple[int, ...] | None:
-        """The domain axis of each dim of a value of this shape, None if it does not fit.
-
-        A value fits if it has the domain's shape, or that of a result reduced over `inner`.
-        """
-        if shape == self.domain:
-            return tuple(range(len(shape)))
-        if self.inner:
-            if shape == tuple(1 if d in self.inner else n for d, n in enumerate(self.domain)):
-                return tuple(range(len(shape)))
-            outer = tuple(d for d in range(len(self.domain)) if d not in self.inner)
-            if shape == tuple(self.domain[d] for d in outer):
-                return outer
-        return None
-
-    def spread(self, axes: Sequence[int], strides: Shape, shape: Shape) -> Shape:
-        """Strides of the dims of a value as strides over the domain; size-one dims have none."""
-        result = [0] * len(self.domain)
-        for axis, stride, n in zip(axes, strides, shape):
-            result[axis] = stride if n != 1 else 0
-        return tuple(result)
+        """The domain axis of each dim of a value of this shape, None if it does not fit."""
+        return axes_of(self.domain, self.inner, shape)
 
     def reading(self, shape: Shape, view: View) -> Shape:
         """The strides over the domain with which a line of this shape reads under a view."""
-        axes = self.axes(shape)
-        assert axes is not None
-        return self.spread(axes, broadcast_strides(view.shape, view.strides, shape), shape)
+        return reading(self.domain, self.inner, shape, view.shape, view.strides)
 
-    def storing(self, scope: Scope, line: TapeLine, v: Value) -> Shape:
+    def storing(self, visit: Visit, shape: Shape) -> Shape:
         """The strides over the domain with which a result of a line would be stored."""
-        shape = scope.tape.specs[v].shape
-        axes: Sequence[int] | None = self.axes(shape)
-        if line.op.kind.lowering == "reduce":
-            gone = frozenset() if line.params["keepdim"] else scope.reduced(line)
-            axes = [d for d in range(len(self.domain)) if d not in gone]
-        assert axes is not None
-        return self.spread(axes, contiguous_strides(shape), shape)
+        if visit.reduced is None:
+            return self.reading(shape, contiguous(shape))
+        gone = frozenset() if visit.line.params["keepdim"] else visit.reduced
+        axes = [d for d in range(len(self.domain)) if d not in gone]
+        return spread(len(self.domain), axes, contiguous_strides(shape), shape)
 
 
-# --- entry points ------------------------------------------------------------------------------
+# --- groups and stores -------------------------------------------------------------------------
 
 
 def lower_group(scope: Scope, group: Group, wanted: set[Value]) -> KernelUse | None:
     """The kernel of a group, None if nobody wants anything of it."""
-    builder = _Builder(scope, group)
+    if wanted.isdisjoint(group.made):
+        return None
+    naming, lines = _Naming(scope), []
     for number in group.lines:
-        builder.add(number)
-    builder.results = {v: e for v, e in builder.results.items() if v in wanted}
-    return builder.finish() if builder.results else None
+        visit = scope.visit(number)
+        line = visit.line
+        operands = tuple(map(naming.operand, line.inputs))
+        params, given = tuple(line.params.items()), tuple(scope.tape.given(line.inputs))
+        layout = group.made[line.outs[0]]
+        lines.append(Line(line.op, params, operands, given, visit.shape, layout))
+        naming.make(line.outs)
+    results = tuple(
+        Result(number, naming.target(v, 0), group.made[v])
+        for v, number in naming.made.items()
+        if v in wanted
+    )
+    dtypes = tuple(naming.dtypes)
+    pattern = Pattern(group.domain, group.inner, tuple(lines), dtypes, results, get_default_dtype())
+    lowered = lower_pattern(pattern)
+    return naming.use(lowered, 0 if lowered.checks is None else group.lines[lowered.checks])
 
 
 def lower_store(
     scope: Scope, source: Any, target: Value, region: View, line: int, rest: Value | None = None
 ) -> KernelUse:
     """A kernel that stores elements (an Access or a scalar) into a region of a new value."""
-    builder = _Builder(scope, Group(region.shape, made={target: region.strides}), region.offset)
-    builder.line = line
-    dtype = scope.tape.specs[target].dtype.compute
-    if is_access(source):
-        value, view = source
-        element = builder.load(value, view.strides, view.offset)
-    else:
-        element = builder.scalar(source, dtype)
-    builder.results[target] = s.cast(element, dtype)
-    use = builder.finish()
-    use.rest = rest
-    return use
+    naming = _Naming(scope)
+    operand = naming.found(source)
+    naming.target(target, region.offset)
+    assert not isinstance(operand, Made)
+    lowered = lower_copy(operand, region._replace(offset=0), tuple(naming.dtypes))
+    return naming.use(lowered, line, rest)
 
 
-class _Builder:
-    """Makes a `Loops` kernel: operands, expressions, reductions, stores."""
+class _Naming:
+    """The numbers that the operands and results of a group have in its pattern."""
 
-    def __init__(self, scope: Scope, group: Group, offset: int = 0) -> None:
-        self.scope, self.group, self.offset = scope, group, offset
-        self.tape = scope.tape
-        self.operands: list[tuple[DType, str, Shape]] = []  # strides are over the domain
+    def __init__(self, scope: Scope) -> None:
+        self.scope, self.specs = scope, scope.tape.specs
         self.places: list[Place] = []
-        self.results: dict[Value, Expr] = {}
-        self.reductions: list[Reduction] = []
-        self.line: int | None = None  # of the first op that checks an index
-        self._numbers: dict[Any, int] = {}  # operands already there, by what they are
+        self.dtypes: list[DType] = []
+        self.made: dict[Value, int] = {}
+        self._read: dict[Place, int] = {}
 
-    # --- operands -------------------------------------------------------------------------
-
-    def _operand(self, dtype: DType, mode: str, strides: Shape, place: Place) -> int:
-        self.operands.append((dtype, mode, strides))
+    def _argument(self, place: Place, dtype: DType) -> int:
         self.places.append(place)
-        return len(self.operands) - 1
+        self.dtypes.append(dtype)
+        return len(self.places) - 1
 
-    def load(self, value: Value, strides: Shape, offset: int, *args: Expr) -> Expr:
-        """The element of a value in memory, at affine strides plus an offset expression."""
-        dtype = self.tape.specs[value].dtype
-        key = (value, strides, offset)
-        if key not in self._numbers:
-            self._numbers[key] = self._operand(dtype, "in", strides, Place(value, offset))
-        return s.leaf("load", dtype, self._numbers[key], *args)
+    def operand(self, x: Any) -> Read | Number | Made:
+        """An operand of a line."""
+        return self.found(self.scope.access(x))
 
-    def scalar(self, x: Any, dtype: DType) -> Expr:
-        """A literal or host value as an argument of the kernel."""
-        own = self.tape.specs[x].dtype if isinstance(x, Value) else _number_dtype(x)
-        given = dtype if own.category == dtype.category else own.compute
-        element = s.leaf("load", given, self._operand(given, "scalar", (), Place(x)))
-        return s.cast(element, dtype)
+    def found(self, x: Any) -> Read | Number | Made:
+        """An Access, a literal or a host value."""
+        if not is_access(x):
+            dtype = self.specs[x].dtype if isinstance(x, Value) else _number_dtype(x)
+            return Number(self._argument(Place(x), dtype), dtype)
+        value, (shape, strides, offset) = x
+        if value in self.made:
+            return Made(self.made[value])
+        place = Place(value, offset)
+        if place not in self._read:
+            self._read[place] = self._argument(place, self.specs[value].dtype)
+        return Read(self._read[place], shape, strides)
 
-    def position(self, strides: Shape) -> Expr:
-        """The address in a contiguous array without the array: a counter."""
-        key = ("position", strides)
-        if key not in self._numbers:
-            self._numbers[key] = self._operand(int64, "position", strides, Place(None))
-        return s.leaf("load", int64, self._numbers[key])
+    def make(self, outs: Sequence[Value]) -> None:
+        """A line's results."""
+        for v in outs:
+            self.made[v] = len(self.made)
 
-    def operand(self, line: TapeLine, x: Any, cast: DType | None) -> Expr:
-        """An operand of a line at the current point, in the dtype that arithmetic is done in."""
-        found = self.scope.access(x)
-        if not is_access(found):
-            own = self.tape.specs[x].dtype if isinstance(x, Value) else _number_dtype(x)
-            return self.scalar(found, (cast or own).compute)
-        value, view = found
-        element = self.results.get(value)
-        if element is None:
-            strides = self.group.reading(self.scope.shape(line), view)
-            element = self.load(value, strides, view.offset)
-        return s.cast(element, (cast or element.dtype).compute)
+    def target(self, v: Value, offset: int) -> int:
+        """A value to store to, from an offset on."""
+        return self._argument(Place(v, offset), self.specs[v].dtype)
 
-    # --- lines ----------------------------------------------------------------------------
-
-    def add(self, number: int) -> None:
-        """Add a line's results as expressions."""
-        line = self.tape.lines[number]
-        given = self.tape.given(line.inputs)
-        casts, dtypes = line.op.types(given, line.params)
-        if line.op.kind.lowering == "reduce":
-            outs = self._fold(line, self.operand(line, line.inputs[0], casts[0]))
-        elif line.op.kind.indexes:
-            outs = self._index(line, given, casts)
-            if self.line is None and any(e.fn == "checked" for e in s.walk(outs)):
-                self.line = number
-        else:
-            inputs = [self.operand(line, x, c) for x, c in zip(line.inputs, casts)]
-            outs = self._expression(line, given, inputs)
-        for v, e, dtype in zip(line.outs, outs, dtypes):
-            self.results[v] = s.cast(e, dtype.compute)
-
-    def _expression(
-        self, line: TapeLine, given: Sequence[Any], inputs: Sequence[Expr]
-    ) -> tuple[Expr, ...]:
-        """A body over its operands. It is built over placeholders first: what the operands are
-        made of, which may be long, is not walked through again for every line."""
-        leaves = [s.leaf("input", e.dtype, i) for i, e in enumerate(inputs)]
-        outs = line.op.kind.expression(line.op, given, line.params, leaves)
-        # The row-major number of an element is its address in a contiguous result.
-        layout = self.group.storing(self.scope, line, line.outs[0])
-        return self._with_positions(outs, "linear", layout, inputs)
-
-    def _with_positions(
-        self, roots: Sequence[Expr], name: str, strides: Shape, inputs: Sequence[Expr]
-    ) -> tuple[Expr, ...]:
-        """Put operands in the place of their leaves, and an address in that of a counter."""
-
-        def replace(e: Expr) -> Expr | None:
-            if e.fn == "input":
-                operand: Expr = inputs[e.data]
-                return operand
-            return self.position(strides) if e.fn == "axis" and e.data == name else None
-
-        return tuple(s.rewrite(roots, replace))
-
-    def _fold(self, line: TapeLine, x: Expr) -> tuple[Expr, ...]:
-        kind = line.op.kind
-        assert isinstance(kind, ReductionKind)
-        values, combine, identity = kind.fold(line.op, s.leaf("input", x.dtype, 0))
-        dims = self.scope.reduced(line)
-        within = tuple(n if d in dims else 1 for d, n in enumerate(self.group.domain))
-        axes = range(len(within))
-        counting = self.group.spread(axes, contiguous_strides(within), within)
-        values = self._with_positions(values, "reduced", counting, [x])
-        if not dims:  # over no dims: the element itself
-            return values
-        self.reductions.append(Reduction(values, combine, identity))
-        number = len(self.reductions) - 1
-        return tuple(s.leaf("reduced", v.dtype, (number, i)) for i, v in enumerate(values))
-
-    def _index(
-        self, line: TapeLine, given: Sequence[Any], casts: Sequence[DType | None]
-    ) -> tuple[Expr, ...]:
-        """An index op's body, with each `read` turned into a load at a computed address."""
-        first = next(g.dtype for g in given if isinstance(g, Spec))
-        sources = [
-            None if isinstance(g, Spec) else self.operand(line, x, c or first)
-            for g, x, c in zip(given, line.inputs, casts)
-        ]
-        outs = line.op.kind.expression(line.op, given, line.params, sources)
-        axes = self.group.axes(self.scope.shape(line))
-        assert axes is not None
-
-        def lower(e: Expr) -> Expr | None:
-            if e.fn == "axis":
-                # Along a single point there is no loop whose coordinate this could be.
-                point = self.group.domain[axes[e.data]] == 1
-                return s.const(0, int64) if point else s.axis(axes[e.data])
-            return self._read(line.inputs[e.data], e.args) if e.fn == "read" else None
-
-        return tuple(s.rewrite(outs, lower))
-
-    def _read(self, x: Any, args: Sequence[Expr]) -> Expr:
-        found = self.scope.access(x)
-        if not is_access(found):
-            return self.scalar(found, self.tape.specs[x].dtype.compute)
-        value, view = found
-        rank = len(view.shape)
-        strides = [0] * len(self.group.domain)
-        offset: Expr | None = None
-        for coordinate, stride in zip(args[:rank], view.strides):
-            axes, rest = _affine(coordinate)
-            for axis in axes:
-                strides[axis] += stride
-            if not (rest.fn == "const" and rest.data == 0):
-                term = rest * s.const(s.Size(stride), int64)
-                offset = term if offset is None else offset + term
-        valid = args[rank:]
-        if offset is None and valid:
-            offset = s.const(0, int64)
-        extra = () if offset is None else (offset, *valid)
-        element = self.load(value, tuple(strides), view.offset, *extra)
-        return s.cast(element, element.dtype.compute)
-
-    # --- the kernel -----------------------------------------------------------------------
-
-    def finish(self) -> KernelUse:
-        """The kernel that stores `results`."""
-        group = self.group
-        stores = []
-        for v, e in self.results.items():
-            dtype, strides = self.tape.specs[v].dtype, group.made[v]
-            number = self._operand(dtype, "out", strides, Place(v, self.offset))
-            inner = any(strides[d] for d in group.inner)  # else it is the same at every point
-            stores.append(Store(number, s.cast(e, dtype), inner))
-        stores = self._prune(stores)
-        roots = [e for r in self.reductions for e in r.values] + [st.value for st in stores]
-        box = _Box(group, [st for _, _, st in self.operands], roots)
-
-        def settle(e: Expr) -> Expr | None:
-            if e.fn == "axis":
-                return s.axis(box.names.index(e.data))
-            if e.fn == "const" and isinstance(e.data, s.Size) and e.data not in (0, 1):
-                return self._size(e.data)
-            return None
-
-        stores = self._rewritten(stores, settle)
-        strides_of = box.strides + [[] for _ in self.operands[len(box.strides) :]]
-        operands = tuple(
-            Operand(dtype, mode, tuple(x if x in (0, 1) else STRIDED for x in st))
-            for (dtype, mode, _), st in zip(self.operands, strides_of)
+    def use(self, lowered: Lowered, line: int, rest: Value | None = None) -> KernelUse:
+        """A kernel with what is behind the numbers."""
+        places = tuple(
+            Place(None) if x is None else Place(int(x)) if isinstance(x, Size) else self.places[x]
+            for x in lowered.bindings
         )
-        inner_count = len(box.sizes) - box.outer
-        lane = _lane(operands, box.sizes)
-        kernel = Loops(
-            box.outer, inner_count, lane, operands, tuple(self.reductions), tuple(stores)
-        )
-        call = Call(kernel, tuple(box.sizes), tuple(map(tuple, strides_of)))
-        return KernelUse(call, tuple(self.places), self.line or 0)
-
-    def _rewritten(
-        self, stores: Sequence[Store], replace: Callable[[Expr], Expr | None]
-    ) -> list[Store]:
-        """Rewrite all expressions of the kernel together, so that what they share stays shared."""
-        roots = [e for r in self.reductions for e in r.values] + [st.value for st in stores]
-        values = iter(s.rewrite(roots, replace))
-        self.reductions = [
-            Reduction(tuple(next(values) for _ in r.values), r.combine, r.identity)
-            for r in self.reductions
-        ]
-        return [Store(st.operand, next(values), st.inner) for st in stores]
-
-    def _prune(self, stores: list[Store]) -> list[Store]:
-        """Drop operands that only values nobody wants would have read."""
-        roots = [e for r in self.reductions for e in r.values] + [st.value for st in stores]
-        used = {e.data for e in s.walk(roots) if e.fn == "load"} | {st.operand for st in stores}
-        renumbered = {old: new for new, old in enumerate(sorted(used))}
-        self.operands = [self.operands[i] for i in renumbered]
-        self.places = [self.places[i] for i in renumbered]
-
-        def renumber(e: Expr) -> Expr | None:
-            return s.leaf("load", e.dtype, renumbered[e.data], *e.args) if e.fn == "load" else None
-
-        kept = self._rewritten(stores, renumber)
-        return [Store(renumbered[st.operand], st.value, st.inner) for st in kept]
-
-    def _size(self, n: int) -> Expr:
-        """A size or stride as an argument, one for each number."""
-        key = ("size", n)
-        if key not in self._numbers:
-            self._numbers[key] = self._operand(int64, "scalar", (), Place(int(n)))
-        return s.leaf("load", int64, self._numbers[key])
-
-
-def _affine(coordinate: Expr) -> tuple[list[int], Expr]:
-    """A coordinate as a sum of axes and a rest, so that a shifted read stays a strided one."""
-    if coordinate.fn == "axis":
-        return [coordinate.data], s.const(0, int64)
-    if coordinate.fn not in ("add", "sub"):
-        return [], coordinate
-    left, right = coordinate.args
-    axes, rest = _affine(left)
-    more, other = _affine(right) if coordinate.fn == "add" else ([], right)
-    if not axes and not more:
-        return [], coordinate
-    if rest.fn == "const" and rest.data == 0 and coordinate.fn == "add":
-        return axes + more, other
-    return axes + more, s.call(coordinate.fn, rest, other)
-
-
-class _Box:
-    """The axes of a kernel: outer ones first, single points dropped, even neighbours merged."""
-
-    def __init__(self, group: Group, strides: Sequence[Shape], roots: Sequence[Expr]) -> None:
-        self.names = [d for d in range(len(group.domain)) if d not in group.inner]
-        self.outer = len(self.names)
-        self.names += sorted(group.inner)
-        self.sizes = [group.domain[d] for d in self.names]
-        self.strides = [[st[d] for d in self.names] if st else [] for st in strides]
-        self._used = {e.data for e in s.walk(roots) if e.fn == "axis"}
-        self._drop_points()
-        self._merge_neighbours()
-
-    def _drop_points(self) -> None:
-        for i in reversed(range(len(self.sizes))):
-            # A fold needs its sweep: the last inner axis stays, even if it is a single point.
-            sweep = i >= self.outer and len(self.sizes) - self.outer == 1
-            if self.sizes[i] == 1 and self.names[i] not in self._used and not sweep:
-                self._remove(i)
-
-    def _merge_neighbours(self) -> None:
-        for i in reversed(range(len(self.sizes) - 1)):
-            same_level = i + 1 < self.outer or i >= self.outer
-            free = self._used.isdisjoint((self.names[i], self.names[i + 1]))
-            n = self.sizes[i + 1]
-            if same_level and free and all(not st or st[i] == st[i + 1] * n for st in self.strides):
-                self.sizes[i + 1] *= self.sizes[i]
-                self._remove(i)
-
-    def _remove(self, i: int) -> None:
-        self.outer -= i < self.outer
-        for row in (self.sizes, self.names, *self.strides):
-            if row:
-                del row[i]
-
-
-LANES = 8  # about as many as a vector has
-BODY = 4  # about as many times longer than a load the body of a kernel takes
-
-
-def _lane(operands: Sequence[Operand], sizes: Sequence[int]) -> int | None:
-    """The axis along which vectors cost least; later axes win ties.
-
-    Elements that lie side by side are loaded by the vector, others one by one.
-    """
-    best, least = None, math.inf
-    memory = [o for o in operands if o.mode in ("in", "out", "inout")]
-    elements = [numel(n for n, kind in zip(sizes, o.strides) if kind) for o in memory]
-    for axis, n in enumerate(sizes):
-        if n == 1 or all(o.strides[axis] != 1 for o in memory):
-            continue
-        vectors = 1 / max(1, min(n, LANES))
-        cost = BODY * numel(sizes) * vectors
-        for o, count in zip(memory, elements):
-            cost += count * (1 if o.strides[axis] == STRIDED else vectors)
-        if cost <= least:
-            best, least = axis, cost
-    return best
+        return KernelUse(lowered.call, places, line, rest)
 
 
 def _number_dtype(x: bool | int | float) -> DType:

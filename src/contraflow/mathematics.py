@@ -10,9 +10,9 @@ errors, in units in the last place (tests/test_mathematics.py measures them):
 
 sin and cos have these for |x| <= 1e5 in float32 and 1.6e6 in float64 (see `reduce_quadrant`).
 
-Backends may contract a multiplication and an addition into one fma, or may not (WGSL has no
-rounding promise for fma). So no error term is recovered from a rounded product: wherever a
-product must be exact its factors are short enough for that, and contraction changes nothing.
+Polynomials are of `muladd`, which may be one fma or not, and GPUs may make one of any product and
+sum. So no error term is recovered from a rounded product: wherever a product must be exact its
+factors are short enough for that, and contraction changes nothing.
 
 The coefficients are minimax fits (Remez, 70 decimal digits) of the function named beside them,
 lowest power first.
@@ -154,7 +154,7 @@ def polynomial(x: Expr, coefficients: Coefficients) -> Expr:
     *rest, last = coefficients
     value: Operand = last
     for coefficient in reversed(rest):
-        value = value * x + coefficient
+        value = s.muladd(value, x, coefficient)
     assert isinstance(value, Expr)
     return value
 

@@ -28,19 +28,22 @@ from contraflow.storage import Storage
 from contraflow.structure import exact
 from contraflow.tensor import Tensor
 
-SMALL = 1 << 13  # elements; a call about fewer of them is done before a program has started
+SMALL = 1 << 13  # elements; an op on fewer of them is done before a program has started
+COMPOSITE = 1 << 9  # the same for composites, which are several ops
 CAPACITY = 2048  # routines that are kept
 
 Function = Callable[..., Any]
 
+_MUCH_WORK = ("contract", "opaque")
 
-def is_large(inputs: Sequence[Any]) -> bool:
-    """Whether a call on these inputs may be worth a program."""
+
+def is_large(inputs: Sequence[Any], least: int) -> bool:
+    """Whether a call on these inputs may be worth a program: on this many elements, at least."""
     total = 0
     for x in inputs:
         if isinstance(x, Tensor) and x.layout.shape:
             total += numel(x.layout.shape)
-    return total >= SMALL and config.eager_kernels
+    return total >= least and config.eager_kernels
 
 
 class Routine:
@@ -63,6 +66,7 @@ class Routine:
         if not recorder.tape.outputs:
             raise CaptureError(f"{name} computes nothing")
         recorder.tape.verify()
+        self.cheap = all(line.op.kind.lowering not in _MUCH_WORK for line in recorder.tape.lines)
         self._executable = Native(recorder.tape, "cpu", recycles=False)
         if any(isinstance(step, HostStep) for step in self._executable.plan.steps):
             raise CaptureError(f"{name} runs on the host in part")
@@ -138,6 +142,12 @@ def call(name: str, key: Any, function: Function, inputs: Sequence[Any]) -> list
 
     `key` says which function it is, with everything static that it depends on.
     """
+    routine = find(name, key, function, inputs)
+    return None if routine is None else run(routine, inputs)
+
+
+def find(name: str, key: Any, function: Function, inputs: Sequence[Any]) -> Routine | None:
+    """The routine of a function, made when it is first asked for; None where there is none."""
     described: list[Any] = []
     for x in inputs:
         if isinstance(x, Tensor):
@@ -153,12 +163,15 @@ def call(name: str, key: Any, function: Function, inputs: Sequence[Any]) -> list
         return None
     if routine is None:
         routine = _prepare(full, name, function, inputs)
-    if isinstance(routine, str):
-        return None
+    return None if isinstance(routine, str) else routine
+
+
+def run(routine: Routine, inputs: Sequence[Any]) -> list[Any] | None:
+    """The results of a routine; None where the op, done in another way, says what is wrong."""
     try:
         return routine.run(inputs)
     except (IndexError, ZeroDivisionError):
-        return None  # the other way to compute it says what is wrong, and where
+        return None
 
 
 def _prepare(full: Any, name: str, function: Function, inputs: Sequence[Any]) -> Routine | str:

@@ -171,7 +171,7 @@ class Op:
         bound = tuple(
             Bound(r.inputs, r.function, picker([known.index(n) for n in r.names])) for r in rules
         )
-        arithmetic = plain and not recomputes and all(map(is_arithmetic, rules))
+        arithmetic = plain and len(made) == 1 and all(map(is_arithmetic, rules))
         return Backward(needs, bound, saved, outs, recomputes, plain, arithmetic)
 
     @property

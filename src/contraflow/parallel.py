@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from contraflow.dispatch import changed, state
-from contraflow.engine import Arrived, Pass
+from contraflow.engine import Cotangent, Pass
 from contraflow.node import Edge, Node
 from contraflow.shapes import numel
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Fewer elements than this, over the inputs of all nodes, are not worth a thread.
 SMALL = 1 << 18
 
-Gift = tuple[int, "Tensor", bool]  # which output it is for, the cotangent, whether it is ours
+Gift = tuple[int, Cotangent]  # which output it is for, and the cotangent
 
 
 def order(workers: int) -> Callable[..., Pass] | None:
@@ -44,15 +44,11 @@ class _Place:
 
     def __init__(self, target: Node | Tensor) -> None:
         self.target = target
-        self.arrived = Arrived(getattr(target, "output_count", 1))
+        self.arrived: list[Any] = [None] * getattr(target, "output_count", 1)
         self.consumers: list[int] = []  # sequence numbers, newest first
         self.turn = 0  # how many of them have been folded in
         self.waiting: dict[int, list[Gift]] = {}
         self.folding = False  # somebody is at it, and will take what comes meanwhile
-
-    def fold(self, gifts: Iterable[Gift], recording: bool) -> None:
-        for index, g, owned in gifts:
-            self.arrived.add(index, g, owned, recording)
 
 
 class ParallelPass(Pass):
@@ -92,8 +88,8 @@ class ParallelPass(Pass):
             if self.error is not None:
                 raise self.error
             for place in self.places.values():
-                if not isinstance(place.target, Node) and place.arrived.values[0] is not None:
-                    self.settle(place.target, place.arrived)
+                if not isinstance(place.target, Node) and place.arrived[0] is not None:
+                    self.settle(place.target, place.arrived[0])
 
     # --- before ---------------------------------------------------------------------------
 
@@ -108,13 +104,6 @@ class ParallelPass(Pass):
                 stack.extend(e[0] for e in node.edges if e is not None)
         return sorted(found.values(), key=lambda n: -n.sequence_nr)
 
-    def _goes_to(self, edge: Edge | None) -> bool:
-        """Whether cotangents are sent along an edge; `deliver` asks the same."""
-        if edge is None or self.needed is None:
-            return edge is not None
-        target, index = edge
-        return id(target) in self.needed or (id(target), index) in self.wanted
-
     def _place(self, target: Node | Tensor) -> _Place:
         if id(target) not in self.places:
             self.places[id(target)] = _Place(target)
@@ -124,12 +113,12 @@ class ParallelPass(Pass):
     def _count(self, nodes: Sequence[Node], starts: Sequence[tuple[Edge, Tensor]]) -> None:
         """Note who is to hear from whom, and what can run at once."""
         for edge, seed in starts:
-            if self._goes_to(edge):
-                self._place(edge[0]).fold([(edge[1], seed, False)], self.create_graph)
+            if self.goes_to(edge):
+                self._fold(self._place(edge[0]), [(edge[1], seed)])
         for node in nodes:
-            if id(node) not in self.places or not self._runs(node):
+            if id(node) not in self.places or not self.runs(node):
                 continue
-            targets = {id(e[0]): e[0] for e in node.edges if e is not None and self._goes_to(e)}
+            targets = {id(e[0]): e[0] for e in node.edges if e is not None and self.goes_to(e)}
             for target in targets.values():
                 self._place(target).consumers.append(node.sequence_nr)
         with self.news:
@@ -137,8 +126,10 @@ class ParallelPass(Pass):
                 if not place.consumers:
                     self._announce(place)
 
-    def _runs(self, node: Node) -> bool:
-        return self.needed is None or id(node) in self.needed
+    def _fold(self, place: _Place, gifts: Iterable[Gift]) -> None:
+        for index, g in gifts:
+            held = place.arrived[index]
+            place.arrived[index] = g if held is None else self.summed(held, g)
 
     # --- running --------------------------------------------------------------------------
 
@@ -170,28 +161,25 @@ class ParallelPass(Pass):
         """Run one node and hand its gradients on."""
         node = place.target
         assert isinstance(node, Node)
-        cotangents, place.arrived.values = place.arrived.values, []
+        cotangents, place.arrived = place.arrived, []
         gifts: dict[int, list[Gift]] = {}
         if any(g is not None for g in cotangents):
-            if node.tensor_hooks is not None or node.retainers is not None or self.wanted:
-                with self.hooks:
-                    self.observe(node, cotangents)
-            if self._runs(node):
-                for (target, index), g, owned in self._visit(node, cotangents):
-                    gifts.setdefault(id(target), []).append((index, g, owned))
-        if self._runs(node):
-            for key in {id(e[0]) for e in node.edges if e is not None and self._goes_to(e)}:
+            for edge, g in self._visit(node, cotangents):
+                if self.goes_to(edge):
+                    gifts.setdefault(id(edge[0]), []).append((edge[1], g))
+        if self.runs(node):
+            for key in {id(e[0]) for e in node.edges if e is not None and self.goes_to(e)}:
                 self._arrive(self.places[key], node.sequence_nr, gifts.get(key, []))
         with self.news:
             self.left -= 1
             if not self.left:
                 self.news.notify_all()
 
-    def _visit(self, node: Node, cotangents: list[Tensor | None]) -> Iterable[Any]:
-        if node.pre_hooks or node.post_hooks:
+    def _visit(self, node: Node, cotangents: list[Any]) -> Iterable[tuple[Edge, Cotangent]]:
+        if node.tensor_hooks or node.retainers or node.pre_hooks or node.post_hooks:
             with self.hooks:
-                return [sent for sent in self.visit(node, cotangents) if self._goes_to(sent[0])]
-        return [sent for sent in self.visit(node, cotangents) if self._goes_to(sent[0])]
+                return self.visit(node, cotangents)
+        return self.visit(node, cotangents)
 
     def _arrive(self, place: _Place, consumer: int, gifts: list[Gift]) -> None:
         """Take a consumer's gifts, and fold all whose turn has come."""
@@ -211,4 +199,4 @@ class ParallelPass(Pass):
                     return
                 taken = place.waiting.pop(due)
                 place.turn += 1
-            place.fold(taken, self.create_graph)
+            self._fold(place, taken)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from itertools import pairwise
+from typing import Any, NamedTuple, cast
 
 from contraflow.op import REGISTRY
-from contraflow.shapes import View, contiguous
+from contraflow.shapes import View, contiguous, numel
 from contraflow.tape import Operand, Tape, TapeLine, Value
 
 
@@ -36,10 +38,12 @@ def merge_common(tape: Tape) -> Tape:
             params = tuple(line.params.items())
             key = (line.op.name, operands, params, line.region)
             found = seen.setdefault(key, line.outs)
-            if found is line.outs:
-                yield replace(line, inputs=inputs)
-            else:
+            if found is not line.outs:
                 same.update(zip(line.outs, found))
+            elif inputs == line.inputs:
+                yield line
+            else:
+                yield replace(line, inputs=inputs)
 
     kept = list(lines())
     return tape.replaced(kept, same)
@@ -94,6 +98,147 @@ def _transposed(
     return out
 
 
+def fold_whole_assignments(tape: Tape) -> Tape:
+    """A value that replaces all of another, in order, is that value in the other's shape."""
+    views = {v for line in tape.lines if line.op.name == "strided" for v in line.outs}
+
+    def folded(line: TapeLine) -> TapeLine:
+        if line.op.name != "assign" or line.inputs[1] in views:
+            return line
+        whole = contiguous(tape.specs[line.outs[0]].shape)
+        region = View(**line.params)
+        if region.offset or not region.is_contiguous or numel(region.shape) != numel(whole.shape):
+            return line
+        op, params = REGISTRY["strided"], whole._asdict()
+        return replace(line, op=op, inputs=(line.inputs[1],), params=params)
+
+    return tape.replaced(map(folded, tape.lines))
+
+
+FEW = 4  # pieces that one kernel sums as fast as several put them side by side
+
+
+class Piece(NamedTuple):
+    """A value padded with zeros along one dim: where it lies there, and the line that pads it."""
+
+    dim: int
+    start: int
+    stop: int
+    line: int
+
+
+def join_pieces(tape: Tape) -> Tape:
+    """Zero-padded pieces that are summed and do not overlap are stored side by side instead.
+
+    So are the gradients of the parts of a tensor: to sum them whole would take as many passes over
+    all as there are parts.
+    """
+    makers = {v: i for i, line in enumerate(tape.lines) for v in line.outs}
+    uses = Counter(x for line in tape.lines for x in line.inputs if isinstance(x, Value))
+    uses.update(tape.roots)
+    inner = set()  # sums that are part of others
+    kept: dict[int, list[TapeLine]] = {}  # by the number of the line they replace
+    same: dict[Value, Value] = {}
+    result = tape.replaced([])
+    for i in reversed(range(len(tape.lines))):
+        if i in inner or not _is_plain_sum(tape, tape.lines[i]):
+            continue
+        sums, terms = _terms(tape, makers, uses, i)
+        inner.update(sums)
+        pieces = {v: p for v in terms if (p := _piece(tape, makers, uses, v, i)) is not None}
+        rows = [row for row in _rows(pieces.values()) if len(row) > FEW]
+        if not rows:
+            continue
+        for row in rows:
+            row.sort(key=lambda piece: piece.line)
+            for before, piece in pairwise(row):
+                kept[piece.line] = [_stored_beside(tape, before, piece)]
+        gone = {v for row in rows for p in row[:-1] for v in tape.lines[p.line].outs}
+        left = [v for v in terms if v not in gone]
+        kept |= {number: [] for number in sums}
+        root = tape.lines[i]
+        kept[i] = []
+        total = left[0]
+        for n, term in enumerate(left[1:], 2):
+            outs = root.outs if n == len(left) else (result.new(tape.specs[root.outs[0]]),)
+            kept[i].append(replace(root, outs=outs, inputs=(total, term)))
+            (total,) = outs
+        if len(left) == 1:
+            same[root.outs[0]] = total
+    for i, line in enumerate(tape.lines):
+        for new in kept.get(i, [line]):
+            inputs = tuple(same.get(x, x) if isinstance(x, Value) else x for x in new.inputs)
+            result.lines.append(new if inputs == new.inputs else replace(new, inputs=inputs))
+    return result.replaced(result.lines, same)
+
+
+def _is_plain_sum(tape: Tape, line: TapeLine) -> bool:
+    """Whether a line adds two values of the shape and dtype of their sum."""
+    specs = [tape.specs.get(x) for x in (*line.inputs, *line.outs)]  # type: ignore[arg-type]
+    return line.op.name == "add" and specs.count(specs[-1]) == 3
+
+
+def _terms(
+    tape: Tape, makers: Mapping[Value, int], uses: Counter[Value], root: int
+) -> tuple[list[int], list[Value]]:
+    """The sums that only serve this one, by line, and the terms it has in all, in order."""
+    sums, terms = [], []
+    stack = [*reversed(tape.lines[root].inputs)]
+    while stack:
+        v = cast(Value, stack.pop())
+        i = makers.get(v, -1)
+        line = tape.lines[i]
+        alike = line.region == tape.lines[root].region
+        if i >= 0 and uses[v] == 1 and alike and _is_plain_sum(tape, line):
+            sums.append(i)
+            stack += reversed(line.inputs)
+        else:
+            terms.append(v)
+    return sums, terms
+
+
+def _piece(
+    tape: Tape, makers: Mapping[Value, int], uses: Counter[Value], v: Value, root: int
+) -> Piece | None:
+    """What a term is, if it is a value that was padded with zeros along one dim for this sum."""
+    i = makers.get(v, -1)
+    line = tape.lines[i]
+    if i < 0 or uses[v] > 1 or line.op.name != "constant_pad":
+        return None
+    padded = [d for d, pads in enumerate(line.params["pads"]) if any(pads)]
+    pads = line.params["pads"][padded[0]] if len(padded) == 1 else (-1, -1)
+    zero = type(line.inputs[1]) in (bool, int, float) and line.inputs[1] == 0
+    if not zero or min(pads) < 0 or line.region != tape.lines[root].region:
+        return None
+    return Piece(padded[0], pads[0], tape.specs[v].shape[padded[0]] - pads[1], i)
+
+
+def _rows(pieces: Iterable[Piece]) -> list[list[Piece]]:
+    """Pieces in rows along one dim, without overlaps, as few as possible."""
+    rows: list[list[Piece]] = []
+    ends: list[tuple[int, int, int]] = []  # dim, where a row ends, its number
+    for piece in sorted(pieces):
+        if ends and ends[0][0] < piece.dim:
+            ends = []
+        if ends and ends[0][1] <= piece.start:
+            number = heapq.heappop(ends)[2]
+        else:
+            number = len(rows)
+            rows.append([])
+        rows[number].append(piece)
+        heapq.heappush(ends, (piece.dim, piece.stop, number))
+    return rows
+
+
+def _stored_beside(tape: Tape, before: Piece, piece: Piece) -> TapeLine:
+    """The line that stores a piece into what holds the pieces before it."""
+    line = tape.lines[piece.line]
+    whole = contiguous(tape.specs[line.outs[0]].shape)
+    region = whole.slice(piece.dim, piece.start, piece.stop, 1)
+    inputs = (tape.lines[before.line].outs[0], line.inputs[0])
+    return replace(line, op=REGISTRY["assign"], inputs=inputs, params=region._asdict())
+
+
 def own_results(tape: Tape) -> Tape:
     """Give each result that is an input, a view or another result memory of its own, by a copy."""
     views = {v for line in tape.lines if line.op.name == "strided" for v in line.outs}
@@ -115,13 +260,16 @@ def host_values(tape: Tape) -> set[Value]:
     """The values computed from host scalars and literals alone: they are known before a replay."""
     known = {v for v, role in tape.inputs.items() if role == "scalar"}
     for line in tape.lines:
-        values = {x for x in line.inputs if isinstance(x, Value)}
-        single = all(not tape.specs[v].shape for v in line.outs)
-        if single and line.op.kind.name in ("elementwise", "create") and known >= values:
+        if (
+            line.op.kind.name in ("elementwise", "create")
+            and all(x in known for x in line.inputs if isinstance(x, Value))
+            and not any(tape.specs[v].shape for v in line.outs)
+        ):
             known.update(line.outs)
     return known
 
 
 def optimize(tape: Tape) -> Tape:
     """The passes every program goes through, in order."""
-    return own_results(eliminate_dead(fold_transposes(merge_common(tape))))
+    tape = join_pieces(fold_whole_assignments(merge_common(tape)))
+    return own_results(eliminate_dead(fold_transposes(tape)))

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from contraflow import scalar as s
 from contraflow.dtypes import DType
 from contraflow.errors import TRANSLATED, retold
 from contraflow.interpret import strided
-from contraflow.kernel import Call, Limits, Loops, Operand, Store
+from contraflow.kernel import Call, Limits, Loops, Operand, Store, loops
 from contraflow.lower import Fused, HostUse, KernelUse, Place, Use, is_access
 from contraflow.op import Op
 from contraflow.reference import run_reference
@@ -108,6 +111,7 @@ class _Planner:
         self.tape, self.host, self.alignment = tape, host, alignment
         self.slots: list[Slot] = []
         self.slot_of: dict[Value, int] = {}
+        self.residents: dict[int, set[Value]] = defaultdict(set)  # who lives in a slot
         self.words: list[Word] = []
         self.word_dtypes: list[DType] = []
         self.uses: list[Use | None] = []
@@ -174,15 +178,14 @@ class _Planner:
 
     def _settle(self, v: Value, slot: int) -> None:
         self.slot_of[v] = slot
+        self.residents[slot].add(v)
 
     # --- sharing --------------------------------------------------------------------------
 
     def _may_share(self, v: Value, slot: int, but: Value | None = None) -> bool:
         """Whether `v` may live in a slot beside all that live there, `but` one aside."""
         first, last = self.lives[v]
-        for other, its_slot in self.slot_of.items():
-            if its_slot != slot or other in (v, but):
-                continue
+        for other in self.residents[slot].difference((v, but)):
             begins, ends = self.lives[other]
             if ends == first and self._takes_over(other, v, int(first)):
                 continue
@@ -205,7 +208,7 @@ class _Planner:
         kept = self.lives[v]
         self.lives[v] = (kept[0], math.inf)
         if self._may_share(v, slot, but=final):
-            del self.slot_of[final]
+            self.residents[self.slot_of.pop(final)].remove(final)
             del self.lives[final]
             self._settle(v, slot)
             self.uses[step] = None
@@ -233,26 +236,23 @@ class _Planner:
         dies: dict[int, int] = {}
         for i, use in enumerate(uses):
             for v in _loads(use) | use.writes:
-                slot = self.slot_of[v]
-                born.setdefault(slot, i)
-                dies[slot] = i
-        placed: list[int] = []
-        size = 0
+                born.setdefault(self.slot_of[v], i)
+                dies[self.slot_of[v]] = i
         temps = [i for i in born if self.slots[i].kind == "temp"]
-        for i in sorted(temps, key=lambda i: (-self.slots[i].nbytes, i)):
-            rivals = sorted(
-                (self.slots[j].offset, self.slots[j].offset + self.slots[j].nbytes)
-                for j in placed
-                if born[j] <= dies[i] and born[i] <= dies[j]
-            )
-            offset = 0
-            for start, stop in rivals:
-                if offset + self.slots[i].nbytes <= start:
-                    break
-                offset = max(offset, -(-stop // self.alignment) * self.alignment)
-            self.slots[i].offset = offset
-            size = max(size, offset + self.slots[i].nbytes)
-            placed.append(i)
+        temps.sort(key=lambda i: (-self.slots[i].nbytes, i))
+        births, deaths = (np.array([when[i] for i in temps]) for when in (born, dies))
+        starts, stops = np.zeros((2, len(temps)), np.int64)  # where each may begin, and the next
+        size = 0
+        for n, i in enumerate(temps):
+            slot = self.slots[i]
+            rivals = np.flatnonzero((births[:n] <= dies[i]) & (deaths[:n] >= born[i]))
+            rivals = rivals[np.argsort(starts[rivals])]
+            # The first place after some rivals that ends before all others begin.
+            places = np.append(0, np.maximum.accumulate(stops[rivals]))
+            fits = np.append(places[:-1] + slot.nbytes <= starts[rivals], True)
+            slot.offset = starts[n] = int(places[fits.argmax()])
+            size = max(size, slot.offset + slot.nbytes)
+            stops[n] = -(-(slot.offset + slot.nbytes) // self.alignment) * self.alignment
         return size
 
     # --- steps ----------------------------------------------------------------------------
@@ -318,11 +318,8 @@ def _reads_where_it_writes(use: KernelUse, target: Value, v: Value) -> bool:
     stored = next(i for i, p in enumerate(use.places) if p.value == v)
     if any(store.inner for store in kernel.stores if store.operand == stored):
         return False  # a later pass may read the element again
-    roots = [store.value for store in kernel.stores]
-    roots += [e for r in kernel.reductions for e in r.values]
-    gathered = {e.data for e in s.walk(roots) if e.fn == "load" and e.args}
     return all(
-        i not in gathered
+        i not in kernel.gathered
         and use.call.strides[i] == use.call.strides[stored]
         and place.offset == use.places[stored].offset
         for i, place in enumerate(use.places)
@@ -335,7 +332,7 @@ def _map(tape: Tape, target: Value, operand: Operand, place: Place, line: int) -
     spec = tape.specs[target]
     out = Operand(spec.dtype, "out", (1,))
     value = s.cast(s.leaf("load", operand.dtype, 0), spec.dtype)
-    kernel = Loops(1, 0, 0, (operand, out), (), (Store(1, value, False),))
+    kernel = loops(1, 0, 0, (operand, out), (), (Store(1, value, False),))
     strides = ((1,), (1,)) if operand.mode == "in" else ((), (1,))
     return KernelUse(Call(kernel, (numel(spec.shape),), strides), (place, Place(target)), line)
 

@@ -102,10 +102,6 @@ class _Watch(Context):
             results += self.below.derive(node, named)
         return results
 
-    def add_to(self, total: Any, value: Any) -> None:
-        with self.timeline.event("add_", "backward", None):
-            self.below.add_to(total, value)
-
 
 class profile:
     """Note what runs in a with-block.

@@ -12,6 +12,9 @@ Types = tuple[tuple[DType | None, ...], tuple[DType, ...]]  # a cast per input, 
 
 
 def _promoted(inputs: Sequence[Given]) -> DType:
+    one = {x.dtype if isinstance(x, Spec) else None for x in inputs}
+    if len(one) == 1 and None not in one:
+        return one.pop()  # type: ignore[return-value]
     full = tuple(x.dtype for x in inputs if isinstance(x, Spec) and x.shape)
     zero = tuple(x.dtype for x in inputs if isinstance(x, Spec) and not x.shape)
     numbers = tuple(dtypes.of_number(x) for x in inputs if not isinstance(x, Spec))

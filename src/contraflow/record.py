@@ -399,6 +399,8 @@ class Recorder(Run):
             else:
                 recording.advances[generator] = generator.offset - stream.original[1]
         for t, node, *_ in self._graphs.values():
+            if t.storage.serial > self.start:
+                continue  # a constant, which every call makes anew
             if t._needs and t._node is not node and not (t._node is not None and t._node.done):
                 raise CaptureError(
                     f"compile({self.name}): {describe(t)} was given a value that requires grad, "

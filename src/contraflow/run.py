@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from contraflow.applied import OpNode
 from contraflow.dispatch import Context, changed, state
 from contraflow.errors import GradientError
 from contraflow.hostscalar import HostScalar
-from contraflow.node import Edge, OpNode
+from contraflow.node import Edge
 from contraflow.op import Op
-from contraflow.spec import Given, Params, Spec, spec_of
+from contraflow.retrace import retraced
+from contraflow.spec import Given, Params, Spec, specs_of
 from contraflow.storage import user_place
 from contraflow.tensor import Tensor
 
@@ -42,9 +44,9 @@ class Run(Context):
         """Compute the results of an op that is neither a view nor a composite."""
         raise NotImplementedError
 
-    def evaluate(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
-        """Compute the results of a composite from its parts."""
-        return op.body(*inputs, **params)
+    def fused(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...] | None:
+        """The results of a composite as one program, None where that is not worth it."""
+        return None
 
     def leave(self, tensor: Tensor, what: str) -> None:
         """Eager data may leave at any time, unless it is a recording's."""
@@ -112,45 +114,57 @@ class Run(Context):
 
     def _composite(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         current = state()
-        needs = current.grad and any(isinstance(x, Tensor) and x.requires_grad for x in inputs)
-        if not op.rules or not needs or current.anomaly:
-            if needs or current.anomaly:  # the parts are what is differentiated, or watched
-                outs = op.body(*inputs, **params)
-            else:
-                outs = self.evaluate(op, inputs, params)
-            return op.pack(outs) if op.residuals or op.results else outs
+        if not current.anomaly:  # there its parts are watched
+            needs = current.grad and any(isinstance(x, Tensor) and x.requires_grad for x in inputs)
+            outs = self._as_one(op, inputs, params, needs)
+            if outs is not None:
+                return op.pack(outs)
+        outs = op.body(*inputs, **params)
+        return op.pack(outs) if op.residuals or op.results else outs
+
+    def _as_one(
+        self, op: Op, inputs: tuple[Any, ...], params: Params, needs: bool
+    ) -> tuple[Tensor, ...] | None:
+        """The results of a composite as one node, None where its parts are the nodes."""
+        if not needs:
+            return self.fused(op, inputs, params)
         with changed(grad=False):
-            outs = self.evaluate(op, inputs, params)
-            outs = outs if isinstance(outs, tuple) else (outs,)
-            # A composite may return an input or a view of one: the node must have its own output.
-            outs = tuple(o.alias() for o in outs)
-            self._attach(op, inputs, params, outs)
-        return op.pack(outs)
+            outs = self.fused(op, inputs, params)
+            if outs is None and op.rules:
+                made = op.body(*inputs, **params)
+                outs = made if isinstance(made, tuple) else (made,)
+            if outs is not None:
+                # It may return an input or a view of one: the node must have its own output.
+                outs = tuple(o.alias() for o in outs)
+                self._attach(op, inputs, params, outs)
+        return outs
 
     def _attach(
         self, op: Op, inputs: tuple[Any, ...], params: Params, outs: Sequence[Tensor]
     ) -> None:
         """Make `outs` the outputs of a node, if some input needs gradients."""
         edges: list[Edge | None] = []
-        given: list[Spec | None] = []
+        described: list[Any] = []
         needs: tuple[bool, ...] = ()
         for x in inputs:
-            edge = spec = None
+            edge = None
             if isinstance(x, Tensor):
                 if x._base is not None:
                     edge = x.edge
                 elif x._needs:
                     made = x._node
                     edge = (x, 0) if made is None else (made, x._index)
-                spec = spec_of(x.layout.shape, x.dtype)
+                described += (x.layout.shape, x.dtype)
+            else:
+                described += _NO_SPEC
             edges.append(edge)
-            given.append(spec)
             needs += _NO if edge is None else _YES
         if True not in needs:
             return
         current = state()
-        plan = op.backward(needs)
-        node = OpNode(op, params, plan, edges, given, current.line or user_place(4))
+        plan = op.backward(needs) if op.rules else retraced(needs)
+        place = current.line or user_place(4)
+        node = OpNode(op, params, plan, edges, specs_of(*described), place)
         if current.region:
             node.region = current.region
         if plan.saved_inputs or plan.saved_outs:
@@ -161,7 +175,7 @@ class Run(Context):
                 out._node, out._index, out._needs = node, i, True
 
 
-_YES, _NO = (True,), (False,)
+_YES, _NO, _NO_SPEC = (True,), (False,), (None, None)
 
 
 def specs(op: Op, inputs: Sequence[Any]) -> list[Given]:

@@ -26,5 +26,12 @@ class Spec(NamedTuple):
 
 Given = Spec | bool | int | float
 
-# Specs are kept with every node, so equal ones are one object.
-spec_of = lru_cache(maxsize=8192)(Spec)
+
+@lru_cache(maxsize=8192)
+def specs_of(*described: Any) -> tuple[Spec | None, ...]:
+    """The specs of tensors, from the shape and dtype of each; None for two of None.
+
+    They are kept with every node, so equal ones are one object.
+    """
+    pairs = zip(described[::2], described[1::2])
+    return tuple(None if shape is None else Spec(shape, dtype) for shape, dtype in pairs)

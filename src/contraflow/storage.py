@@ -57,6 +57,15 @@ def user_line(skip: int = 1) -> Line | None:
 serials = itertools.count()
 
 
+class Block:
+    """Memory that a program fills: an array, and where it begins."""
+
+    __slots__ = ("array", "address")
+
+    def __init__(self, array: Any, address: int = 0) -> None:
+        self.array, self.address = array, address
+
+
 class Storage:
     """Memory of one device. On the cpu `data` is a flat array; a recorded storage has None."""
 
@@ -66,6 +75,7 @@ class Storage:
     writer: tuple[str, Line | None] | None = None
     inference = False  # made in inference mode, so nothing may be differentiated through it
     frozen = False  # somebody else's memory, which may not be written to
+    address = 0  # where the memory begins, once a program has asked
 
     def __init__(self, data: Any, device: str = "cpu") -> None:
         """Over a C-contiguous array of any shape; it is flattened when that is first asked for."""

@@ -19,6 +19,7 @@ import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from contraflow import dtypes
@@ -84,7 +85,7 @@ class Tape:
         self, op: Op, inputs: tuple[Operand, ...], params: Params, line: Any = None, region: int = 0
     ) -> tuple[Value, ...]:
         """Append an applied op; shapes and dtypes are inferred."""
-        outs = tuple(self.new(spec) for spec in op.infer(self.given(inputs), params))
+        outs = tuple(map(self.new, _infer(op, self.given(inputs), params)))
         self.lines.append(TapeLine(outs, op, inputs, params, line, region))
         return outs
 
@@ -187,7 +188,7 @@ class Tape:
                 count = numel(self.specs[line.inputs[0]].shape)  # type: ignore[index]
                 if stop > max(start, count):  # an empty view may start anywhere
                     raise ValueError(f"{self._row(line)}: reaches element {stop - 1} of {count}.")
-            inferred = line.op.infer(self.given(line.inputs), line.params)
+            inferred = _infer(line.op, self.given(line.inputs), line.params)
             given = tuple(self.specs[v] for v in line.outs)
             if inferred != given:
                 expected = ", ".join(map(str, inferred))
@@ -211,6 +212,18 @@ class Tape:
 
     def _row(self, line: TapeLine) -> str:
         return f"{', '.join(map(repr, line.outs))} = {line.op.name}"
+
+
+def _infer(op: Op, given: Sequence[Given], params: Params) -> tuple[Spec, ...]:
+    """The specs of an op's results. What many lines have in common is found out once."""
+    return _inferred(op, tuple(params.items()), dtypes.get_default_dtype(), *given)
+
+
+@lru_cache(maxsize=8192, typed=True)  # typed: 1, 1.0 and True are equal
+def _inferred(
+    op: Op, params: tuple[tuple[str, Any], ...], default_dtype: DType, *given: Given
+) -> tuple[Spec, ...]:
+    return op.infer(given, dict(params))
 
 
 def _format(x: Any) -> str:

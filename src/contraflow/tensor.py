@@ -24,7 +24,7 @@ from contraflow.op import REGISTRY, Op
 from contraflow.printing import tensor_text
 from contraflow.shapes import Shape, View, broadcast_shapes, contiguous, normalize_dim, numel
 from contraflow.spec import Spec
-from contraflow.storage import Storage, user_line
+from contraflow.storage import Block, Storage, user_line
 from contraflow.structure import map_leaves
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Tensor(Methods):
     _needs = False  # requires_grad
     _node: Node | None = None
     _index = 0  # which output of _node this is
-    _grad: Tensor | None = None
+    _slot: Tensor | Block | None = None  # what `.grad` holds, see `_grad`
     _base: Tensor | None = None  # for a view: the tensor it is a view of
     _moves: tuple[tuple[Op, Any], ...] = ()  # for a view: how it came from its base
     _edits = 0  # writes that changed the base's node; a view compares its own with its base's
@@ -432,8 +432,7 @@ class Tensor(Methods):
     def __format__(self, form: str) -> str:
         return format(self.item(), form) if form and not self.layout.shape else _format(self, form)
 
-    def __hash__(self) -> int:
-        return id(self)
+    __hash__ = object.__hash__  # by identity, though == compares elements
 
     # --- the graph ------------------------------------------------------------------------
 
@@ -528,6 +527,18 @@ class Tensor(Methods):
                 )
         state().context.touch_grad(self, reading=False)
         self._grad = value
+
+    @property
+    def _grad(self) -> Tensor | None:
+        """The gradient. A program leaves a block, which becomes a tensor when it is looked at."""
+        slot = self._slot
+        if isinstance(slot, Block):
+            slot = self._slot = Tensor.of_array(slot.array)
+        return slot
+
+    @_grad.setter
+    def _grad(self, value: Tensor | None) -> None:
+        self._slot = value
 
     def retain_grad(self) -> None:
         """Keep the gradient of a tensor that is not a leaf, in `.grad`."""
@@ -930,8 +941,8 @@ def _operator(op: Op, operator: str) -> Callable[..., Any]:
             if not isinstance(other, (np.ndarray, np.generic)):
                 return NotImplemented
             other = _of_numpy(other)
-        a, b = (other, self) if reflected else (self, other)
-        return op.call(a, b) if op.custom else apply(op, (a, b))
+        operands = (other, self) if reflected else (self, other)
+        return op.call(*operands) if op.custom else apply(op, operands)
 
     return binary
 

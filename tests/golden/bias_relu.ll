@@ -73,7 +73,7 @@ body57:
   %v63 = load <8 x float>, ptr %p62, align 4
   %p64 = getelementptr float, ptr %p15, i64 %i58
   %v65 = load <8 x float>, ptr %p64, align 4
-  %v66 = fadd contract <8 x float> %v63, %v65
+  %v66 = fadd <8 x float> %v63, %v65
   %v67 = fcmp ogt <8 x float> %v66, splat (float 0x0000000000000000)
   %v68 = fcmp uno <8 x float> %v66, %v66
   %v69 = or <8 x i1> %v67, %v68
@@ -98,7 +98,7 @@ body75:
   %v84 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %p83, i32 4, <8 x i1> %mask82, <8 x float> zeroinitializer)
   %p85 = getelementptr float, ptr %p15, i64 %i76
   %v86 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %p85, i32 4, <8 x i1> %mask82, <8 x float> zeroinitializer)
-  %v87 = fadd contract <8 x float> %v84, %v86
+  %v87 = fadd <8 x float> %v84, %v86
   %v88 = fcmp ogt <8 x float> %v87, splat (float 0x0000000000000000)
   %v89 = fcmp uno <8 x float> %v87, %v87
   %v90 = or <8 x i1> %v88, %v89

@@ -67,16 +67,16 @@ body45:
   %v54 = add i64 %i46, 24
   %p57 = getelementptr float, ptr %p56, i64 %i46
   %v58 = load <8 x float>, ptr %p57, align 4
-  %v59 = fadd contract <8 x float> %carried47, %v58
+  %v59 = fadd <8 x float> %carried47, %v58
   %p60 = getelementptr float, ptr %p56, i64 %v52
   %v61 = load <8 x float>, ptr %p60, align 4
-  %v62 = fadd contract <8 x float> %carried48, %v61
+  %v62 = fadd <8 x float> %carried48, %v61
   %p63 = getelementptr float, ptr %p56, i64 %v53
   %v64 = load <8 x float>, ptr %p63, align 4
-  %v65 = fadd contract <8 x float> %carried49, %v64
+  %v65 = fadd <8 x float> %carried49, %v64
   %p66 = getelementptr float, ptr %p56, i64 %v54
   %v67 = load <8 x float>, ptr %p66, align 4
-  %v68 = fadd contract <8 x float> %carried50, %v67
+  %v68 = fadd <8 x float> %carried50, %v67
   %v69 = add nsw i64 %i46, 32
   br label %head45
 done45:
@@ -95,7 +95,7 @@ head73:
 body73:
   %p80 = getelementptr float, ptr %p56, i64 %i74
   %v81 = load <8 x float>, ptr %p80, align 4
-  %v82 = fadd contract <8 x float> %carried75, %v81
+  %v82 = fadd <8 x float> %carried75, %v81
   %v83 = add nsw i64 %i74, 8
   br label %head73
 done73:
@@ -116,23 +116,23 @@ body84:
   %mask95 = icmp slt <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %v94
   %p96 = getelementptr float, ptr %p56, i64 %i85
   %v97 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %p96, i32 4, <8 x i1> %mask95, <8 x float> zeroinitializer)
-  %v98 = fadd contract <8 x float> %carried86, %v97
+  %v98 = fadd <8 x float> %carried86, %v97
   %v99 = select <8 x i1> %mask95, <8 x float> %v98, <8 x float> %carried86
   %v100 = add nsw i64 %i85, 8
   br label %head84
 done84:
-  %v101 = fadd contract <8 x float> %carried86, %carried87
-  %v102 = fadd contract <8 x float> %carried88, %carried89
-  %v103 = fadd contract <8 x float> %v101, %v102
+  %v101 = fadd <8 x float> %carried86, %carried87
+  %v102 = fadd <8 x float> %carried88, %carried89
+  %v103 = fadd <8 x float> %v101, %v102
   %v104 = shufflevector <8 x float> %v103, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
   %v105 = shufflevector <8 x float> %v103, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v106 = fadd contract <4 x float> %v104, %v105
+  %v106 = fadd <4 x float> %v104, %v105
   %v107 = shufflevector <4 x float> %v106, <4 x float> poison, <2 x i32> <i32 0, i32 1>
   %v108 = shufflevector <4 x float> %v106, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %v109 = fadd contract <2 x float> %v107, %v108
+  %v109 = fadd <2 x float> %v107, %v108
   %v110 = extractelement <2 x float> %v109, i64 0
   %v111 = extractelement <2 x float> %v109, i64 1
-  %v112 = fadd contract float %v110, %v111
+  %v112 = fadd float %v110, %v111
   %v123 = insertelement <8 x float> poison, float %v112, i64 0
   %v124 = shufflevector <8 x float> %v123, <8 x float> poison, <8 x i32> zeroinitializer
   %v113 = sub i64 %size26, 0
@@ -148,16 +148,16 @@ body115:
   %v120 = add i64 %i116, 24
   %p121 = getelementptr float, ptr %p56, i64 %i116
   %v122 = load <8 x float>, ptr %p121, align 4
-  %v125 = fsub contract <8 x float> %v122, %v124
+  %v125 = fsub <8 x float> %v122, %v124
   %p126 = getelementptr float, ptr %p56, i64 %v118
   %v127 = load <8 x float>, ptr %p126, align 4
-  %v128 = fsub contract <8 x float> %v127, %v124
+  %v128 = fsub <8 x float> %v127, %v124
   %p129 = getelementptr float, ptr %p56, i64 %v119
   %v130 = load <8 x float>, ptr %p129, align 4
-  %v131 = fsub contract <8 x float> %v130, %v124
+  %v131 = fsub <8 x float> %v130, %v124
   %p132 = getelementptr float, ptr %p56, i64 %v120
   %v133 = load <8 x float>, ptr %p132, align 4
-  %v134 = fsub contract <8 x float> %v133, %v124
+  %v134 = fsub <8 x float> %v133, %v124
   %p137 = getelementptr float, ptr %p136, i64 %i116
   store <8 x float> %v125, ptr %p137, align 4
   %p138 = getelementptr float, ptr %p136, i64 %v118
@@ -180,7 +180,7 @@ head145:
 body145:
   %p148 = getelementptr float, ptr %p56, i64 %i146
   %v149 = load <8 x float>, ptr %p148, align 4
-  %v150 = fsub contract <8 x float> %v149, %v124
+  %v150 = fsub <8 x float> %v149, %v124
   %p151 = getelementptr float, ptr %p136, i64 %i146
   store <8 x float> %v150, ptr %p151, align 4
   %v152 = add nsw i64 %i146, 8
@@ -199,7 +199,7 @@ body153:
   %mask160 = icmp slt <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %v159
   %p161 = getelementptr float, ptr %p56, i64 %i154
   %v162 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %p161, i32 4, <8 x i1> %mask160, <8 x float> zeroinitializer)
-  %v163 = fsub contract <8 x float> %v162, %v124
+  %v163 = fsub <8 x float> %v162, %v124
   %p164 = getelementptr float, ptr %p136, i64 %i154
   call void @llvm.masked.store.v8f32.p0(<8 x float> %v163, ptr %p164, i32 4, <8 x i1> %mask160)
   %v165 = add nsw i64 %i154, 8

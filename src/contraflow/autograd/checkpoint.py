@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
+from contraflow.applied import Saved, keep
 from contraflow.dispatch import changed, state
 from contraflow.errors import GradientError, describe, public
-from contraflow.node import Saved
 from contraflow.random import default_generator
 from contraflow.storage import user_line
 from contraflow.structure import map_leaves
@@ -116,7 +116,7 @@ class _Block:
 
 
 def _saved(x: Any) -> Any:
-    return Saved(x, x.edge) if isinstance(x, Tensor) else x
+    return keep(x, x.edge) if isinstance(x, Tensor) else x
 
 
 @public

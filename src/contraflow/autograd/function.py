@@ -7,9 +7,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from contraflow.applied import Saved, keep
 from contraflow.dispatch import changed, state
 from contraflow.errors import GradientError, describe, describe_spec
-from contraflow.node import Node, Saved, at
+from contraflow.node import Node, at
 from contraflow.op import REGISTRY
 from contraflow.spec import Spec
 from contraflow.storage import Line, user_line
@@ -93,7 +94,7 @@ class FunctionNode(Node):
         kept: list[tuple[Saved | None, int]] = []
         for x in self.ctx._to_save:
             number = -1 if x is None else numbers.get(id(x), -1)
-            saved = None if x is None else Saved(x, x.edge if number < 0 else None)
+            saved = None if x is None else keep(x, x.edge if number < 0 else None)
             kept.append((saved, number))
         self.kept = tuple(kept)
         self.ctx._to_save = ()

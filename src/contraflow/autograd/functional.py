@@ -19,28 +19,47 @@ from contraflow.structure import leaves_of, map_leaves
 from contraflow.tensor import Tensor
 
 
-def _prepare(inputs: Any, create_graph: bool) -> tuple[Any, ...]:
-    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    return given if create_graph else tuple(x.detach() for x in given)
+class _Call:
+    """What the functions here have in common: inputs, how they were given, what is returned."""
 
+    def __init__(
+        self, caller: str, func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool
+    ) -> None:
+        self.caller, self.create_graph = caller, create_graph
+        self.single = isinstance(inputs, Tensor)
+        given: tuple[Tensor, ...] = (inputs,) if self.single else tuple(inputs)
+        if strict:
+            _check_dependence(caller, func, given)
+        self.primals = given if create_graph else tuple(x.detach() for x in given)
 
-def _finish(result: Any, create_graph: bool) -> Any:
-    detach = (lambda x: x) if create_graph else (lambda x: x.detach())
-    return map_leaves(detach, result)
+    @property
+    def argnums(self) -> Any:
+        """What to differentiate by: one argument, or all of a tuple."""
+        return 0 if self.single else tuple(range(len(self.primals)))
 
+    def like_inputs(self, values: Sequence[Any]) -> Any:
+        """One value for one input, a tuple for a tuple."""
+        return values[0] if self.single else tuple(values)
 
-def _like(values: Any, inputs: Any) -> Any:
-    return values[0] if isinstance(inputs, Tensor) else tuple(values)
+    def direction(self, v: Any, like: Any) -> Any:
+        """The given tangents or cotangents, ones for a single element."""
+        if v is not None:
+            return v
+        for x in leaves_of(like):
+            if x.numel() != 1:
+                raise GradientError(
+                    f"{self.caller}: {describe(x)} is not a scalar, so v must be given."
+                )
+        return map_leaves(ones_like, like)
 
+    def tangents(self, v: Any) -> tuple[Tensor, ...]:
+        """A direction for the inputs, as a tuple."""
+        along = self.direction(v, self.primals)
+        return (along,) if isinstance(along, Tensor) else tuple(along)
 
-def _direction(caller: str, v: Any, like: Any) -> Any:
-    """The given tangents or cotangents, ones for a single element."""
-    if v is not None:
-        return v
-    for x in leaves_of(like):
-        if x.numel() != 1:
-            raise GradientError(f"{caller}: {describe(x)} is not a scalar, so v must be given.")
-    return map_leaves(ones_like, like)
+    def finish(self, result: Any) -> Any:
+        """A result without a graph, unless that was asked for."""
+        return result if self.create_graph else map_leaves(lambda x: x.detach(), result)
 
 
 def _check_dependence(caller: str, func: Callable[..., Any], inputs: Sequence[Tensor]) -> None:
@@ -65,11 +84,10 @@ def vjp(
     strict: bool = False,
 ) -> tuple[Any, Any]:
     """The value of `func`, and `v` times its Jacobian."""
-    if strict:
-        _check_dependence("vjp", func, _prepare(inputs, False))
-    value, pull = transforms.vjp(func, *_prepare(inputs, create_graph))
-    found = pull(_direction("vjp", v, value))
-    return _finish(value, create_graph), _finish(_like(found, inputs), create_graph)
+    call = _Call("vjp", func, inputs, create_graph, strict)
+    value, pull = transforms.vjp(func, *call.primals)
+    found = pull(call.direction(v, value))
+    return call.finish(value), call.finish(call.like_inputs(found))
 
 
 def jvp(
@@ -80,13 +98,9 @@ def jvp(
     strict: bool = False,
 ) -> tuple[Any, Any]:
     """The value of `func`, and its Jacobian times `v`."""
-    if strict:
-        _check_dependence("jvp", func, _prepare(inputs, False))
-    primals = _prepare(inputs, create_graph)
-    along = _direction("jvp", v, primals)
-    tangents = (along,) if isinstance(along, Tensor) else tuple(along)
-    value, found = transforms.jvp(func, primals, tangents)
-    return _finish(value, create_graph), _finish(found, create_graph)
+    call = _Call("jvp", func, inputs, create_graph, strict)
+    value, found = transforms.jvp(func, call.primals, call.tangents(v))
+    return call.finish(value), call.finish(found)
 
 
 def jacobian(
@@ -94,31 +108,37 @@ def jacobian(
     inputs: Any,
     create_graph: bool = False,
     strict: bool = False,
-    *,
+    vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """The Jacobian: for a tuple of outputs a tuple, for a tuple of inputs a tuple in each."""
-    if strict:
-        _check_dependence("jacobian", func, _prepare(inputs, False))
+    """The Jacobian: for a tuple of outputs a tuple, for a tuple of inputs a tuple in each.
+
+    It is computed at once for all elements, whatever `vectorize` says.
+    """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError(
             f"jacobian: strategy is {strategy!r}; it must be 'reverse-mode' or 'forward-mode'."
         )
-    primals = _prepare(inputs, create_graph)
-    argnums: Any = 0 if isinstance(inputs, Tensor) else tuple(range(len(primals)))
+    call = _Call("jacobian", func, inputs, create_graph, strict)
     make = transforms.jacrev if strategy == "reverse-mode" else transforms.jacfwd
-    return _finish(make(func, argnums)(*primals), create_graph)
+    return call.finish(make(func, call.argnums)(*call.primals))
 
 
 def hessian(
-    func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """The second derivatives of a scalar function."""
-    if strict:
-        _check_dependence("hessian", func, _prepare(inputs, False))
-    primals = _prepare(inputs, create_graph)
-    argnums: Any = 0 if isinstance(inputs, Tensor) else tuple(range(len(primals)))
-    return _finish(transforms.hessian(func, argnums)(*primals), create_graph)
+    """The second derivatives of a scalar function.
+
+    They are computed at once for all elements, and the outer ones in forward mode, whatever
+    `vectorize` and `outer_jacobian_strategy` say.
+    """
+    call = _Call("hessian", func, inputs, create_graph, strict)
+    return call.finish(transforms.hessian(func, call.argnums)(*call.primals))
 
 
 def hvp(
@@ -129,11 +149,24 @@ def hvp(
     strict: bool = False,
 ) -> tuple[Any, Any]:
     """The value of a scalar function, and its Hessian times `v`."""
-    if strict:
-        _check_dependence("hvp", func, _prepare(inputs, False))
-    primals = _prepare(inputs, create_graph)
-    along = _direction("hvp", v, primals)
-    tangents = (along,) if isinstance(along, Tensor) else tuple(along)
-    both = transforms.value_and_grad(func, tuple(range(len(primals))))
-    (value, _), (_, found) = transforms.jvp(both, primals, tangents)
-    return _finish(value, create_graph), _finish(_like(found, inputs), create_graph)
+    call = _Call("hvp", func, inputs, create_graph, strict)
+    both = transforms.value_and_grad(func, tuple(range(len(call.primals))))
+    (value, _), (_, found) = transforms.jvp(both, call.primals, call.tangents(v))
+    return call.finish(value), call.finish(call.like_inputs(found))
+
+
+def vhp(
+    func: Callable[..., Any],
+    inputs: Any,
+    v: Any = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Any, Any]:
+    """The value of a scalar function, and `v` times its Hessian, backward twice."""
+    call = _Call("vhp", func, inputs, create_graph, strict)
+    both = transforms.value_and_grad(func, tuple(range(len(call.primals))))
+    _, pull, value = transforms.vjp(
+        lambda *xs: tuple(reversed(both(*xs))), *call.primals, has_aux=True
+    )
+    found = pull(call.tangents(v))
+    return call.finish(value), call.finish(call.like_inputs(found))

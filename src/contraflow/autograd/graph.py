@@ -6,10 +6,11 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from contraflow.applied import Saved
 from contraflow.dispatch import changed, state
 from contraflow.errors import GradientError, describe
 from contraflow.hooks import Handle
-from contraflow.node import Edge, Node, Saved
+from contraflow.node import Edge, Node
 from contraflow.spec import Spec
 from contraflow.tensor import Tensor
 

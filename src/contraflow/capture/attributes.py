@@ -55,12 +55,18 @@ class Attribute(NamedTuple):
 
     def holds(self, given: Given) -> bool:
         """Whether it is the same in this call."""
-        x = self.root.get(given)
+        root, x = self.root, None
+        x = contents(root.holder) if root.kind == "cell" else root.get(given)
         for name in self.names:
-            x = stored(x, name)
+            try:  # most are kept by the object itself
+                x = x.__dict__[name]
+            except (AttributeError, KeyError):
+                x = stored(x, name)
+        if self.by == "weak":
+            return x is self.expected()
         if self.by == "value":
             return type(x) is self.expected[0] and exact(x) == self.expected[1]
-        return x is (self.expected() if self.by == "weak" else self.expected)
+        return x is self.expected
 
     def __str__(self) -> str:
         return ".".join([self.root.name, *self.names])
@@ -80,7 +86,7 @@ _CONTAINERS = (tuple, list, dict, np.ndarray)
 
 def stored(x: Any, name: str) -> Any:
     """An attribute as it is kept by an object, its class, or a module's registries."""
-    own = getattr(x, "__dict__", {})
+    own: Any = getattr(x, "__dict__", {})
     if name in own:
         return own[name]
     for kind in x.__mro__ if isinstance(x, type) else type(x).__mro__:
@@ -157,13 +163,15 @@ def _follow(
             return  # tensors are guarded otherwise
         if isinstance(x, types.ModuleType) and x.__name__.split(".")[0] in _OURS:
             return
-        receiver = (root, names[: length - 1])
+        own = name in getattr(x, "__dict__", ()) and not isinstance(x, type)
         x = stored(x, name)
         if isinstance(x, types.FunctionType) and _is_ours(x):
             return
         key = _place(root, names[:length])
         if key not in found:
             found[key] = Attribute(root, names[:length], *_expected(x))
+        # A function that an object itself keeps is no method of it.
+        receiver = None if own else (root, names[: length - 1])
     function = x.__func__ if isinstance(x, (types.MethodType, staticmethod, classmethod)) else x
     if isinstance(function, types.FunctionType) and not _is_ours(function):
         yield Reading(function, receiver if function is x else None, False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dis
 import types
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from contraflow.capture.attributes import PLAIN, Attribute, Given, contents
@@ -75,6 +75,7 @@ class Guards:
         self.key: tuple[Any, ...] = ()  # of the surroundings
         self.attributes: list[Attribute] = []
         self.surroundings: list[weakref.ref[Any]] = []
+        self.gone: list[weakref.ref[Any]] = []  # of the surroundings
         self.kept: list[Any] = []  # what cannot be referred to weakly
 
     def watch(self, tensors: Sequence[Tensor], arguments: Sequence[Tensor]) -> None:
@@ -91,15 +92,14 @@ class Guards:
         """See to it that the ids of globals and closure cells in the key stay meaningful."""
         for value in values:
             try:
-                self.surroundings.append(weakref.ref(value))
+                self.surroundings.append(weakref.ref(value, self.gone.append))
             except TypeError:
                 self.kept.append(value)
 
     def are_current(self) -> bool:
         """Whether modules, tensors and surroundings are as they were; if not, they never will."""
-        for ref in self.surroundings:
-            if ref() is None:  # another object has its address now
-                return False
+        if self.gone:  # another object may have its address now
+            return False
         if self.epoch == Structure.epoch:
             return True
         for module, structure in self.modules:
@@ -115,14 +115,24 @@ class Guards:
         """The first attribute that is not what it was."""
         return next((a for a in self.attributes if not a.holds(given)), None)
 
-    def fit(self, arguments: Sequence[Tensor], given: Given) -> bool:
-        """Whether attributes, `.grad` slots and aliasing of arguments and state are the same."""
-        for attribute in self.attributes:
-            if not attribute.holds(given):
-                return False
+    def hold(
+        self, arguments: Sequence[Tensor], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> bool:
+        """Whether all is as it was, attributes, `.grad` slots and aliasing of arguments and state
+        included."""
+        if (self.gone or self.epoch != Structure.epoch) and not self.are_current():
+            return False
+        if self.attributes:
+            given = args, kwargs
+            for attribute in self.attributes:
+                if not attribute.holds(given):
+                    return False
+        state, pins = self.state, self.pins
         for number, t in enumerate(arguments):
-            pin = self.pins.get(number)
-            if (id(t.storage) in self.state) if pin is None else (pin() is not t.storage):
+            if id(t.storage) in state and number not in pins:
+                return False
+        for number, pin in pins.items():
+            if pin() is not arguments[number].storage:
                 return False
         for held, layout in self.read_slots:
             owner = held.get(arguments)
@@ -140,21 +150,32 @@ class Surroundings:
         self._globals: dict[str, Any] = getattr(function, "__globals__", {})
         self._cells = getattr(function, "__closure__", None) or ()
         self._names = () if code is None else tuple(_names(code))
+        self._last: tuple[list[int], tuple[Any, ...], list[Any]] = [], (), []  # ids, and their key
 
     def values(self) -> list[Any]:
         """What the names stand for now."""
-        return [*map(self._globals.get, self._names), *map(contents, self._cells)]
+        values = [*map(self._globals.get, self._names)]
+        try:
+            values += [cell.cell_contents for cell in self._cells]
+        except ValueError:  # one of them is not assigned to yet
+            values += map(contents, self._cells)
+        return values
 
     def key(self) -> tuple[Any, ...]:
         """What a program depends on: numbers and texts by value, and which objects they are."""
-        return tuple([_token(x) for x in self.values()])
+        if not self._names and not self._cells:
+            return ()
+        values = self.values()
+        ids, (known, key, _) = [*map(id, values)], self._last
+        if ids != known:
+            key = tuple([_token(x) for x in values])
+            # What is compared by value is kept, so that nothing else gets its id.
+            self._last = ids, key, [x for x in values if type(x) in PLAIN]
+        return key
 
 
 def _token(x: Any) -> Any:
-    kind = type(x)
-    if kind in PLAIN:
-        return kind, exact(x)
-    return id(x)
+    return (type(x), exact(x)) if type(x) in PLAIN else id(x)
 
 
 def _names(code: types.CodeType) -> dict[str, None]:

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from contraflow import executable
+from contraflow.applied import Saved
 from contraflow.capture.guards import Held
 from contraflow.capture.trees import flatten, rebuild
 from contraflow.dispatch import changed, state
-from contraflow.engine import Arrived, Pass
+from contraflow.engine import Cotangent, Pass
 from contraflow.errors import GradientError
 from contraflow.executable import Executable
-from contraflow.node import Edge, Node, Saved, at, numbers
+from contraflow.node import Edge, Node, at, numbers
 from contraflow.op import REGISTRY, Op
 from contraflow.passes import eliminate_dead
 from contraflow.record import Source
@@ -46,8 +47,9 @@ class Inward(Pass):
 
     def __init__(self, create_graph: bool, targets: list[Edge], first: int) -> None:
         super().__init__(create_graph, create_graph, targets)
+        self.bare = False  # a sweep would not stop there
         self.first = first
-        self.boundary: dict[tuple[int, int], Arrived] = {}
+        self.boundary: dict[tuple[int, int], Cotangent] = {}
 
     def prepare(self, starts: Sequence[tuple[Edge, Tensor]]) -> None:
         inner = inner_nodes((edge for edge, _ in starts), self.first)
@@ -57,20 +59,21 @@ class Inward(Pass):
             if any(end in self.wanted or end[0] in self.needed for end in ends):
                 self.needed.add(id(node))
 
-    def deliver(self, sent: Iterable[tuple[Edge, Tensor, bool]]) -> None:
+    def deliver(self, sent: Iterable[tuple[Edge, Cotangent]]) -> None:
         inside = []
-        for edge, g, owned in sent:
+        for edge, g in sent:
             target, index = edge
             if isinstance(target, Node) and target.sequence_nr >= self.first:
-                inside.append((edge, g, owned))
+                inside.append((edge, g))
             elif (id(target), index) in self.wanted:
-                place = self.boundary.setdefault((id(target), index), Arrived(1))
-                place.add(0, g, owned, self.create_graph)
+                held = self.boundary.get((id(target), index))
+                total = g if held is None else self.summed(held, g)
+                self.boundary[id(target), index] = total
         super().deliver(inside)
 
     def found(self) -> list[Tensor | None]:
-        places = [self.boundary.get((id(t), i)) for t, i in self.targets or ()]
-        return [None if place is None else place.values[0] for place in places]
+        found = [self.boundary.get((id(t), i)) for t, i in self.targets or ()]
+        return [None if g is None else self.tensor(g) for g in found]
 
 
 def inner_nodes(edges: Iterable[Edge], first: int) -> list[Node]:

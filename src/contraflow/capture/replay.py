@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
+from contraflow import executable
+from contraflow.applied import keep
 from contraflow.capture.attributes import Attribute, Given
 from contraflow.capture.guards import Guards, Held
 from contraflow.capture.pullback import (
@@ -17,17 +22,17 @@ from contraflow.capture.pullback import (
     saved_memory,
     written_back,
 )
-from contraflow.capture.trees import rebuild
+from contraflow.capture.trees import builder
 from contraflow.dispatch import state
 from contraflow.dtypes import DType
 from contraflow.errors import GradientError
 from contraflow.executable import Executable
 from contraflow.hooks import Structure
-from contraflow.node import Saved, at
+from contraflow.node import at
 from contraflow.passes import eliminate_dead
-from contraflow.record import Recording
-from contraflow.shapes import View
-from contraflow.storage import Storage, user_line
+from contraflow.record import Recording, Source
+from contraflow.shapes import View, contiguous
+from contraflow.storage import Block, Storage, serials, user_line
 from contraflow.tape import Value
 from contraflow.tensor import Tensor
 
@@ -53,8 +58,8 @@ class Call(NamedTuple):
     """What a function was called with."""
 
     structure: Any
-    leaves: list[Any]  # tensors and numbers, in order
-    arguments: list[Tensor]  # the tensors among them
+    leaves: Sequence[Any]  # tensors and numbers, in order
+    arguments: Sequence[Tensor]  # the tensors among them
 
 
 class Fresh(NamedTuple):
@@ -104,14 +109,14 @@ class Graded(NamedTuple):
 Result = Fresh | Shared | Argument | Constant | Graded
 
 
-Inputs = tuple[dict[Value, Storage], list[int | float]]
+# The storages and the host scalars that a program reads, in the order of its tape's inputs.
+Inputs = tuple[list[Storage], list[int | float]]
 
 
 class Program:
     """One recorded call: its tape, where inputs come from, and what to do with what comes out."""
 
     executable: Executable
-    arrays: list[Value]  # the inputs that are no host scalars
     record_ms: float  # how long the recording took
     pullback: Pullback | None = None
 
@@ -129,34 +134,120 @@ class Program:
         self.escapes: list[tuple[Storage, int]] = []
         self.needs: list[tuple[Held, bool]] = []  # leaves that require grad from now on, or not
 
+    def order_inputs(self) -> None:
+        """Put inputs of a kind together, since they are found together at each replay."""
+        sources = self.recording.sources
+        self.tape.inputs = dict(
+            sorted(self.tape.inputs.items(), key=lambda item: _kind_of(sources[item[0]]))
+        )
+
+    def load(self) -> None:
+        """Make the tape ready to run, and decide once what every replay will do."""
+        self.order_inputs()
+        self.executable = executable.load(self.tape.verify())
+        self.places = {v: i for i, v in enumerate(self.tape.inputs)}
+        self._written = [(self.places[v], w) for v, w in self.recording.written.items()]
+        self._sort_sources([self.recording.sources[v] for v in self.tape.inputs])
+        self._sort_results()
+
+    def _sort_sources(self, sources: Sequence[Source]) -> None:
+        found: dict[int, list[Any]] = {kind: [] for kind in range(6)}
+        for source in sources:
+            found[_kind_of(source)].append(source)
+        self._arguments: list[int] = [source.argument for source in found[_ARGUMENT]]
+        self._gradients: list[Source] = found[_GRADIENT]
+        self._constants: list[Storage] = [source.constant for source in found[_CONSTANT]]
+        self._state: list[weakref.ref[Storage]] = [source.storage for source in found[_STATE]]
+        self._cells: list[weakref.ref[Any]] = [source.cell for source in found[_CELL]]
+        self._numbers: list[Source] = found[_NUMBER]
+        self.executable.settled = len(self._arguments) + len(self._gradients)
+
+    def _sort_results(self) -> None:
+        """Tell gradients that may stay blocks and results that are nothing but tensors."""
+        used = Counter([*self.residuals.values(), *(position for _, position in self.escapes)])
+        for result in (*self.results, *(gradient for _, gradient in self.slot_outputs)):
+            fresh = result.result if isinstance(result, Graded) else result
+            if isinstance(fresh, Fresh):
+                used[fresh.position] += 1
+
+        def alone(result: Any) -> bool:
+            """Whether a result is made of an output that nothing else is made of."""
+            fresh = isinstance(result, Fresh) and used[result.position] == 1
+            return fresh and result.position not in self.executable.numbers
+
+        self._blocks: list[tuple[weakref.ref[Tensor], int]] = []
+        self._slots: list[tuple[Held, Fresh | Shared | None]] = []
+        for held, gradient in self.slot_outputs:
+            # Of state: the next replay binds the slot of the same tensor again.
+            if held.number < 0 and alone(gradient) and self._is_whole(gradient):
+                self._blocks.append((held.tensor, gradient.position))  # type: ignore[union-attr]
+            else:
+                self._slots.append((held, gradient))
+        rare = (
+            self.escapes, self._slots, self.needs, self.recording.advances, self.recording.reseeds,
+        )  # fmt: skip
+        self._plain: list[tuple[int, View, DType, bool]] | None = None
+        if self.pullback is None and not any(rare) and all(map(alone, self.results)):
+            self._plain = [(*result, self._is_whole(result)) for result in self.results]
+        self._arranged = builder(self.structure)
+
+    def _is_whole(self, result: Any) -> bool:
+        """Whether a result is an output as it is, not a view of it."""
+        shape, dtype = self.tape.specs[self.tape.outputs[result.position]]
+        return bool(result.view == contiguous(shape)) and result.dtype is dtype
+
     def find_inputs(self, call: Call) -> Inputs | None:
         """The storages and host scalars the program reads, None if one of them is gone."""
-        if self.pullback is not None and not self.pullback.finds(call.arguments):
+        arguments = call.arguments
+        scalars: list[Any] = []
+        storages: list[Any] = [arguments[number].storage for number in self._arguments]
+        if self._gradients:
+            storages += [source.find(arguments) for source in self._gradients]
+        storages += self._constants
+        if self._state:
+            storages += [ref() for ref in self._state]
+        if not all(storages):
             return None
-        storages: dict[Value, Storage] = {}
-        scalars: list[int | float] = []
-        for value, source in self.recording.sources.items():
-            if source.role == "scalar":
-                number = source.number(call.leaves)
-                if number is None:
-                    return None
-                scalars.append(number)
-            else:
-                storage = source.find(call.arguments)
-                if storage is None:
-                    return None
-                storages[value] = storage
+        if self.pullback is not None and not self.pullback.finds(arguments):
+            return None
+        if self._cells:
+            cells: list[Any] = [ref() for ref in self._cells]
+            if not all(cells):
+                return None
+            scalars = [cell.value for cell in cells]
+        if self._numbers:
+            scalars += [source.number(call.leaves) for source in self._numbers]
         return storages, scalars
 
     def replay(self, call: Call, inputs: Inputs) -> Any:
         """Run the program, repeat the effects, and build the results."""
         storages, scalars = inputs
-        arguments = call.arguments
-        arrays = [storages[v].data for v in self.arrays]
-        outputs = self.executable.run(arrays, scalars)
-        recording = self.recording
-        for value, (op, line) in recording.written.items():
-            storages[value].wrote(op, line)
+        outputs = self.executable.replay(storages, scalars)
+        for place, writer in self._written:
+            storage = storages[place]
+            storage.version += 1
+            storage.writer = writer
+        for cell_ref, position in self.cell_outputs:
+            cell = cell_ref()
+            if cell is not None:
+                output = outputs[position]
+                cell.value = type(cell.value)(output.array if type(output) is Block else output)
+        for owner_ref, position in self._blocks:
+            owner = owner_ref()
+            if owner is not None:
+                owner._slot = outputs[position]
+        if self._plain is not None and not state().inference:
+            return self._arranged(
+                [
+                    _tensor(outputs[position], view, dtype, whole)
+                    for position, view, dtype, whole in self._plain
+                ]
+            )
+        return self._build(call, inputs, outputs)
+
+    def _build(self, call: Call, inputs: Inputs, outputs: list[Any]) -> Any:
+        """Repeat the rarer effects, and build results of every kind."""
+        storages, recording, arguments = inputs[0], self.recording, call.arguments
         random: list[Any] = []
         if recording.advances or recording.reseeds:
             random = [(g, (g.seed, g.offset)) for g in (*recording.advances, *recording.reseeds)]
@@ -164,29 +255,25 @@ class Program:
                 generator.take(blocks)
             for generator, saved in recording.reseeds.items():
                 generator.set_state(saved)
-        for cell_ref, position in self.cell_outputs:
-            cell = cell_ref()
-            if cell is not None:
-                cell.value = type(cell.value)(outputs[position])
         made: dict[int, Storage] = {}
         for storage, position in self.escapes:
-            storage.data = outputs[position].reshape(-1)
+            storage.data = self._array(outputs, position).reshape(-1)
             made[position] = storage
 
         def memory(position: int) -> Storage:
             if position not in made:  # results that were views of one storage stay so
-                made[position] = Storage(outputs[position].reshape(-1))
+                made[position] = Storage(self._array(outputs, position))
                 if state().inference:
                     made[position].inference = True
             return made[position]
 
         def fetch(result: Fresh | Shared) -> Tensor:
             if isinstance(result, Shared):
-                return result.over(storages[result.source])
+                return result.over(storages[self.places[result.source]])
             position, view, dtype = result
             return Tensor.of_storage(memory(position), view, dtype)
 
-        for held, gradient in self.slot_outputs:
+        for held, gradient in self._slots:
             owner = held.get(arguments)
             if owner is not None:
                 owner._grad = None if gradient is None else fetch(gradient)
@@ -206,7 +293,14 @@ class Program:
                 return result.value
             return _placed(result, fetch, node) if isinstance(result, Graded) else fetch(result)
 
-        return rebuild(self.structure, map(built, self.results))
+        return self._arranged([built(result) for result in self.results])
+
+    def _array(self, outputs: list[Any], position: int) -> np.ndarray:
+        """An output as an array, one that is a number included."""
+        output = outputs[position]
+        if type(output) is Block:
+            return output.array  # type: ignore[no-any-return]
+        return np.array(output, self.tape.specs[self.tape.outputs[position]].dtype.numpy)
 
     def _node(
         self,
@@ -230,17 +324,18 @@ class Program:
             if isinstance(kept, Residual):
                 node.kept.append(saved_memory(memory(self.residuals[v]), specs[v]))
             elif isinstance(kept, Input):
-                node.kept.append(saved_memory(storages[v], specs[v]))
+                node.kept.append(saved_memory(storages[self.places[v]], specs[v]))
             else:
                 node.kept.append(kept)
         node.scalars = [scalars[i] for i in pullback.scalars]
         node.structure, node.random = call.structure, random
         node.leaves = [_saved(x) for x in call.leaves]
-        node.state = [
-            (storages[v], storages[v].version)
+        known = [
+            storages[self.places[v]]
             for v, source in self.recording.sources.items()
             if source.role in ("state", "grad")
         ]
+        node.state = [(storage, storage.version) for storage in known]
         return node
 
     # --- once more, for gradients of gradients --------------------------------------------
@@ -288,7 +383,7 @@ class Program:
         grads = [(t, t._grad) for t in slots if t is not None]
         cells = [(cell, cell.value) for ref, _ in self.cell_outputs if (cell := ref()) is not None]
         now = [(g, (g.seed, g.offset)) for g, _ in random]
-        with written_back(storages[v] for v in self.recording.written):
+        with written_back(storages[place] for place, _ in self._written):
             try:
                 for generator, saved in random:
                     generator.seed, generator.offset = saved
@@ -304,7 +399,7 @@ class Program:
 
 def _saved(x: Any) -> Any:
     """A leaf of the arguments, kept; a write to what was made in inference mode is not noticed."""
-    return Saved(x, x.edge) if isinstance(x, Tensor) and not x.storage.inference else x
+    return keep(x, x.edge) if isinstance(x, Tensor) and not x.storage.inference else x
 
 
 def _placed(
@@ -319,3 +414,29 @@ def _placed(
     t = t.attached(node, graded.output)
     t._writable = graded.writable
     return t
+
+
+def _tensor(block: Block, view: View, dtype: DType, whole: bool) -> Tensor:
+    """A tensor over the memory of an output, outside any graph."""
+    storage, t = _new(Storage), _new(Tensor)
+    storage._data, storage.address, storage.serial = block.array, block.address, next(serials)
+    t.storage, t.layout, t.dtype = storage, view, dtype
+    if whole:
+        t._array = block.array
+    return t
+
+
+_new = object.__new__
+
+# Kinds of inputs, in the order in which a tape has them.
+_ARGUMENT, _GRADIENT, _CONSTANT, _STATE, _CELL, _NUMBER = range(6)
+
+
+def _kind_of(source: Source) -> int:
+    if source.role == "scalar":
+        return _NUMBER if source.cell is None else _CELL
+    if source.role == "arg":
+        return _ARGUMENT
+    if source.constant is not None:
+        return _CONSTANT
+    return _GRADIENT if source.role == "grad" else _STATE

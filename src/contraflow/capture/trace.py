@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
-from contraflow import executable
 from contraflow.capture.attributes import attributes_of_module
 from contraflow.capture.guards import Held, layout_of
 from contraflow.capture.pullback import Input, Inward, Late, Pullback, Residual, inner_nodes, split
@@ -47,7 +46,7 @@ class StructuralNumbers(Exception):
 
 
 def capture(
-    owner: Owner, call: Call, fixed: set[int], args: Sequence[Any], kwargs: dict[str, Any]
+    owner: Owner, call: Call, fixed: frozenset[int], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Program:
     """Record one call and load its program. Nothing real is changed by it.
 
@@ -55,7 +54,7 @@ def capture(
     StructuralNumbers says that more of them must be.
     """
     loose = {i for i, x in enumerate(call.leaves) if not isinstance(x, Tensor)} - fixed
-    recorder = Recorder(owner.name, call.arguments)
+    recorder = Recorder(owner.name, list(call.arguments))
     try:
         return _capture(owner, recorder, call, loose, args, kwargs)
     except ValueNeeded:
@@ -96,8 +95,7 @@ def _capture(
     program.guards.watch(trace.known, call.arguments)  # as they were before the call
     trace.known = []
     trace.describe_escapes()
-    program.arrays = [v for v, role in program.tape.verify().inputs.items() if role != "scalar"]
-    program.executable = executable.load(program.tape)
+    program.load()
     return program
 
 
@@ -175,6 +173,7 @@ class Trace:
             forward.name, forward.specs, dict(forward.inputs), list(forward.lines),
             forward.writes, forward.outputs,
         )  # fmt: skip
+        program.order_inputs()
         if graded:
             self._record_backward(graded, known)
         return program
@@ -355,7 +354,7 @@ class Trace:
         behind, kept = split(tape, mark, cotangents, late, gradients)  # type: ignore[arg-type]
         for v, source in late.items():
             if v in kept and source.role == "arg":
-                kept[v], sources[v] = Input(v), source
+                kept[v], sources[v], program.tape.inputs[v] = Input(v), source, "arg"
         scalars = [v for v, role in program.tape.inputs.items() if role == "scalar"]
         read = {x for line in behind.lines for x in line.inputs} | set(behind.outputs)
         taken = [v for v in scalars if v in read]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import weakref
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import count
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -63,6 +65,36 @@ def flatten(x: Any, leaves: list[Any], weak: bool = False) -> Any:
     if weak and getattr(kind, "__hash__", None) is object.__hash__ and kind.__weakrefoffset__:
         return "object", kind, weakref.ref(x)
     return "value", kind, x  # with its type: 1.0 and True are equal and not the same argument
+
+
+def builder(structure: Any) -> Callable[[list[Any]], Any]:
+    """A function that puts the containers of a structure around new leaves.
+
+    It is written out for containers of Python's own, since a replay builds its result with it.
+    """
+    if structure == TENSOR:
+        return itemgetter(0)
+    places, constants = count(), []
+
+    def written(part: Any) -> str:
+        if isinstance(part, str):
+            return f"leaves[{next(places)}]"
+        kind, *rest = part
+        if kind == "value":
+            constants.append(rest[1])
+            return f"constants[{len(constants) - 1}]"
+        if kind is tuple:
+            return f"({''.join(f'{written(item)}, ' for item in rest[0])})"
+        if kind is list:
+            return f"[{', '.join(map(written, rest[0]))}]"
+        raise NotImplementedError
+
+    try:
+        text = written(structure)
+    except NotImplementedError:
+        return lambda leaves: rebuild(structure, iter(leaves))
+    function: Callable[[list[Any]], Any] = eval(f"lambda leaves: {text}", {"constants": constants})
+    return function
 
 
 def rebuild(structure: Any, leaves: Iterator[Any]) -> Any:

@@ -41,7 +41,7 @@ class _Snapshot:
         self.places = [
             _Place(t, t._grad, (t._node, t._index, t._needs, t._edits)) for t in self.tensors
         ]
-        storages = [*inputs[0].values(), *(t.storage for t in self.tensors)]
+        storages = [*inputs[0], *(t.storage for t in self.tensors)]
         storages += [t._grad.storage for t in self.tensors if t._grad is not None]
         unique = {id(s): s for s in storages}.values()
         self.memory = [(s, s.data.copy(), s.version, s.writer) for s in unique if not s.frozen]

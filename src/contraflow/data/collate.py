@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from contraflow.data.datasets import Rows
 from contraflow.dtypes import float64
 from contraflow.errors import describe
 from contraflow.ops.create import as_tensor, tensor
@@ -22,6 +23,8 @@ def default_collate(batch: Sequence[Any]) -> Any:
     >>> default_collate([(1, "a"), (2, "b")])
     [tensor([1, 2]), ['a', 'b']]
     """
+    if isinstance(batch, Rows):
+        return list(batch.columns)
     first = batch[0]
     if isinstance(first, Tensor):
         stacked: Tensor = stack(list(batch))

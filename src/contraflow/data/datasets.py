@@ -8,7 +8,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from contraflow.dtypes import int64
 from contraflow.errors import describe
+from contraflow.ops.create import tensor
 from contraflow.ops.sampling import randperm
 from contraflow.random import Generator
 from contraflow.tensor import Tensor
@@ -16,6 +18,8 @@ from contraflow.tensor import Tensor
 
 class Dataset:
     """Samples by number. Write `__getitem__`, and `__len__` for samplers to know their number.
+
+    A DataLoader asks a dataset that has `__getitems__(indices)` for all samples of a batch at once.
 
     >>> class Squares(Dataset):
     ...     def __len__(self):
@@ -48,6 +52,21 @@ class IterableDataset(Dataset):
         return ChainDataset([self, other])
 
 
+class Rows(Sequence[tuple[Tensor, ...]]):
+    """Samples that are together already: sample i is the tuple of elements i of some tensors."""
+
+    def __init__(self, columns: tuple[Tensor, ...]) -> None:
+        self.columns = columns
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return Rows(tuple(x[index] for x in self.columns))
+        return tuple(x[index] for x in self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+
 class TensorDataset(Dataset):
     """Tensors of the same length: sample i is the tuple of their elements i.
 
@@ -65,6 +84,14 @@ class TensorDataset(Dataset):
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
         return tuple(x[index] for x in self.tensors)
+
+    def __getitems__(self, indices: Sequence[Any]) -> Sequence[Any]:
+        """The samples at several numbers, by one op for each tensor."""
+        plain = type(self).__getitem__ is TensorDataset.__getitem__
+        if not plain or not self.tensors or not all(isinstance(i, int) for i in indices):
+            return [self[i] for i in indices]
+        at = tensor(indices, dtype=int64)
+        return Rows(tuple(x[at] for x in self.tensors))
 
     def __len__(self) -> int:
         return len(self.tensors[0]) if self.tensors else 0
@@ -93,6 +120,15 @@ class StackDataset(Dataset):
             return {name: dataset[index] for name, dataset in self.datasets.items()}
         return tuple(dataset[index] for dataset in self.datasets)
 
+    def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
+        """The samples at several numbers, as its datasets give them."""
+        if type(self).__getitem__ is not StackDataset.__getitem__:
+            return [self[i] for i in indices]
+        named = isinstance(self.datasets, dict)
+        parts = self.datasets.values() if named else self.datasets
+        samples = zip(*(samples_of(dataset, indices) for dataset in parts), strict=True)
+        return [dict(zip(self.datasets, x)) for x in samples] if named else list(samples)
+
     def __len__(self) -> int:
         return self._length
 
@@ -109,6 +145,12 @@ class Subset(Dataset):
 
     def __getitem__(self, index: Any) -> Any:
         return self.dataset[self.indices[index]]
+
+    def __getitems__(self, indices: Sequence[Any]) -> Sequence[Any]:
+        """The samples at several numbers, as the dataset gives them."""
+        if type(self).__getitem__ is not Subset.__getitem__:
+            return [self[i] for i in indices]
+        return samples_of(self.dataset, [self.indices[i] for i in indices])
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -162,6 +204,13 @@ class ChainDataset(IterableDataset):
 
     def __len__(self) -> int:
         return sum(map(len, self.datasets))
+
+
+def samples_of(dataset: Any, indices: Sequence[Any]) -> Sequence[Any]:
+    """The samples at several numbers: at once where a dataset has `__getitems__`."""
+    several = getattr(dataset, "__getitems__", None)
+    samples: Sequence[Any] = several(indices) if several else [dataset[i] for i in indices]
+    return samples
 
 
 def random_split(

@@ -29,7 +29,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from contraflow import config, dtypes
-from contraflow.data.datasets import IterableDataset
+from contraflow.data.collate import default_collate
+from contraflow.data.datasets import IterableDataset, Rows
 from contraflow.dispatch import Context, changed, state
 from contraflow.dtypes import DType
 from contraflow.random import Generator, default_generator
@@ -112,7 +113,10 @@ class Fetcher:
                 return [self.collate(self.dataset[job.indices])]
             several = getattr(self.dataset, "__getitems__", None)
             if several is not None:
-                return [self.collate(several(job.indices))]
+                samples = several(job.indices)
+                # Whoever else makes a batch of samples gets the list that PyTorch gives.
+                together = self.collate is default_collate and isinstance(samples, Rows)
+                return [self.collate(samples if together else list(samples))]
             return [self.collate([self._wanted(self.dataset[i]) for i in job.indices])]
 
     def _wanted(self, sample: Any) -> Any:
@@ -208,11 +212,32 @@ def _serve(connection: Any, duty: Duty, settings: _Settings) -> None:
             if not duty.started:
                 random.seed(job.seed + duty.id)
                 np.random.seed((job.seed + duty.id) % (1 << 32))
-            answer = pickle.dumps((True, duty(job)), protocol=5)
+            answer = _packed((True, duty(job)))
         except BaseException as error:
-            answer = pickle.dumps((False, _portable(error)), protocol=5)
+            answer = _packed((False, _portable(error)))
         with suppress(BrokenPipeError):
-            connection.send_bytes(answer)
+            for part in answer:
+                connection.send_bytes(part)
+
+
+def _packed(answer: Any) -> list[Any]:
+    """An answer as messages: the sizes of arrays, the pickle without them, then each array."""
+    arrays: list[pickle.PickleBuffer] = []
+    content = pickle.dumps(answer, protocol=5, buffer_callback=arrays.append)
+    views = [array.raw() for array in arrays]
+    filled = [view for view in views if view.nbytes]
+    return [pickle.dumps([view.nbytes for view in views]), content, *filled]
+
+
+def _receive(connection: Any) -> tuple[bytes, list[np.ndarray]]:
+    """The answer of a worker process: a pickle, and its arrays in memory of their own."""
+    sizes = pickle.loads(connection.recv_bytes())
+    content = connection.recv_bytes()
+    arrays = [np.empty(size, np.uint8) for size in sizes]
+    for array in arrays:
+        if array.size:
+            connection.recv_bytes_into(array)
+    return content, arrays
 
 
 def _end_with_parent() -> None:
@@ -256,13 +281,13 @@ class Remote(Work):
         message = pickle.dumps(job)
         try:
             self.connection.send_bytes(message)
-            answer = self.connection.recv_bytes()
+            answer, arrays = _receive(self.connection)
         except (EOFError, OSError):
             error = self._death(job)
             with suppress(InvalidStateError):  # another worker was the first
                 self.failure.set_exception(error)
             raise error from None
-        succeeded, content = pickle.loads(answer)
+        succeeded, content = pickle.loads(answer, buffers=arrays)
         if not succeeded:
             error, text = content
             raise error from WorkerTraceback(text)

@@ -23,6 +23,9 @@ class Program(Protocol):
     def replay(self, buffers: Sequence[Any], scalars: Sequence[float | int]) -> None:
         """Run all steps. `buffers` holds the input and output slots' buffers, in slot order."""
 
+    def run(self, addresses: Sequence[int], scalars: tuple[float | int, ...]) -> None:
+        """The same, with buffers given by their addresses."""
+
 
 class Device(Protocol):
     """One kind of machine: it runs plans."""
@@ -32,6 +35,9 @@ class Device(Protocol):
 
     def load(self, plan: Plan) -> Program:
         """Compile a plan's kernels and lay out its memory."""
+
+    def address(self, array: Any) -> int:
+        """Where the memory of an array begins, as programs are told."""
 
 
 _KNOWN = ("cpu",)

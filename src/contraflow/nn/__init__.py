@@ -1,6 +1,6 @@
 """Neural networks: modules, layers, containers, and their functional forms."""
 
-from contraflow.nn import functional, init, utils
+from contraflow.nn import functional, init, modules, parameter, utils
 from contraflow.nn.activations import (
     CELU,
     ELU,
@@ -31,6 +31,7 @@ from contraflow.nn.activations import (
     Tanhshrink,
     Threshold,
 )
+from contraflow.nn.adaptive import AdaptiveLogSoftmaxWithLoss
 from contraflow.nn.attention import MultiheadAttention
 from contraflow.nn.compiled import CompiledModule
 from contraflow.nn.containers import (
@@ -64,6 +65,21 @@ from contraflow.nn.layers import (
     PairwiseDistance,
     Unflatten,
 )
+from contraflow.nn.lazy import (
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
+    LazyInstanceNorm1d,
+    LazyInstanceNorm2d,
+    LazyInstanceNorm3d,
+    LazyLinear,
+)
 from contraflow.nn.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -87,7 +103,7 @@ from contraflow.nn.loss import (
     TripletMarginLoss,
     TripletMarginWithDistanceLoss,
 )
-from contraflow.nn.module import Buffer, Module, Parameter
+from contraflow.nn.module import Module
 from contraflow.nn.norm import (
     BatchNorm1d,
     BatchNorm2d,
@@ -117,6 +133,12 @@ from contraflow.nn.padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
+from contraflow.nn.parameter import (
+    Buffer,
+    Parameter,
+    UninitializedBuffer,
+    UninitializedParameter,
+)
 from contraflow.nn.pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
@@ -129,6 +151,8 @@ from contraflow.nn.pooling import (
     AvgPool3d,
     ChannelShuffle,
     Fold,
+    FractionalMaxPool2d,
+    FractionalMaxPool3d,
     LPPool1d,
     LPPool2d,
     LPPool3d,
@@ -166,6 +190,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
@@ -207,6 +232,8 @@ __all__ = [
     "FeatureAlphaDropout",
     "Flatten",
     "Fold",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
@@ -227,6 +254,19 @@ __all__ = [
     "LPPool3d",
     "LSTMCell",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
     "LeakyReLU",
     "Linear",
     "LocalResponseNorm",
@@ -293,6 +333,8 @@ __all__ = [
     "TripletMarginWithDistanceLoss",
     "Unflatten",
     "Unfold",
+    "UninitializedBuffer",
+    "UninitializedParameter",
     "Upsample",
     "UpsamplingBilinear2d",
     "UpsamplingNearest2d",
@@ -301,5 +343,7 @@ __all__ = [
     "ZeroPad3d",
     "functional",
     "init",
+    "modules",
+    "parameter",
     "utils",
 ]  # fmt: skip

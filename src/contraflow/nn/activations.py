@@ -7,7 +7,8 @@ from contraflow.errors import describe
 from contraflow.nn import functional as F
 from contraflow.nn import init
 from contraflow.nn.applied import Applied
-from contraflow.nn.module import Module, Parameter
+from contraflow.nn.module import Module
+from contraflow.nn.parameter import Parameter
 from contraflow.ops.create import zeros
 from contraflow.tensor import Tensor
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 from contraflow.errors import describe
-from contraflow.nn.module import Module, Parameter, indented, layout
+from contraflow.nn.module import Module, indented, layout
+from contraflow.nn.parameter import Parameter
 from contraflow.tensor import Tensor
 
 
@@ -100,7 +101,7 @@ class Sequential(_Numbered):
             for name, module in modules[0].items():
                 self.add_module(name, module)
         else:
-            self._replace(modules)
+            self.extend(modules)  # type: ignore[arg-type]
 
     def forward(self, input: Any) -> Any:
         for module in self:
@@ -121,7 +122,7 @@ class ModuleList(_Numbered):
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
         if modules is not None:
-            self._replace(modules)
+            self.extend(modules)
 
     def __repr__(self) -> str:
         children = []

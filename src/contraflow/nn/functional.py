@@ -13,6 +13,7 @@ from contraflow.autograd.modes import no_grad
 from contraflow.dtypes import bool_
 from contraflow.errors import describe, public
 from contraflow.nn.ctc import ctc_loss
+from contraflow.nn.fractional import fractional_max_pool2d, fractional_max_pool3d
 from contraflow.nn.inplace import (
     celu,
     celu_,
@@ -36,6 +37,7 @@ from contraflow.nn.inplace import (
     threshold,
     threshold_,
 )
+from contraflow.nn.multihead import multi_head_attention_forward
 from contraflow.ops.activation import (
     gelu,
     glu,
@@ -527,6 +529,8 @@ __all__ = [
     "embedding_bag",
     "feature_alpha_dropout",
     "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool3d",
     "gaussian_nll_loss",
     "gelu",
     "glu",
@@ -563,6 +567,7 @@ __all__ = [
     "max_unpool3d",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",

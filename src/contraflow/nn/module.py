@@ -8,103 +8,23 @@ new contents into a parameter or a buffer is no such change.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from contraflow.autograd.modes import no_grad
 from contraflow.dispatch import state
 from contraflow.dtypes import bfloat16, float16, float32, float64
-from contraflow.errors import GradientError, describe
-from contraflow.hooks import Handle, Structure
-from contraflow.nn.backward_hooks import BackwardWatch
+from contraflow.errors import describe
+from contraflow.hooks import HookHandle, Structure
+from contraflow.nn.call import EVERY, ForwardHook, call_hooked, has_hooks
+from contraflow.nn.load import EXTRA_STATE, IncompatibleKeys, load_state
+from contraflow.nn.parameter import Buffer, Parameter, is_lazy
 from contraflow.nn.summary import summarize
-from contraflow.ops.create import as_tensor, zeros
+from contraflow.ops.create import zeros
 from contraflow.tensor import Tensor
 
 T = TypeVar("T")
-
-
-class Parameter(Tensor):
-    """A leaf tensor that a module owns and an optimizer updates; it shares the memory of `data`.
-
-    >>> import contraflow as cf
-    >>> cf.nn.Parameter(cf.ones(2))
-    Parameter containing:
-    tensor([1., 1.], requires_grad=True)
-    """
-
-    def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
-        if not isinstance(data, Tensor):
-            raise TypeError(
-                f"Parameter: expected a tensor, not {type(data).__name__}. "
-                f"Use contraflow.tensor(x)."
-            )
-        if requires_grad and not data.dtype.is_floating_point:
-            raise GradientError(
-                f"Parameter: {describe(data)} is not floating-point and has no gradient. "
-                f"Pass requires_grad=False, or register it as a buffer."
-            )
-        self.storage, self.layout, self.dtype = data.storage, data.layout, data.dtype
-        self._array = data._array
-        self._needs = requires_grad
-
-    def __repr__(self) -> str:
-        return f"Parameter containing:\n{super().__repr__()}"
-
-
-class Buffer(Tensor):
-    """A tensor that is state but no parameter: assigning it to a module registers it as a buffer.
-
-    >>> import contraflow as cf
-    >>> module = cf.nn.Module()
-    >>> module.steps = cf.nn.Buffer(cf.zeros(1))
-    >>> list(module.state_dict())
-    ['steps']
-    """
-
-    persistent = True
-
-    def __init__(self, data: Tensor, *, persistent: bool = True) -> None:
-        if not isinstance(data, Tensor):
-            raise TypeError(f"Buffer: expected a tensor, not {type(data).__name__}.")
-        self.storage, self.layout, self.dtype = data.storage, data.layout, data.dtype
-        self._array = data._array
-        self.persistent = persistent
-
-
-class IncompatibleKeys(NamedTuple):
-    """What `load_state_dict(strict=False)` could not match."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
-
-
-class KeywordHook(NamedTuple):
-    """A forward hook that takes the keyword arguments too."""
-
-    hook: Callable[..., Any]
-
-
-class ModuleHandle(Handle):
-    """Removes a module's hook, which changes the module's structure."""
-
-    def __init__(
-        self, module: Module, hooks: dict[int, Any], hook: Any, prepend: bool = False
-    ) -> None:
-        earlier = dict(hooks) if prepend else {}
-        super().__init__(hooks, hook)
-        for key, other in earlier.items():  # behind the new one, in their own order
-            del hooks[key]
-            hooks[key] = other
-        self._module = weakref.ref(module)
-        module._restructured()
-
-    def remove(self) -> None:
-        module = self._module()
-        if module is not None and self._key in self._hooks:
-            module._restructured()
-        super().remove()
+Hook = Callable[..., Any]
 
 
 class Module:
@@ -132,15 +52,21 @@ class Module:
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]
     _transient: set[str]  # buffers that state_dict leaves out
-    _forward_hooks: dict[int, Callable[..., Any]]
-    _forward_pre_hooks: dict[int, Callable[..., Any]]
-    _backward_hooks: dict[int, Callable[..., Any]]
-    _backward_pre_hooks: dict[int, Callable[..., Any]]
+    _forward_hooks: dict[int, ForwardHook]
+    _forward_pre_hooks: dict[int, ForwardHook]
+    _backward_hooks: dict[int, Hook]
+    _backward_pre_hooks: dict[int, Hook]
+    _state_dict_post_hooks: dict[int, Hook]
+    _state_dict_pre_hooks: dict[int, Hook]
+    _load_state_dict_post_hooks: dict[int, Hook]
+    _load_state_dict_pre_hooks: dict[int, Hook]
 
     def __init__(self) -> None:
         self.__dict__.update(
             _parameters={}, _buffers={}, _modules={}, _transient=set(),
             _forward_hooks={}, _forward_pre_hooks={}, _backward_hooks={}, _backward_pre_hooks={},
+            _state_dict_post_hooks={}, _state_dict_pre_hooks={}, _load_state_dict_post_hooks={},
+            _load_state_dict_pre_hooks={},
         )  # fmt: skip
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -148,66 +74,49 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__}: forward is not written.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        state().context.visit_module(self)
-        for hook in list(self._forward_pre_hooks.values()):
-            if isinstance(hook, KeywordHook):
-                replaced = hook.hook(self, args, kwargs)
-                if replaced is not None:
-                    args, kwargs = replaced
-                continue
-            replaced = hook(self, args)
-            if replaced is not None:
-                args = replaced if isinstance(replaced, tuple) else (replaced,)
-        watch = None
-        if self._backward_hooks or self._backward_pre_hooks:
-            watch = BackwardWatch(
-                self, [*self._backward_pre_hooks.values()], [*self._backward_hooks.values()]
-            )
-            args = watch.before(args)
-        out = self.forward(*args, **kwargs)
-        for hook in list(self._forward_hooks.values()):
-            if isinstance(hook, KeywordHook):
-                replaced = hook.hook(self, args, kwargs, out)
-            else:
-                replaced = hook(self, args, out)
-            if replaced is not None:
-                out = replaced
-        return out if watch is None else watch.after(out)
+        context = state().context
+        context.visit_module(self)
+        context.visit_module(EVERY)
+        if has_hooks(self) or has_hooks(EVERY):
+            return call_hooked(self, args, kwargs)
+        return self.forward(*args, **kwargs)
 
     def register_forward_pre_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
-    ) -> ModuleHandle:
+        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> HookHandle:
         """Call `hook(module, args)` before `forward`; it may return other arguments.
 
         With keyword arguments it is `hook(module, args, kwargs)`, and returns both.
         """
-        kept = KeywordHook(hook) if with_kwargs else hook
-        return ModuleHandle(self, self._forward_pre_hooks, kept, prepend)
+        kept = ForwardHook(hook, with_kwargs)
+        return HookHandle(self, self._forward_pre_hooks, kept, prepend)
 
     def register_forward_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
-    ) -> ModuleHandle:
+        self,
+        hook: Hook,
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> HookHandle:
         """Call `hook(module, args, output)` after `forward`; it may return another output.
 
-        With keyword arguments it is `hook(module, args, kwargs, output)`.
+        With keyword arguments it is `hook(module, args, kwargs, output)`. With `always_call` it is
+        called after an error too, with None for an output that there is none of.
         """
-        kept = KeywordHook(hook) if with_kwargs else hook
-        return ModuleHandle(self, self._forward_hooks, kept, prepend)
+        kept = ForwardHook(hook, with_kwargs, always_call)
+        return HookHandle(self, self._forward_hooks, kept, prepend)
 
-    def register_full_backward_pre_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
-    ) -> ModuleHandle:
+    def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> HookHandle:
         """Call `hook(module, grad_output)` before the backward of a call; it may return others."""
-        return ModuleHandle(self, self._backward_pre_hooks, hook, prepend)
+        return HookHandle(self, self._backward_pre_hooks, hook, prepend)
 
-    def register_full_backward_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
-    ) -> ModuleHandle:
+    def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> HookHandle:
         """Call `hook(module, grad_input, grad_output)` after the backward of a call.
 
         It may return other gradients of the arguments.
         """
-        return ModuleHandle(self, self._backward_hooks, hook, prepend)
+        return HookHandle(self, self._backward_hooks, hook, prepend)
 
     # --- attributes -----------------------------------------------------------------------
 
@@ -260,9 +169,12 @@ class Module:
         if registry is None:
             super().__setattr__(name, value)
         else:
-            for other in (own, *(own[kind] for kind in _EXPECTED)):
-                if other is not registry:
-                    other.pop(name, None)
+            for kind in _EXPECTED:
+                if own[kind] is registry:
+                    value = EVERY.registered(kind, self, name, value)
+                else:
+                    own[kind].pop(name, None)
+            own.pop(name, None)
             registry[name] = value
             if isinstance(value, Buffer):
                 (self._transient.discard if value.persistent else self._transient.add)(name)
@@ -302,7 +214,7 @@ class Module:
             raise ValueError(f"{caller}: {type(self).__name__} has an attribute {name!r} already.")
         if value is not None and not isinstance(value, expected):
             raise TypeError(f"{caller}: {name!r} is {describe(value)}, not a {expected.__name__}.")
-        self.__dict__[kind][name] = value
+        self.__dict__[kind][name] = EVERY.registered(kind, self, name, value)
         self._restructured()
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
@@ -515,69 +427,80 @@ class Module:
     def state_dict(
         self,
         *,
-        destination: dict[str, Tensor] | None = None,
+        destination: dict[str, Any] | None = None,
         prefix: str = "",
         keep_vars: bool = False,
-    ) -> dict[str, Tensor]:
+    ) -> dict[str, Any]:
         """All parameters and persistent buffers by dotted name; they share memory.
 
         They are detached, unless `keep_vars` asks for the parameters themselves.
         """
         found = {} if destination is None else destination
-        for name, tensor in self._named_state(prefix):
-            found[name] = tensor if keep_vars else tensor.detach()
-        return found
-
-    def _named_state(self, prefix: str) -> Iterator[tuple[str, Tensor]]:
-        for name, tensor in (*self._parameters.items(), *self._buffers.items()):
-            if tensor is not None and name not in self._transient:
-                yield prefix + name, tensor
+        for hook in list(self._state_dict_pre_hooks.values()):
+            hook(self, prefix, keep_vars)
+        for name, tensor in self.own_state():
+            found[prefix + name] = tensor if keep_vars or is_lazy(tensor) else tensor.detach()
+        if self.has_extra_state:
+            found[prefix + EXTRA_STATE] = self.get_extra_state()
         for name, child in self._modules.items():
             if child is not None:
-                yield from child._named_state(f"{prefix}{name}.")
+                child.state_dict(destination=found, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for hook in list(self._state_dict_post_hooks.values()):
+            hook(self, found, prefix, {})
+        return found
+
+    def own_state(self) -> Iterator[tuple[str, Tensor]]:
+        """The parameters and persistent buffers of this module alone, by name."""
+        for name, tensor in (*self._parameters.items(), *self._buffers.items()):
+            if tensor is not None and name not in self._transient:
+                yield name, tensor
+
+    @property
+    def has_extra_state(self) -> bool:
+        """Whether the class has state that is neither parameter nor buffer."""
+        return type(self).get_extra_state is not Module.get_extra_state
+
+    def get_extra_state(self) -> Any:
+        """What else `state_dict` keeps, under "_extra_state". Write both this and its inverse."""
+        raise NotImplementedError(f"{type(self).__name__}: get_extra_state is not written.")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take over what `get_extra_state` gave."""
+        raise NotImplementedError(f"{type(self).__name__}: set_extra_state is not written.")
 
     def load_state_dict(
-        self, state_dict: Mapping[str, Tensor], strict: bool = True, assign: bool = False
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
         """Write the values of a `state_dict` into this module's parameters and buffers.
 
         Nothing is written unless everything fits; `strict` also asks for the same names. With
         `assign` the given tensors themselves become parameters and buffers.
         """
-        if not isinstance(state_dict, Mapping):
-            raise TypeError(
-                f"load_state_dict: expected a dict of tensors, not {type(state_dict).__name__}."
-            )
-        own = dict(self._named_state(""))
-        missing = [name for name in own if name not in state_dict]
-        unexpected = [name for name in state_dict if name not in own]
-        given = {name: as_tensor(state_dict[name]) for name in own if name in state_dict}
-        problems = [
-            f"{name} is {describe(tensor)} and should be {describe(own[name])}"
-            for name, tensor in given.items()
-            if tensor.shape != own[name].shape
-        ]
-        if strict:
-            problems += [f"{name} is missing" for name in missing]
-            problems += [f"{name} is unexpected" for name in unexpected]
-        if problems:
-            raise ValueError(
-                f"load_state_dict: the state does not fit {type(self).__name__}: "
-                f"{'; '.join(problems)}."
-            )
-        for name, tensor in given.items():
-            if assign:
-                self._assign(name, tensor.detach(), own[name])
-            else:
-                with no_grad():
-                    own[name].copy_(tensor)
-        return IncompatibleKeys(missing, unexpected)
+        return load_state(self, state_dict, strict, assign)
 
-    def _assign(self, target: str, tensor: Tensor, old: Tensor) -> None:
-        path, _, name = target.rpartition(".")
-        if isinstance(old, Parameter):
-            tensor = Parameter(tensor, old.requires_grad)
-        setattr(self.get_submodule(path), name, tensor)
+    def register_state_dict_pre_hook(self, hook: Hook) -> HookHandle:
+        """Call `hook(module, prefix, keep_vars)` before `state_dict` looks at this module."""
+        return HookHandle(self, self._state_dict_pre_hooks, hook)
+
+    def register_state_dict_post_hook(self, hook: Hook) -> HookHandle:
+        """Call `hook(module, state_dict, prefix, {})` afterwards; it may change the dict."""
+        return HookHandle(self, self._state_dict_post_hooks, hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Hook) -> HookHandle:
+        """Call `hook` before anything of `load_state_dict` is compared.
+
+        It gets (module, state_dict, prefix, {}, strict, missing_keys, unexpected_keys,
+        error_msgs). The dict, a copy, is for it to change, and the lists are to be added to.
+        """
+        return HookHandle(self, self._load_state_dict_pre_hooks, hook)
+
+    def register_load_state_dict_post_hook(self, hook: Hook) -> HookHandle:
+        """Call `hook(module, incompatible_keys)` when all is loaded.
+
+        What it takes off the lists of keys is no error. Beside such a hook, missing and unexpected
+        keys are an error only after everything else was written.
+        """
+        return HookHandle(self, self._load_state_dict_post_hooks, hook)
 
     # --- text -----------------------------------------------------------------------------
 

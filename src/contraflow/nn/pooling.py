@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from contraflow.nn import functional as F
 from contraflow.nn.applied import Applied
+from contraflow.nn.fractional import check_sizes
+from contraflow.nn.module import Module
 from contraflow.ops.window import numbers
 from contraflow.tensor import Tensor
 
@@ -103,6 +105,48 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool, function=F.adaptive_max_pool2d):
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool, function=F.adaptive_max_pool3d):
     """The largest elements of so many parts of volumes [n, c, d, h, w]; None keeps a size."""
+
+
+class _FractionalMaxPool(Module):
+    """Max pooling at random distances; text, arguments and buffers are PyTorch's."""
+
+    dims: ClassVar[int]
+    function: ClassVar[Callable[..., Any]]
+
+    def __init__(
+        self,
+        kernel_size: Size,
+        output_size: Size | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        name, n = type(self).__name__, self.dims
+        self.kernel_size = numbers(name, "kernel_size", kernel_size, n, 1)
+        checked = check_sizes(name, n, output_size, output_ratio)
+        self.output_size = None if output_size is None else checked
+        self.output_ratio = None if output_ratio is None else checked
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+
+    def forward(self, input: Tensor) -> Any:
+        return type(self).function(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+            self._random_samples,
+        )  # fmt: skip
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """The largest elements of so many windows of images [n, c, h, w], at random distances."""
+
+    dims, function = 2, F.fractional_max_pool2d
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """The largest elements of so many windows of volumes [n, c, d, h, w], at random distances."""
+
+    dims, function = 3, F.fractional_max_pool3d
 
 
 # --- the mean ----------------------------------------------------------------------------------

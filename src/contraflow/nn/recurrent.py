@@ -16,7 +16,8 @@ from contraflow.dtypes import DType
 from contraflow.errors import describe
 from contraflow.nn import functional as F
 from contraflow.nn import init
-from contraflow.nn.module import Module, Parameter
+from contraflow.nn.module import Module
+from contraflow.nn.parameter import Parameter
 from contraflow.nn.steps import time_steps
 from contraflow.nn.utils.rnn import PackedSequence
 from contraflow.ops.create import zeros

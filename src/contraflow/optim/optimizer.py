@@ -28,7 +28,19 @@ from contraflow.hooks import Structure
 from contraflow.hostscalar import HostScalar, StepScalar
 from contraflow.nn.module import clear_gradients
 from contraflow.ops.elementwise import where
+from contraflow.optim.hooks import (
+    HookedOptimizer,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 from contraflow.tensor import Tensor
+
+__all__ = [
+    "Optimizer",
+    "ParamGroup",
+    "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
+]
 
 State = dict[str, Any]
 
@@ -244,7 +256,7 @@ def directed(group: ParamGroup, p: Tensor, g: Tensor) -> Tensor:
     return g
 
 
-class Optimizer:
+class Optimizer(HookedOptimizer):
     """The base of optimizers. One writes `initial_state` and `update`.
 
     `params` is an iterable of tensors, or of dicts that each hold "params" and the
@@ -255,6 +267,7 @@ class Optimizer:
         name = type(self).__name__
         if isinstance(params, Tensor):
             raise TypeError(f"{name}: params is one tensor; pass a list: [tensor].")
+        super().__init__()
         self.defaults = dict(defaults)
         self.state: defaultdict[Tensor, State] = defaultdict(dict)
         self.param_groups: list[ParamGroup] = []
@@ -328,7 +341,7 @@ class Optimizer:
     @property
     def _structure(self) -> int:
         """Rises with every change that a recording of `step` must notice."""
-        return max((group.changed_at for group in self.param_groups), default=0)
+        return max(self._hooked_at, *(group.changed_at for group in self.param_groups))
 
     def complete_state(self, group: ParamGroup) -> None:
         """Create the state that is missing: all of it at first, later what a change asks for.
@@ -411,7 +424,7 @@ class Optimizer:
         replays = current.context.replays and not current.anomaly
         ours = type(self).__module__.startswith("contraflow.")
         native_code = replays and ours and config.compile_mode == "native"
-        return native_code and native.is_large([u.parameter for u in updated])
+        return native_code and native.is_large([u.parameter for u in updated], native.SMALL)
 
     def _update_some(self, number: int, chosen: Sequence[int], grads: Sequence[Tensor]) -> None:
         """Update the chosen parameters of a group."""
@@ -428,6 +441,8 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """State and hyper-parameters in PyTorch's layout, parameters numbered in their order."""
+        for hook in list(self._state_dict_pre_hooks.values()):
+            hook(self)
         numbers = {
             id(p): i
             for i, p in enumerate(p for group in self.param_groups for p in group["params"])
@@ -447,12 +462,20 @@ class Optimizer:
             for p, entries in self.state.items()
             if entries
         }
-        return {"state": held, "param_groups": groups}
+        found: dict[str, Any] = {"state": held, "param_groups": groups}
+        for hook in list(self._state_dict_post_hooks.values()):
+            replaced = hook(self, found)
+            found = found if replaced is None else replaced
+        return found
 
     @no_grad()
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over what `state_dict` gave; tensors are written into those that are there."""
         name = type(self).__name__
+        state_dict = dict(state_dict)  # which hooks may change
+        for hook in list(self._load_state_dict_pre_hooks.values()):
+            replaced = hook(self, state_dict)
+            state_dict = state_dict if replaced is None else replaced
         groups = state_dict["param_groups"]
         sizes = [len(group["params"]) for group in groups]
         own = [len(group["params"]) for group in self.param_groups]
@@ -481,6 +504,8 @@ class Optimizer:
                 for key, value in entries.items():
                     if value is not None:
                         _load(self.state[p], key, value)
+        for hook in list(self._load_state_dict_post_hooks.values()):
+            hook(self)
 
     def _load_counters(self, group: ParamGroup, loaded: Sequence[State]) -> None:
         """Part parameters whose counters will stand at different numbers from now on."""

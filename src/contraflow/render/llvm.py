@@ -22,12 +22,14 @@ independent, so the bits of a result do not depend on the number of shares.
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from contraflow import mathematics  # noqa: F401 - it gives the functions their decompositions
+from contraflow import mathematics, transcendental  # noqa: F401 - functions get their decompositions there
 from contraflow import scalar as s
 from contraflow.dtypes import bool_, float64, int64
 from contraflow.kernel import STRIDED, Contraction, Kernel, Loops, Reduction, Store
@@ -51,10 +53,32 @@ NO_LANE = -1
 UNROLL = 4  # vectors folded at once by a reduction with a small body
 SMALL_BODY = 24  # expressions; beyond that the body itself hides the latency
 
+# The modules in which it is decided which text a kernel becomes.
+GENERATOR = (
+    "dtypes", "scalar", "mathematics", "transcendental", "kernel", "render.llvm_text",
+    "render.llvm_contraction", "render.llvm_window", "render.llvm",
+)  # fmt: skip
+
 
 def entry_name(kernel: Kernel, *, vector_bytes: int) -> str:
     """The name of the function that `render` writes."""
     return f"{kernel.name}_v{vector_bytes}"
+
+
+def text_identity(kernel: Kernel, *, vector_bytes: int) -> str:
+    """What decides about the text that `render` writes, without writing it."""
+    return f"{_generator()} {kernel.identity} {vector_bytes}"
+
+
+@functools.cache
+def _generator() -> str:
+    """A digest of the modules that decide which text a kernel becomes."""
+    digest = hashlib.sha256()
+    for name in GENERATOR:
+        module = sys.modules[f"contraflow.{name}"]
+        loader: Any = module.__loader__
+        digest.update(loader.get_data(module.__file__))
+    return digest.hexdigest()
 
 
 def render(kernel: Kernel, *, vector_bytes: int) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from contraflow.devices.cpu import jit
-from contraflow.devices.cpu.program import Program, load
+from contraflow.devices.cpu.program import Program, address_of, load
 from contraflow.kernel import Limits
 from contraflow.plan import Plan
 
@@ -20,6 +22,10 @@ class CpuDevice:
     def load(self, plan: Plan) -> Program:
         """Compile a plan's kernels and lay out its memory."""
         return load(plan)
+
+    def address(self, array: np.ndarray) -> int:
+        """Where the first element of an array lies."""
+        return address_of(array)
 
 
 def open_device() -> CpuDevice:

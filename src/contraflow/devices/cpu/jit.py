@@ -1,8 +1,8 @@
 """LLVM IR text to machine code, once per machine: object code is kept on disk.
 
 An entry is the digest of the object code and the code itself, in a file named by everything that
-decides about it. Files appear under their final name only when complete, and one that does not
-match its digest is compiled again.
+decides about it; a text is written only where no entry is found. Files appear under their final
+name only when complete, and one that does not match its digest is compiled again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import hashlib
 import os
 import tempfile
 import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -23,7 +25,7 @@ FORMAT = "contraflow-cpu-1"  # changes when the options of code generation do
 _DIGEST_BYTES = 32
 
 _lock = threading.RLock()
-_addresses: dict[tuple[str, str], int] = {}
+_addresses: dict[tuple[str, str], int] = {}  # by name and identity
 _engines: list[llvm.ExecutionEngine] = []  # they own the machine code, so they are never dropped
 
 
@@ -67,31 +69,49 @@ def _target() -> llvm.TargetMachine:
     )
 
 
+class Source(NamedTuple):
+    """A function to compile: its name, what decides about its text, and who writes the text."""
+
+    name: str
+    identity: str
+    text: Callable[[], str]
+
+
 def function(name: str, text: str) -> int:
     """The address of the function `name` that `text` defines."""
-    key = (name, text)
+    return functions([Source(name, text, lambda: text)])[0]
+
+
+def functions(sources: Sequence[Source]) -> list[int]:
+    """The addresses of functions. Those that are new are linked together, which costs as much as
+    linking one, so no two may have a name in common."""
+    keys = [(source.name, source.identity) for source in sources]
     with _lock:
-        if key not in _addresses:
-            _addresses[key] = _link(name, _object_code(text))
-        return _addresses[key]
+        new = {key: s for key, s in zip(keys, sources) if key not in _addresses}
+        if new:
+            names = [name for name, _ in new]
+            found = _link(names, [_object_code(source) for source in new.values()])
+            _addresses.update(zip(new, found))
+        return [_addresses[key] for key in keys]
 
 
-def _link(name: str, code: bytes) -> int:
+def _link(names: Sequence[str], codes: Sequence[bytes]) -> list[int]:
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    for code in codes:
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     _engines.append(engine)
-    address = engine.get_function_address(name)
-    assert address, f"the text does not define {name}"
-    return int(address)
+    addresses = [int(engine.get_function_address(name)) for name in names]
+    assert all(addresses), f"a text does not define its function: {names}"
+    return addresses
 
 
-def _object_code(text: str) -> bytes:
-    path = _cache_path(text)
+def _object_code(source: Source) -> bytes:
+    path = _cache_path(source.identity)
     kept = _read(path)
     if kept is not None:
         return kept
-    code = _emit(text)
+    code = _emit(source.text())
     _write(path, code)
     return code
 
@@ -105,8 +125,8 @@ def _emit(text: str) -> bytes:
     return bytes(_target().emit_object(module))
 
 
-def _cache_path(text: str) -> Path:
-    parts = (FORMAT, llvmlite.__version__, llvm.get_host_cpu_name(), features(), text)
+def _cache_path(identity: str) -> Path:
+    parts = (FORMAT, llvmlite.__version__, llvm.get_host_cpu_name(), features(), identity)
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     return config.cache_folder / "cpu" / f"{digest}.o"
 

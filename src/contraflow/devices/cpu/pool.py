@@ -1,8 +1,10 @@
 """Threads that run a table of kernels together, share by share.
 
-A row of the table is (function, arguments, barrier): every thread calls every function for its
-own share, and waits for the others after the rows that say so. The loops of the threads are
-generated code as well, so a replay enters Python once.
+A job is a table of rows, the bases that they refer to, and a number of shares.
+A row of the table is (function, arguments, flags): every thread calls every function for its own
+share, and waits for the others after the rows that say so (MEET). After the last row that may have
+found a wrong index (CHECK) all threads stop if one has. The loops of the threads are generated code
+as well, so a replay enters Python once.
 
 Workers wait for a job spinning, because the next one usually follows within microseconds, then
 asleep on a futex. Where there is no futex there are no workers: one thread runs all shares of a
@@ -26,15 +28,53 @@ from contraflow.devices.cpu import jit
 IDLE_SPIN = 2000  # pauses, about 30 us, before a worker sleeps
 BARRIER_SPIN = 1000  # pauses before a thread that waits for others lets the system run them
 
+MEET, CHECK = 1, 2  # what follows a row; where threads check for errors they have met before
+ERRORS = 0  # the base that points to a pair of words per share: zeros, or a line and an index
+
 # The pool's block: words that different threads write lie on cache lines of their own.
 _BLOCK_BYTES = 512
 
-_ALONE = """
-define void @run_alone(ptr %rows, i64 %count, ptr %bases, i64 %shares) #0 {
+_COMMON = """
+%job = type { ptr, i64, ptr, i64 }  ; rows, their count, bases, shares
+
+define internal i1 @failed(ptr %bases, i64 %shares) #0 {
 entry:
+  %errors = load ptr, ptr %bases
   br label %head
 head:
-  %i = phi i64 [ 0, %entry ], [ %i.next, %next ]
+  %i = phi i64 [ 0, %entry ], [ %i.next, %well ]
+  %more = icmp slt i64 %i, %shares
+  br i1 %more, label %look, label %well.all
+look:
+  %address = getelementptr [2 x i64], ptr %errors, i64 %i
+  %word = load i64, ptr %address
+  %wrong = icmp ne i64 %word, 0
+  br i1 %wrong, label %found, label %well
+well:
+  %i.next = add i64 %i, 1
+  br label %head
+well.all:
+  ret i1 false
+found:
+  ret i1 true
+}
+"""
+
+_ALONE = (
+    _COMMON
+    + """
+define i32 @run_alone(ptr %job) #0 {
+entry:
+  %count.p = getelementptr %job, ptr %job, i32 0, i32 1
+  %bases.p = getelementptr %job, ptr %job, i32 0, i32 2
+  %shares.p = getelementptr %job, ptr %job, i32 0, i32 3
+  %rows = load ptr, ptr %job
+  %count = load i64, ptr %count.p
+  %bases = load ptr, ptr %bases.p
+  %shares = load i64, ptr %shares.p
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %next ], [ %i.next, %checked ]
   %more = icmp slt i64 %i, %count
   br i1 %more, label %row, label %done
 row:
@@ -52,22 +92,33 @@ call:
   %s.next = add i64 %s, 1
   br label %share
 next:
+  %flags.address = getelementptr i64, ptr %entry.address, i64 2
+  %flags = load i64, ptr %flags.address
   %i.next = add i64 %i, 1
-  br label %head
+  %check = icmp uge i64 %flags, 2
+  br i1 %check, label %checked, label %head
+checked:
+  %wrong = call i1 @failed(ptr %bases, i64 %shares)
+  br i1 %wrong, label %stopped, label %head
+stopped:
+  ret i32 1
 done:
-  ret void
+  ret i32 0
 }
 attributes #0 = { nounwind }
 """
+)
 
-_TOGETHER = string.Template("""
+_TOGETHER = string.Template(
+    _COMMON
+    + """
 %block = type {
   i32, [60 x i8],              ; 0: generation, the number of jobs so far; the futex
   i32, [60 x i8],              ; 2: workers that have finished the job
   i32, [60 x i8],              ; 4: workers asleep
   i32, [60 x i8],              ; 6: threads waiting at the barrier
   i32, [60 x i8],              ; 8: generation of the barrier
-  ptr, i64, ptr, i64, i32      ; 10: the job: rows, count, bases, shares; 14: stop
+  ptr, i32                     ; 10: the job; 11: stop
 }
 declare i64 @syscall(i64, ...)
 declare i32 @sched_yield()
@@ -113,20 +164,21 @@ done:
   ret void
 }
 
-define internal void @run_share(ptr %pool, i64 %share) #0 {
+define internal i32 @run_share(ptr %pool, i64 %share) #0 {
 entry:
-  %rows.p = getelementptr %block, ptr %pool, i32 0, i32 10
-  %count.p = getelementptr %block, ptr %pool, i32 0, i32 11
-  %bases.p = getelementptr %block, ptr %pool, i32 0, i32 12
-  %shares.p = getelementptr %block, ptr %pool, i32 0, i32 13
-  %rows = load ptr, ptr %rows.p
+  %job.p = getelementptr %block, ptr %pool, i32 0, i32 10
+  %job = load ptr, ptr %job.p
+  %count.p = getelementptr %job, ptr %job, i32 0, i32 1
+  %bases.p = getelementptr %job, ptr %job, i32 0, i32 2
+  %shares.p = getelementptr %job, ptr %job, i32 0, i32 3
+  %rows = load ptr, ptr %job
   %count = load i64, ptr %count.p
   %bases = load ptr, ptr %bases.p
   %shares = load i64, ptr %shares.p
   %idle = icmp sge i64 %share, %shares
   br i1 %idle, label %done, label %head
 head:
-  %i = phi i64 [ 0, %entry ], [ %i.next, %next ]
+  %i = phi i64 [ 0, %entry ], [ %i.next, %call ], [ %i.next, %wait ], [ %i.next, %checked ]
   %more = icmp slt i64 %i, %count
   br i1 %more, label %call, label %done
 call:
@@ -135,25 +187,29 @@ call:
   %arguments.address = getelementptr ptr, ptr %entry.address, i64 1
   %arguments = load ptr, ptr %arguments.address
   call void %function(ptr %bases, ptr %arguments, i64 %share, i64 %shares)
-  %barrier.address = getelementptr i64, ptr %entry.address, i64 2
-  %barrier = load i64, ptr %barrier.address
-  %meet = icmp ne i64 %barrier, 0
-  br i1 %meet, label %wait, label %next
+  %flags.address = getelementptr i64, ptr %entry.address, i64 2
+  %flags = load i64, ptr %flags.address
+  %i.next = add i64 %i, 1
+  %meet = icmp ne i64 %flags, 0
+  br i1 %meet, label %wait, label %head
 wait:
   call void @barrier(ptr %pool, i64 %shares)
-  br label %next
-next:
-  %i.next = add i64 %i, 1
-  br label %head
+  %check = icmp uge i64 %flags, 2
+  br i1 %check, label %checked, label %head
+checked:
+  %wrong = call i1 @failed(ptr %bases, i64 %shares)
+  br i1 %wrong, label %stopped, label %head
+stopped:
+  ret i32 1
 done:
-  ret void
+  ret i32 0
 }
 
 define void @run_worker(ptr %pool, i64 %share, i32 %seen) #0 {
 entry:
   %finished.p = getelementptr %block, ptr %pool, i32 0, i32 2
   %asleep.p = getelementptr %block, ptr %pool, i32 0, i32 4
-  %stop.p = getelementptr %block, ptr %pool, i32 0, i32 14
+  %stop.p = getelementptr %block, ptr %pool, i32 0, i32 11
   br label %wait
 wait:
   %known = phi i32 [ %seen, %entry ], [ %known, %pause ], [ %known, %sleep ], [ %now, %work ]
@@ -181,7 +237,7 @@ wake:
   %stopping = icmp ne i32 %stop, 0
   br i1 %stopping, label %done, label %work
 work:
-  call void @run_share(ptr %pool, i64 %share)
+  %ignored.three = call i32 @run_share(ptr %pool, i64 %share)
   %count = atomicrmw add ptr %finished.p, i32 1 release
   br label %wait
 done:
@@ -203,21 +259,14 @@ done:
   ret void
 }
 
-define void @run_together(
-    ptr %pool, ptr %rows, i64 %count, ptr %bases, i64 %shares, i32 %workers) #0 {
+define i32 @run_together(ptr %pool, ptr %job, i32 %workers) #0 {
 entry:
   %finished.p = getelementptr %block, ptr %pool, i32 0, i32 2
-  %rows.p = getelementptr %block, ptr %pool, i32 0, i32 10
-  %count.p = getelementptr %block, ptr %pool, i32 0, i32 11
-  %bases.p = getelementptr %block, ptr %pool, i32 0, i32 12
-  %shares.p = getelementptr %block, ptr %pool, i32 0, i32 13
-  store ptr %rows, ptr %rows.p
-  store i64 %count, ptr %count.p
-  store ptr %bases, ptr %bases.p
-  store i64 %shares, ptr %shares.p
+  %job.p = getelementptr %block, ptr %pool, i32 0, i32 10
+  store ptr %job, ptr %job.p
   store atomic i32 0, ptr %finished.p monotonic, align 4
   call void @call_workers(ptr %pool)
-  call void @run_share(ptr %pool, i64 0)
+  %stopped = call i32 @run_share(ptr %pool, i64 0)
   br label %wait
 wait:
   %turns = phi i32 [ 0, %entry ], [ %turns.next, %again ]
@@ -228,17 +277,18 @@ again:
   %turns.next = call i32 @relax(i32 %turns)
   br label %wait
 done:
-  ret void
+  ret i32 %stopped
 }
 
 define void @stop_workers(ptr %pool) #0 {
-  %stop.p = getelementptr %block, ptr %pool, i32 0, i32 14
+  %stop.p = getelementptr %block, ptr %pool, i32 0, i32 11
   store atomic i32 1, ptr %stop.p release, align 4
   call void @call_workers(ptr %pool)
   ret void
 }
 attributes #0 = { nounwind }
-""")
+"""
+)
 
 # machine: (the number of the futex system call, the instruction that tells it we are spinning)
 _MACHINES = {
@@ -246,7 +296,6 @@ _MACHINES = {
     "aarch64": (98, "call void @llvm.aarch64.hint(i32 1)"),
 }
 _pointer, _word, _int = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
-_ALONE_TYPES = (_pointer, _word, _pointer, _word)
 
 
 def has_workers() -> bool:
@@ -276,27 +325,29 @@ class Pool:
         self._jobs = 0
 
     @functools.cached_property
-    def run_alone(self) -> Callable[[int, int, int, int], None]:
-        """Run rows on this thread: (rows, count, bases, shares). Keeps the interpreter lock."""
-        return ctypes.PYFUNCTYPE(None, *_ALONE_TYPES)(jit.function("run_alone", _ALONE))
+    def run_alone(self) -> Callable[[ctypes.c_void_p], int]:
+        """Run a job on this thread. Keeps the interpreter lock."""
+        return ctypes.PYFUNCTYPE(_int)(jit.function("run_alone", _ALONE))
 
-    def run(self, rows: int, count: int, bases: int, shares: int) -> None:
-        """Run `count` rows in `shares` shares; other Python threads may run meanwhile."""
+    def run(self, job: ctypes.c_void_p, shares: int) -> int:
+        """Run a job; other Python threads may run meanwhile.
+
+        Not zero if a row that checks for errors found one: those after it did not run.
+        """
         if shares == 1 or not has_workers():
-            self._alone(rows, count, bases, shares)
-            return
+            return self._alone(job)
         while len(self._threads) < shares - 1:
             self._start()
         self._jobs += 1
-        self._together(self._block, rows, count, bases, shares, len(self._threads))
+        return self._together(self._block, job, len(self._threads))
 
     @functools.cached_property
-    def _alone(self) -> Callable[[int, int, int, int], None]:
-        return ctypes.CFUNCTYPE(None, *_ALONE_TYPES)(jit.function("run_alone", _ALONE))
+    def _alone(self) -> Callable[[ctypes.c_void_p], int]:
+        return ctypes.CFUNCTYPE(_int)(jit.function("run_alone", _ALONE))
 
     @functools.cached_property
-    def _together(self) -> Callable[[int, int, int, int, int, int], None]:
-        signature = ctypes.CFUNCTYPE(None, _pointer, _pointer, _word, _pointer, _word, _int)
+    def _together(self) -> Callable[[int, ctypes.c_void_p, int], int]:
+        signature = ctypes.CFUNCTYPE(_int, _pointer, _pointer, _int)
         return signature(jit.function("run_together", together_text()))
 
     def _start(self) -> None:

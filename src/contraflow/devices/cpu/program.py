@@ -1,12 +1,13 @@
 """Plans as native programs: a table of kernels, a table of pointers, and one arena for scratch.
 
 Programs run one at a time, because they share the threads and the arena. A host step may itself
-run a program: each depth of that nesting has an arena of its own.
+run a program: each of these has an arena of its own.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 import mmap
 import os
@@ -14,18 +15,18 @@ import struct
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from contraflow import config
 from contraflow.devices.cpu import jit
-from contraflow.devices.cpu.pool import pool
+from contraflow.devices.cpu.pool import CHECK, ERRORS, MEET, pool
 from contraflow.dispatch import state
-from contraflow.kernel import Call, Contraction, strided_arguments
+from contraflow.kernel import Call, Contraction, Kernel, strided_arguments
 from contraflow.plan import SCALARS, HostStep, KernelStep, Plan, Slot
-from contraflow.render.llvm import entry_name, render
+from contraflow.render.llvm import entry_name, render, text_identity
 
 SMALL_WORK = 200_000  # element operations that one thread does sooner than it meets another
 HUGE_PAGE = 1 << 21
@@ -51,6 +52,14 @@ def work(call: Call) -> int:
 # --- scratch memory ----------------------------------------------------------------------------
 
 
+class _Arena(NamedTuple):
+    """Memory for temporaries."""
+
+    memory: mmap.mmap | None
+    address: int
+    size: int
+
+
 class _Scratch:
     """The arenas, and the lock that whoever runs a program holds."""
 
@@ -59,34 +68,32 @@ class _Scratch:
 
     def forget(self) -> None:
         """Start afresh: a forked child may find the lock taken by a thread it does not have."""
-        self._lock = threading.RLock()
-        self._depth = 0
-        self._arenas: list[tuple[mmap.mmap, int, int]] = []  # memory, address, size
+        self.lock = threading.RLock()
+        self.arena = _Arena(None, 0, 0)  # of the program that runs, or else the next one
 
-    def enter(self, size: int) -> int:
-        """Wait for other threads' programs, and get the address of `size` bytes."""
-        self._lock.acquire()
-        depth = self._depth
-        if depth == len(self._arenas):
-            self._arenas.append(_allocate(size))
-        elif self._arenas[depth][2] < size:
-            self._arenas[depth] = _allocate(size)
-        self._depth += 1
-        return self._arenas[depth][1]
+    def provide(self, size: int) -> _Arena:
+        """The arena, replaced if it is smaller than `size`."""
+        if self.arena.size < size:
+            self.arena = _allocate(size)
+        return self.arena
 
-    def leave(self) -> None:
-        """Give the memory back."""
-        self._depth -= 1
-        self._lock.release()
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        """Programs that run in the block leave the arena alone."""
+        arena, self.arena = self.arena, _Arena(None, 0, 0)
+        try:
+            yield
+        finally:
+            self.arena = arena
 
 
-def _allocate(size: int) -> tuple[mmap.mmap, int, int]:
-    size = max(HUGE_PAGE, -(-size // HUGE_PAGE) * HUGE_PAGE)
+def _allocate(size: int) -> _Arena:
+    size = -(-size // HUGE_PAGE) * HUGE_PAGE
     memory = mmap.mmap(-1, size + HUGE_PAGE)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         memory.madvise(mmap.MADV_HUGEPAGE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    return memory, -(-address // HUGE_PAGE) * HUGE_PAGE, size
+    return _Arena(memory, -(-address // HUGE_PAGE) * HUGE_PAGE, size)
 
 
 _scratch = _Scratch()
@@ -97,53 +104,57 @@ if hasattr(os, "register_at_fork"):
 # --- barriers ----------------------------------------------------------------------------------
 
 
-class _Region(NamedTuple):
-    space: int  # the arena is -1, every other slot is a space of its own
-    start: int
-    stop: int
+class _Touched:
+    """What kernels read, or write: slots that the caller gives, and ranges of the arena."""
 
-    def overlaps(self, other: _Region) -> bool:
-        return self.space == other.space and self.start < other.stop and other.start < self.stop
+    def __init__(self) -> None:
+        self.given: set[int] = set()
+        self.ranges: set[tuple[int, int]] = set()
 
+    def add(self, step: KernelStep, slots: Sequence[Slot], modes: Sequence[str]) -> _Touched:
+        """Note what one more kernel touches."""
+        for binding, operand in zip(step.bindings, step.call.kernel.operands):
+            if operand.mode in modes:
+                slot = slots[binding.slot]
+                if slot.kind == "temp":
+                    self.ranges.add((slot.offset, slot.offset + slot.nbytes))
+                else:
+                    self.given.add(binding.slot)
+        return self
 
-def _regions(step: KernelStep, slots: Sequence[Slot], modes: Sequence[str]) -> list[_Region]:
-    bound = [
-        binding.slot
-        for binding, operand in zip(step.bindings, step.call.kernel.operands)
-        if operand.mode in modes
-    ]
-    return [
-        _Region(-1, slots[i].offset, slots[i].offset + slots[i].nbytes)
-        if slots[i].kind == "temp"
-        else _Region(i, 0, 1)
-        for i in bound
-    ]
+    def include(self, other: _Touched) -> None:
+        """Note all that other kernels touch."""
+        self.given |= other.given
+        self.ranges |= other.ranges
+
+    def meets(self, other: _Touched) -> bool:
+        """Whether some memory is touched by both."""
+        if not self.given.isdisjoint(other.given):
+            return True
+        return any(a < d and c < b for a, b in self.ranges for c, d in other.ranges)
 
 
 def barriers(steps: Sequence[KernelStep], slots: Sequence[Slot]) -> list[bool]:
     """After which kernels threads have to meet: before the next one that touches what they wrote,
     or writes what they touched. Different slots given by the caller do not overlap."""
     result: list[bool] = []
-    read: list[_Region] = []
-    written: list[_Region] = []
+    touched, written = _Touched(), _Touched()
     for step in steps:
-        reads = _regions(step, slots, ("in", "inout"))
-        writes = _regions(step, slots, ("out", "inout"))
-        pairs = [(a, b) for a in (*reads, *writes) for b in written]
-        pairs += [(a, b) for a in writes for b in read]
-        if any(a.overlaps(b) for a, b in pairs):
+        touches = _Touched().add(step, slots, ("in", "out", "inout"))
+        writes = _Touched().add(step, slots, ("out", "inout"))
+        if touches.meets(written) or writes.meets(touched):
             result[-1] = True
-            read, written = [], []
+            touched, written = _Touched(), _Touched()
         result.append(False)
-        read += reads
-        written += writes
+        touched.include(touches)
+        written.include(writes)
     return result
 
 
 _byte_at: Any = ctypes.c_char.from_buffer
 
 
-def _address(array: np.ndarray) -> int:
+def address_of(array: np.ndarray) -> int:
     """Where the first element of an array lies."""
     try:  # a fifth of the time that NumPy itself takes to say it
         return ctypes.addressof(_byte_at(array))
@@ -159,7 +170,8 @@ def _nothing() -> None:
 # --- programs ----------------------------------------------------------------------------------
 
 
-_ROW_BYTES = 24  # the kernel, its arguments, and whether threads meet after it
+_ROW_BYTES = 24  # the kernel, its arguments, and what follows it
+_FIRST = 16  # where the pointers to buffers begin in their table, after errors and scalars
 
 
 def _noted(timeline: Any, name: str, kind: str) -> Any:
@@ -167,11 +179,17 @@ def _noted(timeline: Any, name: str, kind: str) -> Any:
     return nullcontext() if timeline is None else timeline.event(name, kind, None)
 
 
-class _Rows(NamedTuple):
+class _Rows:
     """Kernels that run without returning to Python: a range of the table."""
 
-    address: int
-    length: int
+    def __init__(self, rows: int, count: int, bases: int) -> None:
+        self.first, self.count = rows, count
+        self._job = (ctypes.c_uint64 * 4)(rows, count, bases, 1)
+        self.job = ctypes.c_void_p(ctypes.addressof(self._job))
+
+    def share(self, shares: int) -> None:
+        """Cut the work of each kernel into so many parts."""
+        self._job[3] = shares
 
 
 class Program:
@@ -182,49 +200,70 @@ class Program:
         slots = plan.slots
         self._external = [i for i, slot in enumerate(slots) if slot.kind != "temp"]
         self._temporary = [i for i, slot in enumerate(slots) if slot.kind == "temp"]
-        # The table of pointers: buffers of the caller, the scalars, the errors, temporaries.
-        order = [*self._external, SCALARS, None, *self._temporary]
+        # The table of pointers: errors, scalars, buffers of the caller, temporaries.
+        order = [None, SCALARS, *self._external, *self._temporary]
         self._index = {slot: i for i, slot in enumerate(order)}
+        assert self._index[None] == ERRORS
         self._bases = (ctypes.c_uint64 * len(order))()
-        self._bases_address = ctypes.addressof(self._bases)
         self._addresses = [0] * len(self._external)
         self._known: list[Callable[[], Buffer]] = [_nothing] * len(self._external)
         self._pack_addresses = struct.Struct(f"{len(self._external)}Q").pack_into
         kinds = ("d" if dtype.is_floating_point else "q" for dtype in plan.scalar_dtypes)
         self._pack_scalars = struct.Struct("=" + "".join(kinds)).pack_into
         self._scalars = (ctypes.c_uint64 * max(1, len(plan.scalar_dtypes)))()
+        self._packed: tuple[float | int, ...] = ()  # what they are
         self._bases[self._index[SCALARS]] = ctypes.addressof(self._scalars)
-        self._arena = 0
+        self._arena = _Arena(None, 0, 0)
         kernels = [step for step in plan.steps if isinstance(step, KernelStep)]
         self._small = sum(work(step.call) for step in kernels) < SMALL_WORK
-        self._checks = any(_checks(step.call) for step in kernels)
         self._errors = (ctypes.c_int64 * 0)()
         self._segments = list(self._build(kernels))
+        self._shares = 0
+        self._divide(1)
+        # The one job of a program that one thread does without returning to Python.
+        self._alone: ctypes.c_void_p | None = None
+        if self._small and len(self._segments) == 1 and isinstance(self._segments[0], _Rows):
+            self._alone = self._segments[0].job
 
     def _build(self, kernels: list[KernelStep]) -> Iterator[_Rows | HostStep]:
         words = [self._words(step) for step in kernels]
         self._arguments = (ctypes.c_int64 * sum(map(len, words)))(*(w for ws in words for w in ws))
         self._table = (ctypes.c_uint64 * (3 * len(kernels)))()
-        self._names = [step.call.kernel.name for step in kernels]
+        self._kernels = [step.call.kernel for step in kernels]
+        entries = _compile(self._kernels)
         arguments, meets = ctypes.addressof(self._arguments), barriers(kernels, self._plan.slots)
-        for i, step in enumerate(kernels):
-            self._table[3 * i : 3 * i + 3] = [_compile(step.call), arguments, meets[i]]
+        for i, entry in enumerate(entries):
+            self._table[3 * i : 3 * i + 3] = [entry, arguments, MEET if meets[i] else 0]
             arguments += 8 * len(words[i])
-        address, row, first = ctypes.addressof(self._table), 0, 0
-        # Errors are raised after the last kernel that checks indices: what follows writes state.
-        checked = max((i + 1 for i, step in enumerate(kernels) if _checks(step.call)), default=0)
-        for any_step in self._plan.steps:
-            if isinstance(any_step, KernelStep):
+        row = first = 0
+        for step in self._plan.steps:
+            if isinstance(step, KernelStep):
                 row += 1
-                if row != checked:
-                    continue
+                continue
             if row > first:
-                yield _Rows(address + _ROW_BYTES * first, row - first)
-            if isinstance(any_step, HostStep):
-                yield any_step
+                yield self._rows(kernels, first, row)
+            yield step
             first = row
         if row > first:
-            yield _Rows(address + _ROW_BYTES * first, row - first)
+            yield self._rows(kernels, first, row)
+
+    def _rows(self, kernels: Sequence[KernelStep], first: int, stop: int) -> _Rows:
+        """Kernels without a host step between them. Wrong indices are looked for after the last
+        one that may find any: what follows writes state."""
+        checking = [i for i in range(first, stop) if _checks(kernels[i].call)]
+        if checking:
+            self._table[3 * checking[-1] + 2] = MEET | CHECK
+        address = ctypes.addressof(self._table) + _ROW_BYTES * first
+        return _Rows(address, stop - first, ctypes.addressof(self._bases))
+
+    def _divide(self, shares: int) -> None:
+        """Cut work into so many shares."""
+        self._shares = shares
+        self._errors = (ctypes.c_int64 * (2 * shares))()
+        self._bases[ERRORS] = ctypes.addressof(self._errors)
+        for segment in self._segments:
+            if isinstance(segment, _Rows):
+                segment.share(shares)
 
     def _words(self, step: KernelStep) -> list[int]:
         """The argument block of one kernel; render/llvm.py says what it holds."""
@@ -234,7 +273,7 @@ class Program:
             index = 0 if operand.mode == "position" else self._index[binding.slot]
             words += [index, binding.offset]
         if _checks(call):
-            words += [self._index[None], step.line, 0]
+            words += [ERRORS, step.line, 0]
         words += call.sizes
         if isinstance(call.kernel, Contraction):
             return words + [stride for strides in call.strides for stride in strides]
@@ -242,54 +281,68 @@ class Program:
 
     def replay(self, buffers: Sequence[Buffer], scalars: Sequence[float | int]) -> None:
         """Run all steps. `buffers` are those of the input and output slots, in slot order."""
-        shares = 1 if self._small else config.num_threads
-        timeline = state().context.timeline
-        arena = _scratch.enter(self._plan.arena_bytes)
-        try:
+        with _scratch.lock:
             for i, buffer in enumerate(buffers):
                 if type(buffer) is int:
                     self._addresses[i] = buffer
                 elif self._known[i]() is not buffer:
                     self._learn(i, buffer)
-            self._pack_addresses(self._bases, 0, *self._addresses)
-            self._pack_scalars(self._scalars, 0, *scalars)
-            if arena != self._arena:
-                self._move(arena)
-            if self._checks and len(self._errors) != 2 * shares:
-                self._errors = (ctypes.c_int64 * (2 * shares))()
-                self._bases[self._index[None]] = ctypes.addressof(self._errors)
-            for segment in self._segments:
-                if isinstance(segment, HostStep):
-                    with _noted(timeline, segment.name, "host"):
-                        self._run_host(segment)
-                    continue
-                if timeline is not None:
-                    self._run_noted(segment, shares, timeline)
-                elif shares == 1 and self._small:
-                    pool.run_alone(segment.address, segment.length, self._bases_address, 1)
-                else:
-                    pool.run(segment.address, segment.length, self._bases_address, shares)
-                if self._checks and any(self._errors):
-                    raise self._error()
-        finally:
-            _scratch.leave()
+            self.run(self._addresses, tuple(scalars))
 
-    def _run_noted(self, rows: _Rows, shares: int, timeline: Any) -> None:
+    def run(self, addresses: Sequence[int], scalars: tuple[float | int, ...]) -> None:
+        """The same, with buffers given by their addresses."""
+        timeline = state().context.timeline
+        with _scratch.lock:
+            if self._arena is not _scratch.arena:
+                self._move(_scratch.provide(self._plan.arena_bytes))
+            self._pack_addresses(self._bases, _FIRST, *addresses)
+            if scalars is not self._packed:
+                self._pack_scalars(self._scalars, 0, *scalars)
+                self._packed = scalars
+            if self._alone is None or timeline is not None:
+                self._run_segments(timeline)
+            elif pool.run_alone(self._alone):
+                raise self._error()
+
+    def _run_segments(self, timeline: Any) -> None:
+        shares = 1 if self._small else config.num_threads
+        if shares != self._shares:
+            self._divide(shares)
+        for segment in self._segments:
+            if isinstance(segment, HostStep):
+                with _noted(timeline, segment.name, "host"), _scratch.nested():
+                    self._run_host(segment)
+                continue
+            if timeline is not None:
+                failed = self._run_noted(segment, timeline)
+            elif self._small:
+                failed = pool.run_alone(segment.job)
+            else:
+                failed = pool.run(segment.job, shares)
+            if failed:
+                raise self._error()
+
+    def _run_noted(self, rows: _Rows, timeline: Any) -> int:
         """Run kernels one at a time, and note each."""
-        first = (rows.address - ctypes.addressof(self._table)) // _ROW_BYTES
-        for i in range(first, first + rows.length):
-            with _noted(timeline, self._names[i], "kernel"):
-                address = rows.address + _ROW_BYTES * (i - first)
-                pool.run(address, 1, self._bases_address, shares)
+        bases = ctypes.addressof(self._bases)
+        first = (rows.first - ctypes.addressof(self._table)) // _ROW_BYTES
+        for i in range(rows.count):
+            row = _Rows(rows.first + _ROW_BYTES * i, 1, bases)
+            row.share(self._shares)
+            with _noted(timeline, self._kernels[first + i].name, "kernel"):
+                failed = pool.run(row.job, self._shares)
+            if failed:
+                return failed
+        return 0
 
     def _learn(self, i: int, array: np.ndarray) -> None:
-        self._addresses[i] = _address(array)
+        self._addresses[i] = address_of(array)
         # While the array lives its memory stays: NumPy resizes none that has a weak reference.
         self._known[i] = weakref.ref(array)
 
-    def _move(self, arena: int) -> None:
+    def _move(self, arena: _Arena) -> None:
         for i in self._temporary:
-            self._bases[self._index[i]] = arena + self._plan.slots[i].offset
+            self._bases[self._index[i]] = arena.address + self._plan.slots[i].offset
         self._arena = arena
 
     def _error(self) -> IndexOutOfRange:
@@ -317,10 +370,23 @@ def _checks(call: Call) -> bool:
     return not isinstance(call.kernel, Contraction) and call.kernel.checks_indices
 
 
-def _compile(call: Call) -> int:
+_entries: dict[Kernel, int] = {}  # where the machine code of kernels lies
+
+
+def _compile(kernels: Sequence[Kernel]) -> list[int]:
+    """Where the machine code of each kernel lies, made or loaded if it is new."""
     width = jit.vector_bytes()
-    name = entry_name(call.kernel, vector_bytes=width)
-    return jit.function(name, render(call.kernel, vector_bytes=width))
+    new = [kernel for kernel in dict.fromkeys(kernels) if kernel not in _entries]
+    sources = [
+        jit.Source(
+            entry_name(kernel, vector_bytes=width),
+            text_identity(kernel, vector_bytes=width),
+            functools.partial(render, kernel, vector_bytes=width),
+        )
+        for kernel in new
+    ]
+    _entries.update(zip(new, jit.functions(sources)))
+    return [_entries[kernel] for kernel in kernels]
 
 
 def load(plan: Plan) -> Program:

@@ -11,7 +11,8 @@ from typing import Any
 from contraflow.autograd.modes import no_grad
 from contraflow.errors import describe
 from contraflow.nn.containers import ModuleDict, ModuleList
-from contraflow.nn.module import Module, Parameter
+from contraflow.nn.module import Module
+from contraflow.nn.parameter import Parameter
 from contraflow.tensor import Tensor
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from contraflow.autograd.modes import no_grad
-from contraflow.nn.module import Module, Parameter
+from contraflow.nn.module import Module
+from contraflow.nn.parameter import Parameter
 from contraflow.nn.utils.parametrizations import WeightNorm
 from contraflow.tensor import Tensor
 

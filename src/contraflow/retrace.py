@@ -1,0 +1,56 @@
+"""Gradients of composites that declare no rules: their parts are run again, and differentiated.
+
+So a composite is one node of the graph that keeps its inputs and nothing else, and its backward is
+one function of those, which eager mode makes one program of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from contraflow import engine
+from contraflow.applied import apart
+from contraflow.dispatch import changed, state
+from contraflow.op import Op
+from contraflow.rules import Backward
+from contraflow.spec import Params, Spec
+from contraflow.tensor import Tensor
+
+
+class Retraced(Backward):
+    """Runs the body of a composite on what it was given, and goes back through its parts."""
+
+    def run(
+        self, op: Op, named: list[Any], params: Params, specs: Sequence[Spec | None]
+    ) -> list[Any]:
+        """The gradient of each input, None where none is needed."""
+        cotangents, given = named[: op.output_count], named[op.output_count :]
+        create_graph = state().grad
+        with changed(grad=True):
+            # Each at a place of its own, beyond which gradients are not followed.
+            inputs = [
+                apart(x, x.edge, None) if needed else x for x, needed in zip(given, self.needs)
+            ]
+            found = op.body(*inputs, **params)
+            outs = found if isinstance(found, tuple) else (found,)
+            pairs = [
+                (out, g)
+                for out, g in zip(outs, cotangents)
+                if g is not None and isinstance(out, Tensor) and out.requires_grad
+            ]
+            targets = [x for x, needed in zip(inputs, self.needs) if needed]
+            grads = iter(
+                engine.grad(
+                    [out for out, _ in pairs], targets, [g for _, g in pairs],
+                    None, create_graph, allow_unused=True,
+                )
+            )  # fmt: skip
+        return [next(grads) if needed else None for needed in self.needs]
+
+
+@lru_cache(maxsize=1024)
+def retraced(needs: tuple[bool, ...]) -> Retraced:
+    """The backward of a composite some of whose inputs need gradients."""
+    return Retraced(needs, (), tuple(range(len(needs))), (), False, False, False)

@@ -1,0 +1,136 @@
+"""Fractional pooling, the adaptive softmax, and attention as a function."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import contraflow as cf
+from contraflow import nn
+from contraflow.nn import functional as F
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("n", [2, 3])
+def test_fractional_pooling_takes_the_largest_of_its_windows(n, compiled):
+    cf.manual_seed(0)
+    pool = getattr(nn, f"FractionalMaxPool{n}d")(2, output_ratio=0.6, return_indices=True)
+    x = cf.randn(2, 3, *(9,) * n, requires_grad=True)
+
+    def run(x):
+        values, indices = pool(x)
+        values.sum().backward()
+        return values.detach(), indices
+
+    run = cf.compile(run) if compiled else run
+    values, indices = run(x)
+    assert values.shape == (2, 3, *(5,) * n)
+    rows = x.detach().numpy().reshape(6, -1)
+    flat = indices.numpy().reshape(6, -1)
+    np.testing.assert_array_equal(np.take_along_axis(rows, flat, 1), values.numpy().reshape(6, -1))
+    counts = np.zeros_like(rows)
+    np.add.at(counts, (np.arange(6)[:, None], flat), 1)
+    np.testing.assert_array_equal(x.grad.numpy().reshape(6, -1), counts)
+    drawn = [run(x)[1].tolist() for _ in range(4)]
+    assert any(again != indices.tolist() for again in drawn)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: nn.FractionalMaxPool2d(2), "FractionalMaxPool2d: give either output_size or outp"),
+        (
+            lambda: nn.FractionalMaxPool2d(2, output_ratio=(0.5, 1.5)),
+            "FractionalMaxPool2d: output_ratio is (0.5, 1.5); it must be between 0 and 1, one for",
+        ),
+        (
+            lambda: F.fractional_max_pool2d(cf.zeros(3, 4, 4), 3, output_size=3),
+            "fractional_max_pool2d: [3, 3] windows of [3, 3] do not fit into float32[3, 4, 4].",
+        ),
+        (
+            lambda: F.fractional_max_pool3d(cf.zeros(3, 4), 2, output_size=2),
+            "fractional_max_pool3d: float32[3, 4] has 2 dims; it needs [n, channels] or [channels]",
+        ),
+        (
+            lambda: F.fractional_max_pool2d(
+                cf.zeros(2, 3, 4, 4), 2, 2, _random_samples=cf.zeros(1, 3, 2)
+            ),
+            "fractional_max_pool2d: _random_samples is float32[1, 3, 2] and should be [2, 3, 2].",
+        ),
+        (
+            lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 9, [5, 3]),
+            "AdaptiveLogSoftmaxWithLoss: cutoffs are [5, 3]; they must be whole numbers that rise",
+        ),
+        (
+            lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 9, [3])(cf.zeros(2, 4), cf.tensor([1])),
+            "AdaptiveLogSoftmaxWithLoss: input float32[2, 4] and target int64[1] must be [n, 4]",
+        ),
+    ],
+)
+def test_arguments_that_do_not_fit(call, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        call()
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_adaptive_softmax_gives_probabilities(compiled):
+    cf.manual_seed(0)
+    module = nn.AdaptiveLogSoftmaxWithLoss(8, 20, [4, 10], div_value=2.0)
+    x, target = cf.randn(5, 8), cf.tensor([0, 3, 4, 9, 19])
+
+    def run(x, target):
+        output, loss = module(x, target)
+        loss.backward()
+        return output.detach(), loss.detach(), module.log_prob(x).detach(), module.predict(x)
+
+    output, loss, everything, found = (cf.compile(run) if compiled else run)(x, target)
+    np.testing.assert_allclose(cf.exp(everything).sum(1).numpy(), 1, rtol=1e-5)
+    chosen = everything.numpy()[np.arange(5), target.numpy()]
+    np.testing.assert_allclose(output.numpy(), chosen, rtol=1e-5)
+    np.testing.assert_allclose(loss.item(), -chosen.mean(), rtol=1e-5)
+    assert found.tolist() == everything.argmax(1).tolist()
+    assert all(p.grad is not None for p in module.parameters())
+    for wrong in (20, -1):
+        with pytest.raises(IndexError, match=f"index {wrong} is out of range for size 20"):
+            module(x[0], cf.tensor(wrong))
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_attention_as_a_function_is_that_of_the_module(compiled):
+    module = nn.MultiheadAttention(8, 2, add_bias_kv=True, add_zero_attn=True)
+    query, key = cf.randn(4, 3, 8), cf.randn(5, 3, 8)
+
+    def call(query, key):
+        return F.multi_head_attention_forward(
+            query, key, key, 8, 2, module.in_proj_weight, module.in_proj_bias, module.bias_k,
+            module.bias_v, True, 0.0, module.out_proj.weight, module.out_proj.bias,
+        )  # fmt: skip
+
+    call = cf.compile(call) if compiled else call
+    for a, b in zip(call(query, key), module(query, key, key), strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"in_proj_weight": None}, "use_separate_proj_weight is False, so it needs in_proj_weight"),
+        ({"embed_dim_to_check": 6}, "query float32[4, 3, 8] must have the width 6, which must div"),
+        ({"num_heads": 3}, "must have the width 8, which must divide into 3 heads"),
+        ({"bias_k": cf.zeros(1, 1, 8)}, "bias_k and bias_v come together"),
+        ({"static_k": cf.zeros(6, 5, 3)}, "static_k and static_v must be [6, s, 4], got float32[6"),
+        ({"is_causal": True}, "is_causal only says what attn_mask is; pass that too"),
+    ],
+)
+def test_attention_as_a_function_refuses(changed, message):
+    x = cf.zeros(4, 3, 8)
+    call = {
+        "query": x, "key": x, "value": x, "embed_dim_to_check": 8, "num_heads": 2,
+        "in_proj_weight": cf.zeros(24, 8), "in_proj_bias": None, "bias_k": None, "bias_v": None,
+        "add_zero_attn": False, "dropout_p": 0.0, "out_proj_weight": cf.zeros(8, 8),
+        "out_proj_bias": None,
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="multi_head_attention_forward: .*" + re.escape(message)):
+        F.multi_head_attention_forward(**{**call, **changed})
