@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks import models
 from benchmarks.channel import Child, ChildError
-from benchmarks.contender import COMPILED, EAGER, OURS, TORCH, Entry
+from benchmarks.contender import COMPILED, EAGER, MODULES, OURS, TORCH, Entry
 from benchmarks.models import Step
 from benchmarks.timing import quartiles
 
@@ -165,6 +165,7 @@ def ratios(bursts: Bursts) -> dict[str, Any]:
     best = min((c for c in medians if c not in OURS), key=medians.__getitem__, default=None)
     pairs = {
         "best_peer_over_compiled": (best, COMPILED.name),
+        "best_peer_over_modules": (best, MODULES.name),
         "torch_eager_over_eager": (TORCH.name, EAGER.name),
         "eager_over_compiled": (EAGER.name, COMPILED.name),
     }

@@ -62,6 +62,10 @@ class Entry:
 
 
 COMPILED = Entry("contraflow compiled", "contraflow", "compiled")
+MODULES = Entry(
+    "contraflow modules", "contraflow", "modules",
+    steps=("small", "mlp", "cnn", "gpt", "lstm"),
+)  # fmt: skip
 EAGER = Entry("contraflow eager", "contraflow", "eager", compiles=False)
 TORCH = Entry("torch eager", "torch", "eager", compiles=False)
 TORCH_MODEL = Entry(
@@ -74,9 +78,19 @@ JAX = Entry("jax jit", "jax", "jit")
 TINYGRAD = Entry("tinygrad jit", "tinygrad", "jit")
 ENTRIES = {
     entry.name: entry
-    for entry in (COMPILED, EAGER, TORCH, TORCH_MODEL, TORCH_STEP, TORCH_TUNED, JAX, TINYGRAD)
+    for entry in (
+        COMPILED,
+        MODULES,
+        EAGER,
+        TORCH,
+        TORCH_MODEL,
+        TORCH_STEP,
+        TORCH_TUNED,
+        JAX,
+        TINYGRAD,
+    )
 }
-OURS = {COMPILED.name, EAGER.name}
+OURS = {COMPILED.name, MODULES.name, EAGER.name}
 
 
 def version(package: str) -> str | None:

@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import modules
+
 Arrays = dict[str, np.ndarray]
 Batches = list[tuple[np.ndarray, ...]]
 BATCHES = 8  # more than one, so that no library can keep what it computed from an input
@@ -34,6 +36,7 @@ class Step:
     batches: Batches
     loss: Callable[..., Any]  # (f, weights by name, *batch) -> 0-d loss
     learning_rate: float | None = 1e-3
+    model: Callable[[Any], Any] | None = None  # (nn) -> a module: the same logits as in `loss`
 
 
 # --- weights and batches -----------------------------------------------------------------------
@@ -89,7 +92,8 @@ def dense(activation: str, sizes: tuple[int, ...], batch: int) -> Step:
 
     widths = "-".join(map(str, sizes))
     description = f"{widths} {activation}, batch {batch}, cross-entropy, Adam"
-    return Step(description, weights, _classified(random, batch, sizes[0]), loss)
+    model = partial(modules.dense, activation=activation, sizes=sizes)
+    return Step(description, weights, _classified(random, batch, sizes[0]), loss, model=model)
 
 
 def cnn(images: int, side: int) -> Step:
@@ -113,7 +117,9 @@ def cnn(images: int, side: int) -> Step:
         f"two 3x3 convolutions (3-32-64) with relu and 2x2 max-pool on {images} images "
         f"3x{side}x{side}, linear, cross-entropy, Adam"
     )
-    return Step(description, weights, _classified(random, images, 3, side, side), loss)
+    model = partial(modules.cnn, channels=channels, side=side, classes=CLASSES)
+    batches = _classified(random, images, 3, side, side)
+    return Step(description, weights, batches, loss, model=model)
 
 
 def gpt(layers: int, width: int, heads: int, tokens: int, batch: int) -> Step:
@@ -121,7 +127,7 @@ def gpt(layers: int, width: int, heads: int, tokens: int, batch: int) -> Step:
     vocabulary = 96
     random = np.random.default_rng(3)
     weights: Arrays = {
-        "token": 0.02 * random.standard_normal((vocabulary, width), np.float32),
+        "token.weight": 0.02 * random.standard_normal((vocabulary, width), np.float32),
         "place": 0.02 * random.standard_normal((tokens, width), np.float32),
     }
     for i in range(layers):
@@ -142,7 +148,7 @@ def gpt(layers: int, width: int, heads: int, tokens: int, batch: int) -> Step:
         return _apply(f, w, f"{i}.projection", x.swapaxes(1, 2).reshape(-1, tokens, width))
 
     def loss(f: Any, w: dict[str, Any], text: Any, target: Any) -> Any:
-        x = f.embedding(text, w["token"]) + w["place"]
+        x = f.embedding(text, w["token.weight"]) + w["place"]
         for i in range(layers):
             x = x + attend(f, w, i, normed(f, w, f"{i}.norm1", x))
             hidden = f.gelu(_apply(f, w, f"{i}.up", normed(f, w, f"{i}.norm2", x)))
@@ -155,24 +161,33 @@ def gpt(layers: int, width: int, heads: int, tokens: int, batch: int) -> Step:
         f"{layers} layers, width {width}, {heads} heads, {tokens} tokens, batch {batch}, "
         f"vocabulary {vocabulary}, cross-entropy, Adam"
     )
-    return Step(description, weights, [(t[:, :-1].copy(), t[:, 1:].copy()) for t in texts], loss)
+    model = partial(
+        modules.gpt, layers=layers, width=width, heads=heads, tokens=tokens, vocabulary=vocabulary
+    )
+    batches: Batches = [(t[:, :-1].copy(), t[:, 1:].copy()) for t in texts]
+    return Step(description, weights, batches, loss, model=model)
 
 
 def lstm(hidden: int, batch: int) -> Step:
     """A recurrent network over a sequence: a long chain of small products."""
     inputs, length = 64, 32
     random = np.random.default_rng(4)
-    weights = _linear(random, "input", inputs, 4 * hidden)
-    weights |= _linear(random, "recurrent", hidden, 4 * hidden)
+    weights = {
+        "rnn.weight_ih_l0": _uniform(random, hidden, 4 * hidden, inputs),
+        "rnn.weight_hh_l0": _uniform(random, hidden, 4 * hidden, hidden),
+        "rnn.bias_ih_l0": _uniform(random, hidden, 4 * hidden),
+        "rnn.bias_hh_l0": _uniform(random, hidden, 4 * hidden),
+    }
     weights |= _linear(random, "head", hidden, CLASSES)
 
     def loss(f: Any, w: dict[str, Any], x: Any, target: Any) -> Any:
-        given = _apply(f, w, "input", x)  # of all places at once, which everybody gains from
+        # Of all places at once, which everybody gains from.
+        given = f.linear(x, w["rnn.weight_ih_l0"], w["rnn.bias_ih_l0"] + w["rnn.bias_hh_l0"])
         h = c = None
         for t in range(length):
             gates = given[:, t]
             if h is not None:
-                gates = gates + _apply(f, w, "recurrent", h)
+                gates = gates + h @ w["rnn.weight_hh_l0"].T
             i, forget, cell, out = (gates[:, k * hidden : (k + 1) * hidden] for k in range(4))
             new = f.sigmoid(i) * f.tanh(cell)
             c = new if c is None else f.sigmoid(forget) * c + new
@@ -180,7 +195,8 @@ def lstm(hidden: int, batch: int) -> Step:
         return f.cross_entropy(_apply(f, w, "head", h), target)
 
     description = f"{inputs}-{hidden} over {length} places, batch {batch}, cross-entropy, Adam"
-    return Step(description, weights, _classified(random, batch, length, inputs), loss)
+    model = partial(modules.lstm, inputs=inputs, hidden=hidden, classes=CLASSES)
+    return Step(description, weights, _classified(random, batch, length, inputs), loss, model=model)
 
 
 # --- value and gradient ------------------------------------------------------------------------

@@ -112,6 +112,7 @@ def markdown(results: dict[str, Any]) -> Iterator[str]:
     contenders = [
         c for c in ENTRIES if any(c in s["contenders"] for s in results["steps"].values())
     ]
+    yield "\n![The time of a step, as a multiple of contraflow's](benchmarks/results/latest.svg)"
     yield f"\n| step | best peer / compiled (quartiles) | {' | '.join(contenders)} |"
     yield "| --- " * (len(contenders) + 2) + "|"
     for name, step in results["steps"].items():

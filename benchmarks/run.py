@@ -93,7 +93,10 @@ def _impatience(present: Sequence[Entry]) -> dict[str, str]:
 
 def publish(results: dict[str, Any]) -> None:
     """Keep results for others to read, if they are worth it."""
-    if doubts := list(report.warnings(results)):
+    doubts = list(report.warnings(results))
+    if left := [name for name in models.STEPS if name not in results["steps"]]:
+        doubts.append(f"without {', '.join(left)}")
+    if doubts:
         raise SystemExit("not published: " + "; ".join(doubts))
     write(results, RESULTS / "latest.json")
     readme = ROOT / "README.md"

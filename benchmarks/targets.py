@@ -56,6 +56,12 @@ def targets(results: dict[str, Any]) -> Iterator[Target]:
             f"{step}: best peer / compiled", _ratio(results, step, "best_peer_over_compiled"),
             must, aim,
         )  # fmt: skip
+    for step in ("small", "mlp", "cnn", "gpt"):
+        yield Target(
+            f"{step} of modules: best peer / compiled",
+            _ratio(results, step, "best_peer_over_modules"),
+            *SPEEDS[step],
+        )
     for step in ("mlp", "cnn", "gpt"):
         yield Target(
             f"{step}: torch eager / eager",

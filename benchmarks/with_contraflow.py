@@ -1,4 +1,4 @@
-"""How contraflow runs a step: eager, or compiled as a whole."""
+"""How contraflow runs a step: eager, or compiled as a whole; by functions, or by its modules."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ threads = cf.get_num_threads()
 def make(step: Step, mode: str) -> Contender:
     """The step at its beginning."""
     trains = step.learning_rate is not None
-    run = _training(step) if trains else _gradient(step)
+    run = _of_modules(step) if mode == "modules" else _training(step) if trains else _gradient(step)
     batches = [
         tuple(cf.tensor(x, requires_grad=not trains) for x in batch) for batch in step.batches
     ]
     return Contender(
-        cf.compile(run) if mode == "compiled" else run, cf.Tensor.item, cf.Tensor.numpy, batches
+        run if mode == "eager" else cf.compile(run), cf.Tensor.item, cf.Tensor.numpy, batches
     )
 
 
@@ -32,6 +32,23 @@ def _training(step: Step) -> Any:
     def train_step(*batch: cf.Tensor) -> tuple[cf.Tensor, None]:
         optimizer.zero_grad()
         loss = step.loss(functions, weights, *batch)
+        loss.backward()
+        optimizer.step()
+        return loss.detach(), None
+
+    return train_step
+
+
+def _of_modules(step: Step) -> Any:
+    assert step.model is not None
+    model = step.model(cf.nn)
+    model.load_state_dict({k: cf.tensor(v) for k, v in step.weights.items()})
+    optimizer = cf.optim.Adam(model.parameters(), lr=step.learning_rate)
+    criterion = cf.nn.CrossEntropyLoss()
+
+    def train_step(x: cf.Tensor, target: cf.Tensor) -> tuple[cf.Tensor, None]:
+        optimizer.zero_grad()
+        loss = criterion(model(x), target.reshape(-1))
         loss.backward()
         optimizer.step()
         return loss.detach(), None

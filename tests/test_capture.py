@@ -417,6 +417,22 @@ def test_writing_to_a_constant_made_inside_is_no_effect() -> None:
     assert step.captures == 1
 
 
+def test_writing_a_graph_into_a_constant_made_inside(mode: str) -> None:
+    w = leaf(3)
+
+    @cf.compile
+    def step() -> Any:
+        mixed = cf.tensor([0.5, 1.0, 2.0])
+        mixed[1:].copy_(w[1:] * 3)
+        (w * w).sum().backward()
+        return mixed
+
+    for n in range(1, 3):
+        mixed = step()
+        assert_close(mixed.detach(), np.array([0.5, *w.detach().numpy()[1:] * 3], np.float32))
+        assert_close(w.grad, 2 * n * w.detach())
+
+
 # --- aliasing ------------------------------------------------------------------------------------
 
 
@@ -515,6 +531,21 @@ def test_returned_tensors_belong_to_the_caller() -> None:
 
 
 # --- escapes -------------------------------------------------------------------------------------
+
+
+def test_a_module_that_the_function_makes_is_recorded_once() -> None:
+    class Scaled(cf.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale, self.inner = 2.0, cf.nn.Linear(3, 2)
+
+        def forward(self, x: cf.Tensor) -> cf.Tensor:
+            return self.inner(x) * self.scale
+
+    def build() -> Setting:
+        return Setting(lambda x: Scaled()(x).detach(), lambda _: (cf.ones(4, 3),), [])
+
+    assert both(build).captures == 1
 
 
 def test_state_created_lazily_works() -> None:

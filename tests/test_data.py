@@ -322,6 +322,19 @@ def test_batches_of_tensors_are_taken_by_one_op_per_tensor():
     assert list(DataLoader(TensorDataset(cf.zeros(0, 2)), 2)) == []
 
 
+def test_a_dataset_needs_samples_and_their_number():
+    class Endless(Dataset):
+        def __getitem__(self, i):
+            return i
+
+    message = "has no {}. A dataset has samples by number and their number, or is an Iterable"
+    with pytest.raises(TypeError, match="dataset, int, " + message.format("__getitem__")):
+        DataLoader(5)
+    with pytest.raises(TypeError, match="dataset, Endless, " + message.format("__len__")):
+        DataLoader(Endless(), 2)
+    assert [x.tolist() for x in DataLoader(Endless(), 2, sampler=[5, 9])] == [[5, 9]]
+
+
 def test_a_collate_function_gets_a_list_of_samples():
     data = Subset(TensorDataset(cf.arange(4)), [2, 3])
     batches = list(DataLoader(data, 2, collate_fn=lambda batch: batch))

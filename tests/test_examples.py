@@ -125,6 +125,23 @@ def test_benchmarks_are_shown(measured):
         benchmarks_run.publish(results)
 
 
+README_BLOCKS = re.findall(
+    r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL
+)
+
+
+@pytest.mark.parametrize("number", range(len(README_BLOCKS)))
+def test_readme_examples_run(number, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(README_BLOCKS[number], encoding="utf-8")
+    first = run(tmp_path, str(program))
+    assert re.search(r"^\d+ \d+\.\d+$", first, re.MULTILINE)
+    if "cf.save" in README_BLOCKS[number]:  # it goes on from its file, where nothing is left to do
+        again = run(tmp_path, str(program))
+        assert again.splitlines()[-1] == first.splitlines()[-1]
+        assert not re.search(r"^\d+ \d+\.\d+$", again, re.MULTILINE)
+
+
 def test_readme_has_a_place_for_results():
     report.insert((ROOT / "README.md").read_text(encoding="utf-8"), "")
 

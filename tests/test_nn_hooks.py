@@ -177,6 +177,11 @@ def test_load_state_dict_pre_hook_translates_what_is_loaded():
     assert seen == [("0.", True)]
 
 
+def test_what_is_loaded_must_be_tensors():
+    with pytest.raises(TypeError, match="load_state_dict: weight is no tensor: as_tensor: cannot"):
+        nn.Linear(1, 1).load_state_dict({"weight": "a", "bias": cf.ones(1)})
+
+
 def test_error_of_a_load_state_dict_pre_hook():
     layers = model()
     layers.register_load_state_dict_pre_hook(lambda *given: given[-1].append("it is too old"))
@@ -273,6 +278,15 @@ def test_step_hooks():
     optimizer.register_step_pre_hook(lambda o, args, kwargs: args)
     with pytest.raises(TypeError, match=r"SGD\.step: a pre-hook must return None or \(args, kw"):
         optimizer.step()
+
+
+def test_arguments_that_are_no_parameters_and_numbers():
+    with pytest.raises(TypeError, match=r"SGD: params is Linear; pass .*: model\.parameters\(\)\."):
+        cf.optim.SGD(nn.Linear(1, 1), lr=0.1)
+    with pytest.raises(TypeError, match=r"Adam: params is int; pass tensors, or dicts with 'par"):
+        cf.optim.Adam(3)
+    with pytest.raises(TypeError, match=r"SGD: lr is 'fast'; it must be a number\."):
+        cf.optim.SGD(nn.Linear(1, 1).parameters(), lr="fast")
 
 
 def test_step_that_calls_another_has_its_hooks_once():

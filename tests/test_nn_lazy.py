@@ -172,6 +172,7 @@ def test_signature_lacks_the_size():
     assert list(inspect.signature(nn.LazyLinear).parameters) == [
         "out_features", "bias", "device", "dtype",
     ]  # fmt: skip
+    assert next(iter(inspect.signature(nn.LazyInstanceNorm1d).parameters)) == "eps"
 
 
 def test_lazy_module_of_a_user():
@@ -201,3 +202,15 @@ def test_lazy_module_of_a_user():
 
     with pytest.raises(RuntimeError, match="Forgetful: initialize_parameters left a parameter or"):
         Forgetful()(cf.ones(1))
+
+
+def test_compiled_lazy_module():
+    model = cf.compile(nn.Sequential(nn.LazyLinear(3), nn.Tanh()))
+    layer = cf.compile(nn.LazyLinear(2))
+    x = cf.randn(4, 5)
+    for compiled, plain in ((model, model.module), (layer, layer.module)):
+        outs = [compiled(x).tolist() for _ in range(3)]
+        assert outs[0] == outs[1] == outs[2]
+        assert compiled.captures == 2
+        assert repr(compiled) == repr(plain)
+        assert "Lazy" not in repr(plain)

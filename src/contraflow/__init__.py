@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import contraflow.eager  # noqa: F401  # isort: skip  # first: it installs the base context
 from contraflow import amp, autograd, func, linalg, nn, ops, optim, special
+from contraflow.amp.autocast import autocast
 from contraflow.autograd.checkpoint import checkpoint, checkpoint_sequential, is_recomputing
 from contraflow.autograd.modes import (
     enable_grad,
@@ -138,6 +139,7 @@ __all__ = [
     "allclose",
     "amp",
     "as_tensor",
+    "autocast",
     "autograd",
     "bernoulli",
     "bfloat16",

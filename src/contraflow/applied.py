@@ -59,18 +59,18 @@ class Saved:
                 f"{keeper.name} saved {self}{at(keeper.line)} for its backward, but {writer} "
                 f"overwrote it{at(line)}. Use the out-of-place form, or clone it before."
             )
-        if edge is not None and not isinstance(edge[0], Node):
-            leaf = edge[0]  # it is its own place in the graph
-            if leaf.storage is not storage:
-                raise GradientError(
-                    f"{keeper.name} saved {self}{at(keeper.line)} for its backward, but its "
-                    f"storage was replaced since. Run backward before assigning to .data."
-                )
-            return leaf
         t = Tensor.of_storage(storage, self.layout, self.dtype)
         t._array = self.array
         if edge is not None:
-            t._node, t._index, t._needs = edge[0], edge[1], True
+            target, index = edge
+            if not isinstance(target, Node):  # a leaf is its own place in the graph
+                if target.storage is not storage:
+                    raise GradientError(
+                        f"{keeper.name} saved {self}{at(keeper.line)} for its backward, but its "
+                        f"storage was replaced since. Run backward before assigning to .data."
+                    )
+                return target
+            t._node, t._index, t._needs = target, index, True
         if self.tangents is not None:
             t._tangents = self.tangents
         return t
@@ -137,6 +137,7 @@ def keep(tensor: Tensor, edge: Edge | None) -> Saved:
 class OpNode(Node):
     """An applied op: its rules run when backward reaches it."""
 
+    plan: Backward
     inputs: Sequence[Any] = ()  # as plan.saved_inputs numbers them
     outs: Sequence[Saved] = ()
     freed = False

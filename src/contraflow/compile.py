@@ -112,6 +112,7 @@ class Compiled:
                             return self._run(program, call, inputs, args, kwargs)
                         return program.replay(call, inputs)
             program, key = self._capture(call, key, args, kwargs)
+            program.guards.forget_gone()
             self.captures += 1
             if self.captures == MANY_CAPTURES:
                 self._warn(key, (args, kwargs))
@@ -180,7 +181,7 @@ class Compiled:
 
     def _key(self, call: Call, current: State) -> Key:
         """All that a program may depend on beside values: tensors, modes, surroundings."""
-        storages: dict[Storage, int] = {}
+        storages: dict[Storage, int] = {}  # numbered as they come
         tensors = []
         for t in call.arguments:
             storage = t.storage

@@ -199,7 +199,7 @@ class Pass:
             self.deliver(starts)
             while heap:
                 if sweeps and _is_arithmetic(arrived[-heap[0]][0]):
-                    quiet.call(self.sweep)
+                    quiet.run(self.sweep)
                     if not heap:
                         break
                 node, *cotangents = arrived.pop(-heapq.heappop(heap))
@@ -247,13 +247,16 @@ class Pass:
 
     def place(self, target: Node | Tensor) -> list[Any]:
         """Where the cotangents of a node or leaf arrive."""
-        if not isinstance(target, Node):
-            return self.leaves.setdefault(id(target), [target, None])
-        number = target.sequence_nr
-        found = self.arrived.get(number)
-        if found is None:
-            found = self.arrived[number] = [target] + [None] * target.output_count
-            heapq.heappush(self.heap, -number)
+        if isinstance(target, Node):
+            number = target.sequence_nr
+            found = self.arrived.get(number)
+            if found is None:
+                found = self.arrived[number] = [target, *(None,) * target.output_count]
+                heapq.heappush(self.heap, -number)
+        else:
+            found = self.leaves.get(id(target))
+            if found is None:
+                found = self.leaves[id(target)] = [target, None]
         return found
 
     def summed(self, held: Cotangent, g: Cotangent) -> Cotangent:
@@ -267,7 +270,8 @@ class Pass:
 
     def tensor(self, g: Cotangent) -> Tensor:
         """A cotangent as somebody else may see it."""
-        return self.context.of_array(np.asarray(g)) if type(g) in BARE else g
+        found: Tensor = self.context.of_array(np.asarray(g)) if type(g) in BARE else g
+        return found
 
     # --- nodes ----------------------------------------------------------------------------
 
@@ -278,7 +282,7 @@ class Pass:
         of a user's may run: a node with hooks, a value that was overwritten, a gradient to be
         summed to the shape of its input and all else that is rare are left to `visit`.
         """
-        heap, arrived, leaves = self.heap, self.arrived, self.leaves
+        heap, arrived = self.heap, self.arrived
         needed, wanted, retain = self.needed, self.wanted, self.retain
         while heap:
             place = arrived[-heap[0]]
@@ -316,20 +320,7 @@ class Pass:
                 target, index = edges[i]
                 if needed is not None and not self.goes_to(edges[i]):
                     continue
-                if isinstance(target, Node):
-                    number = target.sequence_nr
-                    place = arrived.get(number)
-                    if place is None:
-                        if target.output_count == 1:
-                            arrived[number] = [target, g]
-                            heapq.heappush(heap, -number)
-                            continue
-                        place = self.place(target)
-                else:
-                    place = leaves.get(id(target))
-                    if place is None:
-                        leaves[id(target)] = [target, g]
-                        continue
+                place = self.place(target)
                 held = place[index + 1]
                 if held is None:
                     place[index + 1] = g

@@ -142,16 +142,17 @@ class _Room:
         return block
 
 
-def _take(rooms: Sequence[_Room]) -> list[Block]:
-    """A block for each output, whose elements nobody needs."""
+def _take(rooms: Sequence[_Room], addresses: list[Any]) -> list[Block]:
+    """A block for each output, whose elements nobody needs; where they lie goes to a list."""
     blocks = []
     for room in rooms:
         block = room.idle
         if getrefcount(block) == _HELD_BY_ROOM and getrefcount(block.array) == _HELD_BY_BLOCK:
             room.idle, room.recent = room.recent, block
-            blocks.append(block)
         else:
-            blocks.append(room.refill())
+            block = room.refill()
+        blocks.append(block)
+        addresses.append(block.address)
     return blocks
 
 
@@ -214,9 +215,10 @@ class Native:
     def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
         """Prologue, then one replay."""
         known, words = self._fixed or self._prepare(scalars)
-        blocks = _take(self._rooms)
+        buffers = list(arrays)
+        blocks = _take(self._rooms, buffers)
         try:
-            self.program.replay([*arrays, *[block.address for block in blocks]], words)
+            self.program.replay(buffers, words)
         except IndexError as error:
             raise self._located(error) from None
         outputs = [block.array for block in blocks]
@@ -227,18 +229,20 @@ class Native:
     def replay(self, storages: Sequence[Storage], scalars: Sequence[int | float]) -> list[Any]:
         """Prologue, then one replay."""
         known, words = self._fixed or self._prepare(scalars)
-        blocks: list[Any] = _take(self._rooms)
-        addresses = [s.address or self._locate(s) for s in storages[: self.settled]]
+        addresses: list[int] = []
+        for storage in storages[: self.settled]:
+            addresses.append(storage.address or self._locate(storage))
         if self._settled is None:
-            self._settled = [self._locate(s) for s in storages[self.settled :]]
+            self._settled = [self._locate(storage) for storage in storages[self.settled :]]
         addresses += self._settled
-        addresses += [block.address for block in blocks]
+        blocks: list[Any] = _take(self._rooms, addresses)
         try:
             self.program.run(addresses, words)
         except IndexError as error:
             raise self._located(error) from None
-        for (i, _), number in zip(self._host_outputs, known):
-            blocks.insert(i, number)
+        if self._host_outputs:
+            for (i, _), number in zip(self._host_outputs, known):
+                blocks.insert(i, number)
         return blocks
 
     def _locate(self, storage: Storage) -> int:

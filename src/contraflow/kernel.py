@@ -163,7 +163,7 @@ class Contraction:
     accumulate: DType
     digits: tuple[int, int] | None = None
 
-    @property
+    @cached_property
     def operands(self) -> tuple[Operand, ...]:
         """A, B and C, as a Loops kernel has them."""
         ranks = (4, 2 + sum(self.digits), 3) if self.digits else (3, 3, 3)

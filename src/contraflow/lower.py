@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from contraflow.dtypes import DType, bool_, float64, get_default_dtype, int64
@@ -43,7 +42,7 @@ class Place(NamedTuple):
     offset: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass
 class KernelUse:
     """A kernel with what its operands are bound to, and the tape line that errors are blamed on."""
 
@@ -52,28 +51,19 @@ class KernelUse:
     line: int
     # For a store into part of a value: the value whose elements fill the rest.
     rest: Value | None = None
+    loads: set[Value] = field(init=False)  # the values whose elements the kernel reads
+    reads: set[Value] = field(init=False)  # the values the step needs
+    writes: set[Value] = field(init=False)  # the values it makes
 
-    @cached_property
-    def loads(self) -> set[Value]:
-        """The values whose elements the kernel reads."""
-        return self._values(("in", "inout"))
-
-    @cached_property
-    def reads(self) -> set[Value]:
-        """The values the step needs."""
-        return self.loads | ({self.rest} if self.rest is not None else set())
-
-    @cached_property
-    def writes(self) -> set[Value]:
-        """The values it makes."""
-        return self._values(("out", "inout"))
-
-    def _values(self, modes: tuple[str, ...]) -> set[Value]:
-        return {
-            p.value
-            for o, p in zip(self.call.kernel.operands, self.places)
-            if o.mode in modes and isinstance(p.value, Value)
-        }
+    def __post_init__(self) -> None:
+        self.loads, self.writes = set(), set()
+        for operand, place in zip(self.call.kernel.operands, self.places):
+            if isinstance(place.value, Value):
+                if operand.mode in ("in", "inout"):
+                    self.loads.add(place.value)
+                if operand.mode in ("out", "inout"):
+                    self.writes.add(place.value)
+        self.reads = self.loads if self.rest is None else {*self.loads, self.rest}
 
 
 @dataclass

@@ -165,6 +165,8 @@ def join_pieces(tape: Tape) -> Tape:
             (total,) = outs
         if len(left) == 1:
             same[root.outs[0]] = total
+    if not kept:
+        return tape
     for i, line in enumerate(tape.lines):
         for new in kept.get(i, [line]):
             inputs = tuple(same.get(x, x) if isinstance(x, Value) else x for x in new.inputs)
@@ -174,8 +176,10 @@ def join_pieces(tape: Tape) -> Tape:
 
 def _is_plain_sum(tape: Tape, line: TapeLine) -> bool:
     """Whether a line adds two values of the shape and dtype of their sum."""
+    if line.op.name != "add":
+        return False
     specs = [tape.specs.get(x) for x in (*line.inputs, *line.outs)]  # type: ignore[arg-type]
-    return line.op.name == "add" and specs.count(specs[-1]) == 3
+    return specs.count(specs[-1]) == 3
 
 
 def _terms(

@@ -324,17 +324,20 @@ class _Builder:
             inner = any(result.strides[d] for d in self.pattern.inner)
             stores.append(Store(number, s.cast(self.made[result.number], dtype), inner))
         stores = self._prune(stores)
-        roots = [e for r in self.reductions for e in r.values] + [st.value for st in stores]
-        box = _Box(self.pattern, [st for _, _, st in self.operands], roots)
+        axes, sizes = set(), False
+        for e in s.walk(self._roots(stores)):
+            if e.fn == "axis":
+                axes.add(e.data)
+            sizes = sizes or _is_size(e)
+        box = _Box(self.pattern, [st for _, _, st in self.operands], axes)
 
         def settle(e: Expr) -> Expr | None:
             if e.fn == "axis":
                 return s.axis(box.names.index(e.data))
-            if e.fn == "const" and isinstance(e.data, s.Size) and e.data not in (0, 1):
-                return self._size(e.data)
-            return None
+            return self._size(e.data) if _is_size(e) else None
 
-        stores = self._rewritten(stores, settle)
+        if axes or sizes:
+            stores = self._rewritten(stores, settle)
         strides_of = box.strides + [[] for _ in self.operands[len(box.strides) :]]
         operands = tuple(
             Operand(dtype, mode, tuple(x if x in (0, 1) else STRIDED for x in st))
@@ -348,12 +351,15 @@ class _Builder:
         call = Call(kernel, tuple(box.sizes), tuple(map(tuple, strides_of)))
         return Lowered(call, tuple(self.bindings), self.checks)
 
+    def _roots(self, stores: Sequence[Store]) -> list[Expr]:
+        """The expressions of the kernel."""
+        return [e for r in self.reductions for e in r.values] + [st.value for st in stores]
+
     def _rewritten(
         self, stores: Sequence[Store], replace: Callable[[Expr], Expr | None]
     ) -> list[Store]:
         """Rewrite all expressions of the kernel together, so that what they share stays shared."""
-        roots = [e for r in self.reductions for e in r.values] + [st.value for st in stores]
-        values = iter(s.rewrite(roots, replace))
+        values = iter(s.rewrite(self._roots(stores), replace))
         self.reductions = [
             Reduction(tuple(next(values) for _ in r.values), r.combine, r.identity)
             for r in self.reductions
@@ -362,8 +368,10 @@ class _Builder:
 
     def _prune(self, stores: list[Store]) -> list[Store]:
         """Drop operands that only values nobody wants would have read."""
-        roots = [e for r in self.reductions for e in r.values] + [st.value for st in stores]
-        used = {e.data for e in s.walk(roots) if e.fn == "load"} | {st.operand for st in stores}
+        loads = (e for e in s.walk(self._roots(stores)) if e.fn == "load")
+        used = {e.data for e in loads} | {st.operand for st in stores}
+        if len(used) == len(self.operands):
+            return stores
         renumbered = {old: new for new, old in enumerate(sorted(used))}
         self.operands = [self.operands[i] for i in renumbered]
         self.bindings = [self.bindings[i] for i in renumbered]
@@ -380,6 +388,11 @@ class _Builder:
         if key not in self._numbers:
             self._numbers[key] = self._operand(int64, "scalar", (), n)
         return s.leaf("load", int64, self._numbers[key])
+
+
+def _is_size(e: Expr) -> bool:
+    """Whether an expression is a size or stride that has to be an argument."""
+    return e.fn == "const" and isinstance(e.data, s.Size) and e.data not in (0, 1)
 
 
 def _affine(coordinate: Expr) -> tuple[list[int], Expr]:
@@ -401,13 +414,14 @@ def _affine(coordinate: Expr) -> tuple[list[int], Expr]:
 class _Box:
     """The axes of a kernel: outer ones first, single points dropped, even neighbours merged."""
 
-    def __init__(self, pattern: Pattern, strides: Sequence[Shape], roots: Sequence[Expr]) -> None:
+    def __init__(self, pattern: Pattern, strides: Sequence[Shape], used: set[int]) -> None:
+        """`used` are the axes whose coordinates are computed with: they stay as they are."""
         self.names = [d for d in range(len(pattern.domain)) if d not in pattern.inner]
         self.outer = len(self.names)
         self.names += sorted(pattern.inner)
         self.sizes = [pattern.domain[d] for d in self.names]
         self.strides = [[st[d] for d in self.names] if st else [] for st in strides]
-        self._used = {e.data for e in s.walk(roots) if e.fn == "axis"}
+        self._used = used
         self._drop_points()
         self._merge_neighbours()
 

@@ -248,9 +248,10 @@ class _Planner:
             rivals = np.flatnonzero((births[:n] <= dies[i]) & (deaths[:n] >= born[i]))
             rivals = rivals[np.argsort(starts[rivals])]
             # The first place after some rivals that ends before all others begin.
-            places = np.append(0, np.maximum.accumulate(stops[rivals]))
-            fits = np.append(places[:-1] + slot.nbytes <= starts[rivals], True)
-            slot.offset = starts[n] = int(places[fits.argmax()])
+            places = np.zeros(len(rivals) + 1, np.int64)
+            np.maximum.accumulate(stops[rivals], out=places[1:])
+            fits = places[:-1] + slot.nbytes <= starts[rivals]
+            slot.offset = starts[n] = int(places[fits.argmax() if fits.any() else -1])
             size = max(size, slot.offset + slot.nbytes)
             stops[n] = -(-(slot.offset + slot.nbytes) // self.alignment) * self.alignment
         return size

@@ -152,7 +152,7 @@ class Recorder(Run):
             if isinstance(x, Tensor) and x._needs and not x.storage.is_recorded:
                 self._graded[id(x)] = x
         if op.kind.lowering != "composite":
-            if any(map(is_symbol, inputs)):
+            if Symbol in map(type, inputs):
                 inputs = tuple(self._entered(x, inputs) if is_symbol(x) else x for x in inputs)
             for value in params.values():
                 if symbols_in(value):
@@ -191,8 +191,7 @@ class Recorder(Run):
         return self._emit(op, tuple(self.read(x) for x in inputs), params)
 
     def _emit(self, op: Op, inputs: tuple[Operand, ...], params: Params) -> tuple[Tensor, ...]:
-        current = state()
-        line = current.line or user_line()
+        line = state().line or user_line(5)  # four frames up is `dispatch.apply`
         values = self.tape.add(op, inputs, params, line, self._region())
         return tuple(self._tensor(v, line) for v in values)
 
@@ -454,7 +453,8 @@ class Recorder(Run):
         return self._value_of(tensor)
 
     def restore(self) -> None:
-        """Put back everything real that the function changed."""
+        """Put back everything real that the function changed, and let go of what it made."""
+        self._modules.clear()
         for slot in self._slots.values():
             slot.tensor._grad = slot.original
         for storage, version, writer in self._versions.values():

@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from contraflow import dtypes
-from contraflow.dtypes import HALVES
+from contraflow.dtypes import DType
 from contraflow.op import Op
 from contraflow.scalar import saturating_cast
-from contraflow.spec import Given, Params
+from contraflow.spec import Given, Params, Spec
 
 
 class _Quiet(threading.local):
@@ -46,28 +45,45 @@ def _plainly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 quiet = _Quiet()
 
 
+class Prepared(NamedTuple):
+    """How a `ref` runs on inputs of certain specs: what is cast before, and what comes out."""
+
+    casts: tuple[DType | None, ...]  # per input, None where it is taken as it is
+    results: tuple[DType, ...]
+
+    def run(self, op: Op, arrays: Sequence[Any], params: Params) -> tuple[np.ndarray, ...]:
+        """Cast, run `ref` (halves in float32), and round to the dtypes of the results."""
+        outs: tuple[np.ndarray, ...] = quiet.run(self._run, op, arrays, params)
+        return outs
+
+    def _run(self, op: Op, arrays: Sequence[Any], params: Params) -> tuple[np.ndarray, ...]:
+        given = [x if c is None else saturating_cast(x, c) for x, c in zip(arrays, self.casts)]
+        assert op.ref is not None
+        outs = op.ref(*given, **params)
+        outs = outs if isinstance(outs, tuple) else (outs,)
+        return tuple(
+            [
+                np.asarray(o).astype(r.numpy, order="C", copy=False)
+                for o, r in zip(outs, self.results)
+            ]
+        )
+
+
+def prepare(op: Op, given: Sequence[Given], params: Params) -> Prepared:
+    """Ask the dtype rule of an op once for all inputs like these."""
+    casts, results = op.types(given, params)
+    return Prepared(tuple(map(_cast, given, casts)), results)
+
+
+def _cast(x: Given, wanted: DType | None) -> DType | None:
+    if not isinstance(x, Spec):
+        return None if wanted is None else wanted.compute
+    target = (x.dtype if wanted is None else wanted).compute
+    return None if x.dtype is target else target
+
+
 def run_reference(
     op: Op, arrays: Sequence[Any], given: Sequence[Given], params: Params
 ) -> tuple[np.ndarray, ...]:
-    """Cast by the dtype rule, run `ref` (halves in float32), and round to the result's dtype."""
-    outs: tuple[np.ndarray, ...] = quiet.run(_run_reference, op, arrays, given, params)
-    return outs
-
-
-def _run_reference(
-    op: Op, arrays: Sequence[Any], given: Sequence[Given], params: Params
-) -> tuple[np.ndarray, ...]:
-    casts, results = op.types(given, params)
-    prepared = []
-    for x, cast in zip(arrays, casts):
-        if cast is not None:
-            x = saturating_cast(x, cast.compute)
-        elif isinstance(x, np.ndarray) and dtypes._BY_NUMPY[x.dtype] in HALVES:
-            x = x.astype(np.float32)
-        prepared.append(x)
-    assert op.ref is not None
-    outs = op.ref(*prepared, **params)
-    outs = outs if isinstance(outs, tuple) else (outs,)
-    return tuple(
-        np.asarray(o).astype(r.numpy, order="C", copy=False) for o, r in zip(outs, results)
-    )
+    """The results of an op's `ref` on arrays."""
+    return prepare(op, given, params).run(op, arrays, params)

@@ -44,6 +44,10 @@ class Root(NamedTuple):
         args, kwargs = given
         return args[self.holder] if self.holder < len(args) else kwargs.get(self.name)
 
+    def is_gone(self) -> bool:
+        """Whether it was an object that is no more."""
+        return self.kind == "object" and self.holder() is None
+
 
 class Attribute(NamedTuple):
     """An attribute as a recording found it."""

@@ -96,6 +96,11 @@ class Guards:
             except TypeError:
                 self.kept.append(value)
 
+    def forget_gone(self) -> None:
+        """Leave out modules that the function itself made, and that are gone after it."""
+        self.modules = [(module, n) for module, n in self.modules if module() is not None]
+        self.attributes = [a for a in self.attributes if not a.root.is_gone()]
+
     def are_current(self) -> bool:
         """Whether modules, tensors and surroundings are as they were; if not, they never will."""
         if self.gone:  # another object may have its address now
@@ -127,13 +132,14 @@ class Guards:
             for attribute in self.attributes:
                 if not attribute.holds(given):
                     return False
-        state, pins = self.state, self.pins
-        for number, t in enumerate(arguments):
-            if id(t.storage) in state and number not in pins:
-                return False
-        for number, pin in pins.items():
-            if pin() is not arguments[number].storage:
-                return False
+        if self.state:
+            for number, t in enumerate(arguments):
+                if id(t.storage) in self.state and number not in self.pins:
+                    return False
+        if self.pins:
+            for number, pin in self.pins.items():
+                if pin() is not arguments[number].storage:
+                    return False
         for held, layout in self.read_slots:
             owner = held.get(arguments)
             if owner is None or layout_of(owner._grad) != layout:

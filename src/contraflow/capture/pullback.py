@@ -276,15 +276,16 @@ class Pullback:
     ) -> None:
         self.tape, self.cotangents, self.kept = tape, cotangents, kept
         self.targets, self.target_specs = targets, target_specs
+        self._state = [target.tensor for target in targets if target.number < 0]
         # None, or why backward is impossible: what eager would say when it comes to that.
         self.refusal: str | None = None
         self.scalars: list[int] = []  # numbers of the host scalars of the forward that it takes
         self.variants: dict[Any, Variant] = {}
         self.lock = threading.RLock()  # a program runs in one thread at a time
 
-    def finds(self, arguments: Sequence[Tensor]) -> bool:
+    def finds_targets(self) -> bool:
         """Whether all tensors that gradients go to are still there."""
-        return all(target.get(arguments) is not None for target in self.targets)
+        return all(ref() is not None for ref in self._state)
 
     def variant(self, present: tuple[bool, ...], needed: tuple[bool, ...]) -> Variant:
         """The program for the cotangents that came and the gradients that are asked for."""

@@ -28,11 +28,11 @@ from contraflow.dtypes import DType
 from contraflow.errors import GradientError
 from contraflow.executable import Executable
 from contraflow.hooks import Structure
-from contraflow.node import at
+from contraflow.node import Edge, at
 from contraflow.passes import eliminate_dead
 from contraflow.record import Recording, Source
 from contraflow.shapes import View, contiguous
-from contraflow.storage import Block, Storage, serials, user_line
+from contraflow.storage import Block, Storage, serials, user_place
 from contraflow.tape import Value
 from contraflow.tensor import Tensor
 
@@ -161,6 +161,9 @@ class Program:
         self._cells: list[weakref.ref[Any]] = [source.cell for source in found[_CELL]]
         self._numbers: list[Source] = found[_NUMBER]
         self.executable.settled = len(self._arguments) + len(self._gradients)
+        # What a node remembers the version of, for when the function runs again.
+        kinds = map(_kind_of, sources)
+        self._remembered = [i for i, kind in enumerate(kinds) if kind in (_GRADIENT, _STATE)]
 
     def _sort_results(self) -> None:
         """Tell gradients that may stay blocks and results that are nothing but tensors."""
@@ -200,7 +203,9 @@ class Program:
         """The storages and host scalars the program reads, None if one of them is gone."""
         arguments = call.arguments
         scalars: list[Any] = []
-        storages: list[Any] = [arguments[number].storage for number in self._arguments]
+        storages: list[Any] = []
+        for number in self._arguments:
+            storages.append(arguments[number].storage)
         if self._gradients:
             storages += [source.find(arguments) for source in self._gradients]
         storages += self._constants
@@ -208,7 +213,7 @@ class Program:
             storages += [ref() for ref in self._state]
         if not all(storages):
             return None
-        if self.pullback is not None and not self.pullback.finds(arguments):
+        if self.pullback is not None and not self.pullback.finds_targets():
             return None
         if self._cells:
             cells: list[Any] = [ref() for ref in self._cells]
@@ -313,9 +318,11 @@ class Program:
         """The node of this call, with what its backward needs."""
         storages, scalars = inputs
         current = state()
-        tensors = [target.get(call.arguments) for target in pullback.targets]
-        edges = [None if t is None else t.edge for t in tensors]
-        place = current.line or user_line()
+        edges: list[Edge | None] = []
+        for target in pullback.targets:
+            t = target.get(call.arguments)
+            edges.append(None if t is None else t.edge)
+        place = current.line or user_place()
         node = CompiledNode(self, pullback, edges, place, len(self.differentiable))
         if current.region:
             node.region = current.region
@@ -330,12 +337,9 @@ class Program:
         node.scalars = [scalars[i] for i in pullback.scalars]
         node.structure, node.random = call.structure, random
         node.leaves = [_saved(x) for x in call.leaves]
-        known = [
-            storages[self.places[v]]
-            for v, source in self.recording.sources.items()
-            if source.role in ("state", "grad")
-        ]
-        node.state = [(storage, storage.version) for storage in known]
+        if self._remembered:
+            known = [storages[place] for place in self._remembered]
+            node.state = [(storage, storage.version) for storage in known]
         return node
 
     # --- once more, for gradients of gradients --------------------------------------------
@@ -411,8 +415,12 @@ def _placed(
         t._needs = True
         return t
     assert node is not None
-    t = t.attached(node, graded.output)
-    t._writable = graded.writable
+    if isinstance(graded.result, Fresh):
+        t._node, t._index, t._needs = node, graded.output, True
+    else:  # which may be the user's own
+        t = t.attached(node, graded.output)
+    if not graded.writable:
+        t._writable = False
     return t
 
 

@@ -82,8 +82,7 @@ def _capture(
         # Hooks on saved values from around the call are not part of what is recorded.
         with changed(context=recorder, saved_hooks=(), region=0, line=None):
             program = trace.record(owner.eager(*args, **kwargs))
-            for module in recorder.modules:
-                attributes += attributes_of_module(module)
+            attributes += [a for module in recorder.modules for a in attributes_of_module(module)]
             program.guards.attributes, program.guards.key = attributes, key
             if recorder.symbols.needed:  # somebody has caught it
                 raise ValueNeeded

@@ -71,6 +71,8 @@ class DataLoader:
                 sampler=sampler is not None,
                 batch_sampler=batch_sampler is not None,
             )
+        else:
+            _check_dataset(dataset, ordered=sampler is not None or batch_sampler is not None)
         if batch_sampler is not None:
             _exclude(
                 "batch_sampler decides what is in a batch",
@@ -202,6 +204,17 @@ class DataLoader:
         if self.batch_size is None:
             return len(self.dataset)
         return len(BatchSampler(self.dataset, self.batch_size, self.drop_last))
+
+
+def _check_dataset(dataset: Any, ordered: bool) -> None:
+    """Refuse what has no samples by number, or not their number where that is needed."""
+    needed = ["__getitem__"] if ordered else ["__getitem__", "__len__"]
+    for method in needed:
+        if not hasattr(dataset, method):
+            raise TypeError(
+                f"DataLoader: the dataset, {type(dataset).__name__}, has no {method}. A dataset "
+                f"has samples by number and their number, or is an IterableDataset."
+            )
 
 
 def _exclude(why: str, **given: Any) -> None:

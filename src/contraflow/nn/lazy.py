@@ -38,17 +38,21 @@ from contraflow.nn.parameter import (
 from contraflow.tensor import Tensor
 
 
+class _LessTheSize:
+    """The signature of the layer without its first argument, made when somebody asks for it."""
+
+    def __get__(self, layer: Any, kind: Any) -> inspect.Signature:
+        if kind.__init__ is not _Lazy.__init__:
+            raise AttributeError("__signature__")  # that of __init__ is right
+        return inspect.Signature([*inspect.signature(kind.cls_to_become).parameters.values()][1:])
+
+
 class _Lazy(LazyModuleMixin):
     """A layer made for inputs of size 0, whose parameters get their shapes later."""
 
     cls_to_become: ClassVar[Any]
     size_name: ClassVar[str]  # the attribute that holds the size
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if cls.__init__ is _Lazy.__init__ and cls.cls_to_become is not None:
-            taken = [*inspect.signature(cls.cls_to_become).parameters.values()]
-            cls.__signature__ = inspect.Signature(taken[1:])  # type: ignore[attr-defined]
+    __signature__ = _LessTheSize()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(0, *args, **kwargs)  # type: ignore[call-arg]

@@ -42,7 +42,7 @@ def load_state(
     extra = {prefix + EXTRA_STATE: part for prefix, part in _parts(module) if part.has_extra_state}
     keys.missing_keys.extend(name for name in (*own, *extra) if name not in state)
     keys.unexpected_keys.extend(name for name in state if name not in own and name not in extra)
-    given = {name: _tensor(state[name]) for name in own if name in state}
+    given = {name: _tensor(name, state[name]) for name in own if name in state}
     problems += [
         f"{name} is {describe(given[name])} and should be {describe(own[name][2])}"
         for name in given
@@ -77,9 +77,13 @@ def _parts(module: Any, prefix: str = "", children_first: bool = False) -> Itera
         yield prefix, module
 
 
-def _tensor(value: Any) -> Tensor:
-    tensor: Tensor = value if is_lazy(value) else as_tensor(value)
-    return tensor
+def _tensor(name: str, value: Any) -> Tensor:
+    if is_lazy(value):
+        return value  # type: ignore[no-any-return]
+    try:
+        return as_tensor(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"load_state_dict: {name} is no tensor: {error}") from None
 
 
 def _fits(given: Tensor, own: Tensor) -> bool:

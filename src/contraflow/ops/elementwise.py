@@ -20,6 +20,7 @@ from contraflow.dtypes import FLOAT, INT, DType
 from contraflow.kinds import elementwise
 from contraflow.op import REGISTRY
 from contraflow.samples import Array, Failure, Sample
+from contraflow.symbol import is_symbol
 from contraflow.tensor import Tensor
 
 _MISMATCH = (
@@ -159,8 +160,10 @@ def pow_(a, exponent):
 
 @pow_.signature
 def _pow(a: Any, exponent: Any) -> Tensor:
-    if isinstance(a, Tensor) and isinstance(exponent, (int, float)):
-        whole = isinstance(exponent, int)
+    whole = isinstance(exponent, int)
+    # A float that may be another one at every call goes the general way.
+    known = whole or (isinstance(exponent, float) and not is_symbol(exponent))
+    if isinstance(a, Tensor) and known:
         if whole and exponent < 0 and not a.is_floating_point():
             raise ValueError(
                 f"pow: integers have no power {exponent} among the integers. "

@@ -267,6 +267,11 @@ class Optimizer(HookedOptimizer):
         name = type(self).__name__
         if isinstance(params, Tensor):
             raise TypeError(f"{name}: params is one tensor; pass a list: [tensor].")
+        if not isinstance(params, Iterable):
+            raise TypeError(
+                f"{name}: params is {type(params).__name__}; pass tensors, or dicts with 'params'"
+                f"{': model.parameters()' if hasattr(params, 'parameters') else ''}."
+            )
         super().__init__()
         self.defaults = dict(defaults)
         self.state: defaultdict[Tensor, State] = defaultdict(dict)
@@ -566,6 +571,8 @@ def _load(held: State, key: str, value: Any) -> None:
 def check_not_negative(name: str, group: Mapping[str, Any], *keys: str) -> None:
     """Refuse negative hyper-parameters."""
     for key in keys:
+        if not isinstance(group[key], (Real, Tensor)):
+            raise TypeError(f"{name}: {key} is {group[key]!r}; it must be a number.")
         if not group[key] >= 0:
             raise ValueError(f"{name}: {key} is {group[key]}; it must not be negative.")
 
