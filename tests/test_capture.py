@@ -433,6 +433,28 @@ def test_writing_a_graph_into_a_constant_made_inside(mode: str) -> None:
         assert_close(w.grad, 2 * n * w.detach())
 
 
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_garbage_collector_is_left_as_it_was(enabled: bool) -> None:
+    seen = []
+
+    @cf.compile
+    def step(x: Any) -> Any:
+        seen.append(gc.isenabled())
+        return x + 1 if len(seen) == 1 else x.item()
+
+    before = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        step(cf.ones(2))
+        assert gc.isenabled() is enabled
+        with pytest.raises(cf.CaptureError):
+            step(cf.ones(1))
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if before else gc.disable)()
+    assert seen == [False, False]
+
+
 # --- aliasing ------------------------------------------------------------------------------------
 
 

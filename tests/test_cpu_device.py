@@ -271,6 +271,17 @@ def test_a_host_step_may_run_a_program():
     np.testing.assert_array_equal(result, np.ones(10))
 
 
+def test_programs_within_programs_get_the_same_memory_again(monkeypatch):
+    made, allocate = [], program._allocate
+    monkeypatch.setattr(program, "_allocate", lambda size: made.append(size) or allocate(size))
+    monkeypatch.setattr(program, "_scratch", program._Scratch())
+    inner = program.load(chain(10))
+    outer = program.load(host_plan(10, lambda y: inner.replay([y, np.zeros_like(y)], []) or y))
+    for _ in range(3):
+        outer.replay([array(10), np.zeros(10, np.float32)], [])
+    assert len(made) == 2
+
+
 def test_an_exception_in_a_host_step_leaves_the_device_usable():
     def fail(y):
         raise ZeroDivisionError

@@ -235,6 +235,9 @@ def test_collate():
     assert default_collate([True, False]).dtype is cf.bool
     assert default_collate([np.ones(2, np.float32)] * 3).shape == (3, 2)
     assert default_collate([np.int16(3), np.int16(4)]).dtype is cf.int16
+    assert default_collate([np.float32(1), np.float64(2)]).dtype is cf.float64
+    with pytest.raises(ValueError, match=r"stack: float64\[3\] does not fit float64\[2\]"):
+        default_collate([np.ones(2), np.ones(3)])
     pair = default_collate([Pair(1, "a"), Pair(2, "b")])
     assert (type(pair), pair.x.tolist(), pair.y) == (Pair, [1, 2], ["a", "b"])
     assert [t.tolist() for t in default_collate([(1, [2, 3]), (4, [5, 6])])[1]] == [[2, 5], [3, 6]]

@@ -223,17 +223,15 @@ def test_adaptive_softmax_agrees():
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize(
-    ("shape", "kernel", "options"),
+    ("n", "shape", "kernel", "options"),
     [
-        ((2, 3, 7, 9), (2, 3), {"output_size": (3, 4)}),
-        ((3, 7, 9), 2, {"output_ratio": (0.5, 0.3)}),
-        ((2, 2, 6, 7, 8), 2, {"output_size": (3, 1, 4)}),
-        ((2, 6, 7, 8), (3, 2, 1), {"output_ratio": 0.4}),
+        (2, (2, 3, 7, 9), (2, 3), {"output_size": (3, 4)}),
+        (2, (3, 7, 9), 2, {"output_ratio": (0.5, 0.3)}),
+        (3, (2, 2, 6, 7, 8), 2, {"output_size": (3, 1, 4)}),
+        (3, (2, 6, 7, 8), (3, 2, 1), {"output_ratio": 0.4}),
     ],
 )
-def test_fractional_pooling_agrees(shape, kernel, options, compiled):
-    n = len(kernel) if isinstance(kernel, tuple) else len(shape) - 2
-    n = 2 if shape == (3, 7, 9) else n
+def test_fractional_pooling_agrees(n, shape, kernel, options, compiled):
     x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
     planes = shape[:2] if len(shape) == n + 2 else (1, shape[0])
     options = {

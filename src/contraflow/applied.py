@@ -187,20 +187,21 @@ class OpNode(Node):
         return dict(zip(names, [*self.inputs, *self.outs]))
 
     def backward(self, cotangents: list[Tensor | None]) -> Sequence[Tensor | None]:
-        if self.freed:
+        inputs, outs = self.inputs, self.outs
+        if self.freed:  # asked after they were read: another thread may be at it, see `free`
             raise GradientError(
                 f"backward: {self.name}{at(self.line)} has run already and its saved values were "
                 f"freed. Pass retain_graph=True to the first backward."
             )
         named: list[Any] = [*cotangents]
-        for x in self.inputs:
+        for x in inputs:
             named.append(x.get(self) if isinstance(x, Saved) else x)
-        if self.outs:
-            named += self._saved_outs(named[len(cotangents) :])
+        if outs:
+            named += self._saved_outs(outs, named[len(cotangents) :])
         return state().context.derive(self, named)
 
-    def _saved_outs(self, inputs: list[Any]) -> list[Tensor]:
-        outs: list[Any] = [x.get(self) for x in self.outs]
+    def _saved_outs(self, saved: Sequence[Saved], inputs: list[Any]) -> list[Tensor]:
+        outs: list[Any] = [x.get(self) for x in saved]
         if state().grad or self.pushed:
             made = self.op.output_count
             # Residuals have no history of their own: under create_graph they are computed again.
@@ -212,8 +213,8 @@ class OpNode(Node):
     def free(self) -> None:
         # A node that saved nothing can run again at no cost, so it may.
         if self.inputs or self.outs:
-            self.inputs, self.outs = (), ()
             self.freed = True
+            self.inputs, self.outs = (), ()
 
 
 def apart(x: Tensor, edge: Edge | None, line: Line | None) -> Tensor:

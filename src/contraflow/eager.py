@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from contraflow import native
+from contraflow import config, native
 from contraflow.applied import OpNode
 from contraflow.dispatch import apply, set_base_context, state
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
@@ -39,6 +39,7 @@ class Eager(Run):
             return Run.apply(self, op, inputs, params)
         dtype: DType | None = None
         arrays: list[Any] = []
+        size = 0
         for x in inputs:
             if isinstance(x, Tensor):
                 if x.dtype is not dtype:
@@ -46,7 +47,10 @@ class Eager(Run):
                         return Run.apply(self, op, inputs, params)
                     dtype = x.dtype
                 array = x._array
-                arrays.append(x.array if array is None else array)
+                if array is None:
+                    array = x.array
+                size += array.size
+                arrays.append(array)
             elif type(x) is float:
                 arrays.append(x)
             else:
@@ -55,11 +59,10 @@ class Eager(Run):
             return Run.apply(self, op, inputs, params)
         ref: Any = op.ref
         try:
-            if params or type(ref) is not np.ufunc:
-                # A ref may compute with a number alone, and NumPy takes the result for a float64.
-                number = dtype.numpy.type
-                arrays = [number(x) if type(x) is float else x for x in arrays]
-                array = np.asarray(quiet.run(ref, *arrays, **params))
+            if size >= native.SMALL and ref not in _QUICK and config.eager_kernels:
+                array = self._large(op, inputs, params, arrays, dtype)
+            elif params or type(ref) is not np.ufunc:
+                array = np.asarray(quiet.run(ref, *_typed(arrays, dtype), **params))
             elif len(arrays) == 2:
                 array = quiet.call(ref, arrays[0], arrays[1], out=...)
             else:
@@ -77,6 +80,22 @@ class Eager(Run):
         elif current.inference:
             out.storage.inference = True
         return out
+
+    def _large(
+        self, op: Op, inputs: tuple[Any, ...], params: Params, arrays: list[Any], dtype: DType
+    ) -> np.ndarray:
+        """The result of an elementwise op by a kernel, which takes numbers as it takes tensors."""
+        given = [
+            x if isinstance(x, Tensor) else Tensor.of_array(np.array(x, dtype.numpy))
+            for x in inputs
+        ]
+        results = native.call(
+            op.name, native.exactly(params), lambda *xs: apply(op, xs, params), given
+        )
+        if results is not None:
+            return results[0].array  # type: ignore[no-any-return]
+        ref: Any = op.ref
+        return np.asarray(quiet.run(ref, *_typed(arrays, dtype), **params))
 
     def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         # NumPy joins parts one after the other, where a kernel looks for each element's part.
@@ -101,7 +120,7 @@ class Eager(Run):
         """What an op will give, and how its `ref` runs; or the error a wrong input deserves."""
         given = tuple(specs(op, inputs))
         key: Any = None
-        if all([isinstance(x, Spec) for x in given]):  # numbers may be others at every call
+        if all(isinstance(x, Spec) for x in given):  # numbers may be others at every call
             key = op, get_default_dtype(), given, native.exactly(params)
             try:
                 found = self._calls.get(key)
@@ -159,6 +178,18 @@ class Eager(Run):
             source = value.array
         np.copyto(target.array, source)
         target.storage.wrote(op, line)
+
+
+# NumPy's own loops for these are as fast as memory is.
+_QUICK = frozenset((
+    np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute, np.maximum, np.minimum,
+    np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
+))  # fmt: skip
+
+
+def _typed(arrays: list[Any], dtype: DType) -> list[Any]:
+    """Numbers as NumPy's: a ref may compute with one alone, and that would give a float64."""
+    return [dtype.numpy.type(x) if type(x) is float else x for x in arrays]
 
 
 set_base_context(Eager())

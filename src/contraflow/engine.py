@@ -287,7 +287,10 @@ class Pass:
         while heap:
             place = arrived[-heap[0]]
             node, g = place[0], place[1]
-            if not _is_arithmetic(node) or node.freed:
+            if not _is_arithmetic(node):
+                return
+            inputs, outs = node.inputs, node.outs
+            if node.freed:
                 return
             if needed is not None and (id(node) not in needed or (id(node), 0) in wanted):
                 return
@@ -301,7 +304,7 @@ class Pass:
                     return
             # NumPy is much faster with scalars than with arrays that have no dims.
             named = [g if shape or type(g) is not np.ndarray else g[()]]
-            for x in node.inputs if not node.outs else (*node.inputs, *node.outs):
+            for x in (*inputs, *outs) if outs else inputs:
                 if not isinstance(x, (int, float)):
                     value = x.array
                     if value is None or x.storage.version != x.version:

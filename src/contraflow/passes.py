@@ -32,21 +32,27 @@ def merge_common(tape: Tape) -> Tape:
 
     def lines() -> Iterator[TapeLine]:
         for line in tape.lines:
-            inputs = tuple(same.get(x, x) if isinstance(x, Value) else x for x in line.inputs)
+            line = _renamed(line, same)
             # As text: 1, 1.0 and True are equal and not the same operand, NaN is not equal to NaN.
-            operands = tuple(x if isinstance(x, Value) else repr(x) for x in inputs)
+            operands = tuple([x if isinstance(x, Value) else repr(x) for x in line.inputs])
             params = tuple(line.params.items())
             key = (line.op.name, operands, params, line.region)
             found = seen.setdefault(key, line.outs)
-            if found is not line.outs:
-                same.update(zip(line.outs, found))
-            elif inputs == line.inputs:
+            if found is line.outs:
                 yield line
             else:
-                yield replace(line, inputs=inputs)
+                same.update(zip(line.outs, found))
 
     kept = list(lines())
     return tape.replaced(kept, same)
+
+
+def _renamed(line: TapeLine, names: Mapping[Value, Value]) -> TapeLine:
+    """A line with other names for some of the values it reads."""
+    if names.keys().isdisjoint(line.inputs):
+        return line
+    inputs = [names.get(x, x) if isinstance(x, Value) else x for x in line.inputs]
+    return replace(line, inputs=tuple(inputs))
 
 
 def fold_transposes(tape: Tape) -> Tape:
@@ -168,9 +174,7 @@ def join_pieces(tape: Tape) -> Tape:
     if not kept:
         return tape
     for i, line in enumerate(tape.lines):
-        for new in kept.get(i, [line]):
-            inputs = tuple(same.get(x, x) if isinstance(x, Value) else x for x in new.inputs)
-            result.lines.append(new if inputs == new.inputs else replace(new, inputs=inputs))
+        result.lines += [_renamed(new, same) for new in kept.get(i, [line])]
     return result.replaced(result.lines, same)
 
 

@@ -187,13 +187,11 @@ class Recorder(Run):
     def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         if op.dynamic:
             raise self.refusal(f"{op.name} has a result whose shape depends on values")
-        specs(op, inputs)  # the error for an input that is neither a tensor nor a number
-        return self._emit(op, tuple(self.read(x) for x in inputs), params)
-
-    def _emit(self, op: Op, inputs: tuple[Operand, ...], params: Params) -> tuple[Tensor, ...]:
-        line = state().line or user_line(5)  # four frames up is `dispatch.apply`
-        values = self.tape.add(op, inputs, params, line, self._region())
-        return tuple(self._tensor(v, line) for v in values)
+        given = specs(op, inputs)  # the error for an input that is neither a tensor nor a number
+        operands = tuple([self.read(x) for x in inputs])
+        line = state().line or user_line(4)  # three frames up is `dispatch.apply`
+        values = self.tape.add(op, operands, params, line, self._region(), given)
+        return tuple([self._tensor(v, line) for v in values])
 
     def _region(self) -> int:
         """The checkpoint region that is running, numbered from 1 within this recording."""

@@ -82,10 +82,17 @@ class Tape:
         return value
 
     def add(
-        self, op: Op, inputs: tuple[Operand, ...], params: Params, line: Any = None, region: int = 0
+        self,
+        op: Op,
+        inputs: tuple[Operand, ...],
+        params: Params,
+        line: Any = None,
+        region: int = 0,
+        given: Sequence[Given] | None = None,
     ) -> tuple[Value, ...]:
-        """Append an applied op; shapes and dtypes are inferred."""
-        outs = tuple(map(self.new, _infer(op, self.given(inputs), params)))
+        """Append an applied op; shapes and dtypes are inferred, from those `given` if they are."""
+        given = self.given(inputs) if given is None else given
+        outs = tuple(map(self.new, _infer(op, given, params)))
         self.lines.append(TapeLine(outs, op, inputs, params, line, region))
         return outs
 

@@ -6,7 +6,8 @@ import gc
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
@@ -56,13 +57,26 @@ def capture(
     loose = {i for i, x in enumerate(call.leaves) if not isinstance(x, Tensor)} - fixed
     recorder = Recorder(owner.name, list(call.arguments))
     try:
-        return _capture(owner, recorder, call, loose, args, kwargs)
+        with _collector_paused():
+            return _capture(owner, recorder, call, loose, args, kwargs)
     except ValueNeeded:
         raise StructuralNumbers(recorder.symbols.needed) from None
     except CaptureError:
         if not loose:
             raise
         raise StructuralNumbers(loose) from None  # it may be fine with the numbers themselves
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """What a capture makes it also keeps, so the garbage collector would only walk over it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _capture(

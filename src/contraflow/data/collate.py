@@ -30,7 +30,10 @@ def default_collate(batch: Sequence[Any]) -> Any:
         stacked: Tensor = stack(list(batch))
         return stacked
     if isinstance(first, (np.ndarray, np.generic)):
-        return default_collate([as_tensor(np.asarray(sample)) for sample in batch])
+        arrays = [np.asarray(sample) for sample in batch]
+        if len({(array.shape, array.dtype) for array in arrays}) == 1:
+            return as_tensor(np.stack(arrays))
+        return default_collate([as_tensor(array) for array in arrays])
     if isinstance(first, float):
         return tensor(list(batch), dtype=float64)
     if isinstance(first, int):

@@ -70,6 +70,7 @@ class _Scratch:
         """Start afresh: a forked child may find the lock taken by a thread it does not have."""
         self.lock = threading.RLock()
         self.arena = _Arena(None, 0, 0)  # of the program that runs, or else the next one
+        self._spare: list[_Arena] = []  # of programs within programs
 
     def provide(self, size: int) -> _Arena:
         """The arena, replaced if it is smaller than `size`."""
@@ -80,10 +81,12 @@ class _Scratch:
     @contextmanager
     def nested(self) -> Iterator[None]:
         """Programs that run in the block leave the arena alone."""
-        arena, self.arena = self.arena, _Arena(None, 0, 0)
+        arena = self.arena
+        self.arena = self._spare.pop() if self._spare else _Arena(None, 0, 0)
         try:
             yield
         finally:
+            self._spare.append(self.arena)
             self.arena = arena
 
 
