@@ -548,9 +548,16 @@ class PlanDevice:
 
 @contextmanager
 def mode(name: str) -> Iterator[None]:
-    """Compile as `name` says: off, interpret, plan, native, or native with threads for all."""
-    before, load, small = config.compile_mode, executable.load, native.SMALL_WORK
-    config.compile_mode = "native" if name in ("plan", "threads") else name
+    """Run as `name` says: eager, the same over NumPy alone, or compiled.
+
+    Compiled is: interpret, which is over NumPy alone too; plan; native; or native with threads for
+    all.
+    """
+    before = config.compile_mode, config.eager_kernels
+    load, small = executable.load, native.SMALL_WORK
+    ways = {"eager": "off", "numpy": "off", "interpret": "interpret"}
+    config.compile_mode = ways.get(name, "native")
+    config.eager_kernels = name not in ("numpy", "interpret")
     if name == "threads":
         native.SMALL_WORK = 0
     if name == "plan":
@@ -559,7 +566,8 @@ def mode(name: str) -> Iterator[None]:
     try:
         yield
     finally:
-        config.compile_mode, executable.load, native.SMALL_WORK = before, load, small
+        config.compile_mode, config.eager_kernels = before
+        executable.load, native.SMALL_WORK = load, small
 
 
 Record = list[tuple[str, Any]]
@@ -571,19 +579,19 @@ def run(program: Program, name: str, calls: int = CALLS) -> Record:
     exec(compile(program.source, f"<program {program.seed}>", "exec"), scope)
     step: Callable[..., Any] = cf.compile(scope["step"])
     found: Record = []
-    with mode(name):
-        for call in range(calls):
-            arguments = scope["arguments"]()
+    for call in range(calls):
+        arguments = scope["arguments"]()  # the same numbers in every mode
+        with mode(name):
             results = step(*arguments)
-            found += [(f"{call}: result {i}", _data(r)) for i, r in enumerate(results)]
-            found += [(f"{call}: argument {i}", _data(a)) for i, a in enumerate(arguments)]
-            for n in sorted(scope):
-                x = scope[n]
-                if isinstance(x, cf.Tensor):
-                    found.append((f"{call}: {n}", _data(x)))
-                    found.append((f"{call}: {n}.grad", None if x.grad is None else _data(x.grad)))
-            found.append((f"{call}: random", cf.get_rng_state()))
-    if name != "off":
+        found += [(f"{call}: result {i}", _data(r)) for i, r in enumerate(results)]
+        found += [(f"{call}: argument {i}", _data(a)) for i, a in enumerate(arguments)]
+        for n in sorted(scope):
+            x = scope[n]
+            if isinstance(x, cf.Tensor):
+                found.append((f"{call}: {n}", _data(x)))
+                found.append((f"{call}: {n}.grad", None if x.grad is None else _data(x.grad)))
+        found.append((f"{call}: random", cf.get_rng_state()))
+    if name not in ("eager", "numpy"):
         # One for gradients that are None at first, one for those that are there.
         assert step.captures <= 2, f"{step.captures} captures"
     return found

@@ -322,5 +322,7 @@ def test_a_saved_leaf_whose_data_was_replaced() -> None:
     x = leaf(1.0)
     y = x.sin()
     x.data = cf.zeros(1, dtype=cf.float64)
-    with pytest.raises(cf.GradientError, match="its storage was replaced since"):
-        y.backward()
+    (g,) = cf.autograd.grad(y, x, create_graph=True)
+    assert_close(g.detach(), np.cos([1.0]))  # of what was computed
+    (h,) = cf.autograd.grad(g, x)
+    assert_close(h, -np.sin([1.0]))

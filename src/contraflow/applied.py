@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from contraflow.dispatch import changed, state
+from contraflow.dtypes import from_numpy
 from contraflow.errors import GradientError, describe, describe_spec
 from contraflow.node import Edge, Node, at, numbers
 from contraflow.op import REGISTRY, Op
@@ -50,6 +51,15 @@ class Saved:
                 f"backward. Clone it outside, or use no_grad instead."
             )
 
+    @staticmethod
+    def of(kept: Sequence[Any], edge: Edge | None) -> Saved:
+        """What a node keeps as four entries; see `OpNode.kept`."""
+        saved: Saved = object.__new__(Saved)
+        saved.storage, saved.version, saved.array, saved.layout = kept
+        saved.dtype = from_numpy(saved.array.dtype)
+        saved.edge, saved.tangents = edge, None
+        return saved
+
     def get(self, keeper: Keeper) -> Tensor:
         """The value at its place in the graph, or a GradientError if it was overwritten since."""
         storage, edge = self.storage, self.edge
@@ -61,19 +71,20 @@ class Saved:
             )
         t = Tensor.of_storage(storage, self.layout, self.dtype)
         t._array = self.array
-        if edge is not None:
-            target, index = edge
-            if not isinstance(target, Node):  # a leaf is its own place in the graph
-                if target.storage is not storage:
-                    raise GradientError(
-                        f"{keeper.name} saved {self}{at(keeper.line)} for its backward, but its "
-                        f"storage was replaced since. Run backward before assigning to .data."
-                    )
-                return target
-            t._node, t._index, t._needs = target, index, True
         if self.tangents is not None:
             t._tangents = self.tangents
-        return t
+        if edge is None:
+            return t
+        target, index = edge
+        if isinstance(target, Node):
+            t._node, t._index, t._needs = target, index, True
+            return t
+        # A leaf is its own place in the graph, unless it was given other memory since.
+        return target if target.storage is storage else apart(t, edge, keeper.line)
+
+    def carry(self, tangents: dict[Any, Tensor] | None) -> None:
+        """Keep tangents with the value."""
+        self.tangents = tangents
 
     @property
     def nbytes(self) -> int:
@@ -123,6 +134,10 @@ class Packed(Saved):
         # Gradients go to the leaf that was packed, which is not the tensor that came back.
         return apart(value, self.edge, keeper.line)
 
+    def carry(self, tangents: dict[Any, Tensor] | None) -> None:
+        if isinstance(self.packed, Tensor):
+            self.packed._tangents = tangents
+
     @property
     def nbytes(self) -> int:
         return 0
@@ -138,8 +153,10 @@ class OpNode(Node):
     """An applied op: its rules run when backward reaches it."""
 
     plan: Backward
-    inputs: Sequence[Any] = ()  # as plan.saved_inputs numbers them
-    outs: Sequence[Saved] = ()
+    # What the rules name, in order, as entries of one tuple (not as objects: see `Node.targets`).
+    # Four of each value: storage, its version, array and layout of a tensor as most are; else a
+    # Saved or a number, and three times None.
+    kept: tuple[Any, ...] = ()
     freed = False
     pushed = False  # forward mode watches, so that residuals too must be functions of the inputs
 
@@ -148,14 +165,16 @@ class OpNode(Node):
         op: Op,
         params: Params,
         plan: Backward,
-        edges: Sequence[Edge | None],
+        targets: tuple[Node | Tensor | None, ...],
+        indices: tuple[int, ...],
         input_specs: Sequence[Spec | None],
         place: Place | None,
     ) -> None:
         self.op = op
         self.params = params
         self.plan = plan
-        self.edges = edges
+        self.targets = targets
+        self.indices = indices
         self.input_specs = input_specs
         self.place = place
         self.output_count = op.output_count
@@ -163,16 +182,43 @@ class OpNode(Node):
 
     def save(self, inputs: Sequence[Any], outs: Sequence[Tensor]) -> None:
         """Keep what the bound rules name, and nothing else."""
-        plan, edges = self.plan, self.edges
-        make = keep if state().saved_hooks else Saved
+        hooks = state().saved_hooks
+        plan = self.plan
         kept: tuple[Any, ...] = ()
         for i in plan.saved_inputs:
             x = inputs[i]
-            kept += (make(x, edges[i]) if isinstance(x, Tensor) else x,)
-        self.inputs = kept
-        if plan.saved_outs:
+            if not isinstance(x, Tensor):
+                kept += (x, None, None, None)
+                continue
+            storage, array = x.storage, x._array
+            if array is None or hooks or x._tangents is not None or storage.inference:
+                target = self.targets[i]
+                edge = None if target is None else (target, self.indices[i])
+                kept += (keep(x, edge), None, None, None)
+            else:
+                kept += (storage, storage.version, array, x.layout)
+        for i in plan.saved_outs:
             # Without an edge, so that this node and its own output form no reference cycle.
-            self.outs = [make(outs[i], None) for i in plan.saved_outs]
+            x = outs[i]
+            if x._array is None or hooks or x._tangents is not None:
+                kept += (keep(x, None), None, None, None)
+            else:
+                kept += (x.storage, x.storage.version, x._array, x.layout)
+        self.kept = kept
+
+    def _values(self) -> list[Any]:
+        """What is kept: Saved of tensors, and numbers."""
+        kept, edges = self.kept, self.edges
+        numbers = (*self.plan.saved_inputs, *self.plan.saved_outs)
+        count = len(self.plan.saved_inputs)
+        found = []
+        for k in range(len(kept) // 4):
+            value, array = kept[4 * k], kept[4 * k + 2]
+            if array is not None:
+                edge = edges[numbers[k]] if k < count else None
+                value = Saved.of(kept[4 * k : 4 * k + 4], edge)
+            found.append(value)
+        return found
 
     @property
     def name(self) -> str:
@@ -184,41 +230,48 @@ class OpNode(Node):
         names = [str(i) if op.variadic else op.inputs[i] for i in plan.saved_inputs]
         made = op.outs + op.residuals
         names += [made[i] for i in plan.saved_outs]
-        return dict(zip(names, [*self.inputs, *self.outs]))
+        return dict(zip(names, self._values()))
+
+    def carry(self, outs: Sequence[Tensor]) -> None:
+        """Let what is kept of the outputs carry the tangents that forward mode gave them."""
+        count = len(self.plan.saved_inputs)
+        values = self._values()[count:]
+        for saved, i in zip(values, self.plan.saved_outs):
+            if i < len(outs):
+                saved.carry(outs[i]._tangents)
+        self.kept = self.kept[: 4 * count] + tuple(
+            entry for saved in values for entry in (saved, None, None, None)
+        )
 
     def backward(self, cotangents: list[Tensor | None]) -> Sequence[Tensor | None]:
-        inputs, outs = self.inputs, self.outs
+        values = self._values()
         if self.freed:  # asked after they were read: another thread may be at it, see `free`
             raise GradientError(
                 f"backward: {self.name}{at(self.line)} has run already and its saved values were "
                 f"freed. Pass retain_graph=True to the first backward."
             )
-        named: list[Any] = [*cotangents]
-        for x in inputs:
-            named.append(x.get(self) if isinstance(x, Saved) else x)
-        if outs:
-            named += self._saved_outs(outs, named[len(cotangents) :])
-        return state().context.derive(self, named)
-
-    def _saved_outs(self, saved: Sequence[Saved], inputs: list[Any]) -> list[Tensor]:
-        outs: list[Any] = [x.get(self) for x in saved]
-        if state().grad or self.pushed:
-            made = self.op.output_count
+        values = [x.get(self) if isinstance(x, Saved) else x for x in values]
+        plan = self.plan
+        if plan.saved_outs and (state().grad or self.pushed):
+            count = len(plan.saved_inputs)
+            inputs = values[:count]
             # Residuals have no history of their own: under create_graph they are computed again.
-            again = self.op.body(*inputs, **self.params) if self.plan.recomputes else ()
-            for k, i in enumerate(self.plan.saved_outs):
-                outs[k] = outs[k].attached(self, i) if i < made else again[i]
-        return outs
+            again = self.op.body(*inputs, **self.params) if plan.recomputes else ()
+            for k, i in enumerate(plan.saved_outs, count):
+                made = i < self.op.output_count
+                values[k] = values[k].attached(self, i) if made else again[i]
+        return state().context.derive(self, [*cotangents, *values])
 
     def free(self) -> None:
         # A node that saved nothing can run again at no cost, so it may.
-        if self.inputs or self.outs:
+        if self.kept:
             self.freed = True
-            self.inputs, self.outs = (), ()
+            self.kept = ()
 
 
 def apart(x: Tensor, edge: Edge | None, line: Line | None) -> Tensor:
     """The elements of `x` as the result of an op that hands gradients on along `edge`."""
     clone = REGISTRY["clone"]
-    node = OpNode(clone, {}, clone.backward((True,)), (edge,), (x.spec,), line)
+    target, index = edge or (None, 0)
+    node = OpNode(clone, {}, clone.backward((True,)), (target,), (index,), (x.spec,), line)
     return x.attached(node, 0)

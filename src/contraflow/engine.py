@@ -289,7 +289,7 @@ class Pass:
             node, g = place[0], place[1]
             if not _is_arithmetic(node):
                 return
-            inputs, outs = node.inputs, node.outs
+            kept = node.kept
             if node.freed:
                 return
             if needed is not None and (id(node) not in needed or (id(node), 0) in wanted):
@@ -304,15 +304,17 @@ class Pass:
                     return
             # NumPy is much faster with scalars than with arrays that have no dims.
             named = [g if shape or type(g) is not np.ndarray else g[()]]
-            for x in (*inputs, *outs) if outs else inputs:
-                if not isinstance(x, (int, float)):
-                    value = x.array
-                    if value is None or x.storage.version != x.version:
+            for k in range(0, len(kept), 4):
+                value, array = kept[k], kept[k + 2]
+                if array is not None:
+                    if value.version != kept[k + 1]:
                         return
-                    x = value if shape else value[()]
-                named.append(x)
+                    value = array if shape else array[()]
+                elif not isinstance(value, (int, float)):
+                    return
+                named.append(value)
             del arrived[-heapq.heappop(heap)]
-            edges = node.edges
+            targets, indices = node.targets, node.indices
             if not retain:
                 node.done = True
                 node.free()
@@ -320,8 +322,8 @@ class Pass:
                 g = function(*pick(named))
                 if len(shape) > 1 and not g.flags.c_contiguous:
                     g = np.ascontiguousarray(g)
-                target, index = edges[i]
-                if needed is not None and not self.goes_to(edges[i]):
+                target, index = targets[i], indices[i]
+                if needed is not None and not self.goes_to((target, index)):
                     continue
                 place = self.place(target)
                 held = place[index + 1]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from contraflow import engine
-from contraflow.applied import OpNode, Packed
+from contraflow.applied import OpNode
 from contraflow.dispatch import Context, apply, changed, state
 from contraflow.kinds import Elementwise
 from contraflow.op import REGISTRY, Op
@@ -75,13 +75,7 @@ class Forward(Context):
         node = outs[0]._node
         if isinstance(node, OpNode) and node.op is op:
             node.pushed = True  # a backward that runs here must see its values' tangents
-            for saved, i in zip(node.outs, node.plan.saved_outs):
-                if i >= len(outs):
-                    continue
-                if not isinstance(saved, Packed):
-                    saved.tangents = outs[i]._tangents
-                elif isinstance(saved.packed, Tensor):
-                    saved.packed._tangents = outs[i]._tangents
+            node.carry(outs)
         return out
 
     def push(self, node: Any, inputs: Sequence[Any], outs: Sequence[Any]) -> None:

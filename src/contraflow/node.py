@@ -42,6 +42,10 @@ class Node:
     # Outputs whose gradient goes into their `.grad`, once all hooks have run.
     retainers: dict[int, weakref.ref[Tensor]] | None = None
     _metadata: dict[str, Any] | None = None
+    # Where the gradients of the inputs go: each target with the number of its output. Not as pairs,
+    # since graphs are long, and Python's collector looks at every object.
+    targets: tuple[Node | Tensor | None, ...]
+    indices: tuple[int, ...]
 
     def __init__(
         self,
@@ -50,11 +54,18 @@ class Node:
         output_count: int,
         place: Place | None,
     ) -> None:
-        self.edges = edges
+        self.targets = tuple([None if e is None else e[0] for e in edges])
+        self.indices = tuple([0 if e is None else e[1] for e in edges])
         self.input_specs = input_specs
         self.output_count = output_count
         self.place = place
         self.sequence_nr = next(numbers)
+
+    @property
+    def edges(self) -> list[Edge | None]:
+        """Where the gradient of each input goes, None where none is needed."""
+        pairs = zip(self.targets, self.indices)
+        return [None if target is None else (target, index) for target, index in pairs]
 
     @property
     def name(self) -> str:

@@ -13,7 +13,6 @@ from contraflow.applied import OpNode
 from contraflow.dispatch import Context, changed, state
 from contraflow.errors import GradientError
 from contraflow.hostscalar import HostScalar
-from contraflow.node import Edge
 from contraflow.op import Op
 from contraflow.retrace import retraced
 from contraflow.spec import Given, Params, Spec, specs_of
@@ -143,28 +142,30 @@ class Run(Context):
         self, op: Op, inputs: tuple[Any, ...], params: Params, outs: Sequence[Tensor]
     ) -> None:
         """Make `outs` the outputs of a node, if some input needs gradients."""
-        edges: list[Edge | None] = []
+        targets: list[Any] = []
+        indices: list[int] = []
         described: list[Any] = []
         needs: tuple[bool, ...] = ()
         for x in inputs:
-            edge = None
+            target, index = None, 0
             if isinstance(x, Tensor):
                 if x._base is not None:
-                    edge = x.edge
+                    target, index = x.edge or (None, 0)
                 elif x._needs:
-                    made = x._node
-                    edge = (x, 0) if made is None else (made, x._index)
+                    target, index = x._node or x, x._index
                 described += (x.layout.shape, x.dtype)
             else:
                 described += _NO_SPEC
-            edges.append(edge)
-            needs += _NO if edge is None else _YES
+            targets.append(target)
+            indices.append(index)
+            needs += _NO if target is None else _YES
         if True not in needs:
             return
         current = state()
         plan = op.backward(needs) if op.rules else retraced(needs)
         place = current.line or user_place(4)
-        node = OpNode(op, params, plan, edges, specs_of(*described), place)
+        given = specs_of(*described)
+        node = OpNode(op, params, plan, tuple(targets), tuple(indices), given, place)
         if current.region:
             node.region = current.region
         if plan.saved_inputs or plan.saved_outs:

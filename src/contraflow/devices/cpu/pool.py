@@ -25,7 +25,9 @@ from collections.abc import Callable
 
 from contraflow.devices.cpu import jit
 
-IDLE_SPIN = 20000  # pauses, about 300 us, before a worker sleeps: eager ops follow each other so fast
+IDLE_SPIN = (
+    20000  # pauses, about 300 us, before a worker sleeps: eager ops follow each other so fast
+)
 BARRIER_SPIN = 1000  # pauses before a thread that waits for others lets the system run them
 
 MEET, CHECK = 1, 2  # what follows a row; where threads check for errors they have met before
