@@ -100,3 +100,9 @@ def temporary(decorator: Any, body: Callable[..., Any], **fields: Any) -> Iterat
         yield op
     finally:
         del REGISTRY[op.name]
+
+
+def fields_of(node: Node) -> list[Any]:
+    """The values of all fields of a node."""
+    names = (name for kind in type(node).__mro__ for name in getattr(kind, "__slots__", ()))
+    return [getattr(node, name) for name in names if name != "__weakref__"]

@@ -60,6 +60,14 @@ def test_weighed_covariance_is_that_of_repeated_observations():
     assert_close(cf.cov(x, fweights=often), cf.cov(x.repeat_interleave(often, 1)))
 
 
+def test_weighed_covariance_is_promoted_by_weights_that_are_not_counts():
+    x = cf.tensor([[1.0, 2.0, 4.0], [3.0, 1.0, 5.0]], dtype=cf.bfloat16)
+    counts, weights = cf.tensor([1, 2, 1]), cf.tensor([0.5, 1.0, 1.0])
+    assert cf.cov(x, fweights=counts).dtype is cf.bfloat16
+    assert cf.cov(x, fweights=counts, aweights=weights).dtype is cf.float32
+    assert cf.cov(x, aweights=weights.double()).dtype is cf.float64
+
+
 def test_cdist_knows_its_modes():
     x = cf.tensor([[0.0, 3.0], [4.0, 0.0]])
     assert_close(cf.cdist(x, x, 2.0, "use_mm_for_euclid_dist"), np.array([[0.0, 5.0], [5.0, 0.0]]))

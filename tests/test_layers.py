@@ -31,8 +31,8 @@ LAYERS = (
     ("machines", "render.* devices.*"),
     (
         "tensors",
-        "hostscalar symbol storage hooks structure convert node engine parallel tensor applied "
-        "retrace forward run batch record random executable native eager",
+        "memory hostscalar symbol storage hooks structure convert node engine parallel tensor "
+        "applied retrace forward run batch record random executable native eager",
     ),
     ("operations", "ops.*"),
     ("transformations", "autograd.* func capture.* compile checkpoint"),

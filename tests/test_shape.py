@@ -127,7 +127,9 @@ def test_in_place_twins() -> None:
     assert x.tolist()[1] == [0.0] * 4
 
 
-@pytest.mark.parametrize("name", ["squeeze_", "unsqueeze_", "t_", "transpose_", "swapaxes_"])
+@pytest.mark.parametrize(
+    "name", ["squeeze_", "unsqueeze_", "t_", "transpose_", "swapaxes_", "as_strided_"]
+)
 def test_a_shape_cannot_be_changed_in_place(name: str) -> None:
     with pytest.raises(NotImplementedError, match=f"{name}: a tensor keeps its shape. Use"):
         getattr(cf.ones(2, 1), name)()

@@ -152,13 +152,11 @@ def keep(tensor: Tensor, edge: Edge | None) -> Saved:
 class OpNode(Node):
     """An applied op: its rules run when backward reaches it."""
 
+    # `kept` is what the rules name, in order, as entries of one tuple; None when it was freed. Four
+    # of each value: storage, its version, array and layout of a tensor as most are; else a Saved or
+    # a number, and three times None.
+    __slots__ = ("op", "params", "plan", "kept")
     plan: Backward
-    # What the rules name, in order, as entries of one tuple (not as objects: see `Node.targets`).
-    # Four of each value: storage, its version, array and layout of a tensor as most are; else a
-    # Saved or a number, and three times None.
-    kept: tuple[Any, ...] = ()
-    freed = False
-    pushed = False  # forward mode watches, so that residuals too must be functions of the inputs
 
     def __init__(
         self,
@@ -179,6 +177,9 @@ class OpNode(Node):
         self.place = place
         self.output_count = op.output_count
         self.sequence_nr = next(numbers)
+        self.done = False
+        self.watchers = None
+        self.kept: tuple[Any, ...] | None = ()
 
     def save(self, inputs: Sequence[Any], outs: Sequence[Tensor]) -> None:
         """Keep what the bound rules name, and nothing else."""
@@ -208,17 +209,12 @@ class OpNode(Node):
 
     def _values(self) -> list[Any]:
         """What is kept: Saved of tensors, and numbers."""
-        kept, edges = self.kept, self.edges
-        numbers = (*self.plan.saved_inputs, *self.plan.saved_outs)
-        count = len(self.plan.saved_inputs)
-        found = []
-        for k in range(len(kept) // 4):
-            value, array = kept[4 * k], kept[4 * k + 2]
-            if array is not None:
-                edge = edges[numbers[k]] if k < count else None
-                value = Saved.of(kept[4 * k : 4 * k + 4], edge)
-            found.append(value)
-        return found
+        kept, plan, edges = self.kept or (), self.plan, self.edges
+        places = [*(edges[i] for i in plan.saved_inputs), *(None for _ in plan.saved_outs)]
+        return [
+            kept[4 * k] if kept[4 * k + 2] is None else Saved.of(kept[4 * k : 4 * k + 4], edge)
+            for k, edge in enumerate(places[: len(kept) // 4])
+        ]
 
     @property
     def name(self) -> str:
@@ -234,25 +230,27 @@ class OpNode(Node):
 
     def carry(self, outs: Sequence[Tensor]) -> None:
         """Let what is kept of the outputs carry the tangents that forward mode gave them."""
+        self.watched().pushed = True
         count = len(self.plan.saved_inputs)
         values = self._values()[count:]
         for saved, i in zip(values, self.plan.saved_outs):
             if i < len(outs):
                 saved.carry(outs[i]._tangents)
-        self.kept = self.kept[: 4 * count] + tuple(
+        self.kept = (self.kept or ())[: 4 * count] + tuple(
             entry for saved in values for entry in (saved, None, None, None)
         )
 
     def backward(self, cotangents: list[Tensor | None]) -> Sequence[Tensor | None]:
         values = self._values()
-        if self.freed:  # asked after they were read: another thread may be at it, see `free`
+        if self.kept is None:  # asked after they were read: another thread may be at it
             raise GradientError(
                 f"backward: {self.name}{at(self.line)} has run already and its saved values were "
                 f"freed. Pass retain_graph=True to the first backward."
             )
         values = [x.get(self) if isinstance(x, Saved) else x for x in values]
         plan = self.plan
-        if plan.saved_outs and (state().grad or self.pushed):
+        pushed = self.watchers is not None and self.watchers.pushed
+        if plan.saved_outs and (state().grad or pushed):
             count = len(plan.saved_inputs)
             inputs = values[:count]
             # Residuals have no history of their own: under create_graph they are computed again.
@@ -265,8 +263,7 @@ class OpNode(Node):
     def free(self) -> None:
         # A node that saved nothing can run again at no cost, so it may.
         if self.kept:
-            self.freed = True
-            self.kept = ()
+            self.kept = None
 
 
 def apart(x: Tensor, edge: Edge | None, line: Line | None) -> Tensor:

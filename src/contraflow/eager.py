@@ -14,6 +14,7 @@ from contraflow import config, native
 from contraflow.applied import OpNode
 from contraflow.dispatch import apply, set_base_context, state
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
+from contraflow.engine import fit
 from contraflow.op import Op
 from contraflow.reference import Prepared, prepare, quiet
 from contraflow.run import Run, specs
@@ -151,16 +152,22 @@ class Eager(Run):
         return None if results is None or len(results) != several else tuple(results)
 
     def derive(self, node: OpNode, named: list[Any]) -> list[Any]:
-        """Rules on large tensors are a program."""
+        """Rules on large tensors are a program, which sums gradients to the shapes of inputs."""
         if state().grad:
             return super().derive(node, named)
         least = native.COMPOSITE if node.op.kind.lowering == "composite" else native.SMALL
         if native.is_large(named, least):
             op, params, plan, specs = node.op, node.params, node.plan, tuple(node.input_specs)
             key = ("backward", plan.needs, specs, native.exactly(params))
-            results = native.call(
-                op.name, key, lambda *xs: plan.run(op, list(xs), params, specs), named
-            )
+
+            def fitted(*xs: Any) -> list[Any]:
+                grads = plan.run(op, list(xs), params, specs)
+                return [
+                    g if g is None or spec is None else fit(node, g, *spec)
+                    for g, spec in zip(grads, specs)
+                ]
+
+            results = native.call(op.name, key, fitted, named)
             if results is not None:
                 return results
         return super().derive(node, named)

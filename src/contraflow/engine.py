@@ -20,7 +20,7 @@ import numpy as np
 from contraflow.dispatch import changed, state
 from contraflow.dtypes import DType
 from contraflow.errors import GradientError, describe, describe_spec
-from contraflow.node import Edge, Node, at
+from contraflow.node import Edge, Node, Watchers, at
 from contraflow.op import REGISTRY
 from contraflow.reference import quiet
 from contraflow.shapes import Shape, numel
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Cotangent = Any  # a Tensor, or an array or scalar that is the engine's own
 BARE = frozenset((np.ndarray, np.float32, np.float64))
 SMALL = 1 << 13  # elements; rules on more of them are worth a program of their own
+_NOBODY = Watchers()
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
@@ -290,7 +291,7 @@ class Pass:
             if not _is_arithmetic(node):
                 return
             kept = node.kept
-            if node.freed:
+            if kept is None:
                 return
             if needed is not None and (id(node) not in needed or (id(node), 0) in wanted):
                 return
@@ -343,12 +344,13 @@ class Pass:
         for i, g in enumerate(cotangents):
             if type(g) in BARE:
                 cotangents[i] = self.tensor(g)
-        if node.tensor_hooks is not None or node.retainers is not None or self.wanted:
-            self.observe(node, cotangents)
+        watchers = node.watchers or _NOBODY
+        if self.wanted or watchers is not _NOBODY:
+            self.observe(node, watchers, cotangents)
         if not self.runs(node):
             return ()
-        if node.pre_hooks:
-            cotangents = _call_prehooks(node, cotangents)
+        if watchers.pre_hooks:
+            cotangents = _call_prehooks(node, watchers.pre_hooks, cotangents)
         mark = next(serials)
         try:
             grads = node.backward(cotangents)
@@ -364,9 +366,9 @@ class Pass:
         if self.anomaly:
             _examine(node, cotangents, grads)
         shown = not node.hands_over
-        if node.post_hooks:
+        if watchers.post_hooks:
             shown = True
-            grads = _call_hooks_of(node, cotangents, grads)
+            grads = _call_hooks_of(node, watchers.post_hooks, cotangents, grads)
         if not self.retain:
             node.done = True
             node.free()
@@ -387,16 +389,16 @@ class Pass:
                         sent[k] = edge, g.array
         return sent
 
-    def observe(self, node: Node, cotangents: list[Tensor | None]) -> None:
+    def observe(self, node: Node, watchers: Watchers, cotangents: list[Tensor | None]) -> None:
         """Tensor hooks, targets and retained gradients: who looks at a node's outputs."""
-        for index, hooks in (node.tensor_hooks or {}).items():
+        for index, hooks in watchers.tensor_hooks.items():
             g = cotangents[index]
             if g is not None:
                 cotangents[index] = _call_hooks(hooks, g)
         for index, g in enumerate(cotangents):
             if g is not None and (id(node), index) in self.wanted:
                 self.collected[id(node), index] = g
-        for index, kept in (node.retainers or {}).items():
+        for index, kept in watchers.retainers.items():
             g, output = cotangents[index], kept()
             if g is not None and output is not None:
                 _accumulate(output, g, False, self.create_graph)
@@ -420,14 +422,7 @@ class Pass:
 def _is_arithmetic(node: Node) -> bool:
     """Whether a node's rules are arithmetic, and nobody watches it."""
     plan = node.plan
-    return (
-        plan is not None
-        and plan.arithmetic
-        and node.tensor_hooks is None
-        and node.retainers is None
-        and not node.pre_hooks
-        and not node.post_hooks
-    )
+    return plan is not None and plan.arithmetic and node.watchers is None
 
 
 class _Collecting(Pass):
@@ -471,10 +466,11 @@ def _has_nan(g: Any) -> bool:
     return g is not None and not g.storage.is_recorded and bool(np.isnan(g.array).any())
 
 
-def _call_prehooks(node: Node, cotangents: list[Tensor | None]) -> list[Tensor | None]:
+def _call_prehooks(
+    node: Node, hooks: dict[int, Any], cotangents: list[Tensor | None]
+) -> list[Tensor | None]:
     """Run a node's hooks on the gradients of its outputs; each may return others."""
-    assert node.pre_hooks is not None
-    for hook in list(node.pre_hooks.values()):
+    for hook in list(hooks.values()):
         replaced = hook(tuple(cotangents))
         if replaced is not None:
             cotangents = _replaced(node, "prehook", replaced, cotangents)
@@ -482,15 +478,17 @@ def _call_prehooks(node: Node, cotangents: list[Tensor | None]) -> list[Tensor |
 
 
 def _call_hooks_of(
-    node: Node, cotangents: Sequence[Tensor | None], grads: Sequence[Tensor | None]
+    node: Node,
+    hooks: dict[int, Any],
+    cotangents: Sequence[Tensor | None],
+    grads: Sequence[Tensor | None],
 ) -> list[Tensor | None]:
     """Run a node's hooks on the gradients of its inputs, summed to the inputs' shapes."""
-    assert node.post_hooks is not None
     fitted: list[Tensor | None] = [
         None if g is None or spec is None else fit(node, g, *spec)
         for g, spec in zip(grads, node.input_specs)
     ]
-    for hook in list(node.post_hooks.values()):
+    for hook in list(hooks.values()):
         replaced = hook(tuple(fitted), tuple(cotangents))
         if replaced is not None:
             fitted = _replaced(node, "hook", replaced, fitted)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from contraflow import config, devices
+from contraflow import config, devices, memory
 from contraflow.fuse import fuse
 from contraflow.interpret import run_tape
 from contraflow.lower import Fused
@@ -135,7 +135,7 @@ class _Room:
 
     def refill(self) -> Block:
         """A new block, in the place of one that is held."""
-        array = np.empty(*self._spec)
+        array = memory.empty(*self._spec)
         block = Block(array, self._device.address(array))
         if self._recycles:
             self.idle, self.recent = self.recent, block
@@ -228,13 +228,17 @@ class Native:
 
     def replay(self, storages: Sequence[Storage], scalars: Sequence[int | float]) -> list[Any]:
         """Prologue, then one replay."""
-        known, words = self._fixed or self._prepare(scalars)
         addresses: list[int] = []
         for storage in storages[: self.settled]:
-            addresses.append(storage.address or self._locate(storage))
+            addresses.append(storage.address or self.locate(storage))
         if self._settled is None:
-            self._settled = [self._locate(storage) for storage in storages[self.settled :]]
+            self._settled = [self.locate(storage) for storage in storages[self.settled :]]
         addresses += self._settled
+        return self.compute(addresses, scalars)
+
+    def compute(self, addresses: list[int], scalars: Sequence[int | float]) -> list[Any]:
+        """The same with inputs that lie at addresses, to which those of the outputs are added."""
+        known, words = self._fixed or self._prepare(scalars)
         blocks: list[Any] = _take(self._rooms, addresses)
         try:
             self.program.run(addresses, words)
@@ -245,7 +249,8 @@ class Native:
                 blocks.insert(i, number)
         return blocks
 
-    def _locate(self, storage: Storage) -> int:
+    def locate(self, storage: Storage) -> int:
+        """Where the memory of a storage begins, which it remembers."""
         storage.address = self.device.address(storage.data)
         return storage.address
 

@@ -74,8 +74,7 @@ class Forward(Context):
                 self.set_tangent(o, t)
         node = outs[0]._node
         if isinstance(node, OpNode) and node.op is op:
-            node.pushed = True  # a backward that runs here must see its values' tangents
-            node.carry(outs)
+            node.carry(outs)  # a backward that runs here must see its values' tangents
         return out
 
     def push(self, node: Any, inputs: Sequence[Any], outs: Sequence[Any]) -> None:

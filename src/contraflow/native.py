@@ -24,7 +24,7 @@ from contraflow.op import REGISTRY
 from contraflow.plan import HostStep
 from contraflow.record import Recorder
 from contraflow.shapes import Shape, contiguous, numel
-from contraflow.storage import Storage
+from contraflow.storage import Block, Storage
 from contraflow.structure import exact
 from contraflow.tensor import Tensor
 
@@ -70,17 +70,25 @@ class Routine:
         self._executable = Native(recorder.tape, "cpu", recycles=False)
         if any(isinstance(step, HostStep) for step in self._executable.plan.steps):
             raise CaptureError(f"{name} runs on the host in part")
-        # Per input of the tape: the number of an argument, or an array that the function made.
-        self._arrays = [
-            numbers[source.argument] if source.constant is None else source.constant.data
+        # Per input of the tape: the number of an argument, or a storage that the function made.
+        self._sources = [
+            numbers[source.argument] if source.constant is None else source.constant
             for source in recording.sources.values()
         ]
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The results as tensors; those that are inputs are the inputs themselves."""
-        buffers = [inputs[i].array if type(i) is int else i for i in self._arrays]
-        outputs = self._executable.run(buffers, ())
-        return [None if result is None else result.get(inputs, outputs) for result in self._results]
+        locate = self._executable.locate
+        addresses: list[int] = []
+        for source in self._sources:
+            if type(source) is int:
+                x: Tensor = inputs[source]
+                storage, start = x.storage, x.layout.offset * x.dtype.itemsize
+            else:
+                storage, start = source, 0
+            addresses.append((storage.address or locate(storage)) + start)
+        blocks = self._executable.compute(addresses, ())
+        return [None if result is None else result.get(inputs, blocks) for result in self._results]
 
 
 class Same(NamedTuple):
@@ -88,7 +96,7 @@ class Same(NamedTuple):
 
     number: int
 
-    def get(self, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> Tensor:
+    def get(self, inputs: Sequence[Any], outputs: Sequence[Block]) -> Tensor:
         """The tensor in this call."""
         same: Tensor = inputs[self.number]
         return same
@@ -100,9 +108,13 @@ class Computed(NamedTuple):
     number: int
     shape: Shape
 
-    def get(self, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> Tensor:
+    def get(self, inputs: Sequence[Any], outputs: Sequence[Block]) -> Tensor:
         """The tensor in this call."""
-        return Tensor.of_array(outputs[self.number].reshape(self.shape))
+        block = outputs[self.number]
+        array = block.array
+        out = Tensor.of_array(array if array.shape == self.shape else array.reshape(self.shape))
+        out.storage.address = block.address
+        return out
 
 
 def _standin(x: Tensor) -> Tensor:

@@ -28,24 +28,32 @@ def at(line: Line | None) -> str:
     return "" if line is None else f" at {line}"
 
 
-class Node:
-    """One applied operation: where gradients of its inputs go, and what its rules need."""
+class Watchers:
+    """Who looks on when backward comes to a node. Most nodes have none."""
 
-    # Defaults of rare fields live on the class, which keeps construction cheap.
+    def __init__(self) -> None:
+        self.tensor_hooks: dict[int, dict[int, Any]] = {}  # of outputs, by their number
+        self.pre_hooks: dict[int, Any] = {}
+        self.post_hooks: dict[int, Any] = {}
+        # Outputs whose gradient goes into their `.grad`, once all hooks have run.
+        self.retainers: dict[int, weakref.ref[Tensor]] = {}
+        self.metadata: dict[str, Any] = {}
+        self.pushed = False  # forward mode: residuals too must be functions of the inputs
+
+
+class Node:
+    """One applied operation: where gradients of its inputs go, and what its rules need.
+
+    Graphs are long, and Python's collector looks at every object: so targets and numbers of their
+    outputs are two tuples and no pairs, and what most nodes do not have is in `watchers`.
+    """
+
+    __slots__ = (
+        "targets", "indices", "input_specs", "output_count", "place", "sequence_nr", "done",
+        "watchers", "__weakref__",
+    )  # fmt: skip
     plan: Backward | None = None  # the rules of an op's node
-    region = 0
-    done = False  # backward has run and was not asked to retain the graph
     hands_over = True  # nobody keeps what its backward makes, so the engine may add to it in place
-    tensor_hooks: dict[int, dict[int, Any]] | None = None
-    pre_hooks: dict[int, Any] | None = None
-    post_hooks: dict[int, Any] | None = None
-    # Outputs whose gradient goes into their `.grad`, once all hooks have run.
-    retainers: dict[int, weakref.ref[Tensor]] | None = None
-    _metadata: dict[str, Any] | None = None
-    # Where the gradients of the inputs go: each target with the number of its output. Not as pairs,
-    # since graphs are long, and Python's collector looks at every object.
-    targets: tuple[Node | Tensor | None, ...]
-    indices: tuple[int, ...]
 
     def __init__(
         self,
@@ -60,6 +68,14 @@ class Node:
         self.output_count = output_count
         self.place = place
         self.sequence_nr = next(numbers)
+        self.done = False  # backward has run and was not asked to retain the graph
+        self.watchers: Watchers | None = None
+
+    def watched(self) -> Watchers:
+        """The watchers, to which one is about to be added."""
+        if self.watchers is None:
+            self.watchers = Watchers()
+        return self.watchers
 
     @property
     def edges(self) -> list[Edge | None]:
@@ -90,21 +106,15 @@ class Node:
     @property
     def metadata(self) -> dict[str, Any]:
         """A place for users to keep what they like."""
-        if self._metadata is None:
-            self._metadata = {}
-        return self._metadata
+        return self.watched().metadata
 
     def register_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call `hook(grad_inputs, grad_outputs)` after this node; it may return other inputs'."""
-        if self.post_hooks is None:
-            self.post_hooks = {}
-        return Handle(self.post_hooks, hook)
+        return Handle(self.watched().post_hooks, hook)
 
     def register_prehook(self, hook: Callable[..., Any]) -> Handle:
         """Call `hook(grad_outputs)` before this node; it may return others."""
-        if self.pre_hooks is None:
-            self.pre_hooks = {}
-        return Handle(self.pre_hooks, hook)
+        return Handle(self.watched().pre_hooks, hook)
 
     def backward(self, cotangents: list[Tensor | None]) -> Sequence[Tensor | None]:
         """The gradient of each input, None where none is needed."""

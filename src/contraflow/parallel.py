@@ -176,7 +176,7 @@ class ParallelPass(Pass):
                 self.news.notify_all()
 
     def _visit(self, node: Node, cotangents: list[Any]) -> Iterable[tuple[Edge, Cotangent]]:
-        if node.tensor_hooks or node.retainers or node.pre_hooks or node.post_hooks:
+        if node.watchers is not None:
             with self.hooks:
                 return self.visit(node, cotangents)
         return self.visit(node, cotangents)

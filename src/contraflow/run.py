@@ -7,6 +7,7 @@ a recording has eager's meaning by construction.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from contraflow.applied import OpNode
@@ -165,15 +166,20 @@ class Run(Context):
         plan = op.backward(needs) if op.rules else retraced(needs)
         place = current.line or user_place(4)
         given = specs_of(*described)
-        node = OpNode(op, params, plan, tuple(targets), tuple(indices), given, place)
-        if current.region:
-            node.region = current.region
+        numbers = tuple(indices) if any(indices) else _zeros(len(indices))
+        node = OpNode(op, params, plan, tuple(targets), numbers, given, place)
         if plan.saved_inputs or plan.saved_outs:
             node.save(inputs, outs)
         for i, _ in enumerate(op.outs):
             out = outs[i]
             if out.dtype.is_floating_point:
                 out._node, out._index, out._needs = node, i, True
+
+
+@lru_cache(maxsize=64)
+def _zeros(count: int) -> tuple[int, ...]:
+    """The same object for many nodes."""
+    return (0,) * count
 
 
 _YES, _NO, _NO_SPEC = (True,), (False,), (None, None)

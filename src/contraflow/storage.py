@@ -99,7 +99,7 @@ class Storage:
 
     @data.setter
     def data(self, data: Any) -> None:
-        self._data = data
+        self._data, self.address = data, 0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Storage:
         copy = memo[id(self)] = Storage(self.data.copy())

@@ -547,10 +547,8 @@ class Tensor(Methods):
         node = self.node
         if node is not None:
             self._retains = True
-            if node.retainers is None:
-                node.retainers = {}
             # Weakly, or this tensor and its node would be a cycle.
-            node.retainers[self._index] = weakref.ref(self)
+            node.watched().retainers[self._index] = weakref.ref(self)
 
     def detach(self) -> Tensor:
         """The same elements outside the graph; memory and version counter are shared."""
@@ -620,9 +618,7 @@ class Tensor(Methods):
             if self._hooks is None:
                 self._hooks = {}
             return Handle(self._hooks, hook)
-        if node.tensor_hooks is None:
-            node.tensor_hooks = {}
-        return Handle(node.tensor_hooks.setdefault(self._index, {}), hook)
+        return Handle(node.watched().tensor_hooks.setdefault(self._index, {}), hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Handle:
         """Call `hook(tensor)` after `.grad` of this leaf was updated."""
@@ -827,8 +823,8 @@ def region_of(target: Tensor, base: Tensor, op: str) -> View:
 
 def take_place(target: Tensor, source: Tensor) -> None:
     """Put `target` where `source` stands in the graph; its views follow when they are used."""
-    if target._retains and target._node is not None and target._node.retainers:
-        target._node.retainers.pop(target._index, None)
+    if target._retains and target._node is not None:
+        target._node.watched().retainers.pop(target._index, None)
     target._node, target._index, target._needs = source.node, source._index, source._needs
     target._edits += 1
     if target._retains and target._node is not None:

@@ -230,8 +230,6 @@ class Function:
         if any(ctx.needs_input_grad):
             specs = [x.spec if _has_gradient(x) else None for x in args]
             node = FunctionNode(cls, ctx, edges, specs, line)
-            if current.region:
-                node.region = current.region
             outs = _place(node, args, outs)
             if any(watched):
                 current.context.push(node, args, outs)

@@ -324,8 +324,6 @@ class Program:
             edges.append(None if t is None else t.edge)
         place = current.line or user_place()
         node = CompiledNode(self, pullback, edges, place, len(self.differentiable))
-        if current.region:
-            node.region = current.region
         specs = self.tape.specs
         for v, kept in pullback.kept.items():
             if isinstance(kept, Residual):

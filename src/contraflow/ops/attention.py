@@ -1,4 +1,9 @@
-"""Attention: values averaged by how well their keys match a query."""
+"""Attention: values averaged by how well their keys match a query.
+
+Without dropout it is one node of the graph that keeps its weights: forward and backward are a
+program each. With dropout the parts are nodes, since the weights that were dropped are drawn anew
+whenever they are asked for.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +19,19 @@ from contraflow.ops.create import arange
 from contraflow.ops.elementwise import where
 from contraflow.ops.norm import masked_softmax, np_softmax, softmax
 from contraflow.ops.random import dropout
-from contraflow.ops.reduce import require_floating
+from contraflow.ops.reduce import require_floating, sum_
 from contraflow.ops.view import expand, reshape
 from contraflow.samples import Array, Failure, Sample
 from contraflow.tensor import Tensor
+
+
+def _np_attend(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float) -> Any:
+    scores = query @ np.swapaxes(key, -1, -2) * scale
+    if is_causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+    return np_softmax(scores, -1) @ value
 
 
 def _np_attention(
@@ -26,14 +40,9 @@ def _np_attention(
 ) -> Any:  # fmt: skip
     if enable_gqa:
         key, value = (np.repeat(x, query.shape[-3] // x.shape[-3], -3) for x in (key, value))
-    scores = query @ np.swapaxes(key, -1, -2)
-    scores = scores * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
-    if is_causal:
-        scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
-    if attn_mask is not None:
-        masks = attn_mask.dtype == bool
-        scores = np.where(attn_mask, scores, -np.inf) if masks else scores + attn_mask
-    return np_softmax(scores, -1) @ value
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1])
+    return _np_attend(query, key, value, attn_mask, is_causal, scale)
 
 
 def _heads(x: Tensor, query: Tensor) -> Tensor:
@@ -54,6 +63,50 @@ def _heads(x: Tensor, query: Tensor) -> Tensor:
 _QKV = Array((2, 3, 4)), Array((2, 5, 4)), Array((2, 5, 3))
 
 
+def _weights(query: Tensor, key: Tensor, mask: Any, is_causal: bool, scale: float) -> Tensor:
+    """How much every query takes of the value of every key."""
+    scores = (query * scale) @ key.mT
+    if is_causal:
+        rows, columns = scores.shape[-2:]
+        scores = where(reshape(arange(rows), (rows, 1)) >= arange(columns), scores, -math.inf)
+    if mask is None:
+        return softmax(scores, dim=-1)
+    scores = where(mask, scores, -math.inf) if mask.dtype is bool_ else scores + mask
+    return masked_softmax(scores.to(query.dtype), dim=-1)
+
+
+def _of_scores(g: Tensor, value: Tensor, weights: Tensor) -> Tensor:
+    """The gradient of the scores; one that is masked has no weight, and so no gradient."""
+    g_weights = g @ value.mT
+    return weights * (g_weights - sum_(g_weights * weights, dim=-1, keepdim=True))
+
+
+@composite(
+    ref=_np_attend,
+    residuals=("weights",),
+    vjp={
+        "query": lambda g, key, value, weights, scale: _of_scores(g, value, weights) @ key * scale,
+        "key": lambda g, query, value, weights, scale: (
+            _of_scores(g, value, weights).mT @ (query * scale)),
+        "value": lambda g, weights: weights.mT @ g,
+        "mask": lambda g, value, weights: _of_scores(g, value, weights),
+    },
+    samples=lambda: (
+        Sample((*_QKV, None), {"is_causal": True, "scale": 0.5}),
+        Sample((*_QKV, Array((3, 5))), {"is_causal": False, "scale": 0.3}),
+        Sample((*_QKV, np.eye(3, 5) == 1), {"is_causal": False, "scale": 0.5}),
+    ),
+    method=False,
+    internal=True,
+    floating=True,
+)  # fmt: skip
+def attend(query, key, value, mask=None, *, is_causal, scale):
+    """Values averaged with weights softmax(query @ key.mT * scale + mask)."""
+    require_floating("attend", query)
+    weights = _weights(query, key, mask, is_causal, scale)
+    return weights @ value, weights
+
+
 @composite(
     ref=_np_attention,
     samples=lambda: (
@@ -72,6 +125,7 @@ _QKV = Array((2, 3, 4)), Array((2, 5, 4)), Array((2, 5, 3))
     method=False,
     autocast="low",
     floating=True,
+    by_parts=True,
 )  # fmt: skip
 def scaled_dot_product_attention(
     query, key, value, attn_mask=None, *, dropout_p=0.0, is_causal=False, scale=None,
@@ -91,20 +145,13 @@ def scaled_dot_product_attention(
         )
     if enable_gqa:
         key, value = _heads(key, query), _heads(value, query)
+    if is_causal and attn_mask is not None:
+        raise ValueError(
+            "scaled_dot_product_attention: attn_mask and is_causal=True exclude each other."
+        )
     if scale is None:
         scale = 1.0 / math.sqrt(query.shape[-1])
-    scores = (query * scale) @ key.mT
-    if is_causal:
-        if attn_mask is not None:
-            raise ValueError(
-                "scaled_dot_product_attention: attn_mask and is_causal=True exclude each other."
-            )
-        rows, columns = scores.shape[-2:]
-        scores = where(reshape(arange(rows), (rows, 1)) >= arange(columns), scores, -math.inf)
-    if attn_mask is None:
-        weights = softmax(scores, dim=-1)
-    else:
-        masks = attn_mask.dtype is bool_
-        scores = where(attn_mask, scores, -math.inf) if masks else scores + attn_mask
-        weights = masked_softmax(scores.to(query.dtype), dim=-1)
+    if dropout_p == 0:
+        return attend(query, key, value, attn_mask, is_causal=is_causal, scale=scale)
+    weights = _weights(query, key, attn_mask, is_causal, scale)
     return dropout(weights, dropout_p) @ value

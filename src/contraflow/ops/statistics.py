@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from operator import index as index_of
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from contraflow.dtypes import HALVES, INT, bool_, float32, float64, get_default_
 from contraflow.errors import describe
 from contraflow.kinds import composite, host, opaque, sort
 from contraflow.op import Op
-from contraflow.ops.create import full, full_like, ones
+from contraflow.ops.create import full, full_like
 from contraflow.ops.elementwise import maximum, sqrt, to_dtype, where
 from contraflow.ops.index import gather, put_along_dim
 from contraflow.ops.order import argsort, diff
@@ -174,24 +176,23 @@ def cov(x, fweights=None, aweights=None, *, correction=1):
     n = x.shape[-1] if x.ndim else 1
     if fweights is not None and fweights.dtype.category != INT:
         raise TypeError(f"cov: fweights is {describe(fweights)}; it must hold integers.")
-    for given in (fweights, aweights):
-        if given is not None and given.shape != (n,):
+    weights = [given for given in (fweights, aweights) if given is not None]
+    for given in weights:
+        if given.shape != (n,):
             raise ValueError(
                 f"cov: the weights {describe(given)} are not one for each of {n} observations."
             )
     if not x.dtype.is_floating_point:
         x = x.to(get_default_dtype())
     rows = reshape(x, (x.shape[0] if x.ndim == 2 else 1, n))
-    if fweights is None and aweights is None:
+    if not weights:
         centred = rows - mean(rows, dim=1, keepdim=True)
         return (centred @ centred.mT / max(0, n - correction)).squeeze()
-    weights = ones((n,), dtype=x.dtype)
-    for given in (fweights, aweights):
-        weights = weights if given is None else weights * given.to(x.dtype)
-    total = sum_(weights)
-    centred = rows - sum_(rows * weights, dim=1, keepdim=True) / total
-    lost = correction if aweights is None else correction * sum_(weights * aweights) / total
-    return ((centred * weights) @ centred.mT / maximum(total - lost, 0.0)).squeeze()
+    weight = reduce(mul, weights)
+    total = sum_(weight)
+    centred = rows - sum_(rows * weight, dim=1, keepdim=True) / total
+    lost = correction if aweights is None else correction * sum_(weight * aweights) / total
+    return ((centred * weight) @ centred.mT / maximum(total - lost, 0)).squeeze()
 
 
 # PyTorch puts the correction before the weights.

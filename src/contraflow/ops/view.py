@@ -531,5 +531,5 @@ def _refused(name: str) -> Any:
     return method
 
 
-for _name in ("squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims"):
+for _name in ("squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims", "as_strided"):
     setattr(Tensor, f"{_name}_", _refused(_name))
