@@ -73,7 +73,6 @@ class Scenario(NamedTuple):
     words: str | None  # what its text holds; without it compiled and eager say the very same
     refuses: str | None  # what the CaptureError says, where eager works
     through: cf.dtype | None  # the least precise dtype that values pass through
-    differs: dict[str, str] | None  # known differences, by mode
 
 
 SCENARIOS: dict[str, Scenario] = {}

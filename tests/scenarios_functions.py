@@ -9,7 +9,7 @@ import test_func
 import test_indexing
 import test_shape
 import test_tensor
-from scenario import MODES, EagerFile, among, leaf, parameters, plain, truth, whole
+from scenario import EagerFile, among, leaf, parameters, plain, truth, whole
 
 import contraflow as cf
 from contraflow import func
@@ -526,10 +526,7 @@ for name in ("promotion_with_a_0d_tensor", "promotion_with_a_number"):
     tensor.named(name.replace("_", " "), name, whole(9, 2))(promoted_alone)
 
 
-@tensor(
-    "promotion_follows_the_default_dtype", whole(9, 2),
-    differs=dict.fromkeys(MODES, "a tape is checked by the default dtype of later on"),
-)  # fmt: skip
+@tensor("promotion_follows_the_default_dtype", whole(9, 2))
 def another_default_dtype(x: Tensor) -> Any:
     before = cf.get_default_dtype()
     cf.set_default_dtype(F64)

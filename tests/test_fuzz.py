@@ -315,6 +315,8 @@ def expected_values(one: Call) -> tuple[np.ndarray, ...]:
         return evaluate_body(op, arrays, params)
     if isinstance(op.kind, Reduction) and op.normalize is not None and len(op.outs) == 1:
         normal = op.normalize(one.tensors[0], **{**op.params, **params})
+        if op.name in ("all", "any") and params["dim"] == ():  # no dims, not all of them
+            normal["dim"] = ()
         return evaluate_body(op, arrays, {**op.params, **params, **normal})
     if isinstance(op.kind, (Elementwise, Reduction)) or op.kind.lowering == "view":
         return ()

@@ -143,9 +143,10 @@ class Eager(Run):
         if not current.context.replays:
             return None  # somebody listens to its parts
         function = functools.partial(op.body, **params)
-        routine = native.find(op.name, native.exactly(params), function, inputs)
-        # Without rules its backward runs it again, which is not worth it where that is much work.
-        if routine is None or not (op.rules or routine.cheap):
+        # Without rules its backward runs it again.
+        repeats = not op.rules
+        routine = native.find(op.name, native.exactly(params), function, inputs, repeats)
+        if routine is None:
             return None
         results = native.run(routine, inputs)
         several = len(op.outs) + len(op.residuals)

@@ -49,7 +49,10 @@ def is_large(inputs: Sequence[Any], least: int) -> bool:
 class Routine:
     """A recorded function, ready to run on tensors like those it was recorded with."""
 
-    def __init__(self, name: str, function: Function, inputs: Sequence[Any]) -> None:
+    def __init__(
+        self, name: str, function: Function, inputs: Sequence[Any], repeats: bool = False
+    ) -> None:
+        """Record a function; one whose backward `repeats` it must not be much work."""
         standins = [_standin(x) if isinstance(x, Tensor) else x for x in inputs]
         numbers = [i for i, x in enumerate(standins) if isinstance(x, Tensor)]
         recorder = Recorder(name, [standins[i] for i in numbers])
@@ -65,8 +68,10 @@ class Routine:
             raise CaptureError(f"{name} has effects")
         if not recorder.tape.outputs:
             raise CaptureError(f"{name} computes nothing")
+        lines = recorder.tape.lines
+        if repeats and any(line.op.kind.lowering in _MUCH_WORK for line in lines):
+            raise CaptureError(f"{name} is too much work to do it twice")
         recorder.tape.verify()
-        self.cheap = all(line.op.kind.lowering not in _MUCH_WORK for line in recorder.tape.lines)
         self._executable = Native(recorder.tape, "cpu", recycles=False)
         if any(isinstance(step, HostStep) for step in self._executable.plan.steps):
             raise CaptureError(f"{name} runs on the host in part")
@@ -158,7 +163,9 @@ def call(name: str, key: Any, function: Function, inputs: Sequence[Any]) -> list
     return None if routine is None else run(routine, inputs)
 
 
-def find(name: str, key: Any, function: Function, inputs: Sequence[Any]) -> Routine | None:
+def find(
+    name: str, key: Any, function: Function, inputs: Sequence[Any], repeats: bool = False
+) -> Routine | None:
     """The routine of a function, made when it is first asked for; None where there is none."""
     described: list[Any] = []
     for x in inputs:
@@ -174,7 +181,7 @@ def find(name: str, key: Any, function: Function, inputs: Sequence[Any]) -> Rout
     except TypeError:  # a parameter that is not hashable
         return None
     if routine is None:
-        routine = _prepare(full, name, function, inputs)
+        routine = _prepare(full, name, function, inputs, repeats)
     return None if isinstance(routine, str) else routine
 
 
@@ -186,9 +193,11 @@ def run(routine: Routine, inputs: Sequence[Any]) -> list[Any] | None:
         return None
 
 
-def _prepare(full: Any, name: str, function: Function, inputs: Sequence[Any]) -> Routine | str:
+def _prepare(
+    full: Any, name: str, function: Function, inputs: Sequence[Any], repeats: bool
+) -> Routine | str:
     try:
-        routine: Routine | str = Routine(name, function, inputs)
+        routine: Routine | str = Routine(name, function, inputs, repeats)
     except CaptureError as error:
         routine = str(error)
     with _lock:

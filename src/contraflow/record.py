@@ -19,7 +19,7 @@ from typing import Any
 
 from contraflow import dtypes, random
 from contraflow.dispatch import state
-from contraflow.dtypes import float64, int64
+from contraflow.dtypes import DType, float64, int64
 from contraflow.errors import CaptureError, describe
 from contraflow.hostscalar import HostScalar
 from contraflow.node import Node, numbers
@@ -119,6 +119,7 @@ class Recorder(Run):
         self.tape = Tape(name)
         self.sources: dict[Value, Source] = {}
         self.start = next(serials)
+        self._default_dtype = dtypes.get_default_dtype()
         self.first_node = next(numbers)
         self._first_generator = next(random.serials)
         self._once = False
@@ -188,6 +189,9 @@ class Recorder(Run):
         if op.dynamic:
             raise self.refusal(f"{op.name} has a result whose shape depends on values")
         given = specs(op, inputs)  # the error for an input that is neither a tensor nor a number
+        if dtypes.get_default_dtype() is not self._default_dtype:
+            inputs = _cast(inputs, op.types(given, params)[0])  # the tape has another default
+            given = specs(op, inputs)
         operands = tuple([self.read(x) for x in inputs])
         line = state().line or user_line(4)  # three frames up is `dispatch.apply`
         values = self.tape.add(op, operands, params, line, self._region(), given)
@@ -481,3 +485,11 @@ class Recorder(Run):
             for storage, spec, line in found
             if storage is not None
         ]
+
+
+def _cast(inputs: Sequence[Any], casts: Sequence[DType | None]) -> tuple[Any, ...]:
+    """Tensors in the dtypes that an op computes in."""
+    return tuple(
+        x.to(dtype) if isinstance(x, Tensor) and dtype is not None else x
+        for x, dtype in zip(inputs, casts)
+    )

@@ -18,6 +18,7 @@ from contraflow.kinds import composite
 from contraflow.op import Op
 from contraflow.ops.arrange import flip
 from contraflow.ops.products import contract
+from contraflow.ops.reduce import sum_
 from contraflow.ops.view import reshape
 from contraflow.ops.window import (
     Pads,
@@ -52,16 +53,17 @@ def _batch(op: str, x: Tensor, weight: Tensor, n: int) -> tuple[Tensor, bool]:
     return (x if batched else reshape(x, (1, *x.shape))), batched
 
 
-def _finish(op: str, out: Tensor, bias: Tensor | None, batched: bool) -> Tensor:
-    if bias is not None:
-        channels = out.shape[1]
-        if bias.shape != (channels,):
-            raise ValueError(
-                f"{op}: the bias is {describe(bias)}; it needs shape [{channels}], one number per "
-                f"output channel."
-            )
-        out = out + reshape(bias, (channels, *(1,) * (out.ndim - 2)))
-    return out if batched else reshape(out, out.shape[1:])
+def _check_bias(op: str, bias: Tensor | None, channels: int) -> None:
+    if bias is not None and bias.shape != (channels,):
+        raise ValueError(
+            f"{op}: the bias is {describe(bias)}; it needs shape [{channels}], one number per "
+            f"output channel."
+        )
+
+
+def _plus(out: Tensor, bias: Tensor | None) -> Tensor:
+    """Images with the number of each channel added, if there are any."""
+    return out if bias is None else out + reshape(bias, (out.shape[1], *(1,) * (out.ndim - 2)))
 
 
 def _grouped(op: str, x: Tensor, weight: Tensor, groups: int, per_group: int) -> None:
@@ -138,7 +140,7 @@ def _of_weight(
 
 
 def _correlate_ref(
-    x: Any, weight: Any, stride: Shape, dilation: Shape, pads: Pads, groups: int
+    x: Any, weight: Any, bias: Any, stride: Shape, dilation: Shape, pads: Pads, groups: int
 ) -> Any:
     n = len(stride)
     taps, places, g = _labels(n, groups)
@@ -149,7 +151,8 @@ def _correlate_ref(
         patches = patches.reshape(x.shape[0], groups, -1, *patches.shape[2:])
         weight = weight.reshape(groups, -1, *weight.shape[1:])
     spec = f"n{g}c{taps}{places},{g}oc{taps}->n{g}o{places}"
-    return np.einsum(spec, patches, weight, optimize=True).reshape(out_shape)
+    out = np.einsum(spec, patches, weight, optimize=True).reshape(out_shape)
+    return out if bias is None else out + bias.reshape(-1, *(1,) * n)
 
 
 @composite(
@@ -160,20 +163,21 @@ def _correlate_ref(
             groups),
         "weight": lambda g, x, weight_spec, stride, dilation, pads, groups: _of_weight(
             g, x, weight_spec, stride, dilation, pads, groups),
+        "bias": lambda g: sum_(g, dim=(0, *range(2, g.ndim))),
     },
     samples=lambda: (
-        Sample(_arrays((2, 2, 5, 4), (4, 1, 3, 2)), {
+        Sample(_arrays((2, 2, 5, 4), (4, 1, 3, 2), (4,)), {
             "stride": (1, 1), "dilation": (1, 2), "pads": ((1, 2), (0, 1)), "groups": 2}),
-        Sample(_arrays((1, 2, 7), (2, 2, 3)), {
+        Sample(_arrays((1, 2, 7), (2, 2, 3), None), {
             "stride": (2,), "dilation": (1,), "pads": ((0, 1),), "groups": 1}),
         # More padding than the kernel reaches over.
-        Sample(_arrays((1, 1, 4), (2, 1, 2)), {
+        Sample(_arrays((1, 1, 4), (2, 1, 2), None), {
             "stride": (1,), "dilation": (1,), "pads": ((2, 3),), "groups": 1}),
     ),
     method=False,
     internal=True,
 )  # fmt: skip
-def correlate(x, weight, *, stride, dilation, pads, groups):
+def correlate(x, weight, bias=None, *, stride, dilation, pads, groups):
     """Cross-correlation of [n, c, ...], padded with zeros, with kernels [out, c / groups, ...]."""
     taps, places, g = _labels(len(stride), groups)
     patches = windows(
@@ -182,7 +186,7 @@ def correlate(x, weight, *, stride, dilation, pads, groups):
     )  # fmt: skip
     spec = f"n{g}c{taps}{places},{g}oc{taps}->n{g}o{places}"
     out = contract(patches, _in_groups(weight, groups, 0), spec=spec)
-    return reshape(out, (x.shape[0], weight.shape[0], *patches.shape[-len(stride) :]))
+    return _plus(reshape(out, (x.shape[0], weight.shape[0], *patches.shape[-len(stride) :])), bias)
 
 
 def _convolve(
@@ -196,8 +200,9 @@ def _convolve(
     pads = _pads(op, padding, tuple(kernel), stride, dilation)
     sizes = tuple(m + before + after for m, (before, after) in zip(x.shape[2:], pads))
     check_fit(op, x, sizes, tuple(kernel), dilation)
-    out = correlate(x, weight, stride=stride, dilation=dilation, pads=pads, groups=groups)
-    return _finish(op, out, bias, batched)
+    _check_bias(op, bias, weight.shape[0])
+    out = correlate(x, weight, bias, stride=stride, dilation=dilation, pads=pads, groups=groups)
+    return out if batched else reshape(out, out.shape[1:])
 
 
 def _np_convolve(
@@ -318,8 +323,9 @@ def _transpose(
     sizes = tuple(m + e - 2 * p for m, e, p in zip(whole, extra, padding))
     if any(m < 1 for m in sizes):
         raise ValueError(f"{op}: {describe(x)} would give spatial sizes {list(sizes)}.")
-    out = _spread(x, weight, sizes, padding, stride, dilation, groups)
-    return _finish(op, out, bias, batched)
+    _check_bias(op, bias, weight.shape[1] * groups)
+    out = _plus(_spread(x, weight, sizes, padding, stride, dilation, groups), bias)
+    return out if batched else reshape(out, out.shape[1:])
 
 
 def _np_transpose(

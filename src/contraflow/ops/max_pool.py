@@ -332,7 +332,10 @@ def _max_pool(n: int, samples: Any, failures: Any = None) -> Op:
 
     body.__name__ = name
     body.__doc__ = "The largest element of each window, and its row-major index where asked for."
-    return composite(ref=ref, samples=samples, failures=failures, method=False)(body)
+    # By parts, of which one keeps the taps: otherwise backward would look for them again.
+    return composite(
+        ref=ref, samples=samples, failures=failures, method=False, by_parts=True
+    )(body)  # fmt: skip
 
 
 max_pool1d = _max_pool(
