@@ -137,7 +137,7 @@ class Eager(Run):
         return made
 
     def fused(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...] | None:
-        if "by_parts" in op.extra or not native.is_large(inputs, native.COMPOSITE):
+        if not native.is_large(inputs, native.COMPOSITE):
             return None
         current = state()
         if not current.context.replays:

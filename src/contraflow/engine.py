@@ -284,57 +284,60 @@ class Pass:
         summed to the shape of its input and all else that is rare are left to `visit`.
         """
         heap, arrived = self.heap, self.arrived
-        needed, wanted, retain = self.needed, self.wanted, self.retain
         while heap:
             place = arrived[-heap[0]]
-            node, g = place[0], place[1]
-            if not _is_arithmetic(node):
+            node = place[0]
+            named = self._named(node, place[1]) if _is_arithmetic(node) else None
+            if named is None:
                 return
-            kept = node.kept
-            if kept is None:
-                return
-            if needed is not None and (id(node) not in needed or (id(node), 0) in wanted):
-                return
-            if type(g) not in BARE:
-                g = g.array
-            dtype, shape = g.dtype, g.shape
-            if g.size > SMALL or (dtype is not _FLOAT32 and dtype is not _FLOAT64):
-                return
-            for spec in node.input_specs:
-                if spec is not None and (spec.shape != shape or spec.dtype.numpy is not dtype):
-                    return
-            # NumPy is much faster with scalars than with arrays that have no dims.
-            named = [g if shape or type(g) is not np.ndarray else g[()]]
-            for k in range(0, len(kept), 4):
-                value, array = kept[k], kept[k + 2]
-                if array is not None:
-                    if value.version != kept[k + 1]:
-                        return
-                    value = array if shape else array[()]
-                elif not isinstance(value, (int, float)):
-                    return
-                named.append(value)
             del arrived[-heapq.heappop(heap)]
-            targets, indices = node.targets, node.indices
-            if not retain:
+            if not self.retain:
                 node.done = True
                 node.free()
             for (i,), function, pick in node.plan.rules:
                 g = function(*pick(named))
-                if len(shape) > 1 and not g.flags.c_contiguous:
+                if g.ndim > 1 and not g.flags.c_contiguous:
                     g = np.ascontiguousarray(g)
-                target, index = targets[i], indices[i]
-                if needed is not None and not self.goes_to((target, index)):
+                target, index = node.targets[i], node.indices[i]
+                if self.needed is not None and not self.goes_to((target, index)):
                     continue
                 place = self.place(target)
                 held = place[index + 1]
                 if held is None:
                     place[index + 1] = g
-                elif shape:
+                elif g.ndim:
                     ours = type(held) is np.ndarray
                     place[index + 1] = np.add(held if ours else held.array, g, held if ours else g)
                 else:
                     place[index + 1] = (held if type(held) in BARE else held.array) + g
+
+    def _named(self, node: Any, g: Cotangent) -> list[Any] | None:
+        """What the rules of a node name, as arrays and numbers; None where `visit` must see it."""
+        kept, needed = node.kept, self.needed
+        if kept is None:
+            return None
+        if needed is not None and (id(node) not in needed or (id(node), 0) in self.wanted):
+            return None
+        if type(g) not in BARE:
+            g = g.array
+        dtype, shape = g.dtype, g.shape
+        if g.size > SMALL or (dtype is not _FLOAT32 and dtype is not _FLOAT64):
+            return None
+        for spec in node.input_specs:
+            if spec is not None and (spec.shape != shape or spec.dtype.numpy is not dtype):
+                return None
+        # NumPy is much faster with scalars than with arrays that have no dims.
+        named = [g if shape or type(g) is not np.ndarray else g[()]]
+        for k in range(0, len(kept), 4):
+            value, array = kept[k], kept[k + 2]
+            if array is not None:
+                if value.version != kept[k + 1]:
+                    return None
+                value = array if shape else array[()]
+            elif not isinstance(value, (int, float)):
+                return None
+            named.append(value)
+        return named
 
     def visit(self, node: Node, cotangents: list[Any]) -> Iterable[tuple[Edge, Cotangent]]:
         """It is a node's turn: who looks at its cotangents, then its rules and hooks.

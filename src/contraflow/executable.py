@@ -7,7 +7,6 @@ replay, in Python and float64, and kernels get their results as arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 from sys import getrefcount
 from time import perf_counter
 from types import SimpleNamespace
@@ -191,26 +190,18 @@ class Native:
         self._settled: list[int] | None = None  # the addresses of those
         specs, outputs = self.tape.specs, self.tape.outputs
         self._rooms = [_Room(specs[v], self.device, recycles) for v in outputs if v not in host]
-        # What the prologue gives: host values that are outputs, then those kernels take.
+        # What the prologue gives: host values that are outputs, then the words of the kernels.
         self._host_outputs = [(i, specs[v].dtype.numpy) for i, v in enumerate(outputs) if v in host]
         self.numbers = frozenset(i for i, _ in self._host_outputs)
-        wanted = [outputs[i] for i, _ in self._host_outputs]
-        taken = list(dict.fromkeys(w for w in self.words if isinstance(w, Value)))
+        wanted = [*(outputs[i] for i, _ in self._host_outputs), *self.words]
         lines = [x for x in self.tape.lines if host.issuperset(x.outs)]
-        self._prologue = python.compile_prologue(python.render(self.tape, lines, [*wanted, *taken]))
-        known = {v: len(wanted) + i for i, v in enumerate(taken)}
-        # The words of the kernels, by their numbers among what is known, constants behind.
-        constants = [w for w in self.words if not isinstance(w, Value)]
-        rest = iter(range(len(wanted) + len(taken), len(wanted) + len(taken) + len(constants)))
-        places = [known[w] if isinstance(w, Value) else next(rest) for w in self.words]
-        self._constants = tuple(constants)
-        self._words_of = _picking(places)
+        self._prologue = python.compile_prologue(python.render(self.tape, lines, wanted))
         self._fixed = None if self.inputs.scalars else self._prepare(())
 
     def _prepare(self, scalars: Sequence[int | float]) -> tuple[Any, tuple[int | float, ...]]:
-        """What follows from the host scalars: what the prologue gives, and words for kernels."""
+        """What follows from the host scalars: outputs, and words for kernels."""
         known = self._prologue(scalars)
-        return known, self._words_of(known + self._constants)
+        return known, known[len(self._host_outputs) :]
 
     def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
         """Prologue, then one replay."""
@@ -279,9 +270,3 @@ class Native:
                 rows.append(f"kernel  {step.call.kernel.name} over {list(step.call.sizes)}")
         return rows
 
-
-def _picking(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """A function that picks the items at some places."""
-    if len(places) > 1:
-        return itemgetter(*places)
-    return lambda items: tuple([items[i] for i in places])

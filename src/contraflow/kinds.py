@@ -287,7 +287,8 @@ class Opaque(Kind):
 class Composite(Kind):
     """Ordinary Python over ops. With `vjp` it is one Node; without, its parts are recorded.
 
-    With `by_parts` eager mode makes no program of the whole, whose parameters are never the same.
+    With `by_parts` eager mode makes no program of the whole: its parameters are never the same, or
+    a part keeps what the backward of the whole would compute again, or it costs nothing as it is.
     """
 
     required = ("ref",)

@@ -269,6 +269,12 @@ def _exp(x: Expr) -> Expr:
     return scale(1.0 + exp_minus_one(r), n)
 
 
+def exp_normal(x: Expr) -> Expr:
+    """exp(x) where that is a normal number, so that neither limits nor steps are needed."""
+    n, r = reduce_exponent(x)
+    return (1.0 + exp_minus_one(r)) * power_of_two(n)
+
+
 @s.decomposes("expm1")
 def _expm1(x: Expr) -> Expr:
     # exp(n ln 2 + r) - 1 = 2**n (exp(r) - 1) + (2**n - 1), halved on the way because 2**n may
@@ -281,11 +287,13 @@ def _expm1(x: Expr) -> Expr:
 
 @s.decomposes("tanh")
 def _tanh(x: Expr) -> Expr:
-    # 1 - 2 / (exp(2a) + 1) loses digits near zero, where a polynomial does not.
+    # 1 - 2 / (exp(2a) + 1) loses digits near zero, where a polynomial does not. It is 1 at the end.
     a = s.abs_(x)
+    end = 10.0 if x.dtype is float32 else 20.0
     z = a * a
     near = a + a * (z * polynomial(z, TANH[x.dtype]))
-    return copy_sign(select(a < 0.625, near, 1.0 - 2.0 / (s.exp(2.0 * a) + 1.0)), x)
+    far = 1.0 - 2.0 / (exp_normal(2.0 * select(a > end, end, a)) + 1.0)
+    return copy_sign(select(a < 0.625, near, far), x)
 
 
 @s.decomposes("erf")
@@ -294,7 +302,7 @@ def _erf(x: Expr) -> Expr:
     a = s.abs_(x)
     end = 4.0 if x.dtype is float32 else 6.0
     near = a + a * polynomial(a * a, ERF[x.dtype])
-    far = 1.0 - s.exp(polynomial(select(a > end, end, a), LOG_ERFC[x.dtype]))
+    far = 1.0 - exp_normal(polynomial(select(a > end, end, a), LOG_ERFC[x.dtype]))
     return copy_sign(select(a < 1.0, near, far), x)
 
 

@@ -344,7 +344,7 @@ class _Builder:
             for (dtype, mode, _), st in zip(self.operands, strides_of)
         )
         inner_count = len(box.sizes) - box.outer
-        lane = _lane(operands, box.sizes)
+        lane = _lane(operands, box.sizes, box.outer, len(self.reductions))
         kernel = loops(
             box.outer, inner_count, lane, operands, tuple(self.reductions), tuple(stores)
         )
@@ -450,21 +450,27 @@ class _Box:
 
 LANES = 8  # about as many as a vector has
 BODY = 4  # about as many times longer than a load the body of a kernel takes
+FOLD = 16  # the same for adding up the lanes of a vector
 
 
-def _lane(operands: Sequence[Operand], sizes: Sequence[int]) -> int | None:
+def _lane(operands: Sequence[Operand], sizes: Sequence[int], outer: int, folds: int) -> int | None:
     """The axis along which vectors cost least; later axes win ties.
 
-    Elements that lie side by side are loaded by the vector, others one by one.
+    Elements that lie side by side are loaded by the vector, others one by one. Along an inner axis
+    each of the `folds` ends with adding up lanes, and what follows them has one lane.
     """
     best, least = None, math.inf
     memory = [o for o in operands if o.mode in ("in", "out", "inout")]
     elements = [numel(n for n, kind in zip(sizes, o.strides) if kind) for o in memory]
     for axis, n in enumerate(sizes):
-        if n == 1 or all(o.strides[axis] != 1 for o in memory):
+        across = folds and axis < outer  # where that pays even if no elements lie side by side
+        if n == 1 or (not across and all(o.strides[axis] != 1 for o in memory)):
             continue
-        vectors = 1 / max(1, min(n, LANES))
+        vectors = -(-n // LANES) / n
         cost = BODY * numel(sizes) * vectors
+        if folds:
+            rows = numel(sizes[:outer])
+            cost += rows * (BODY * vectors if axis < outer else BODY + FOLD * folds)
         for o, count in zip(memory, elements):
             cost += count * (1 if o.strides[axis] == STRIDED else vectors)
         if cost <= least:

@@ -114,6 +114,7 @@ class _Planner:
         self.residents: dict[int, set[Value]] = defaultdict(set)  # who lives in a slot
         self.words: list[Word] = []
         self.word_dtypes: list[DType] = []
+        self.word_numbers: dict[Any, int] = {}  # by what a word holds: kernels share them
         self.uses: list[Use | None] = []
         self.rests: dict[int, tuple[Value, Value]] = {}  # step of a copy: what it copies, to what
         for use in fused:
@@ -273,10 +274,15 @@ class _Planner:
         return KernelStep(use.call, tuple(bindings), use.line)
 
     def _word(self, place: Place, dtype: DType) -> int:
-        assert place.value is not None
-        self.words.append(place.value)
-        self.word_dtypes.append(dtype)
-        return len(self.words) - 1
+        word = place.value
+        assert word is not None
+        # Numbers that compare equal may differ: True, 1 and 1.0, or the signs of zeros.
+        held = word if isinstance(word, Value) else (type(word), repr(word))
+        number = self.word_numbers.setdefault((held, dtype), len(self.words))
+        if number == len(self.words):
+            self.words.append(word)
+            self.word_dtypes.append(dtype)
+        return number
 
     def _host_step(self, use: HostUse) -> HostStep:
         line = use.tape_line

@@ -114,7 +114,7 @@ class Run(Context):
 
     def _composite(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         current = state()
-        if not current.anomaly:  # there its parts are watched
+        if "by_parts" not in op.extra and not current.anomaly:  # there its parts are watched
             needs = current.grad and any(isinstance(x, Tensor) and x.requires_grad for x in inputs)
             outs = self._as_one(op, inputs, params, needs)
             if outs is not None:

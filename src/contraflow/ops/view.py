@@ -125,7 +125,8 @@ def _wanted_shape(name: str, x: Tensor, shape: Shape) -> Shape:
 
 
 @view(
-    vjp={"x": lambda g, dims: permute(g, tuple(int(i) for i in np.argsort(dims)))},
+    vjp={"x": lambda g, dims: apply(
+        permute, (g,), {"dims": tuple(map(dims.index, range(len(dims))))})},
     samples=lambda: (
         Sample((Array((2, 3, 4)),), {"dims": (2, 0, 1)}),
         Sample((Array((3, 4)),), {"dims": (1, 0)}),
@@ -251,6 +252,7 @@ def contiguous(x):
     failures=lambda: (
         Failure((Array((2,)),), {"dim0": 0, "dim1": 1}, IndexError, "transpose: dim 1 is out of"),
     ),
+    by_parts=True,
 )
 def transpose(x, *, dim0, dim1):
     """Two dims exchanged."""
@@ -258,7 +260,7 @@ def transpose(x, *, dim0, dim1):
     dims = list(range(x.ndim))
     if dims:  # a 0-d tensor may be asked for dims 0 and -1
         dims[a], dims[b] = b, a
-    return permute(x, tuple(dims))
+    return apply(permute, (x,), {"dims": tuple(dims)})
 
 
 @transpose.signature

@@ -1,11 +1,12 @@
 """Contractions as LLVM IR: register-blocked matrix multiplication for any sizes and strides.
 
 A panel of B, two vectors wide and DEPTH deep, is packed into scratch memory on the stack, converted
-to the accumulator's type and filled up to its width, so that all layouts run alike from there.
+to the accumulator's type and filled up to its width, so that all layouts run alike from there. One
+that few rows meet, and that needs none of this, is read where it lies.
 Blocks of rows of A meet it: each keeps rows x 2 vectors of sums in registers while it walks down.
-Between panels the sums rest in a strip of scratch, also two vectors wide, which is converted and
-written to C once, when all of K has been added. So every sum is taken in the order of K, in the
-accumulator's type, however the work is cut.
+Between panels the sums rest in C, or, where C has another type, gaps or fewer columns, in a strip of
+scratch, also two vectors wide, which is converted and written to C once, when all of K has been
+added. So every sum is taken in the order of K, in the accumulator's type, however the work is cut.
 
 Where C is narrow and tall its transpose is computed instead, to fill the vectors.
 """
@@ -20,6 +21,9 @@ from contraflow.render.llvm_text import Code, Function, convert, mangled, memory
 
 DEPTH = 256  # rows of a packed panel: 16 KiB with 32-byte vectors, half of a first-level cache
 STRIP_ROWS = 240
+# Up to so many rows packing a panel takes longer than it saves, if its own rows are not further
+# apart than so many elements: where they are, they displace each other in the cache.
+FEW_ROWS, NEAR_ROWS = 64, 128
 # Rows of a block by bytes of a vector: with two vectors of B they fill the registers.
 BLOCK_ROWS = {16: 4, 32: 6, 64: 14}
 
@@ -78,6 +82,10 @@ class ContractionRenderer:
     def _row(self, code: Code, base: str, index: str) -> str:
         return code.at(base, f"[{self.columns} x {memory(self.sum)}]", index)
 
+    def _row_apart(self, code: Code, base: str, index: str, pitch: str) -> str:
+        """Where a row of sums begins whose rows lie `pitch` elements apart."""
+        return code.at(base, memory(self.sum), code.integer("mul", index, pitch))
+
     def _multiply_add(self, code: Code, a: str, b: str, c: str) -> str:
         if self.sum.is_floating_point:
             typed = ", ".join(f"{self.vector} {x}" for x in (a, b, c))
@@ -118,21 +126,21 @@ class ContractionRenderer:
     # --- functions -----------------------------------------------------------------------------
 
     def _block(self, rows: int) -> str:
-        """Add `rows` rows of A, times the panel, to rows of sums, and write them to the strip."""
+        """Add `rows` rows of A, times the panel, to rows of sums, and write them to the target."""
         function = Function(
-            f"define internal void @{self.name}_rows{rows}"
-            "(ptr %a, i64 %am, i64 %ak, ptr %panel, ptr %sums, ptr %strip, i64 %depth) #0"
+            f"define internal void @{self.name}_rows{rows}(ptr %a, i64 %am, i64 %ak, ptr %panel, "
+            "i64 %width, ptr %sums, i64 %apart, ptr %target, i64 %pitch, i64 %depth) #0"
         )
         code = function.code()
         starts = [
             code.at("%a", memory(self.dtype), code.let(f"mul i64 %am, {r}")) for r in range(rows)
         ]
-        before = [self._row(code, "%sums", str(r)) for r in range(rows)]
+        before = [self._row_apart(code, "%sums", str(r), "%apart") for r in range(rows)]
         sums = [vector for row in before for vector in self._read_row(code, row)]
         with function.loop("0", "%depth", 1, [(self.vector, x) for x in sums]) as loop:
             body = function.code()
             step = body.integer("mul", loop.index, "%ak")
-            right = self._read_row(body, self._row(body, "%panel", loop.index))
+            right = self._read_row(body, self._row_apart(body, "%panel", loop.index, "%width"))
             following = []
             for r, start in enumerate(starts):
                 pointer = body.at(start, memory(self.dtype), step)
@@ -146,7 +154,7 @@ class ContractionRenderer:
             loop.following = following
         end = function.code()
         for r in range(rows):
-            row = self._row(end, "%strip", str(r))
+            row = self._row_apart(end, "%target", str(r), "%pitch")
             self._write_row(end, row, loop.carried[2 * r : 2 * r + 2])
         return function.text()
 
@@ -331,12 +339,26 @@ class ContractionRenderer:
         code = function.code()
         return code.at(b, memory(self.dtype), code.integer("mul", column, self.bn))
 
-    def _pack_call(self, code: Code, b: str, start: str, depth: str, columns: str) -> str:
-        """The call that packs a panel from row `start` on."""
+    def _provide(
+        self, function: Function, b: str, start: str, depth: str, columns: str, few: str
+    ) -> tuple[str, str]:
+        """The panel from row `start` on, packed if need be, and how far apart its rows lie."""
+        code = function.code()
         source = code.at(b, memory(self.dtype), code.integer("mul", start, self.bk))
+        ready = "false"
+        if self.dtype is self.sum:
+            ready = self._flag(code, f"{self.bn}, 1", f"{columns}, {self.columns}")
+            near = code.let(f"icmp sle i64 {self.bk}, {NEAR_ROWS}")
+            ready = code.let(f"and i1 {ready}, {code.let(f'and i1 {few}, {near}')}")
+        with function.loop(code.let(f"zext i1 {ready} to i64"), "1", 1):
+            function.code().do(
+                f"call void @{self.name}_pack(ptr {source}, i64 {self.bk}, i64 {self.bn}, "
+                f"i64 {depth}, i64 {columns}, ptr {self.panel})"
+            )
+        code = function.code()
         return (
-            f"call void @{self.name}_pack(ptr {source}, i64 {self.bk}, i64 {self.bn}, i64 {depth}, "
-            f"i64 {columns}, ptr {self.panel})"
+            code.let(f"select i1 {ready}, ptr {source}, ptr {self.panel}"),
+            code.let(f"select i1 {ready}, i64 {self.bk}, i64 {self.columns}"),
         )
 
     def _entry(self) -> str:
@@ -347,9 +369,8 @@ class ContractionRenderer:
         element, row_type = memory(self.dtype), f"[{self.columns} x {memory(self.sum)}]"
         self.panel = code.let(f"alloca [{DEPTH} x {row_type}], align 64", "panel")
         strip = code.let(f"alloca [{self.strip_rows} x {row_type}], align 64", "strip")
-        zeros = code.let(f"alloca [{self.block} x {row_type}], align 64", "zeros")
-        for r in range(self.block):
-            self._write_row(code, self._row(code, zeros, str(r)), ["zeroinitializer"] * 2)
+        zeros = code.let(f"alloca {row_type}, align 64", "zeros")
+        self._write_row(code, zeros, ["zeroinitializer"] * 2)
         self._scratch(code)
         sides = self._sides(code)
         products = code.integer("mul", sides.outer, sides.k)
@@ -369,20 +390,27 @@ class ContractionRenderer:
             with function.loop(*rows, self.strip_rows) as block:
                 code = function.code()
                 height = self._at_most(code, self.strip_rows, rows[1], block.index)
+                last = self._last_block(code, height)
+                few = code.let(f"icmp sle i64 {height}, {FEW_ROWS}")
                 a_rows = ahead(code, a, block.index, am)
                 c_rows = ahead(code, c, block.index, cm)
                 with function.loop(*columns, self.columns) as column:
                     code = function.code()
                     extent = self._at_most(code, self.columns, columns[1], column.index)
                     c_tile = ahead(code, c_rows, column.index, sides.column)
+                    # Where the sums lie: in C, if they may.
+                    direct = "false"
+                    if self.dtype is self.sum:
+                        direct = self._flag(code, f"{sides.column}, 1", f"{extent}, {self.columns}")
+                    sums = code.let(f"select i1 {direct}, ptr {c_tile}, ptr {strip}")
+                    pitch = code.let(f"select i1 {direct}, i64 {cm}, i64 {self.columns}")
                     b_columns = self._begin_columns(function, b, column.index, extent)
                     # Sums of nothing, which no block writes.
                     unwritten = code.let(f"select i1 {empty}, i64 {height}, i64 0")
                     with function.loop("0", unwritten, 1) as row:
                         code = function.code()
-                        self._write_row(
-                            code, self._row(code, strip, row.index), ["zeroinitializer"] * 2
-                        )
+                        nothing = self._row_apart(code, sums, row.index, pitch)
+                        self._write_row(code, nothing, ["zeroinitializer"] * 2)
                     with function.loop("0", sides.outer, 1) as outer:
                         code = function.code()
                         a_outer, b_outer = (
@@ -395,16 +423,20 @@ class ContractionRenderer:
                             a_depth = ahead(code, a_outer, depth.index, ak)
                             begun = code.let(f"or i64 {outer.index}, {depth.index}")
                             first = code.let(f"icmp eq i64 {begun}, 0")
-                            code.do(self._pack_call(code, b_outer, depth.index, length, extent))
+                            panel, width = self._provide(
+                                function, b_outer, depth.index, length, extent, few
+                            )
+                            apart = code.let(f"select i1 {first}, i64 0, i64 {pitch}")
                             with function.loop("0", height, self.block) as row:
                                 code = function.code()
-                                count = self._at_most(code, self.block, height, row.index)
-                                left = ahead(code, a_depth, row.index, am)
-                                target = self._row(code, strip, row.index)
-                                sums = code.let(f"select i1 {first}, ptr {zeros}, ptr {target}")
+                                start, count = self._block_rows(code, row.index, last, height)
+                                left = ahead(code, a_depth, start, am)
+                                target = self._row_apart(code, sums, start, pitch)
+                                before = code.let(f"select i1 {first}, ptr {zeros}, ptr {target}")
                                 arguments = (
-                                    f"(ptr {left}, i64 {am}, i64 {ak}, ptr {self.panel}, "
-                                    f"ptr {sums}, ptr {target}, i64 {length})"
+                                    f"(ptr {left}, i64 {am}, i64 {ak}, ptr {panel}, i64 {width}, "
+                                    f"ptr {before}, i64 {apart}, ptr {target}, i64 {pitch}, "
+                                    f"i64 {length})"
                                 )
                                 calls = [
                                     f"call void @{self.name}_rows{r}{arguments}"
@@ -412,11 +444,34 @@ class ContractionRenderer:
                                 ]
                                 function.switch(count, calls)
                     code = function.code()
-                    code.do(
-                        f"call void @{self.name}_write(ptr {strip}, ptr {c_tile}, i64 {cm}, "
-                        f"i64 {sides.column}, i64 {height}, i64 {extent})"
-                    )
+                    with function.loop(code.let(f"zext i1 {direct} to i64"), "1", 1):
+                        function.code().do(
+                            f"call void @{self.name}_write(ptr {strip}, ptr {c_tile}, i64 {cm}, "
+                            f"i64 {sides.column}, i64 {height}, i64 {extent})"
+                        )
         return function.text()
+
+    def _last_block(self, code: Code, height: str) -> str:
+        """Where the last block of rows begins.
+
+        It shares evenly with the one before: few rows leave the multipliers waiting.
+        """
+        padded = code.let(f"add i64 {height}, {self.block - 1}")
+        blocks = code.let(f"sdiv i64 {padded}, {self.block}")
+        whole = code.let(f"mul i64 {code.let(f'sub i64 {blocks}, 2')}, {self.block}")
+        left = code.let(f"sub i64 {height}, {whole}")
+        shared = code.let(f"sub i64 {height}, {code.let(f'sdiv i64 {left}, 2')}")
+        several = code.let(f"icmp sgt i64 {blocks}, 1")
+        return code.let(f"select i1 {several}, i64 {shared}, i64 0")
+
+    def _block_rows(self, code: Code, row: str, last: str, height: str) -> tuple[str, str]:
+        """The first row of the block whose turn it is at `row`, and how many it has."""
+        start = code.let(f"call i64 @llvm.smin.i64(i64 {row}, i64 {last})")
+        following = code.let(f"add i64 {row}, {self.block}")
+        ends = code.let(f"icmp sge i64 {following}, {height}")
+        stop = code.let(f"call i64 @llvm.smin.i64(i64 {following}, i64 {last})")
+        stop = code.let(f"select i1 {ends}, i64 {height}, i64 {stop}")
+        return start, code.let(f"sub i64 {stop}, {start}")
 
     def _at_most(self, code: Code, most: int, stop: str, start: str) -> str:
         left = code.let(f"sub i64 {stop}, {start}")

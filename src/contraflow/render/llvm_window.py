@@ -157,11 +157,14 @@ class WindowRenderer(ContractionRenderer):
 
     # --- packing -------------------------------------------------------------------------------
 
-    def _pack_call(self, code: Code, b: str, start: str, depth: str, columns: str) -> str:
-        return (
+    def _provide(
+        self, function: Function, b: str, start: str, depth: str, columns: str, few: str
+    ) -> tuple[str, str]:
+        function.code().do(
             f"call void @{self.name}_pack(ptr %arguments, ptr {b}, i64 {start}, i64 {depth}, "
             f"i64 {self.first}, i64 {columns}, i1 {self.whole}, ptr {self.table}, ptr {self.panel})"
         )
+        return self.panel, str(self.columns)
 
     def _pack(self) -> str:
         """Copy a panel of B: `depth` rows from `start` on, `columns` columns."""

@@ -20,8 +20,8 @@ from contraflow.scalar import Expr
 from contraflow.tape import Operand, Tape, TapeLine, Value
 
 
-def render(tape: Tape, lines: Sequence[TapeLine], wanted: Sequence[Value]) -> str:
-    """A function `prologue(scalars)` that gives the wanted values as a tuple of numbers."""
+def render(tape: Tape, lines: Sequence[TapeLine], wanted: Sequence[Operand]) -> str:
+    """A function `prologue(scalars)` that gives the wanted values and numbers as a tuple."""
     inputs = [v for v, role in tape.inputs.items() if role == "scalar"]
     rows = ["def prologue(scalars):"]
     if inputs:
@@ -37,7 +37,8 @@ def render(tape: Tape, lines: Sequence[TapeLine], wanted: Sequence[Value]) -> st
         outs = line.op.kind.expression(line.op, given, _widened(line.params), sources)
         for v, e in zip(line.outs, outs):
             rows.append(f"    {_name(v)} = {_render(e)}")
-    rows.append(f"    return ({''.join(_name(v) + ', ' for v in wanted)})")
+    results = (_name(x) if isinstance(x, Value) else _number(x) for x in wanted)
+    rows.append(f"    return ({''.join(result + ', ' for result in results)})")
     return "\n".join(rows) + "\n"
 
 

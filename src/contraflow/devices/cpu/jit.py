@@ -1,28 +1,23 @@
-"""LLVM IR text to machine code, once per machine: object code is kept on disk.
+"""LLVM IR text to machine code, once per machine: object code is kept on disk (`cache.py`).
 
-An entry is the digest of the object code and the code itself, in a file named by everything that
-decides about it; a text is written only where no entry is found. Files appear under their final
-name only when complete, and one that does not match its digest is compiled again.
+A text is written only where no object code is found.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import os
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import llvmlite
 import llvmlite.binding as llvm
 
 from contraflow import config
+from contraflow.devices.cpu import cache
 
 FORMAT = "contraflow-cpu-1"  # changes when the options of code generation do
-_DIGEST_BYTES = 32
 
 _lock = threading.RLock()
 _addresses: dict[tuple[str, str], int] = {}  # by name and identity
@@ -107,12 +102,12 @@ def _link(names: Sequence[str], codes: Sequence[bytes]) -> list[int]:
 
 
 def _object_code(source: Source) -> bytes:
-    path = _cache_path(source.identity)
-    kept = _read(path)
+    name = _cache_name(source.identity)
+    kept = cache.read(name)
     if kept is not None:
         return kept
     code = _emit(source.text())
-    _write(path, code)
+    cache.write(name, code)
     return code
 
 
@@ -125,27 +120,6 @@ def _emit(text: str) -> bytes:
     return bytes(_target().emit_object(module))
 
 
-def _cache_path(identity: str) -> Path:
+def _cache_name(identity: str) -> str:
     parts = (FORMAT, llvmlite.__version__, llvm.get_host_cpu_name(), features(), identity)
-    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-    return config.cache_folder / "cpu" / f"{digest}.o"
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return None
-    digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-    return code if hashlib.sha256(code).digest() == digest else None
-
-
-def _write(path: Path, code: bytes) -> None:
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.sha256(code).digest() + code)
-        os.replace(temporary, path)
-    except OSError:
-        return  # a cache that cannot be written costs time, not correctness
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest() + ".o"
