@@ -238,6 +238,18 @@ def several_writes_to_a_point(values: Tensor, more: Tensor) -> Any:
     return first, x
 
 
+@indexing("an_ellipsis_for_no_dims_does_not_part_arrays", leaf(2, 3, 4))
+def an_ellipsis_between_arrays(x: Tensor) -> Any:
+    read = x[:, [0, 1], ..., [0, 1]]
+    read.exp().sum().backward()
+    return read.detach()
+
+
+@indexing("an_empty_mask_fits_empty_dims_only", leaf(0, 3, 2), raises=IndexError)
+def an_empty_mask(x: Tensor) -> Any:
+    return x[..., cf.zeros(0, 3, dtype=cf.bool)]
+
+
 @indexing("gradients_of_what_is_read_twice_add_up", leaf(3), plain(4))
 def read_twice(x: Tensor, weights: Tensor) -> None:
     (x[[0, 2, 2, 2]] * weights).sum().backward()
@@ -490,6 +502,15 @@ for (name,) in parameters(test_shape.test_a_shape_cannot_be_changed_in_place):
         f"refused, {name}", "a_shape_cannot_be_changed_in_place", plain(2, 1),
         raises=NotImplementedError,
     )(lambda x, name=name: getattr(x, name)())  # fmt: skip
+
+
+@shape("compiled_pieces_without_elements", leaf(3, 1))
+def pieces_without_elements(x: Tensor) -> Any:
+    y = x * 1.0
+    y[:, 1:] = x[:, 1:]
+    joined = cf.cat([y * 2.0, x[3:] * 2.0])
+    joined.sum().backward()
+    return joined.detach(), (x[:, 1:] * 2.0).detach()
 
 
 @shape("compiled_split_and_cat", "compiled_cat_of_many", leaf(3, 4))

@@ -72,6 +72,27 @@ def x() -> Tensor:
             "reshape: cannot make [4, 2] of float32[2, 3], which has 6 elements.",
         ),
         (
+            lambda x: x.mvlgamma(2**62),
+            ValueError,
+            "mvlgamma: cannot take (float32[2, 3], 4611686018427387904). It takes (x, p).",
+        ),
+        (
+            lambda x: F.one_hot(x.long(), cf.tensor(7.5)),
+            TypeError,
+            "index: float32[] is not an integer.",
+        ),
+        (
+            lambda x: F.alpha_dropout(np.array("a"), 1.0, training=True),
+            TypeError,
+            "alpha_dropout: cannot take (NumPy <U1[], 1.0, training=True). It takes (input, p=0.5, "
+            "training=False, inplace=False).",
+        ),
+        (
+            lambda x: x.int().nan_to_num(neginf=cf.ones(1, 4, 2)),
+            TypeError,
+            "nan_to_num: neginf is float32[1, 4, 2]; it must be a number.",
+        ),
+        (
             lambda x: F.linear(x, cf.ones(4, 5)),
             ValueError,
             "linear: float32[2, 3] does not fit the weight float32[4, 5]: it must be [..., 5].",

@@ -75,6 +75,38 @@ def test_most_of_what_a_network_does_is_a_program() -> None:
         assert (name, True) in made
 
 
+def test_backward_sums_gradients_to_the_shapes_of_inputs_in_its_program() -> None:
+    x, w = cf.randn(4, 8, requires_grad=True), cf.randn(8, requires_grad=True)
+    y = cf.nn.functional.rms_norm(x, (8,), w)
+    g = cf.randn(4, 8)
+    native._routines.clear()
+    y.backward(g)
+    assert [key[0] for key in native._routines] == ["rms_norm"]
+    assert w.grad is not None
+    assert w.grad.shape == (8,)
+
+
+def test_attention_and_convolution_are_a_program_each_way() -> None:
+    q = cf.randn(2, 4, 8, requires_grad=True)
+    cf.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).backward(q.detach())
+    assert [key[0] for key in native._routines] == ["attend", "attend"]
+    native._routines.clear()
+    x, w = cf.randn(2, 3, 6, 6, requires_grad=True), cf.randn(4, 3, 3, 3, requires_grad=True)
+    bias = cf.randn(4, requires_grad=True)
+    out = cf.conv2d(x, w, bias)
+    out.backward(out.detach())
+    assert [key[0] for key in native._routines] == ["correlate", "correlate"]
+
+
+def test_backward_of_pooling_does_not_pool_again() -> None:
+    x = cf.randn(2, 6, 6, requires_grad=True)
+    out = cf.nn.functional.max_pool2d(x, 2)
+    native._routines.clear()
+    out.backward(out.detach())
+    (routine,) = routines()
+    assert len(routine._executable.kernels) == 1
+
+
 @pytest.mark.parametrize(
     "view",
     [

@@ -14,7 +14,7 @@ import pytest
 from tests.engine_common import refused
 
 import contraflow as cf
-from contraflow.autograd import grad
+from contraflow.autograd import grad, gradcheck, gradgradcheck
 from contraflow.nn import functional as F
 from contraflow.testing import assert_close, check_gradients
 
@@ -301,6 +301,18 @@ def test_causal_attention_sees_the_past_only() -> None:
     assert_close(whole[:, 1:2], part)
     mask = cf.tensor(np.tri(4, dtype=bool))
     assert_close(whole, F.scaled_dot_product_attention(q, k, v, mask))
+
+
+def test_attention_is_one_node_of_every_order() -> None:
+    q, k = leaf(random(2, 1, 3, 4)), leaf(random(2, 5, 4, seed=1))
+    v, mask = leaf(random(5, 2, seed=2)), leaf(random(3, 5, seed=3))
+    out = F.scaled_dot_product_attention(q, k, v, mask)
+    assert out.shape == (2, 2, 3, 2)
+    assert [end for end, _ in out.grad_fn.next_functions] == [q, k, v, mask]
+    assert gradgradcheck(F.scaled_dot_product_attention, (q, k, v, mask))
+    assert gradcheck(
+        lambda *qkv: F.scaled_dot_product_attention(*qkv, is_causal=True, scale=0.7), (q, k, v)
+    )
 
 
 def test_attention_dropout_scales_what_survives() -> None:

@@ -124,7 +124,10 @@ HOSTILE: tuple[Any, ...] = (
 def hostile_value(draw: Any) -> Any:
     if draw(st.booleans()):
         return draw(st.sampled_from(HOSTILE))
-    return laid_out(draw, draw_array(draw, draw(SHAPES), draw(DTYPES), special=draw(st.booleans())))
+    shape, dtype = draw(SHAPES), draw(DTYPES)
+    # One number may be taken for a size, and 32767 rows and columns are gigabytes.
+    special = draw(st.booleans()) and (shape != () or dtype.is_floating_point)
+    return laid_out(draw, draw_array(draw, shape, dtype, special=special))
 
 
 def draw_array(draw: Any, shape: Shape, dtype: DType, *, special: bool = False) -> np.ndarray:
@@ -348,7 +351,7 @@ def test_values(draw: Any, op: Op) -> None:
     for out, same in zip(outs, tensors_in(plain), strict=True):
         if isinstance(out, Tensor):
             assert out.array.dtype == out.dtype.numpy
-            assert_close(out, same)
+            assert_close(out, same, *in_another_order(one, out))
         else:
             assert out == same
     if not is_composite(op) and not op.dynamic and not op.custom:
@@ -357,6 +360,16 @@ def test_values(draw: Any, op: Op) -> None:
             params.update(op.normalize(*one.tensors, **params))
         assert [out.spec for out in outs] == list(op.infer(given_specs(one.arrays), params))
     compare(one, outs)
+
+
+def in_another_order(one: Call, out: Tensor) -> tuple[float, float]:
+    """The tolerance of sums whose terms are added in another order: the largest one's rounding."""
+    relative, absolute = tolerance(out.dtype)
+    if not isinstance(one.op.kind, Elementwise) and out.dtype.is_floating_point:
+        floats = (a for a in one.arrays if isinstance(a, np.ndarray) and a.dtype.kind == "f")
+        finite = (np.abs(a[np.isfinite(a)]).max(initial=0.0) for a in floats)
+        absolute += relative * float(max(finite, default=0.0))
+    return relative, absolute
 
 
 def loosest(one: Call, out: Tensor) -> tuple[float, float]:
@@ -461,11 +474,12 @@ def test_gradients(draw: Any, op: Op) -> None:
         else cf.tensor(x) if isinstance(x, np.ndarray) else x
         for i, x in enumerate(inputs)
     ]  # fmt: skip
-    outs = attempt(lambda: as_tuple(apply(op, tuple(points), sample.params)), points)
+    form = invoke if takes(op, sample.params) else apply
+    outs = attempt(lambda: as_tuple(form(op, tuple(points), sample.params)), points)
     if outs is None:  # not in this dtype
         return
     rng = np.random.default_rng(1)
-    roots = [o for o in outs if o.requires_grad]
+    roots = [o for o in tensors_in(outs) if isinstance(o, Tensor) and o.requires_grad]
     weights = [cf.tensor(rng.standard_normal(o.shape)).to(o.dtype) for o in roots]
     if roots:
         found = cf.autograd.grad(roots, [points[i] for i in wrt], weights, allow_unused=True)
@@ -512,9 +526,11 @@ def draw_key(draw: Any, shape: Shape) -> tuple[Any, ...]:
             ends = st.none() | st.integers(-n - 2, n + 2)
             items.append(slice(draw(ends), draw(ends), draw(st.none() | st.integers(1, 3))))
         dim += 1
-    if draw(st.booleans()):
+    # To NumPy an Ellipsis parts the arrays beside it even where it stands for no dims.
+    has_arrays = any(isinstance(item, np.ndarray) for item in items)
+    if (dim < len(shape) or not has_arrays) and draw(st.booleans()):
         items.insert(draw(st.integers(0, len(items))), Ellipsis)
-    if any(isinstance(item, np.ndarray) for item in items):  # no ints left of a mask either
+    if has_arrays:  # no ints left of a mask either
         items = [slice(i, i + 1) if isinstance(i, int) else i for i in items]
     return tuple(items)
 
@@ -525,10 +541,12 @@ def test_indexing(draw: Any) -> None:
     array = draw_array(draw, draw(SHAPES), draw(DTYPES))
     x = laid_out(draw, array)
     key = draw_key(draw, array.shape)
-    if sum(isinstance(item, np.ndarray) and item.dtype == bool for item in key) and any(
-        isinstance(item, np.ndarray) and item.dtype != bool for item in key
-    ):
+    arrays = [item for item in key if isinstance(item, np.ndarray)]
+    masks = [item for item in arrays if item.dtype == bool]
+    if masks and len(arrays) > len(masks):
         return  # a mask beside arrays must count as many true elements as they have
+    if any(not mask.size for mask in masks):
+        return  # an empty mask fits any dims, NumPy thinks
     try:
         expected = array[key]
     except IndexError:
@@ -559,8 +577,9 @@ def write_by_key(draw: Any, array: np.ndarray, key: Any, wrapped: Any, expected:
         assert expected is None or target.layout.overlaps_itself(), refusals
         return
     assert expected is not None
-    with np.errstate(all="ignore"):
-        changed[key] = np.asarray(value).astype(array.dtype)
+    if target.layout.overlaps_itself():
+        return  # who writes to one element of an expanded tensor writes to others
+    changed[key] = s.saturating_cast(np.asarray(value), target.dtype)
     assert_close(target, changed, 0.0, 0.0)
 
 

@@ -65,6 +65,19 @@ def test_the_last_of_several_writes_stays() -> None:
     assert_close(x, [3.0, 7.0, 0.0])
 
 
+def test_an_ellipsis_for_no_dims_does_not_part_arrays() -> None:
+    x = cf.tensor(X)
+    rows = cf.tensor([0, 1])
+    assert_close(x[:, rows, ..., rows], X[:, [0, 1], [0, 1]])
+
+
+def test_an_empty_mask_fits_empty_dims_only() -> None:
+    mask = cf.zeros(0, 3, dtype=cf.bool)
+    assert cf.zeros(0, 3, 2)[mask].shape == (0, 2)
+    with pytest.raises(IndexError, match=r"the mask bool\[0, 3\] does not fit"):
+        cf.zeros(0, 3, 3)[..., mask]
+
+
 def test_gradients_of_what_is_read_twice_add_up() -> None:
     x = cf.tensor([1.0, 2.0, 3.0], requires_grad=True)
     (x[[0, 2, 2, 2]] * cf.tensor([1.0, 10.0, 100.0, 1000.0])).sum().backward()

@@ -34,6 +34,7 @@ from contraflow.dtypes import (
 )  # fmt: skip
 from contraflow.kernel import STRIDED, Call, Contraction, Loops, Operand, Reduction, Store
 from contraflow.render.llvm import render
+from contraflow.render.llvm_kept import keep_values
 from contraflow.scalar import Expr
 
 SIZES = (0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 33, 1000)
@@ -334,7 +335,7 @@ def test_any_and_all(columns, lane):
     check_rows(kernel, 40, columns, flags.ravel(), ulps=0)
 
 
-@pytest.mark.parametrize("lane", [1, None])
+@pytest.mark.parametrize("lane", [1, 0, None])
 @pytest.mark.parametrize("columns", [1, 7, 8, 10, 65, 300])
 def test_softmax(columns, lane):
     x = load(0, float32)
@@ -345,6 +346,26 @@ def test_softmax(columns, lane):
         lane=lane,
     )  # fmt: skip
     check_rows(kernel, 5, columns, sample(float32, 5 * columns) * 10, ulps=8)
+
+
+def test_exponentials_that_were_summed_are_kept_where_the_result_will_lie():
+    x = load(0, float32)
+    e = s.exp(x - reduced(0))
+    folds = [largest(x), total(e)]
+    shifted = Store(1, e / reduced(1), True)
+    kept = keep_values(row_kernel(folds, [shifted, Store(2, reduced(1), False)]))
+    assert kept.stores == (
+        Store(1, load(1, float32) / reduced(1), True), Store(2, reduced(1), False),
+        Store(1, e, True),
+    )  # fmt: skip
+    assert [stores for _, stores in kept.passes] == [(), (2,), (0,)]
+    # What is rounded on the way to memory, cheap, or needed before it is finished is not kept.
+    others = [
+        row_kernel(folds, [Store(1, s.cast(e / reduced(1), float16), True)], float16),
+        row_kernel([largest(x), total(x - reduced(0))], [Store(1, x - reduced(0), True)]),
+        row_kernel([total(s.exp(x))], [Store(1, s.exp(x) + 1.0, True)]),
+    ]
+    assert [keep_values(kernel) for kernel in others] == others
 
 
 @pytest.mark.parametrize("lane", [1, 0, None])

@@ -330,6 +330,35 @@ def test_pieces_that_overlap_are_put_into_rows() -> None:
     np.testing.assert_array_equal(total[:, 0], [1, 2, 2, 2, 2, 2, 2, 2, 3, 2])
 
 
+def test_pieces_stored_among_zeros_are_stored_side_by_side() -> None:
+    head = """
+        input %0 : float32[2, 4]  arg
+        %1 = full(0, shape=(2, 3, 4), dtype=float32) : float32[2, 3, 4]
+        %2 = full(1, shape=(2, 3, 4), dtype=float32) : float32[2, 3, 4]
+    """
+
+    def stored(base: int, offset: int, out: int) -> str:
+        region = f"shape=(2, 4), strides=(12, 1), offset={offset}"
+        return f"%{out} = assign(%{base}, %0, {region}) : float32[2, 3, 4]"
+
+    def added(a: int, b: int, out: int) -> str:
+        return f"%{out} = add(%{a}, %{b}) : float32[2, 3, 4]"
+
+    def text(*rows: str) -> str:
+        return "\n".join([head, *rows])
+
+    becomes(
+        passes.join_pieces,
+        text(stored(1, 8, 3), stored(1, 0, 4), added(3, 4, 5), stored(1, 4, 6), added(5, 6, 7),
+             "return %7"),
+        text(stored(1, 8, 3), stored(3, 0, 4), stored(4, 4, 6), "return %6"),
+    )  # fmt: skip
+    # Pieces that overlap, lie across rows, or lie among ones.
+    for base, offset in ((1, 8), (1, 6), (2, 0)):
+        given = text(stored(1, 8, 3), stored(base, offset, 4), added(3, 4, 5), "return %5")
+        becomes(passes.join_pieces, given, given)
+
+
 def test_the_gradient_of_parts_takes_one_pass(mode: str) -> None:
     def loss_and_gradient(x: cf.Tensor) -> tuple[cf.Tensor, cf.Tensor]:
         loss = x.sum() * 0.5

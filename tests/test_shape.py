@@ -135,6 +135,19 @@ def test_a_shape_cannot_be_changed_in_place(name: str) -> None:
         getattr(cf.ones(2, 1), name)()
 
 
+def test_compiled_pieces_without_elements() -> None:
+    x = cf.tensor(X[:, :1])
+
+    def written(x: Any) -> Any:
+        y = x * 1.0
+        y[:, 1:] = x[:, 1:]
+        return y
+
+    assert cf.compile(lambda x: x[:, 1:] * 2.0)(x).shape == (len(X), 0)
+    assert_close(cf.compile(lambda x: cf.cat([x * 2.0, x[len(X) :] * 2.0]))(x), 2.0 * X[:, :1])
+    assert_close(cf.compile(written)(x), x)
+
+
 def test_compiled_split_and_cat() -> None:
     def swap(x: Any) -> Any:
         a, b = x.chunk(2, -1)

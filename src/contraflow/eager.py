@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from contraflow import config, native
+from contraflow import config, memory, native
 from contraflow.applied import OpNode
 from contraflow.dispatch import apply, set_base_context, state
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
@@ -60,7 +60,7 @@ class Eager(Run):
             return Run.apply(self, op, inputs, params)
         ref: Any = op.ref
         try:
-            if size >= native.SMALL and ref not in _QUICK and config.eager_kernels:
+            if size >= native.SMALL and config.eager_kernels:
                 array = self._large(op, inputs, params, arrays, dtype)
             elif params or type(ref) is not np.ufunc:
                 array = np.asarray(quiet.run(ref, *_typed(arrays, dtype), **params))
@@ -85,7 +85,15 @@ class Eager(Run):
     def _large(
         self, op: Op, inputs: tuple[Any, ...], params: Params, arrays: list[Any], dtype: DType
     ) -> np.ndarray:
-        """The result of an elementwise op by a kernel, which takes numbers as it takes tensors."""
+        """The result of an elementwise op by a kernel, which takes numbers as it takes tensors.
+
+        NumPy's own loops for some ops are as fast as memory is, if that has been used before.
+        """
+        ref: Any = op.ref
+        if ref in _QUICK and not params:
+            made = np.dtype(np.bool_) if ref in _COMPARING else dtype.numpy
+            out = memory.empty(np.broadcast(*arrays).shape, made)
+            return quiet.call(ref, *arrays, out=out)  # type: ignore[no-any-return]
         given = [
             x if isinstance(x, Tensor) else Tensor.of_array(np.array(x, dtype.numpy))
             for x in inputs
@@ -95,7 +103,6 @@ class Eager(Run):
         )
         if results is not None:
             return results[0].array  # type: ignore[no-any-return]
-        ref: Any = op.ref
         return np.asarray(quiet.run(ref, *_typed(arrays, dtype), **params))
 
     def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
@@ -188,11 +195,12 @@ class Eager(Run):
         target.storage.wrote(op, line)
 
 
-# NumPy's own loops for these are as fast as memory is.
-_QUICK = frozenset((
-    np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute, np.maximum, np.minimum,
+_COMPARING = frozenset((
     np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
 ))  # fmt: skip
+_QUICK = _COMPARING | {
+    np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute, np.maximum, np.minimum,
+}  # fmt: skip
 
 
 def _typed(arrays: list[Any], dtype: DType) -> list[Any]:

@@ -6,7 +6,7 @@ replay, in Python and float64, and kernels get their results as arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from sys import getrefcount
 from time import perf_counter
 from types import SimpleNamespace
@@ -269,4 +269,3 @@ class Native:
             else:
                 rows.append(f"kernel  {step.call.kernel.name} over {list(step.call.sizes)}")
         return rows
-

@@ -86,11 +86,11 @@ class Routine:
         locate = self._executable.locate
         addresses: list[int] = []
         for source in self._sources:
-            if type(source) is int:
+            if isinstance(source, Storage):
+                storage, start = source, 0
+            else:
                 x: Tensor = inputs[source]
                 storage, start = x.storage, x.layout.offset * x.dtype.itemsize
-            else:
-                storage, start = source, 0
             addresses.append((storage.address or locate(storage)) + start)
         blocks = self._executable.compute(addresses, ())
         return [None if result is None else result.get(inputs, blocks) for result in self._results]

@@ -121,11 +121,11 @@ def fold_whole_assignments(tape: Tape) -> Tape:
     return tape.replaced(map(folded, tape.lines))
 
 
-FEW = 4  # pieces that one kernel sums as fast as several put them side by side
+FEW = 4  # padded pieces that one kernel sums as fast as several put them side by side
 
 
 class Piece(NamedTuple):
-    """A value padded with zeros along one dim: where it lies there, and the line that pads it."""
+    """A value among zeros: where it lies along one dim, and the line that pads or stores it."""
 
     dim: int
     start: int
@@ -134,7 +134,7 @@ class Piece(NamedTuple):
 
 
 def join_pieces(tape: Tape) -> Tape:
-    """Zero-padded pieces that are summed and do not overlap are stored side by side instead.
+    """Pieces among zeros that are summed and do not overlap are stored side by side instead.
 
     So are the gradients of the parts of a tensor: to sum them whole would take as many passes over
     all as there are parts.
@@ -152,7 +152,7 @@ def join_pieces(tape: Tape) -> Tape:
         sums, terms = _terms(tape, makers, uses, i)
         inner.update(sums)
         pieces = {v: p for v in terms if (p := _piece(tape, makers, uses, v, i)) is not None}
-        rows = [row for row in _rows(pieces.values()) if len(row) > FEW]
+        rows = [row for row in _rows(pieces.values()) if _is_worth_joining(tape, row)]
         if not rows:
             continue
         for row in rows:
@@ -208,17 +208,45 @@ def _terms(
 def _piece(
     tape: Tape, makers: Mapping[Value, int], uses: Counter[Value], v: Value, root: int
 ) -> Piece | None:
-    """What a term is, if it is a value that was padded with zeros along one dim for this sum."""
+    """What a term is, if it is a value that was put among zeros along one dim for this sum."""
     i = makers.get(v, -1)
     line = tape.lines[i]
-    if i < 0 or uses[v] > 1 or line.op.name != "constant_pad":
+    if i < 0 or uses[v] > 1 or line.region != tape.lines[root].region:
         return None
-    padded = [d for d, pads in enumerate(line.params["pads"]) if any(pads)]
-    pads = line.params["pads"][padded[0]] if len(padded) == 1 else (-1, -1)
-    zero = type(line.inputs[1]) in (bool, int, float) and line.inputs[1] == 0
-    if not zero or min(pads) < 0 or line.region != tape.lines[root].region:
-        return None
-    return Piece(padded[0], pads[0], tape.specs[v].shape[padded[0]] - pads[1], i)
+    shape = tape.specs[v].shape
+    if line.op.name == "constant_pad" and _is_zero(line.inputs[1]):
+        padded = [d for d, pads in enumerate(line.params["pads"]) if any(pads)]
+        pads = line.params["pads"][padded[0]] if len(padded) == 1 else (-1, -1)
+        return None if min(pads) < 0 else Piece(padded[0], pads[0], shape[padded[0]] - pads[1], i)
+    if line.op.name == "assign":
+        base = makers.get(cast(Value, line.inputs[0]), -1)
+        zeros = base >= 0 and tape.lines[base].op.name == "full"
+        if zeros and _is_zero(tape.lines[base].inputs[0]):
+            found = _part(contiguous(shape), View(**line.params))
+            return None if found is None else Piece(*found, i)
+    return None
+
+
+def _is_zero(x: Operand) -> bool:
+    return type(x) in (bool, int, float) and x == 0
+
+
+def _part(whole: View, region: View) -> tuple[int, int, int] | None:
+    """The dim along which a region is a part of a whole, its start and its stop."""
+    for dim, (size, stride) in enumerate(zip(whole.shape, whole.strides)):
+        start = region.offset // max(1, stride)
+        if start < size and whole.select(dim, start) == region:
+            return dim, start, start + 1
+        stop = start + region.shape[dim] if dim < len(region.shape) else 0
+        if start < stop <= size and whole.slice(dim, start, stop, 1) == region:
+            return dim, start, stop
+    return None
+
+
+def _is_worth_joining(tape: Tape, row: list[Piece]) -> bool:
+    """Whether there are more pieces than one kernel sums, which pads them as it reads them."""
+    stored = any(tape.lines[piece.line].op.name == "assign" for piece in row)
+    return len(row) > (1 if stored else FEW)
 
 
 def _rows(pieces: Iterable[Piece]) -> list[list[Piece]]:
@@ -240,10 +268,12 @@ def _rows(pieces: Iterable[Piece]) -> list[list[Piece]]:
 
 def _stored_beside(tape: Tape, before: Piece, piece: Piece) -> TapeLine:
     """The line that stores a piece into what holds the pieces before it."""
-    line = tape.lines[piece.line]
+    line, base = tape.lines[piece.line], tape.lines[before.line].outs[0]
+    if line.op.name == "assign":
+        return replace(line, inputs=(base, line.inputs[1]))
     whole = contiguous(tape.specs[line.outs[0]].shape)
     region = whole.slice(piece.dim, piece.start, piece.stop, 1)
-    inputs = (tape.lines[before.line].outs[0], line.inputs[0])
+    inputs = (base, line.inputs[0])
     return replace(line, op=REGISTRY["assign"], inputs=inputs, params=region._asdict())
 
 

@@ -464,7 +464,7 @@ def _lane(operands: Sequence[Operand], sizes: Sequence[int], outer: int, folds: 
     elements = [numel(n for n, kind in zip(sizes, o.strides) if kind) for o in memory]
     for axis, n in enumerate(sizes):
         across = folds and axis < outer  # where that pays even if no elements lie side by side
-        if n == 1 or (not across and all(o.strides[axis] != 1 for o in memory)):
+        if n < 2 or (not across and all(o.strides[axis] != 1 for o in memory)):
             continue
         vectors = -(-n // LANES) / n
         cost = BODY * numel(sizes) * vectors

@@ -16,6 +16,7 @@ from contraflow import dtypes, transcendental
 from contraflow import scalar as s
 from contraflow.dispatch import apply
 from contraflow.dtypes import FLOAT, HALVES, float64, int32
+from contraflow.errors import describe
 from contraflow.kinds import composite, elementwise
 from contraflow.ops.elementwise import abs_, flat, pow_, scaled, sign, sqrt, sub, to_dtype, where
 from contraflow.ops.reduce import amax, sum_
@@ -240,6 +241,9 @@ def nan_to_num(x, nan, posinf, neginf):
 def _nan_to_num(
     x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
+    for name, value in (("nan", nan), ("posinf", posinf), ("neginf", neginf)):
+        if isinstance(value, Tensor):
+            raise TypeError(f"nan_to_num: {name} is {describe(value)}; it must be a number.")
     largest = float(ml_dtypes.finfo(x.dtype.numpy).max) if x.is_floating_point() else 0.0
     numbers = (
         0.0 if nan is None else nan,

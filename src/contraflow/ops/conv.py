@@ -236,7 +236,7 @@ def _convolution(n: int, samples: Any, failures: Any = None) -> Op:
     dims = ", ".join("dhw"[-n:])
     body.__doc__ = f"Cross-correlation of [n, c, {dims}] with kernels [out, c / groups, ...]."
     return composite(
-        ref=ref, samples=samples, failures=failures, method=False, autocast="low"
+        ref=ref, samples=samples, failures=failures, method=False, autocast="low", by_parts=True
     )(body)  # fmt: skip
 
 

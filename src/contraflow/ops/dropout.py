@@ -31,15 +31,17 @@ def _kept(p: float, shape: Shape) -> Tensor:
 
 def _scaled(x: Tensor, p: float, shape: Shape) -> Tensor:
     """Dropped elements become 0, the others grow, so that the mean stays."""
-    return where(_kept(p, shape), x * (1.0 / (1.0 - p) if p < 1 else 0.0), 0.0)
+    grown = x * (1.0 / (1.0 - p) if p < 1 else 0.0)
+    return where(_kept(p, shape), grown, 0.0)
 
 
 def _standard(x: Tensor, p: float, shape: Shape) -> Tensor:
     """Dropped elements become the lowest value of selu, then all are scaled and shifted back."""
     if p == 1:
-        return where(_kept(p, shape), x, 0.0)
+        return x * 0.0
     scale = 1.0 / math.sqrt((_LOW * _LOW * p + 1.0) * (1.0 - p))
-    return where(_kept(p, shape), x * scale, scale * _LOW) - scale * _LOW * p
+    scaled = x * scale
+    return where(_kept(p, shape), scaled, scale * _LOW) - scale * _LOW * p
 
 
 def _dropout(name: str, drop: Any, channels: bool, doc: str) -> Op:

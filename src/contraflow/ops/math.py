@@ -14,10 +14,12 @@ import numpy as np
 from contraflow import scalar as s
 from contraflow import transcendental
 from contraflow.dispatch import apply
-from contraflow.dtypes import FLOAT
+from contraflow.dtypes import FLOAT, get_default_dtype
 from contraflow.kinds import composite, elementwise
 from contraflow.ops.arithmetic import clamp
+from contraflow.ops.create import arange
 from contraflow.ops.elementwise import cos, exp, log, reciprocal, rsqrt, sigmoid, sin, where
+from contraflow.ops.reduce import sum_
 from contraflow.samples import Array, Failure, Sample
 from contraflow.tensor import Tensor
 
@@ -274,10 +276,9 @@ def mvlgamma(x, *, p):
     """The logarithm of the gamma function of p variables."""
     if p < 1:
         raise ValueError(f"mvlgamma: p is {p}; it must be positive.")
-    total = lgamma(x)
-    for j in range(1, p):
-        total = total + lgamma(x - j / 2)
-    return total + p * (p - 1) / 4 * math.log(math.pi)
+    dtype = x.dtype if x.is_floating_point() else get_default_dtype()
+    halves = arange(p, dtype=dtype) * 0.5
+    return sum_(lgamma(x.unsqueeze(-1) - halves), -1) + p * (p - 1) / 4 * math.log(math.pi)
 
 
 @elementwise(

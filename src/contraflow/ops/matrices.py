@@ -31,7 +31,8 @@ from contraflow.ops.reduce import amax, amin, require_floating, spread, sum_
 from contraflow.ops.shape import cat
 from contraflow.ops.view import expand, movedim, reshape
 from contraflow.samples import Array, Failure, Sample
-from contraflow.shapes import normalize_dim, normalize_dims, numel, reduced_shape
+from contraflow.shapes import Shape, normalize_dim, normalize_dims, numel, reduced_shape
+from contraflow.spec import Spec
 from contraflow.tensor import Tensor
 
 # --- norms of vectors ----------------------------------------------------------------------------
@@ -322,6 +323,13 @@ def _pinv_ref(x: np.ndarray, atol: Any, rtol: Any, hermitian: bool) -> np.ndarra
     return np.swapaxes(vh, -1, -2) @ (inverted[..., None] * np.swapaxes(u, -1, -2))
 
 
+def _pinv_shape(x: Spec, atol: Any, rtol: Any, hermitian: bool) -> Shape:
+    for name, value in (("atol", atol), ("rtol", rtol)):
+        if np.ndim(value):
+            raise TypeError(f"pinv: {name} has {np.ndim(value)} dims; it must be a number.")
+    return (*x.shape[:-2], *reversed(require_matrix("pinv", x)))
+
+
 # Golub and Pereyra: dP = -P dA P + P P' dA' (I - A P) + (I - P A) dA' P' P, for constant rank.
 def _pinv_vjp(g: Tensor, x: Tensor, out: Tensor, hermitian: bool) -> Tensor:
     if hermitian:
@@ -337,7 +345,7 @@ def _pinv_vjp(g: Tensor, x: Tensor, out: Tensor, hermitian: bool) -> Tensor:
 @host(
     ref=_pinv_ref,
     dtype=real_types("pinv"),
-    shape=lambda x, **_: (*x.shape[:-2], *reversed(require_matrix("pinv", x))),
+    shape=_pinv_shape,
     vjp={"x": _pinv_vjp},
     samples=lambda: (
         Sample((random_matrices(2, 4, 3),), {"atol": None, "rtol": None, "hermitian": False}),
@@ -347,6 +355,10 @@ def _pinv_vjp(g: Tensor, x: Tensor, out: Tensor, hermitian: bool) -> Tensor:
         Failure(
             (np.ones(2),), {"atol": None, "rtol": None, "hermitian": False}, ValueError,
             "pinv: float64[2] is no matrix",
+        ),
+        Failure(
+            (np.eye(2),), {"atol": None, "rtol": [0.1, 0.2], "hermitian": False}, TypeError,
+            "pinv: rtol has 1 dims; it must be a number.",
         ),
     ),
     method=False,

@@ -81,6 +81,8 @@ def _average(
         op, x, n, kernel_size, stride, padding, 1, ceil_mode
     )
     require_floating(op, x)
+    if 0 in x.shape[-n:]:
+        raise ValueError(f"{op}: {describe(x)} has no elements to pool.")
     if divisor == 0:
         raise ValueError(f"{op}: divisor_override is 0.")
     patches = windows(padded(x, pads), kernel=kernel, stride=stride, dilation=dilation)
@@ -156,6 +158,10 @@ avg_pool1d = _avg_pool(
         Sample((Array((2, 3, 7)),), {"kernel_size": 3, "stride": 2, "padding": 1}),
         Sample((Array((3, 8)),),
                {"kernel_size": 3, "padding": 1, "ceil_mode": True, "count_include_pad": False}),
+    ),
+    lambda: (
+        Failure((Array((3, 0)),), {"kernel_size": 3, "padding": 1, "ceil_mode": True}, ValueError,
+                "avg_pool1d: float64[3, 0] has no elements to pool."),
     ),
 )  # fmt: skip
 avg_pool2d = _avg_pool(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index as index_of
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def _one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
         if not x.numel():
             raise ValueError(f"one_hot: {describe(x)} has no largest class; give num_classes.")
         num_classes = int(x.amax().item()) + 1
-    return apply(one_hot, (x,), {"num_classes": num_classes})
+    return apply(one_hot, (x,), {"num_classes": index_of(num_classes)})
 
 
 def _search_ref(values: np.ndarray, sequence: np.ndarray, right: bool, narrow: bool) -> np.ndarray:

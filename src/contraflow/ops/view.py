@@ -125,8 +125,11 @@ def _wanted_shape(name: str, x: Tensor, shape: Shape) -> Shape:
 
 
 @view(
-    vjp={"x": lambda g, dims: apply(
-        permute, (g,), {"dims": tuple(map(dims.index, range(len(dims))))})},
+    vjp={
+        "x": lambda g, dims: apply(
+            permute, (g,), {"dims": tuple(map(dims.index, range(len(dims))))}
+        )
+    },
     samples=lambda: (
         Sample((Array((2, 3, 4)),), {"dims": (2, 0, 1)}),
         Sample((Array((3, 4)),), {"dims": (1, 0)}),

@@ -34,6 +34,7 @@ from contraflow import scalar as s
 from contraflow.dtypes import bool_, float64, int64
 from contraflow.kernel import STRIDED, Contraction, Kernel, Loops, Reduction, Store
 from contraflow.render.llvm_contraction import ContractionRenderer
+from contraflow.render.llvm_kept import keep_values
 from contraflow.render.llvm_text import (
     Code,
     Function,
@@ -56,7 +57,7 @@ SMALL_BODY = 24  # expressions; beyond that the body itself hides the latency
 # The modules in which it is decided which text a kernel becomes.
 GENERATOR = (
     "dtypes", "scalar", "mathematics", "transcendental", "kernel", "render.llvm_text",
-    "render.llvm_contraction", "render.llvm_window", "render.llvm",
+    "render.llvm_contraction", "render.llvm_kept", "render.llvm_window", "render.llvm",
 )  # fmt: skip
 
 
@@ -88,7 +89,7 @@ def render(kernel: Kernel, *, vector_bytes: int) -> str:
         renderer = WindowRenderer if kernel.digits else ContractionRenderer
         body = renderer(kernel, name, vector_bytes).text()
     else:
-        body = _LoopsRenderer(kernel, name, vector_bytes).text()
+        body = _LoopsRenderer(keep_values(kernel), name, vector_bytes).text()
     bits = 8 * vector_bytes
     return f'{body}\nattributes #0 = {{ nounwind "prefer-vector-width"="{bits}" }}\n'
 

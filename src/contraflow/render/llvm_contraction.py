@@ -4,8 +4,8 @@ A panel of B, two vectors wide and DEPTH deep, is packed into scratch memory on 
 to the accumulator's type and filled up to its width, so that all layouts run alike from there. One
 that few rows meet, and that needs none of this, is read where it lies.
 Blocks of rows of A meet it: each keeps rows x 2 vectors of sums in registers while it walks down.
-Between panels the sums rest in C, or, where C has another type, gaps or fewer columns, in a strip of
-scratch, also two vectors wide, which is converted and written to C once, when all of K has been
+Between panels the sums rest in C, or, where C has another type, gaps or fewer columns, in a strip
+of scratch, also two vectors wide, which is converted and written to C once, when all of K has been
 added. So every sum is taken in the order of K, in the accumulator's type, however the work is cut.
 
 Where C is narrow and tall its transpose is computed instead, to fill the vectors.

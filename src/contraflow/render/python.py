@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ def render(tape: Tape, lines: Sequence[TapeLine], wanted: Sequence[Operand]) -> 
     return "\n".join(rows) + "\n"
 
 
+@lru_cache(maxsize=1024)  # most are empty
 def compile_prologue(text: str) -> Callable[[Sequence[int | float]], tuple[int | float, ...]]:
     """The function of a prologue's text."""
     scope: dict[str, Any] = {

@@ -1,9 +1,9 @@
 """Object code kept on disk, for the next process on this machine.
 
 An entry is the digest of the object code and the code itself, in a file named by everything that
-decides about it. Files appear under their final name only when complete, and one that does not match
-its digest counts as absent. The entries used longest ago make room for new ones. A folder that
-others can write to is not used: its code would be run in the name of whoever loads it.
+decides about it. Files appear under their final name only when complete, and one that does not
+match its digest counts as absent. The entries used longest ago make room for new ones. A folder
+that others can write to is not used: its code would be run in the name of whoever loads it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,72 @@
+"""Memory of large arrays: used again when nobody shows it, and never before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import contraflow as cf
+from contraflow import memory
+
+FLOAT32 = np.dtype(np.float32)
+N = memory.LEAST // 4
+
+
+@pytest.fixture(autouse=True)
+def idle(monkeypatch: pytest.MonkeyPatch) -> memory._Idle:
+    found = memory._Idle()
+    monkeypatch.setattr(memory, "_idle", found)
+    return found
+
+
+def address(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def test_memory_that_was_let_go_is_used_again() -> None:
+    first = memory.empty((2, N), FLOAT32)
+    where = address(first)
+    del first
+    again = memory.empty((N, 2), FLOAT32)
+    assert address(again) == where
+    assert (again.shape, again.dtype) == ((N, 2), FLOAT32)
+    assert again.flags.c_contiguous
+    assert again.flags.writeable
+
+
+def test_memory_that_somebody_shows_is_not_used_again() -> None:
+    first = memory.empty((2, N), FLOAT32)
+    where = address(first)
+    row, bare = first[1], first.base
+    assert bare is not None
+    part = bare[64:128]
+    del first, bare
+    assert address(memory.empty((2, N), FLOAT32)) != where
+    del row
+    assert address(memory.empty((2, N), FLOAT32)) != where
+    del part
+    kept = [memory.empty((2, N), FLOAT32) for _ in range(3)]
+    assert where in map(address, kept)
+    assert len({address(x) for x in kept}) == 3
+
+
+def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch, idle: memory._Idle) -> None:
+    monkeypatch.setattr(memory, "LIMIT", 3 * memory.LEAST)
+    arrays = [memory.empty((N,), FLOAT32) for _ in range(8)]
+    while arrays:
+        arrays.pop()
+        assert idle._total == sum(p.size for ps in idle._pieces.values() for p in ps)
+        assert idle._total <= memory.LIMIT
+
+
+def test_arrays_of_the_user_keep_the_memory_of_tensors() -> None:
+    x = cf.ones(N)
+    y = (x + x).numpy()
+    for _ in range(3):
+        x * 5.0
+        x.exp()
+    assert (y == 2).all()
+
+
+def test_small_arrays_are_numpys_own() -> None:
+    assert memory.empty((4,), FLOAT32).base is None
