@@ -37,6 +37,7 @@ pytestmark = [
 # Ops that PyTorch has no function of, and what they are for.
 OWN = {
     "assign": "writing to a view",
+    "attend": "attention",
     "binary_surprise": "binary_cross_entropy",
     "cofactor": "the gradient of det",
     "contract": "matrix products",

@@ -149,7 +149,7 @@ for _op in (var, std, var_mean, std_mean):
         Sample((Array((3, 4)), None, None), {"correction": 1}),
         Sample((Array((5,)), None, None), {"correction": 0}),
         Sample((Array((3, 4)), np.array([1, 2, 0, 1]), None), {"correction": 1}),
-        Sample((Array((3, 4)), np.array([1, 2, 0, 1]), Array((4,), 0.1, 1.0)), {"correction": 1}),
+        Sample((Array((3, 4)), np.array([1, 2, 0, 1]), Array((4,), 0.5, 1.0)), {"correction": 1}),
     ),
     failures=lambda: (
         Failure(

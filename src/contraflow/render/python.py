@@ -73,7 +73,8 @@ def _widened(params: Any) -> Any:
 
 
 def _number(x: bool | int | float) -> str:
-    return f"({x!r})" if math.isfinite(x) else f'float("{x}")'
+    plain = x.item() if isinstance(x, np.generic) else x  # NumPy's would be written as a call
+    return f"({plain!r})" if math.isfinite(x) else f'float("{x}")'
 
 
 def _render(e: Expr) -> str:
