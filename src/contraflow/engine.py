@@ -149,21 +149,20 @@ def _targets(caller: str, inputs: Sequence[Tensor]) -> list[Edge]:
 def _needed(starts: Sequence[tuple[Edge, Any]], targets: Sequence[Edge]) -> set[int]:
     """The ids of the nodes from which some target can be reached."""
     goals = {id(t) for t, _ in targets}
-    order: list[Node] = []
-    seen: set[int] = set()
+    found: dict[int, Node] = {}
     stack = [t for (t, _), _ in starts if isinstance(t, Node)]
     while stack:
         node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        order.append(node)
-        stack.extend(e[0] for e in node.edges if e is not None and isinstance(e[0], Node))
-    order.sort(key=lambda n: n.sequence_nr)
+        if node.sequence_nr not in found:
+            found[node.sequence_nr] = node
+            stack.extend([t for t in node.targets if isinstance(t, Node)])
     needed: set[int] = set()
-    for node in order:  # oldest first: what a node leads to is decided before the node
-        if any(e is not None and (id(e[0]) in goals or id(e[0]) in needed) for e in node.edges):
-            needed.add(id(node))
+    for number in sorted(found):  # oldest first: what a node leads to is decided before the node
+        node = found[number]
+        for t in node.targets:
+            if id(t) in goals or id(t) in needed:
+                needed.add(id(node))
+                break
     return needed
 
 
@@ -283,7 +282,7 @@ class Pass:
         of a user's may run: a node with hooks, a value that was overwritten, a gradient to be
         summed to the shape of its input and all else that is rare are left to `visit`.
         """
-        heap, arrived = self.heap, self.arrived
+        heap, arrived, needed, wanted = self.heap, self.arrived, self.needed, self.wanted
         while heap:
             place = arrived[-heap[0]]
             node = place[0]
@@ -299,7 +298,8 @@ class Pass:
                 if g.ndim > 1 and not g.flags.c_contiguous:
                     g = np.ascontiguousarray(g)
                 target, index = node.targets[i], node.indices[i]
-                if self.needed is not None and not self.goes_to((target, index)):
+                key = id(target)
+                if needed is not None and key not in needed and (key, index) not in wanted:
                     continue
                 place = self.place(target)
                 held = place[index + 1]
@@ -448,7 +448,7 @@ def _ends(starts: Iterable[Edge]) -> list[Node | Tensor]:
         if id(end) not in found:
             found[id(end)] = end
             if isinstance(end, Node):
-                stack.extend(e[0] for e in end.edges if e is not None)
+                stack.extend([t for t in end.targets if t is not None])
     return list(found.values())
 
 
