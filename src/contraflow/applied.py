@@ -183,28 +183,13 @@ class OpNode(Node):
 
     def save(self, inputs: Sequence[Any], outs: Sequence[Tensor]) -> None:
         """Keep what the bound rules name, and nothing else."""
-        hooks = state().saved_hooks
         plan = self.plan
         kept: tuple[Any, ...] = ()
         for i in plan.saved_inputs:
-            x = inputs[i]
-            if not isinstance(x, Tensor):
-                kept += (x, None, None, None)
-                continue
-            storage, array = x.storage, x._array
-            if array is None or hooks or x._tangents is not None or storage.inference:
-                target = self.targets[i]
-                edge = None if target is None else (target, self.indices[i])
-                kept += (keep(x, edge), None, None, None)
-            else:
-                kept += (storage, storage.version, array, x.layout)
+            kept += _entries(inputs[i], self.targets[i], self.indices[i])
         for i in plan.saved_outs:
-            # Without an edge, so that this node and its own output form no reference cycle.
-            x = outs[i]
-            if x._array is None or hooks or x._tangents is not None:
-                kept += (keep(x, None), None, None, None)
-            else:
-                kept += (x.storage, x.storage.version, x._array, x.layout)
+            # Without a place, so that this node and its own output form no reference cycle.
+            kept += _entries(outs[i], None, 0)
         self.kept = kept
 
     def _values(self) -> list[Any]:
@@ -264,6 +249,17 @@ class OpNode(Node):
         # A node that saved nothing can run again at no cost, so it may.
         if self.kept:
             self.kept = None
+
+
+def _entries(x: Any, target: Node | Tensor | None, index: int) -> tuple[Any, ...]:
+    """What is kept of a value whose gradient goes to output `index` of a target."""
+    if isinstance(x, Tensor):
+        storage, array = x.storage, x._array
+        odd = array is None or x._tangents is not None or storage.inference
+        if not odd and not state().saved_hooks:
+            return storage, storage.version, array, x.layout
+        x = keep(x, None if target is None else (target, index))
+    return x, None, None, None
 
 
 def apart(x: Tensor, edge: Edge | None, line: Line | None) -> Tensor:

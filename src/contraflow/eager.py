@@ -6,6 +6,7 @@ This context stands at the bottom of every thread's stack.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -98,9 +99,7 @@ class Eager(Run):
             x if isinstance(x, Tensor) else Tensor.of_array(np.array(x, dtype.numpy))
             for x in inputs
         ]
-        results = native.call(
-            op.name, native.exactly(params), lambda *xs: apply(op, xs, params), given
-        )
+        results = _by_kernel(op, given, params)
         if results is not None:
             return results[0].array  # type: ignore[no-any-return]
         return np.asarray(quiet.run(ref, *_typed(arrays, dtype), **params))
@@ -109,9 +108,7 @@ class Eager(Run):
         # NumPy joins parts one after the other, where a kernel looks for each element's part.
         has_kernel = op.kind.lowering != "opaque" and not op.dynamic and not op.variadic
         if has_kernel and native.is_large(inputs, native.SMALL):
-            results = native.call(
-                op.name, native.exactly(params), lambda *xs: apply(op, xs, params), inputs
-            )
+            results = _by_kernel(op, inputs, params)
             if results is not None:
                 return tuple(results)
         expected, prepared = self._prepared(op, inputs, params)
@@ -193,6 +190,11 @@ class Eager(Run):
             source = value.array
         np.copyto(target.array, source)
         target.storage.wrote(op, line)
+
+
+def _by_kernel(op: Op, inputs: Sequence[Any], params: Params) -> list[Any] | None:
+    """The results of an op as a program, None where NumPy does as well."""
+    return native.call(op.name, native.exactly(params), lambda *xs: apply(op, xs, params), inputs)
 
 
 _COMPARING = frozenset((

@@ -20,7 +20,7 @@ import numpy as np
 from contraflow.dispatch import changed, state
 from contraflow.dtypes import DType
 from contraflow.errors import GradientError, describe, describe_spec
-from contraflow.node import Edge, Node, Watchers, at
+from contraflow.node import Edge, Node, Watchers, at, below, nodes_below
 from contraflow.op import REGISTRY
 from contraflow.reference import quiet
 from contraflow.shapes import Shape, numel
@@ -149,16 +149,8 @@ def _targets(caller: str, inputs: Sequence[Tensor]) -> list[Edge]:
 def _needed(starts: Sequence[tuple[Edge, Any]], targets: Sequence[Edge]) -> set[int]:
     """The ids of the nodes from which some target can be reached."""
     goals = {id(t) for t, _ in targets}
-    found: dict[int, Node] = {}
-    stack = [t for (t, _), _ in starts if isinstance(t, Node)]
-    while stack:
-        node = stack.pop()
-        if node.sequence_nr not in found:
-            found[node.sequence_nr] = node
-            stack.extend([t for t in node.targets if isinstance(t, Node)])
     needed: set[int] = set()
-    for number in sorted(found):  # oldest first: what a node leads to is decided before the node
-        node = found[number]
+    for node in nodes_below(edge for edge, _ in starts):  # what a node leads to is decided before
         for t in node.targets:
             if id(t) in goals or id(t) in needed:
                 needed.add(id(node))
@@ -220,7 +212,7 @@ class Pass:
     def reaches(self, edge: Edge) -> bool:
         """Whether this pass will come to an edge's end, so that hooks there will run."""
         if self.needed is None:
-            self.needed = {id(end) for end in _ends(start for start, _ in self.starts)}
+            self.needed = {id(end) for end in below(start for start, _ in self.starts)}
         return self.goes_to(edge)
 
     def goes_to(self, edge: Edge) -> bool:
@@ -242,8 +234,7 @@ class Pass:
                 continue
             target, index = edge
             place = self.place(target)
-            held = place[index + 1]
-            place[index + 1] = g if held is None else self.summed(held, g)
+            place[index + 1] = self.summed(place[index + 1], g)
 
     def place(self, target: Node | Tensor) -> list[Any]:
         """Where the cotangents of a node or leaf arrive."""
@@ -259,8 +250,10 @@ class Pass:
                 found = self.leaves[id(target)] = [target, None]
         return found
 
-    def summed(self, held: Cotangent, g: Cotangent) -> Cotangent:
-        """The sum of two cotangents; in place, where one of them is ours."""
+    def summed(self, held: Cotangent | None, g: Cotangent) -> Cotangent:
+        """A cotangent added to what is held, if anything; in place, where one of them is ours."""
+        if held is None:
+            return g
         if not self.bare:
             return held + g
         a = held if type(held) in BARE else held.array
@@ -437,19 +430,6 @@ class _Collecting(Pass):
 
     def give(self, leaf: Tensor, g: Tensor, owned: bool) -> None:
         self.pairs.append((leaf, g))
-
-
-def _ends(starts: Iterable[Edge]) -> list[Node | Tensor]:
-    """Every node and leaf below some edges, each once."""
-    found: dict[int, Node | Tensor] = {}
-    stack = [target for target, _ in starts]
-    while stack:
-        end = stack.pop()
-        if id(end) not in found:
-            found[id(end)] = end
-            if isinstance(end, Node):
-                stack.extend([t for t in end.targets if t is not None])
-    return list(found.values())
 
 
 def _examine(

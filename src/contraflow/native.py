@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from contraflow import config
+from contraflow import config, engine
 from contraflow.dispatch import changed
 from contraflow.dtypes import get_default_dtype
 from contraflow.errors import CaptureError
@@ -28,7 +28,7 @@ from contraflow.storage import Block, Storage
 from contraflow.structure import exact
 from contraflow.tensor import Tensor
 
-SMALL = 1 << 13  # elements; an op on fewer of them is done before a program has started
+SMALL = engine.SMALL  # elements; an op on fewer of them is done before a program has started
 COMPOSITE = 1 << 9  # the same for composites, which are several ops
 CAPACITY = 2048  # routines that are kept
 

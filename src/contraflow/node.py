@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from contraflow.hooks import Handle
@@ -125,3 +125,25 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.name} #{self.sequence_nr}{at(self.line)}>"
+
+
+def below(edges: Iterable[Edge], first: int = 0) -> list[Node | Tensor]:
+    """The nodes since number `first`, and the leaves, that edges lead to: each once."""
+    found: dict[int, Node | Tensor] = {}
+    stack: list[Node | Tensor | None] = [target for target, _ in edges]
+    while stack:
+        end = stack.pop()
+        if end is None or id(end) in found:
+            continue
+        if isinstance(end, Node):
+            if end.sequence_nr < first:
+                continue
+            stack.extend(end.targets)
+        found[id(end)] = end
+    return list(found.values())
+
+
+def nodes_below(edges: Iterable[Edge], first: int = 0) -> list[Node]:
+    """The nodes among them, oldest first."""
+    nodes = [end for end in below(edges, first) if isinstance(end, Node)]
+    return sorted(nodes, key=lambda node: node.sequence_nr)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from contraflow.dispatch import changed, state
 from contraflow.engine import Cotangent, Pass
-from contraflow.node import Edge, Node
+from contraflow.node import Edge, Node, nodes_below
 from contraflow.shapes import numel
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class ParallelPass(Pass):
         self.hooks = threading.RLock()
 
     def run(self, starts: Sequence[tuple[Edge, Tensor]]) -> None:
-        nodes = self._nodes(starts)
+        nodes = nodes_below(edge for edge, _ in starts)[::-1]
         specs = (spec for node in nodes for spec in node.input_specs if spec is not None)
         small = sum(numel(spec.shape) for spec in specs) < SMALL
         if small or state().context.recording:
@@ -92,17 +92,6 @@ class ParallelPass(Pass):
                     self.settle(place.target, place.arrived[0])
 
     # --- before ---------------------------------------------------------------------------
-
-    def _nodes(self, starts: Sequence[tuple[Edge, Tensor]]) -> list[Node]:
-        """All nodes that the roots lead to, newest first."""
-        found: dict[int, Node] = {}
-        stack = [target for (target, _), _ in starts]
-        while stack:
-            node = stack.pop()
-            if isinstance(node, Node) and id(node) not in found:
-                found[id(node)] = node
-                stack.extend(e[0] for e in node.edges if e is not None)
-        return sorted(found.values(), key=lambda n: -n.sequence_nr)
 
     def _place(self, target: Node | Tensor) -> _Place:
         if id(target) not in self.places:

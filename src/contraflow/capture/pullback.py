@@ -23,7 +23,7 @@ from contraflow.dispatch import changed, state
 from contraflow.engine import Cotangent, Pass
 from contraflow.errors import GradientError
 from contraflow.executable import Executable
-from contraflow.node import Edge, Node, at, numbers
+from contraflow.node import Edge, Node, at, nodes_below, numbers
 from contraflow.op import REGISTRY, Op
 from contraflow.passes import eliminate_dead
 from contraflow.record import Source
@@ -52,9 +52,8 @@ class Inward(Pass):
         self.boundary: dict[tuple[int, int], Cotangent] = {}
 
     def prepare(self, starts: Sequence[tuple[Edge, Tensor]]) -> None:
-        inner = inner_nodes((edge for edge, _ in starts), self.first)
         self.needed = set()
-        for node in sorted(inner, key=lambda n: n.sequence_nr):
+        for node in nodes_below((edge for edge, _ in starts), self.first):
             ends = [(id(e[0]), e[1]) for e in node.edges if e is not None]
             if any(end in self.wanted or end[0] in self.needed for end in ends):
                 self.needed.add(id(node))
@@ -66,26 +65,13 @@ class Inward(Pass):
             if isinstance(target, Node) and target.sequence_nr >= self.first:
                 inside.append((edge, g))
             elif (id(target), index) in self.wanted:
-                held = self.boundary.get((id(target), index))
-                total = g if held is None else self.summed(held, g)
-                self.boundary[id(target), index] = total
+                place = id(target), index
+                self.boundary[place] = self.summed(self.boundary.get(place), g)
         super().deliver(inside)
 
     def found(self) -> list[Tensor | None]:
         found = [self.boundary.get((id(t), i)) for t, i in self.targets or ()]
         return [None if g is None else self.tensor(g) for g in found]
-
-
-def inner_nodes(edges: Iterable[Edge], first: int) -> list[Node]:
-    """The nodes applied since `first` that lead to some edges."""
-    found: dict[int, Node] = {}
-    stack = [target for target, _ in edges]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Node) and node.sequence_nr >= first and id(node) not in found:
-            found[id(node)] = node
-            stack.extend(e[0] for e in node.edges if e is not None)
-    return list(found.values())
 
 
 # --- the split ---------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 
 from contraflow.capture.attributes import attributes_of_module
 from contraflow.capture.guards import Held, layout_of
-from contraflow.capture.pullback import Input, Inward, Late, Pullback, Residual, inner_nodes, split
+from contraflow.capture.pullback import Input, Inward, Late, Pullback, Residual, split
 from contraflow.capture.replay import (
     Argument,
     Call,
@@ -28,7 +28,7 @@ from contraflow.capture.trees import ARRAY, flatten, rebuild
 from contraflow.dispatch import changed
 from contraflow.errors import CaptureError, GradientError, describe
 from contraflow.hostscalar import StepScalar
-from contraflow.node import Edge, Node
+from contraflow.node import Edge, Node, nodes_below
 from contraflow.passes import host_values
 from contraflow.record import Recorder
 from contraflow.symbol import ValueNeeded
@@ -252,7 +252,7 @@ class Trace:
 
     def _refuse_shared_leaf(self, leaf: Tensor, results: Sequence[Tensor]) -> None:
         edges = [e for t in results if (e := t.edge) is not None]
-        for node in inner_nodes(edges, self.recorder.first_node):
+        for node in nodes_below(edges, self.recorder.first_node):
             if any(e is not None and e[0] is leaf for e in node.edges):
                 raise CaptureError(
                     f"compile({self.owner.name}): {describe(leaf)} was made by the function, "
@@ -396,7 +396,7 @@ class Trace:
         """Where the graph that the function built leads to outside, each place once."""
         first, start = self.recorder.first_node, self.recorder.start
         found: dict[tuple[int, int], Edge] = {}
-        for node in inner_nodes(starts, first):
+        for node in nodes_below(starts, first):
             for edge in node.edges:
                 if edge is None:
                     continue
