@@ -44,5 +44,10 @@ def test_native(first: int) -> None:
 def test_many(first: int) -> None:
     for seed in range(first, first + 100):
         check(seed, "eager", "interpret", "plan")
-        if seed % 5 == 0:
-            check(seed, "threads" if seed % 2 else "native")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 10_000, 50))
+def test_many_native(first: int) -> None:
+    for seed in range(first, first + 50):
+        check(seed, "threads" if seed % 2 else "native")

@@ -18,7 +18,7 @@ from contraflow import config, devices, memory
 from contraflow.fuse import fuse
 from contraflow.interpret import run_tape
 from contraflow.lower import Fused
-from contraflow.passes import host_values, optimize
+from contraflow.passes import host_values, optimize, wide_numbers
 from contraflow.plan import HostStep, make_plan
 from contraflow.render import python
 from contraflow.spec import Spec
@@ -85,6 +85,11 @@ class Interpreted:
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
         self.inputs = _Inputs(tape)
+        # Numbers are computed as Python does it, whose powers need not be NumPy's to the last bit.
+        numbers = wide_numbers(tape)
+        self._numbers = [v for line in numbers for v in line.outs]
+        self._prologue = python.compile_prologue(python.render(tape, numbers, self._numbers))
+        self._lines = [line for line in tape.lines if line.outs[0] not in self._numbers]
         self.temporary_bytes = 0
         self.numbers: frozenset[int] = frozenset()
         self.settled = len(self.inputs.arrays)
@@ -93,9 +98,10 @@ class Interpreted:
     def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
         """Compute everything, then write."""
         given: dict[Value, Any] = dict(zip(self.inputs.scalars, scalars))
+        given.update(zip(self._numbers, self._prologue(scalars)))
         for value, flat in zip(self.inputs.arrays, arrays):
             given[value] = flat.reshape(self.tape.specs[value].shape)
-        results = run_tape(self.tape, given)
+        results = run_tape(self.tape, given, self._lines)
         shapes = [self.tape.specs[v].shape for v in self.tape.outputs]
         outputs = [
             np.array(results[v], order="C").reshape(shape)

@@ -13,6 +13,8 @@ A kernel without inner axes is a *map*; with inner axes and reductions it is a *
 (softmax, norms, losses) or a column sum, according to `lane`, the axis along which neighbouring
 elements are neighbours in memory.
 
+A `Scatter` folds values into elements chosen by indices.
+
 A `Contraction` is C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n].
 
 Kernels are hashable and hold no sizes: a kernel's text depends on the kernel alone. Sizes,
@@ -26,6 +28,7 @@ strides and offsets come with each `Call`. Operand modes:
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -50,6 +53,8 @@ class Limits:
     # a reduction runs on one thread, more are computed in parallel first.
     whole_reduction: int = 1 << 16
     windows: bool = False  # whether a contraction may have digits
+    # Of the kernels that not every device has: scatter, scan, sort. Others run on the host.
+    kernels: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -84,15 +89,75 @@ class Store:
 
 
 @dataclass(frozen=True)
-class Loops:
-    """A map or row kernel; see the module's text."""
+class Box:
+    """What kernels that visit a box of points share."""
 
     outer: int
     inner: int
     lane: int | None
     operands: tuple[Operand, ...]
+
+    @property
+    def roots(self) -> tuple[Expr, ...]:
+        """The expressions that are computed."""
+        raise NotImplementedError
+
+    def describe(self, number: Callable[[Expr], int]) -> Iterator[str]:
+        """Everything else about the kernel, given a way to number expressions."""
+        raise NotImplementedError
+
+    @cached_property
+    def checks_indices(self) -> bool:
+        """Whether some index is loaded, so that the kernel needs an error word."""
+        return any(e.fn == "checked" for e in s.walk(self.roots))
+
+    @cached_property
+    def gathered(self) -> frozenset[int]:
+        """The operands that are read at computed addresses."""
+        return frozenset(e.data for e in s.walk(self.roots) if e.fn == "load" and e.args)
+
+    @cached_property
+    def identity(self) -> str:
+        """A digest of everything: kernels that share it are equal."""
+        return _digest(self)
+
+    @property
+    def kind(self) -> str:
+        """What the kernel is called."""
+        return type(self).__name__.lower()
+
+    @cached_property
+    def name(self) -> str:
+        """A stable name: the kind and a short form of the identity."""
+        return f"{self.kind}_{self.identity[:12]}"
+
+
+@dataclass(frozen=True)
+class Loops(Box):
+    """A map or row kernel; see the module's text."""
+
     reductions: tuple[Reduction, ...]
     stores: tuple[Store, ...]
+
+    @property
+    def roots(self) -> tuple[Expr, ...]:
+        """What is folded, and what is stored."""
+        folded = (v for r in self.reductions for v in r.values)
+        return (*folded, *(st.value for st in self.stores))
+
+    def describe(self, number: Callable[[Expr], int]) -> Iterator[str]:
+        """Reductions and stores."""
+        for r in self.reductions:
+            groups = ([number(e) for e in g] for g in (r.values, r.combine, r.identity))
+            yield f"reduce {list(groups)}"
+        for st in self.stores:
+            yield f"store {st.operand} {number(st.value)} {st.inner}"
+
+    @property
+    def kind(self) -> str:
+        """By the shape of the loops."""
+        across = self.lane is not None and self.lane < self.outer
+        return "map" if not self.inner else "column" if across else "row"
 
     @cached_property
     def passes(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
@@ -119,33 +184,37 @@ class Loops:
             for p in range(count)
         )
 
-    @cached_property
-    def checks_indices(self) -> bool:
-        """Whether some index is loaded, so that the kernel needs an error word."""
-        roots = [v for r in self.reductions for v in r.values] + [st.value for st in self.stores]
-        return any(e.fn == "checked" for e in s.walk(roots))
-
-    @cached_property
-    def gathered(self) -> frozenset[int]:
-        """The operands that are read at computed addresses."""
-        roots = [v for r in self.reductions for v in r.values] + [st.value for st in self.stores]
-        return frozenset(e.data for e in s.walk(roots) if e.fn == "load" and e.args)
-
-    @cached_property
-    def identity(self) -> str:
-        """A digest of everything: kernels that share it are equal."""
-        return _digest(self)
-
-    @cached_property
-    def name(self) -> str:
-        """A stable name: the shape of the loops and a short form of the identity."""
-        across = self.lane is not None and self.lane < self.outer
-        kind = "map" if not self.inner else "column" if across else "row"
-        return f"{kind}_{self.identity[:12]}"
-
 
 # What is found out about a kernel is kept with it, so equal ones are one object.
 loops = lru_cache(maxsize=8192)(Loops)
+
+
+@dataclass(frozen=True)
+class Scatter(Box):
+    """Values folded into elements of an operand, some of them chosen by loaded indices.
+
+        for each point: element = target[at]; target[at] = combine(element, value)
+
+    Points of different outer axes go to different elements. Those of the inner axes may meet, and
+    are visited in row-major order, whatever the number of threads. `combine` is over a `left` leaf,
+    what the element holds, and a `right` one, the value. `at` comes on top of the target's strides
+    and is below `extent`, the number of its elements; `value` has the target's dtype.
+    """
+
+    target: int
+    at: Expr
+    value: Expr
+    extent: Expr
+    combine: Expr
+
+    @property
+    def roots(self) -> tuple[Expr, ...]:
+        """Where the value goes, and what it is."""
+        return self.at, self.value, self.extent
+
+    def describe(self, number: Callable[[Expr], int]) -> Iterator[str]:
+        """The fold."""
+        yield f"scatter {self.target} {[number(e) for e in (*self.roots, self.combine)]}"
 
 
 @dataclass(frozen=True)
@@ -162,6 +231,8 @@ class Contraction:
     dtype: DType
     accumulate: DType
     digits: tuple[int, int] | None = None
+
+    checks_indices = False
 
     @cached_property
     def operands(self) -> tuple[Operand, ...]:
@@ -182,7 +253,7 @@ class Contraction:
         return self.name
 
 
-Kernel = Loops | Contraction
+Kernel = Loops | Scatter | Contraction
 
 
 class Call(NamedTuple):
@@ -207,7 +278,7 @@ def strided_arguments(call: Call) -> list[int]:
     ]
 
 
-def _digest(kernel: Loops) -> str:
+def _digest(kernel: Box) -> str:
     numbers: dict[Expr, int] = {}
     lines: list[str] = []
 
@@ -221,10 +292,7 @@ def _digest(kernel: Loops) -> str:
 
     for o in kernel.operands:
         lines.append(f"{o.dtype} {o.mode} {o.strides}")
-    for r in kernel.reductions:
-        groups = ([number(e) for e in g] for g in (r.values, r.combine, r.identity))
-        lines.append(f"reduce {list(groups)}")
-    for st in kernel.stores:
-        lines.append(f"store {st.operand} {number(st.value)} {st.inner}")
+    for line in kernel.describe(number):
+        lines.append(line)  # after the expressions it numbers
     lines.append(f"{kernel.outer} {kernel.inner} {kernel.lane}")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
+from contraflow.dtypes import bool_, float64, int64
 from contraflow.op import REGISTRY
 from contraflow.shapes import View, contiguous, numel
 from contraflow.tape import Operand, Tape, TapeLine, Value
@@ -305,6 +306,19 @@ def host_values(tape: Tape) -> set[Value]:
         ):
             known.update(line.outs)
     return known
+
+
+def wide_numbers(tape: Tape) -> list[TapeLine]:
+    """The lines of arithmetic among host scalars that rounds as Python's does, if at all."""
+    known = {v for v, role in tape.inputs.items() if role == "scalar"}
+    lines = []
+    for line in tape.lines:
+        inputs = {x for x in line.inputs if isinstance(x, Value)}
+        wide = all(tape.specs[v].dtype in (bool_, int64, float64) for v in line.outs)
+        if line.op.kind.name == "elementwise" and inputs and inputs <= known and wide:
+            known.update(line.outs)
+            lines.append(line)
+    return lines
 
 
 def optimize(tape: Tape) -> Tape:
