@@ -22,7 +22,8 @@ from contraflow import config
 from contraflow.capture.attributes import Attribute, Given, attributes_of
 from contraflow.capture.explain import Memory, explain, memory_of
 from contraflow.capture.guards import Surroundings
-from contraflow.capture.replay import Call, Inputs, Program
+from contraflow.capture.hit import MISS, misses, write_hit
+from contraflow.capture.replay import Call, Hit, Inputs, Program
 from contraflow.capture.trace import StructuralNumbers, capture
 from contraflow.capture.trees import flatten
 from contraflow.capture.verify import replay_verified
@@ -76,6 +77,7 @@ class Compiled:
         # The key and the programs of the last call: comparing keys takes less than hashing one.
         self._last_key: Any = None
         self._last_programs: list[Program] = []
+        self._hit: Hit = misses  # of the program that was found last
         # Per structure of arguments, the places of numbers whose values the function needs.
         self._fixed: dict[Any, frozenset[int]] = {}
         self._lock = threading.RLock()
@@ -94,6 +96,15 @@ class Compiled:
         return types.MethodType(self._function, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and self.enabled and not self.verify:
+            with self._lock:
+                result = self._hit(args)
+            if result is not MISS:
+                return result
+        return self._call(args, kwargs)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Find or record the program for a call, and run it."""
         current = state()
         # Values that are not finite are looked for op by op, so anomaly mode runs eagerly.
         replays = current.context.replays and not current.anomaly
@@ -108,9 +119,12 @@ class Compiled:
                 if program.guards.hold(call.arguments, args, kwargs):
                     inputs = program.find_inputs(call)
                     if inputs is not None:
-                        if self.verify:
-                            return self._run(program, call, inputs, args, kwargs)
-                        return program.replay(call, inputs)
+                        result = self._run(program, call, inputs, args, kwargs)
+                        if program.hit is None:
+                            program.hit = write_hit(program, args, kwargs, self._surroundings)
+                        self._hit = program.hit
+                        return result
+            self._hit = misses
             program, key = self._capture(call, key, args, kwargs)
             program.guards.forget_gone()
             self.captures += 1
@@ -215,7 +229,7 @@ class Compiled:
         warnings.warn(
             f"compile({self.name}): recorded {self.captures} times; {changing} keeps changing. "
             f"Each change records again.",
-            stacklevel=3,
+            stacklevel=4,
         )
 
     @property
@@ -237,7 +251,7 @@ class Compiled:
         """Forget all programs."""
         with self._lock:
             self._programs.clear()
-            self._last_key, self._last_programs = None, []
+            self._last_key, self._last_programs, self._hit = None, [], misses
             self.captures = 0
             self.refusals.clear()
             self.escape_lines.clear()

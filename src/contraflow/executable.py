@@ -152,7 +152,7 @@ def _take(rooms: Sequence[_Room], addresses: list[Any]) -> list[Block]:
     blocks = []
     for room in rooms:
         block = room.idle
-        if getrefcount(block) == _HELD_BY_ROOM and getrefcount(block.array) == _HELD_BY_BLOCK:
+        if getrefcount(block) == HELD_BY_ROOM and getrefcount(block.array) == HELD_BY_BLOCK:
             room.idle, room.recent = room.recent, block
         else:
             block = room.refill()
@@ -168,7 +168,7 @@ def _references() -> tuple[int, int]:
     return getrefcount(block), getrefcount(block.array)
 
 
-_HELD_BY_ROOM, _HELD_BY_BLOCK = _references()
+HELD_BY_ROOM, HELD_BY_BLOCK = _references()
 
 
 class Native:
@@ -193,33 +193,33 @@ class Native:
         clock.note("compile")
         self.temporary_bytes = self.plan.arena_bytes
         self.settled = len(self.inputs.arrays)
-        self._settled: list[int] | None = None  # the addresses of those
+        self.addresses: list[int] | None = None  # the addresses of those
         specs, outputs = self.tape.specs, self.tape.outputs
-        self._rooms = [_Room(specs[v], self.device, recycles) for v in outputs if v not in host]
+        self.rooms = [_Room(specs[v], self.device, recycles) for v in outputs if v not in host]
         # What the prologue gives: host values that are outputs, then the words of the kernels.
-        self._host_outputs = [(i, specs[v].dtype.numpy) for i, v in enumerate(outputs) if v in host]
-        self.numbers = frozenset(i for i, _ in self._host_outputs)
-        wanted = [*(outputs[i] for i, _ in self._host_outputs), *self.words]
+        self.host_outputs = [(i, specs[v].dtype.numpy) for i, v in enumerate(outputs) if v in host]
+        self.numbers = frozenset(i for i, _ in self.host_outputs)
+        wanted = [*(outputs[i] for i, _ in self.host_outputs), *self.words]
         lines = [x for x in self.tape.lines if host.issuperset(x.outs)]
-        self._prologue = python.compile_prologue(python.render(self.tape, lines, wanted))
-        self._fixed = None if self.inputs.scalars else self._prepare(())
+        self.prologue = python.compile_prologue(python.render(self.tape, lines, wanted))
+        self.fixed = None if self.inputs.scalars else self.prepare(())
 
-    def _prepare(self, scalars: Sequence[int | float]) -> tuple[Any, tuple[int | float, ...]]:
+    def prepare(self, scalars: Sequence[int | float]) -> tuple[Any, tuple[int | float, ...]]:
         """What follows from the host scalars: outputs, and words for kernels."""
-        known = self._prologue(scalars)
-        return known, known[len(self._host_outputs) :]
+        known = self.prologue(scalars)
+        return known, known[len(self.host_outputs) :]
 
     def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
         """Prologue, then one replay."""
-        known, words = self._fixed or self._prepare(scalars)
+        known, words = self.fixed or self.prepare(scalars)
         buffers = list(arrays)
-        blocks = _take(self._rooms, buffers)
+        blocks = _take(self.rooms, buffers)
         try:
             self.program.replay(buffers, words)
         except IndexError as error:
-            raise self._located(error) from None
+            raise self.located(error) from None
         outputs = [block.array for block in blocks]
-        for (i, dtype), number in zip(self._host_outputs, known):
+        for (i, dtype), number in zip(self.host_outputs, known):
             outputs.insert(i, np.array(number, dtype))
         return outputs
 
@@ -228,21 +228,21 @@ class Native:
         addresses: list[int] = []
         for storage in storages[: self.settled]:
             addresses.append(storage.address or self.locate(storage))
-        if self._settled is None:
-            self._settled = [self.locate(storage) for storage in storages[self.settled :]]
-        addresses += self._settled
+        if self.addresses is None:
+            self.addresses = [self.locate(storage) for storage in storages[self.settled :]]
+        addresses += self.addresses
         return self.compute(addresses, scalars)
 
     def compute(self, addresses: list[int], scalars: Sequence[int | float]) -> list[Any]:
         """The same with inputs that lie at addresses, to which those of the outputs are added."""
-        known, words = self._fixed or self._prepare(scalars)
-        blocks: list[Any] = _take(self._rooms, addresses)
+        known, words = self.fixed or self.prepare(scalars)
+        blocks: list[Any] = _take(self.rooms, addresses)
         try:
             self.program.run(addresses, words)
         except IndexError as error:
-            raise self._located(error) from None
-        if self._host_outputs:
-            for (i, _), number in zip(self._host_outputs, known):
+            raise self.located(error) from None
+        if self.host_outputs:
+            for (i, _), number in zip(self.host_outputs, known):
                 blocks.insert(i, number)
         return blocks
 
@@ -251,7 +251,7 @@ class Native:
         storage.address = self.device.address(storage.data)
         return storage.address
 
-    def _located(self, error: IndexError) -> Exception:
+    def located(self, error: IndexError) -> Exception:
         number = getattr(error, "line", None)
         if number is None:
             return error

@@ -72,6 +72,15 @@ class Attribute(NamedTuple):
             return type(x) is self.expected[0] and exact(x) == self.expected[1]
         return x is self.expected
 
+    def is_own(self) -> bool:
+        """Whether the objects on the way, none of them an argument, keep it themselves."""
+        x = self.root.get(((), {}))
+        for name in self.names:
+            if name not in getattr(x, "__dict__", ()):
+                return False
+            x = x.__dict__[name]
+        return True
+
     def __str__(self) -> str:
         return ".".join([self.root.name, *self.names])
 

@@ -167,6 +167,13 @@ class Surroundings:
             values += map(contents, self._cells)
         return values
 
+    def written(self, name: Callable[[Any], str]) -> list[tuple[str, Any]]:
+        """How to look up each of them in Python, and what it is now; `name` names an object."""
+        get = name(self._globals.get)
+        places = [f"{get}({known!r})" for known in self._names]
+        places += [f"{name(cell)}.cell_contents" for cell in self._cells]
+        return [*zip(places, self.values())]
+
     def key(self) -> tuple[Any, ...]:
         """What a program depends on: numbers and texts by value, and which objects they are."""
         if not self._names and not self._cells:

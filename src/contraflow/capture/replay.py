@@ -109,6 +109,9 @@ class Graded(NamedTuple):
 Result = Fresh | Shared | Argument | Constant | Graded
 
 
+# A whole call from its arguments, written out, or a miss: see hit.py.
+Hit = Callable[[tuple[Any, ...]], Any]
+
 # The storages and the host scalars that a program reads, in the order of its tape's inputs.
 Inputs = tuple[list[Storage], list[int | float]]
 
@@ -119,6 +122,7 @@ class Program:
     executable: Executable
     record_ms: float  # how long the recording took
     pullback: Pullback | None = None
+    hit: Hit | None = None  # from the second call on
 
     def __init__(self, recording: Recording, owner: Owner) -> None:
         self.recording = recording
@@ -146,7 +150,7 @@ class Program:
         self.order_inputs()
         self.executable = executable.load(self.tape.verify())
         self.places = {v: i for i, v in enumerate(self.tape.inputs)}
-        self._written = [(self.places[v], w) for v, w in self.recording.written.items()]
+        self.written = [(self.places[v], w) for v, w in self.recording.written.items()]
         self._sort_sources([self.recording.sources[v] for v in self.tape.inputs])
         self._sort_results()
 
@@ -154,13 +158,13 @@ class Program:
         found: dict[int, list[Any]] = {kind: [] for kind in range(6)}
         for source in sources:
             found[_kind_of(source)].append(source)
-        self._arguments: list[int] = [source.argument for source in found[_ARGUMENT]]
-        self._gradients: list[Source] = found[_GRADIENT]
-        self._constants: list[Storage] = [source.constant for source in found[_CONSTANT]]
-        self._state: list[weakref.ref[Storage]] = [source.storage for source in found[_STATE]]
-        self._cells: list[weakref.ref[Any]] = [source.cell for source in found[_CELL]]
-        self._numbers: list[Source] = found[_NUMBER]
-        self.executable.settled = len(self._arguments) + len(self._gradients)
+        self.argument_numbers: list[int] = [source.argument for source in found[_ARGUMENT]]
+        self.gradients: list[Source] = found[_GRADIENT]
+        self.constants: list[Storage] = [source.constant for source in found[_CONSTANT]]
+        self.state_refs: list[weakref.ref[Storage]] = [source.storage for source in found[_STATE]]
+        self.cells: list[weakref.ref[Any]] = [source.cell for source in found[_CELL]]
+        self.numbers: list[Source] = found[_NUMBER]
+        self.executable.settled = len(self.argument_numbers) + len(self.gradients)
         # What a node remembers the version of, for when the function runs again.
         kinds = map(_kind_of, sources)
         self._remembered = [i for i, kind in enumerate(kinds) if kind in (_GRADIENT, _STATE)]
@@ -178,21 +182,21 @@ class Program:
             fresh = isinstance(result, Fresh) and used[result.position] == 1
             return fresh and result.position not in self.executable.numbers
 
-        self._blocks: list[tuple[weakref.ref[Tensor], int]] = []
+        self.blocks: list[tuple[weakref.ref[Tensor], int]] = []
         self._slots: list[tuple[Held, Fresh | Shared | None]] = []
         for held, gradient in self.slot_outputs:
             # Of state: the next replay binds the slot of the same tensor again.
             if held.number < 0 and alone(gradient) and self._is_whole(gradient):
-                self._blocks.append((held.tensor, gradient.position))  # type: ignore[union-attr]
+                self.blocks.append((held.tensor, gradient.position))  # type: ignore[union-attr]
             else:
                 self._slots.append((held, gradient))
         rare = (
             self.escapes, self._slots, self.needs, self.recording.advances, self.recording.reseeds,
         )  # fmt: skip
-        self._plain: list[tuple[int, View, DType, bool]] | None = None
+        self.plain: list[tuple[int, View, DType, bool]] | None = None
         if self.pullback is None and not any(rare) and all(map(alone, self.results)):
-            self._plain = [(*result, self._is_whole(result)) for result in self.results]
-        self._arranged = builder(self.structure)
+            self.plain = [(*result, self._is_whole(result)) for result in self.results]
+        self.arranged = builder(self.structure)
 
     def _is_whole(self, result: Any) -> bool:
         """Whether a result is an output as it is, not a view of it."""
@@ -204,31 +208,31 @@ class Program:
         arguments = call.arguments
         scalars: list[Any] = []
         storages: list[Any] = []
-        for number in self._arguments:
+        for number in self.argument_numbers:
             storages.append(arguments[number].storage)
-        if self._gradients:
-            storages += [source.find(arguments) for source in self._gradients]
-        storages += self._constants
-        if self._state:
-            storages += [ref() for ref in self._state]
+        if self.gradients:
+            storages += [source.find(arguments) for source in self.gradients]
+        storages += self.constants
+        if self.state_refs:
+            storages += [ref() for ref in self.state_refs]
         if not all(storages):
             return None
         if self.pullback is not None and not self.pullback.finds_targets():
             return None
-        if self._cells:
-            cells: list[Any] = [ref() for ref in self._cells]
+        if self.cells:
+            cells: list[Any] = [ref() for ref in self.cells]
             if not all(cells):
                 return None
             scalars = [cell.value for cell in cells]
-        if self._numbers:
-            scalars += [source.number(call.leaves) for source in self._numbers]
+        if self.numbers:
+            scalars += [source.number(call.leaves) for source in self.numbers]
         return storages, scalars
 
     def replay(self, call: Call, inputs: Inputs) -> Any:
         """Run the program, repeat the effects, and build the results."""
         storages, scalars = inputs
         outputs = self.executable.replay(storages, scalars)
-        for place, writer in self._written:
+        for place, writer in self.written:
             storage = storages[place]
             storage.version += 1
             storage.writer = writer
@@ -237,15 +241,15 @@ class Program:
             if cell is not None:
                 output = outputs[position]
                 cell.value = type(cell.value)(output.array if type(output) is Block else output)
-        for owner_ref, position in self._blocks:
+        for owner_ref, position in self.blocks:
             owner = owner_ref()
             if owner is not None:
                 owner._slot = outputs[position]
-        if self._plain is not None and not state().inference:
-            return self._arranged(
+        if self.plain is not None and not state().inference:
+            return self.arranged(
                 [
-                    _tensor(outputs[position], view, dtype, whole)
-                    for position, view, dtype, whole in self._plain
+                    new_tensor(outputs[position], view, dtype, whole)
+                    for position, view, dtype, whole in self.plain
                 ]
             )
         return self._build(call, inputs, outputs)
@@ -298,7 +302,7 @@ class Program:
                 return result.value
             return _placed(result, fetch, node) if isinstance(result, Graded) else fetch(result)
 
-        return self._arranged([built(result) for result in self.results])
+        return self.arranged([built(result) for result in self.results])
 
     def _array(self, outputs: list[Any], position: int) -> np.ndarray:
         """An output as an array, one that is a number included."""
@@ -385,7 +389,7 @@ class Program:
         grads = [(t, t._grad) for t in slots if t is not None]
         cells = [(cell, cell.value) for ref, _ in self.cell_outputs if (cell := ref()) is not None]
         now = [(g, (g.seed, g.offset)) for g, _ in random]
-        with written_back(storages[place] for place, _ in self._written):
+        with written_back(storages[place] for place, _ in self.written):
             try:
                 for generator, saved in random:
                     generator.seed, generator.offset = saved
@@ -422,7 +426,7 @@ def _placed(
     return t
 
 
-def _tensor(block: Block, view: View, dtype: DType, whole: bool) -> Tensor:
+def new_tensor(block: Block, view: View, dtype: DType, whole: bool) -> Tensor:
     """A tensor over the memory of an output, outside any graph."""
     storage, t = _new(Storage), _new(Tensor)
     storage._data, storage.address, storage.serial = block.array, block.address, next(serials)

@@ -123,7 +123,7 @@ def _warn_if_long(owner: Owner, program: Program) -> None:
         f"compile({owner.name}): {len(lines)} ops were recorded, {count} of them at {place}. A "
         f"loop in Python is recorded step by step. Compile what it repeats, or use ops over whole "
         f"tensors.",
-        stacklevel=6,
+        stacklevel=7,
     )
 
 

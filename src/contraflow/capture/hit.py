@@ -1,0 +1,221 @@
+"""The call that hits, written out: one Python function for each program that is called again.
+
+`Compiled` finds a program by a key, asks its guards, gathers inputs and builds results, in loops
+over what the recording found. That does not change, so here the loops are unrolled into a function
+that compares, gathers and builds just this. It gives MISS, before anything is changed, wherever the
+long way has to look closer.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from itertools import combinations
+from sys import getrefcount
+from typing import Any
+
+from contraflow import config
+from contraflow.capture.attributes import PLAIN, Attribute
+from contraflow.capture.guards import Surroundings, layout_of
+from contraflow.capture.replay import Hit, Program, new_tensor
+from contraflow.dispatch import state
+from contraflow.dtypes import get_default_dtype
+from contraflow.executable import HELD_BY_BLOCK, HELD_BY_ROOM, Native
+from contraflow.hooks import Structure
+from contraflow.structure import exact
+from contraflow.tensor import Tensor
+
+MISS = object()
+
+
+def misses(args: tuple[Any, ...]) -> Any:
+    """Stands for the function where there is none."""
+    return MISS
+
+
+def write_hit(program: Program, args: Sequence[Any], kwargs: Any, names: Surroundings) -> Hit:
+    """The function for calls with tensors like these; other programs leave it at a miss."""
+    native = program.executable
+    of_tensors = not kwargs and all(type(x) is Tensor for x in args)
+    more = program.gradients or program.numbers or program.guards.pins or state().inference
+    if not of_tensors or more or program.plain is None:
+        return misses
+    if not isinstance(native, Native) or native.addresses is None:
+        return misses
+    if len({x.storage for x in args}) < len(args):
+        return misses
+    return _Writer(program, native, args, names).function()
+
+
+class _Writer:
+    """Lines of the function, and what the names in them stand for."""
+
+    def __init__(
+        self, program: Program, native: Native, arguments: Sequence[Tensor], names: Surroundings
+    ) -> None:
+        self.program, self.native = program, native
+        self.arguments, self.names = arguments, names
+        self.scope: dict[str, Any] = {
+            "MISS": MISS, "Structure": Structure, "Tensor": Tensor, "config": config,
+            "count": getrefcount, "default_dtype": get_default_dtype, "exact": exact,
+            "layout_of": layout_of, "locate": native.locate, "located": native.located,
+            "new_tensor": new_tensor, "prologue": native.prologue, "run": native.program.run,
+            "state": state,
+        }  # fmt: skip
+        self.lines: list[str] = []
+
+    def function(self) -> Hit:
+        """The whole, compiled."""
+        for part in (self._modes, self._arguments, self._guards, self._state):
+            part()
+        # A name that is not assigned to, or an attribute that is gone, is for the long way.
+        text = ["def hit(args):", "  try:", *(f"    {line}" for line in self.lines)]
+        text += ["  except (AttributeError, KeyError, ValueError):", "    return MISS"]
+        self.lines = []
+        for part in (self._run, self._effects, self._results):
+            part()
+        text += [f"  {line}" for line in self.lines]
+        exec(builtins.compile("\n".join(text), "<hit>", "exec"), self.scope)
+        return self.scope["hit"]  # type: ignore[no-any-return]
+
+    def _name(self, x: Any) -> str:
+        """A name for an object."""
+        name = f"x{len(self.scope)}"
+        self.scope[name] = x
+        return name
+
+    def _unless(self, *conditions: str) -> None:
+        """A miss, unless all of them hold."""
+        self.lines.append(f"if not ({' and '.join(conditions)}): return MISS")
+
+    # --- before anything is changed -----------------------------------------------------------
+
+    def _modes(self) -> None:
+        now = state()
+        self.lines.append("current = state()")
+        self._unless(
+            "current.context.replays", "not current.anomaly", f"current.grad is {now.grad}",
+            f"current.inference is {now.inference}",
+            f"current.autocast is {self._name(now.autocast)}",
+            f"config.num_threads == {config.num_threads}",
+            f"config.compile_mode == {config.compile_mode!r}",
+            f"default_dtype() is {self._name(get_default_dtype())}",
+        )  # fmt: skip
+
+    def _arguments(self) -> None:
+        count = len(self.arguments)
+        self._unless(f"len(args) == {count}")
+        for i, t in enumerate(self.arguments):
+            layout, storage = self._name(t.layout), t.storage
+            self.lines.append(f"a{i} = args[{i}]; s{i} = a{i}.storage")
+            self._unless(
+                f"type(a{i}) is Tensor", f"(a{i}.layout is {layout} or a{i}.layout == {layout})",
+                f"a{i}.dtype is {self._name(t.dtype)}",
+                f"(a{i}._needs if a{i}._base is None else a{i}.requires_grad) is {t.requires_grad}",
+                f"s{i}._data.size == {storage.data.size}", f"s{i}.device == {storage.device!r}",
+                f"s{i}.frozen is {storage.frozen}",
+            )  # fmt: skip
+        if count > 1:
+            self._unless(*(f"s{i} is not s{j}" for i, j in combinations(range(count), 2)))
+        if self.program.guards.state and count:
+            known = self._name(self.program.guards.state)
+            self._unless(*(f"id(s{i}) not in {known}" for i in range(count)))
+
+    def _guards(self) -> None:
+        guards = self.program.guards
+        known = self._name(guards)
+        self._unless(
+            f"not {known}.gone", f"({known}.epoch == Structure.epoch or {known}.are_current())"
+        )
+        for place, value in self.names.written(self._name):
+            # What is compared by value is kept, so that nothing else gets its id.
+            same = f"{place} is {self._name(value)}" if type(value) in PLAIN else None
+            self._unless(same or f"id({place}) == {id(value)}")
+        for attribute in guards.attributes:
+            self._unless(self._attribute(attribute))
+        for held, layout in guards.read_slots:
+            owner = f"{self._name(held)}.get(args)"
+            empty = f"{owner}._slot is None"
+            self._unless(
+                empty if layout is None else f"layout_of({owner}._grad) == {self._name(layout)}"
+            )
+
+    def _attribute(self, attribute: Attribute) -> str:
+        """The condition that an attribute is what it was."""
+        root, names, expected, by = attribute
+        if root.kind not in ("cell", "global") or not attribute.is_own():
+            return f"{self._name(attribute)}.holds((args, {{}}))"
+        holder = self._name(root.holder)
+        place = f"{holder}.cell_contents" if root.kind == "cell" else f"{holder}[{root.name!r}]"
+        place += "".join(f".__dict__[{name!r}]" for name in names)
+        if by == "weak":
+            return f"{place} is {self._name(expected)}()"
+        if by == "value":
+            kind, value = map(self._name, expected)
+            return f"type(x := {place}) is {kind} and exact(x) == {value}"
+        return f"{place} is {self._name(expected)}"
+
+    def _state(self) -> None:
+        """State t0, t1, ... and cells c0, c1, ..."""
+        kinds = {"t": self.program.state_refs, "c": self.program.cells}
+        for kind, refs in kinds.items():
+            for i, ref in enumerate(refs):
+                self.lines.append(f"{kind}{i} = {self._name(ref)}()")
+            if refs:
+                self._unless(*(f"{kind}{i} is not None" for i in range(len(refs))))
+
+    # --- from here on nothing misses ----------------------------------------------------------
+
+    def _run(self) -> None:
+        """Compute the outputs: blocks b0, b1, ... and numbers, which are the first of `known`."""
+        native, write = self.native, self.lines.append
+        if native.fixed is None:
+            scalars = "".join(f"c{i}.value, " for i in range(len(self.program.cells)))
+            write(f"known = prologue(({scalars}))")
+        else:
+            write(f"known = {self._name(native.fixed[0])}")
+        numbers = len(native.host_outputs)
+        for i, room in enumerate(native.rooms):
+            m = self._name(room)
+            write(f"b{i} = {m}.idle")
+            write(f"if count(b{i}) == {HELD_BY_ROOM} and count(b{i}.array) == {HELD_BY_BLOCK}:")
+            write(f"  {m}.idle = {m}.recent; {m}.recent = b{i}")
+            write(f"else: b{i} = {m}.refill()")
+        assert native.addresses is not None
+        given = [f"s{i}.address or locate(s{i})" for i in self.program.argument_numbers]
+        given += map(str, native.addresses)
+        given += [f"b{i}.address" for i in range(len(native.rooms))]
+        words = f"known[{numbers}:]" if numbers else "known"
+        write(f"try: run(({''.join(f'{address}, ' for address in given)}), {words})")
+        write("except IndexError as error: raise located(error) from None")
+
+    def _effects(self) -> None:
+        program, write = self.program, self.lines.append
+        known = [f"s{i}" for i in program.argument_numbers]
+        known += map(self._name, program.constants)
+        known += [f"t{i}" for i in range(len(program.state_refs))]
+        for place, writer in program.written:
+            write(f"{known[place]}.version += 1; {known[place]}.writer = {self._name(writer)}")
+        for ref, position in program.cell_outputs:
+            write(f"if (c := {self._name(ref)}()) is not None:")
+            write(f"  c.value = type(c.value)({self._number(position)})")
+        for ref, position in program.blocks:
+            write(f"if (t := {self._name(ref)}()) is not None: t._slot = {self._block(position)}")
+
+    def _results(self) -> None:
+        made = [
+            f"new_tensor({self._block(position)}, {self._name(view)}, {self._name(dtype)}, {whole})"
+            for position, view, dtype, whole in self.program.plain or ()
+        ]
+        self.lines.append(f"return {self._name(self.program.arranged)}([{', '.join(made)}])")
+
+    def _block(self, position: int) -> str:
+        """The block of an output."""
+        before = sum(number < position for number in self.native.numbers)
+        return f"b{position - before}"
+
+    def _number(self, position: int) -> str:
+        """The number that an output is, or that its block holds."""
+        if position not in self.native.numbers:
+            return f"{self._block(position)}.array"
+        return f"known[{[i for i, _ in self.native.host_outputs].index(position)}]"

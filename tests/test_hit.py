@@ -1,0 +1,346 @@
+"""Calls that hit, by the function written out for them: what changes after it was written."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import contraflow as cf
+from contraflow import config
+from contraflow.capture.hit import MISS, misses
+
+factor = 2.0
+
+
+class Holder:
+    """An object with attributes that functions read."""
+
+    scale = 3.0
+
+    def __init__(self) -> None:
+        self.number, self.weight = 1.5, cf.tensor([1.0, 2.0])
+        self.inner: Any = None
+
+    def doubled(self, x: cf.Tensor) -> cf.Tensor:
+        return x * 2
+
+
+def warmed(function: Callable[..., Any], *args: cf.Tensor) -> Any:
+    """The compiled function, after calls enough for a hit to be written."""
+    compiled = cf.compile(function)
+    for _ in range(3):
+        compiled(*args)
+    assert compiled._hit is not misses
+    assert compiled._hit(args) is not MISS
+    return compiled
+
+
+def agree(compiled: Any, *args: cf.Tensor) -> None:
+    actual, expected = compiled(*args), compiled.eager(*args)
+    assert actual.dtype is expected.dtype
+    assert actual.requires_grad == expected.requires_grad
+    assert actual.tolist() == expected.tolist()
+
+
+X = cf.tensor([1.0, -2.0])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        cf.tensor([1.0, 2.0, 3.0]),
+        cf.tensor([1, 2]),
+        cf.tensor([1.0, 2.0], dtype=cf.float64),
+        cf.tensor([[1.0], [2.0]]),
+        cf.tensor([1.0, 2.0, 3.0, 4.0])[::2],
+        cf.tensor([1.0, 2.0, 3.0, 4.0])[2:],
+        cf.tensor([1.0, 2.0]).flip(0),
+    ],
+    ids=["shape", "dtype", "float64", "dims", "strides", "part", "flipped"],
+)
+def test_other_arguments(other: cf.Tensor) -> None:
+    compiled = warmed(lambda x: x * 2 + 1, X)
+    agree(compiled, other)
+    agree(compiled, X)
+    assert compiled.captures == 2 or compiled(other).shape == (2,)
+
+
+def test_an_argument_that_requires_grad() -> None:
+    compiled = warmed(lambda x: x * 2, X)
+    leaf = cf.tensor([1.0, 2.0], requires_grad=True)
+    compiled(leaf).sum().backward()
+    assert leaf.grad is not None
+    assert leaf.grad.tolist() == [2.0, 2.0]
+    part = cf.tensor([1.0, 2.0, 3.0])[:2]
+    for _ in range(3):
+        compiled(part)
+    part.add_(leaf)  # a view whose base requires grad from now on
+    assert compiled(part).requires_grad
+
+
+def test_another_number_of_arguments_and_other_kinds() -> None:
+    compiled = warmed(lambda x, y=1.0: x * y, X)
+    agree(compiled, X, cf.tensor([3.0, 4.0]))
+    assert compiled(X, 3.0).tolist() == [3.0, -6.0]
+    assert compiled(X, y=3.0).tolist() == [3.0, -6.0]
+    assert compiled(np.array([2.0, 4.0], np.float32)).tolist() == [2.0, 4.0]
+    with pytest.raises(TypeError):
+        compiled()
+    agree(compiled, X)
+
+
+def test_arguments_that_share_memory() -> None:
+    def write(x: cf.Tensor, y: cf.Tensor) -> cf.Tensor:
+        x.add_(1)
+        return x + y
+
+    compiled = warmed(write, cf.zeros(2), cf.zeros(2))
+    same = cf.zeros(2)
+    assert compiled(same, same).tolist() == [2.0, 2.0]
+
+
+def test_an_argument_that_is_state() -> None:
+    held = Holder()
+    compiled = warmed(lambda x: held.weight.mul_(2) + x, cf.zeros(2))
+    before = held.weight.tolist()
+    assert compiled(held.weight).tolist() == [4 * b for b in before]
+
+
+def change_global(held: Holder, patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(globals(), "factor", 5.0)
+
+
+def change_number(held: Holder, patch: pytest.MonkeyPatch) -> None:
+    held.number = 7.0
+
+
+def change_tensor(held: Holder, patch: pytest.MonkeyPatch) -> None:
+    held.weight = cf.tensor([5.0, 6.0])
+
+
+def hide_class_attribute(held: Holder, patch: pytest.MonkeyPatch) -> None:
+    held.scale = 11.0
+
+
+def change_class_attribute(held: Holder, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Holder, "scale", 11.0)
+
+
+def change_method(held: Holder, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Holder, "doubled", lambda self, x: x * 20)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        change_global, change_number, change_tensor, hide_class_attribute, change_class_attribute,
+        change_method,
+    ],
+)  # fmt: skip
+def test_what_a_function_names(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Holder()
+    compiled = warmed(
+        lambda x: held.doubled(x) * factor * held.number * held.scale * held.weight, X
+    )
+    change(held, monkeypatch)
+    agree(compiled, X)
+    held = Holder()
+    agree(compiled, X)
+    del held.number
+    with pytest.raises(AttributeError):
+        compiled(X)
+
+
+def test_a_variable_that_is_not_assigned_any_more() -> None:
+    offset = 1.0
+    compiled = warmed(lambda x: x + offset, X)
+    del offset
+    with pytest.raises(NameError):
+        compiled(X)
+    offset = 2.0
+    agree(compiled, X)
+
+
+def test_a_number_that_dies_leaves_its_address_to_no_other() -> None:
+    offset = 0.5
+    compiled = warmed(lambda x: x + offset, X)
+    address = id(offset)
+    del offset
+    for i in range(1000):
+        offset = 1.0 + i
+        if id(offset) == address:
+            break
+    assert compiled(X).tolist() == [1.0 + offset, -2.0 + offset]
+
+
+def training() -> tuple[Any, cf.nn.Linear, Any]:
+    model = cf.nn.Linear(2, 1)
+    optimizer = cf.optim.Adam(model.parameters(), lr=0.1)
+
+    def step(x: cf.Tensor) -> cf.Tensor:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step, model, optimizer
+
+
+def test_a_training_step_goes_on_as_eager() -> None:
+    x = cf.tensor([[1.0, 2.0]])
+    losses = []
+    for compiles in (True, False):
+        cf.manual_seed(3)
+        step, model, optimizer = training()
+        run = cf.compile(step) if compiles else step
+        values = []
+        for i in range(12):
+            if i == 5:
+                optimizer.param_groups[0]["lr"] = 0.01
+            if i == 7:
+                model.bias.requires_grad_(False)
+            if i == 9:
+                model.weight.register_hook(lambda g: g * 2)
+            if i == 10:
+                model.weight.grad = None
+            values.append(run(x).item())
+            values += model.weight.grad.flatten().tolist() + model.weight.flatten().tolist()
+        losses.append(values)
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_gradients_that_are_read() -> None:
+    weight = cf.tensor([1.0, 2.0], requires_grad=True)
+
+    def accumulate(x: cf.Tensor) -> cf.Tensor:
+        (weight * x).sum().backward()
+        return x + 1
+
+    compiled = cf.compile(accumulate)
+    for i in range(6):
+        if i == 4:
+            weight.grad = None
+        compiled(X)
+    assert weight.grad.tolist() == [2.0, -4.0]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [cf.no_grad, cf.inference_mode, lambda: cf.amp.autocast("cpu"), cf.autograd.detect_anomaly],
+    ids=["no_grad", "inference", "autocast", "anomaly"],
+)
+def test_modes(mode: Any) -> None:
+    weight = cf.ones(2, 2, requires_grad=True)
+    compiled = cf.compile(lambda x: x @ weight)
+    x = cf.ones(2, 2)
+    for _ in range(4):
+        with mode():
+            agree(compiled, x)
+        agree(compiled, x)
+
+
+def test_settings() -> None:
+    compiled = warmed(lambda x: x + cf.ones(2), X)
+    cf.set_default_dtype(cf.float64)
+    try:
+        agree(compiled, X)
+    finally:
+        cf.set_default_dtype(cf.float32)
+    agree(compiled, X)
+    calls = []
+    counted = warmed(lambda x: calls.append(1) or x + 1, X)  # type: ignore[func-returns-value]
+    recorded = len(calls)
+    counted(X)
+    assert len(calls) == recorded
+    counted.enabled = False
+    counted(X)
+    assert len(calls) == recorded + 1
+    counted.enabled, counted.verify = True, 1
+    counted(X)
+    assert len(calls) == recorded + 2
+    config.compile_mode, before = "off", config.compile_mode
+    try:
+        counted(X)
+    finally:
+        config.compile_mode = before
+    assert len(calls) == recorded + 3
+
+
+def test_results_that_are_kept_are_not_overwritten() -> None:
+    compiled = warmed(lambda x: (x + 1, x * 2), X)
+    kept = [compiled(X + i) for i in range(5)]
+    for i, (a, b) in enumerate(kept):
+        assert a.tolist() == [2.0 + i, -1.0 + i]
+        assert b.tolist() == [2.0 + 2 * i, -4.0 + 2 * i]
+
+
+def test_writes_are_counted_and_named() -> None:
+    state = cf.ones(2)
+    compiled = warmed(lambda x: state.add_(x) + 1, X)
+    x = cf.tensor([1.0, 2.0], requires_grad=True)
+    product = (x * state).sum()
+    compiled(X)
+    with pytest.raises(cf.GradientError, match="add_ overwrote it"):
+        product.backward()
+
+
+def test_a_wrong_index_changes_nothing() -> None:
+    table, count = cf.arange(3.0), cf.zeros(1)
+
+    def read(i: cf.Tensor) -> cf.Tensor:
+        count.add_(1)
+        return table[i]
+
+    compiled = warmed(read, cf.tensor([0, 2]))
+    before = count.item()
+    with pytest.raises(IndexError, match="index"):
+        compiled(cf.tensor([0, 3]))
+    assert count.item() == before
+    assert compiled(cf.tensor([1, 1])).tolist() == [1.0, 1.0]
+
+
+def test_state_is_not_kept_alive() -> None:
+    held = Holder()
+    compiled = warmed(lambda x: x + held.weight, X)
+    storage = weakref.ref(held.weight.storage)
+    held.weight = cf.tensor([5.0, 6.0])
+    assert storage() is None
+    agree(compiled, X)
+
+
+def test_memory_of_others_is_not_written_to() -> None:
+    compiled = warmed(lambda x: x.add_(1) + 1, cf.zeros(2))
+    array = np.zeros(2, np.float32)
+    array.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        compiled(cf.from_dlpack(array))
+
+
+def test_threads_hit_one_function() -> None:
+    total = cf.zeros(2)
+    compiled = warmed(lambda x: total.add_(x) + 1, cf.zeros(2))
+    one = cf.ones(2)
+
+    def count() -> None:
+        for _ in range(500):
+            compiled(one)
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert total.tolist() == [2000.0, 2000.0]
+
+
+def test_clear_forgets_it() -> None:
+    compiled = warmed(lambda x: x + 1, X)
+    compiled.clear()
+    assert compiled(X).tolist() == [2.0, -1.0]
+    assert compiled.captures == 1
