@@ -17,7 +17,7 @@ import llvmlite.binding as llvm
 from contraflow import config
 from contraflow.devices.cpu import cache
 
-FORMAT = "contraflow-cpu-1"  # changes when the options of code generation do
+FORMAT = "contraflow-cpu-2"  # changes when the options of code generation do
 
 _lock = threading.RLock()
 _addresses: dict[tuple[str, str], int] = {}  # by name and identity
@@ -115,9 +115,13 @@ def _emit(text: str) -> bytes:
     module = llvm.parse_assembly(text)
     module.triple = _target().triple
     module.data_layout = str(_target().target_data)
-    # No optimiser passes: the text is already vectorised and hoisted, and code generation has
-    # strength reduction of its own.
-    return bytes(_target().emit_object(module))
+    # No optimiser passes: the text is already vectorised and hoisted. Strength reduction of loops
+    # takes a third of the time that is left and gains nothing; others in this process may need it.
+    llvm.set_option("", "-disable-lsr=true")
+    try:
+        return bytes(_target().emit_object(module))
+    finally:
+        llvm.set_option("", "-disable-lsr=false")
 
 
 def _cache_name(identity: str) -> str:
