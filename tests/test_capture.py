@@ -1565,7 +1565,7 @@ def test_explain_tells_what_runs(mode: str) -> None:
         buffer.add_(x)
         if fails:
             x.item()
-        return (x.cumsum(0) * w).tanh() * settings.scale
+        return (cf.linalg.inv(x.diag()).sum(0) * w).tanh() * settings.scale
 
     out = step(cf.ones(3))
     out.sum().backward()
@@ -1580,7 +1580,7 @@ def test_explain_tells_what_runs(mode: str) -> None:
         "backward: ",
         "from 1 of 1 results to 1 of 1 inputs",
         "refused: compile(step): `x.item()`",
-        "interpreted: " if mode == "interpret" else "host    cumsum",
+        "interpreted: " if mode == "interpret" else "host    inv",
     ):
         assert any(row.startswith(expected) for row in rows), (expected, rows)
     stages = next(row for row in rows if row.startswith("time"))

@@ -19,6 +19,7 @@ from tests.test_ops import differentiable, to_tensor
 import contraflow as cf
 from contraflow import config, native
 from contraflow.op import Op
+from contraflow.routine import Routine
 from contraflow.samples import Sample
 from contraflow.tensor import Tensor
 from contraflow.testing import assert_close, make_inputs
@@ -38,8 +39,8 @@ def over_numpy(function: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> 
         return function()
 
 
-def routines() -> list[native.Routine]:
-    return [r for r in native._routines.values() if isinstance(r, native.Routine)]
+def routines() -> list[Routine]:
+    return [r for r in native._routines.values() if isinstance(r, Routine)]
 
 
 @pytest.mark.parametrize(("op", "sample"), list(cases()))
@@ -69,7 +70,7 @@ def test_most_of_what_a_network_does_is_a_program() -> None:
     h = cf.nn.functional.gelu(cf.nn.functional.layer_norm(cf.linear(x, w, b), (16,)))
     cf.nn.functional.cross_entropy(h.softmax(-1), cf.tensor([0, 3, 5, 15])).backward()
     made = {(key[0], "backward" in str(key[1])[:12]) for key, r in native._routines.items()
-            if isinstance(r, native.Routine)}  # fmt: skip
+            if isinstance(r, Routine)}  # fmt: skip
     for name in ("linear", "layer_norm", "gelu", "softmax"):
         assert (name, False) in made
         assert (name, True) in made

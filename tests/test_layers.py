@@ -27,12 +27,12 @@ LAYERS = (
         "scalar mathematics transcendental philox spec dispatch promotion rules samples op kinds "
         "reference",
     ),
-    ("programs", "tape passes kernel pattern lower fuse plan interpret"),
+    ("programs", "tape passes kernel pattern sequence lower fuse plan interpret"),
     ("machines", "render.* devices.*"),
     (
         "tensors",
         "memory hostscalar symbol storage hooks structure convert node engine parallel tensor "
-        "applied retrace forward run batch record random executable native eager",
+        "applied retrace forward run batch record random executable routine native eager",
     ),
     ("operations", "ops.*"),
     ("transformations", "autograd.* func capture.* compile checkpoint"),

@@ -4,8 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 import contraflow.eager  # noqa: F401  # isort: skip  # first: it installs the base context
-from contraflow import amp, autograd, func, linalg, nn, ops, optim, special
-from contraflow.amp.autocast import autocast
+from contraflow import autograd, ops
 from contraflow.autograd.checkpoint import checkpoint, checkpoint_sequential, is_recomputing
 from contraflow.autograd.modes import (
     enable_grad,
@@ -74,8 +73,9 @@ from contraflow.random import Generator, get_rng_state, manual_seed, set_rng_sta
 from contraflow.tensor import Tensor
 
 if TYPE_CHECKING:
-    from contraflow import data
+    from contraflow import amp, data, func, linalg, nn, optim, profiler, special
     from contraflow.about import show_config
+    from contraflow.amp.autocast import autocast
     from contraflow.autograd.drawing import draw
     from contraflow.serialize import load, save
 
@@ -83,12 +83,13 @@ __version__ = "0.1.0"
 
 # What few programs use and what takes a while to import, with the module it comes from.
 _LATER = {
+    "autocast": "contraflow.amp.autocast",
     "draw": "contraflow.autograd.drawing",
     "load": "contraflow.serialize",
     "save": "contraflow.serialize",
     "show_config": "contraflow.about",
 }
-_LATER_MODULES = {"data", "profiler"}
+_LATER_MODULES = {"amp", "data", "func", "linalg", "nn", "optim", "profiler", "special"}
 
 
 # PyTorch's names for what is absent by choice, and what that is.

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 from contraflow.dispatch import changed, state
 from contraflow.dtypes import from_numpy
 from contraflow.errors import GradientError, describe, describe_spec
-from contraflow.node import Edge, Node, at, numbers
+from contraflow.node import Edge, Form, Node, at, numbers
 from contraflow.op import REGISTRY, Op
 from contraflow.rules import Backward
 from contraflow.shapes import numel
-from contraflow.spec import Params, Spec
+from contraflow.spec import Params
 from contraflow.storage import Line, Place
 from contraflow.tensor import Tensor
 
@@ -155,42 +155,53 @@ class OpNode(Node):
     # `kept` is what the rules name, in order, as entries of one tuple; None when it was freed. Four
     # of each value: storage, its version, array and layout of a tensor as most are; else a Saved or
     # a number, and three times None.
-    __slots__ = ("op", "params", "plan", "kept")
-    plan: Backward
+    __slots__ = ("params", "kept")
 
     def __init__(
         self,
-        op: Op,
+        form: Form,
         params: Params,
-        plan: Backward,
         targets: tuple[Node | Tensor | None, ...],
-        indices: tuple[int, ...],
-        input_specs: Sequence[Spec | None],
         place: Place | None,
+        values: tuple[Any, ...],
     ) -> None:
-        self.op = op
+        """Apply an op; `values` are its inputs and outputs, of which it keeps what rules name."""
+        self.form = form
         self.params = params
-        self.plan = plan
         self.targets = targets
-        self.indices = indices
-        self.input_specs = input_specs
-        self.place = place
-        self.output_count = op.output_count
+        self.code, self.instruction = place or (None, 0)
         self.sequence_nr = next(numbers)
         self.done = False
         self.watchers = None
-        self.kept: tuple[Any, ...] | None = ()
+        self.kept: tuple[Any, ...] | None = self._entries(values) if form.saved else ()
 
-    def save(self, inputs: Sequence[Any], outs: Sequence[Tensor]) -> None:
-        """Keep what the bound rules name, and nothing else."""
-        plan = self.plan
-        kept: tuple[Any, ...] = ()
-        for i in plan.saved_inputs:
-            kept += _entries(inputs[i], self.targets[i], self.indices[i])
-        for i in plan.saved_outs:
-            # Without a place, so that this node and its own output form no reference cycle.
-            kept += _entries(outs[i], None, 0)
-        self.kept = kept
+    def _entries(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        hooks = state().saved_hooks
+        kept: list[Any] = []
+        for i in self.form.saved:
+            x = values[i]
+            if isinstance(x, Tensor):
+                storage, array = x.storage, x._array
+                odd = array is None or x._tangents is not None or storage.inference
+                if not odd and not hooks:
+                    kept += (storage, storage.version, array, x.layout)
+                    continue
+                # An output has no place, so that it and this node form no reference cycle.
+                x = keep(x, self.edges[i] if i < len(self.targets) else None)
+            kept += (x, None, None, None)
+        return tuple(kept)
+
+    @property
+    def op(self) -> Op:
+        """What was applied."""
+        assert self.form.op is not None
+        return self.form.op
+
+    @property
+    def plan(self) -> Backward:
+        """The rules that backward runs."""
+        assert self.form.plan is not None
+        return self.form.plan
 
     def _values(self) -> list[Any]:
         """What is kept: Saved of tensors, and numbers."""
@@ -251,20 +262,9 @@ class OpNode(Node):
             self.kept = None
 
 
-def _entries(x: Any, target: Node | Tensor | None, index: int) -> tuple[Any, ...]:
-    """What is kept of a value whose gradient goes to output `index` of a target."""
-    if isinstance(x, Tensor):
-        storage, array = x.storage, x._array
-        odd = array is None or x._tangents is not None or storage.inference
-        if not odd and not state().saved_hooks:
-            return storage, storage.version, array, x.layout
-        x = keep(x, None if target is None else (target, index))
-    return x, None, None, None
-
-
 def apart(x: Tensor, edge: Edge | None, line: Line | None) -> Tensor:
     """The elements of `x` as the result of an op that hands gradients on along `edge`."""
     clone = REGISTRY["clone"]
     target, index = edge or (None, 0)
-    node = OpNode(clone, {}, clone.backward((True,)), (target,), (index,), (x.spec,), line)
-    return x.attached(node, 0)
+    form = Form((x.spec,), (index,), 1, clone, clone.backward((True,)))
+    return x.attached(OpNode(form, {}, (target,), line, (x,)), 0)

@@ -17,23 +17,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from contraflow import memory
 from contraflow.dispatch import changed, state
 from contraflow.dtypes import DType
 from contraflow.errors import GradientError, describe, describe_spec
 from contraflow.node import Edge, Node, Watchers, at, below, nodes_below
 from contraflow.op import REGISTRY
-from contraflow.reference import quiet
-from contraflow.shapes import Shape, numel
+from contraflow.reference import quiet, strided
+from contraflow.shapes import Shape, View, contiguous, numel
 from contraflow.storage import serials
 
 if TYPE_CHECKING:
     from contraflow.tensor import Tensor
 
-Cotangent = Any  # a Tensor, or an array or scalar that is the engine's own
+Cotangent = Any  # a Tensor, an array or scalar that is the engine's own, or on its way a Part
 BARE = frozenset((np.ndarray, np.float32, np.float64))
 SMALL = 1 << 13  # elements; rules on more of them are worth a program of their own
 _NOBODY = Watchers()
-_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def backward(
@@ -148,14 +148,42 @@ def _targets(caller: str, inputs: Sequence[Tensor]) -> list[Edge]:
 
 def _needed(starts: Sequence[tuple[Edge, Any]], targets: Sequence[Edge]) -> set[int]:
     """The ids of the nodes from which some target can be reached."""
-    goals = {id(t) for t, _ in targets}
     needed: set[int] = set()
+    leading = {id(t) for t, _ in targets}
     for node in nodes_below(edge for edge, _ in starts):  # what a node leads to is decided before
-        for t in node.targets:
-            if id(t) in goals or id(t) in needed:
-                needed.add(id(node))
-                break
+        if not leading.isdisjoint(map(id, node.targets)):
+            needed.add(id(node))
+            leading.add(id(node))
     return needed
+
+
+class Part:
+    """A cotangent of some elements of a tensor: those that a view of it shows, none of them twice.
+
+    So the gradients of several parts lie side by side in one buffer, and none is as large as that.
+    """
+
+    __slots__ = ("array", "region", "shape")
+
+    def __init__(self, array: np.ndarray, region: View, shape: Shape) -> None:
+        """`region` is where the elements of the array lie in a whole of a shape."""
+        self.array, self.region, self.shape = array, region, shape
+
+    def added_to(self, held: Cotangent | None) -> np.ndarray:
+        """The cotangent of the whole: what is held of it, in place if that is ours, and this."""
+        array, region = self.array, self.region
+        if held is None:
+            whole = memory.empty(self.shape, array.dtype)
+            if array.size < whole.size:
+                whole.fill(0)
+        else:
+            whole = held if type(held) is np.ndarray else np.array(held.array, order="C")
+        shown = strided(whole, region)
+        if held is None:
+            shown[...] = array
+        else:
+            quiet.call(np.add, shown, array, out=shown)
+        return whole
 
 
 class Pass:
@@ -178,6 +206,7 @@ class Pass:
         self.context = state().context
         self.anomaly = state().anomaly
         self.bare = self.context.bare and not create_graph
+        self.sweeps = self.bare and not self.anomaly
 
     def run(self, starts: Sequence[tuple[Edge, Tensor]]) -> None:
         """Send the cotangents of the roots through the graph."""
@@ -185,12 +214,11 @@ class Pass:
         if self.targets is not None:
             self.prepare(starts)
         heap, arrived, first = self.heap, self.arrived, self.context.first_node
-        sweeps = self.bare and not self.anomaly
         # What a rule does inside is its own affair: infinities there may well cancel.
         with changed(grad=self.create_graph, anomaly=False, autocast=None, task=self):
             self.deliver(starts)
             while heap:
-                if sweeps and _is_arithmetic(arrived[-heap[0]][0]):
+                if self.sweeps and arrived[-heap[0]][0].form.sweeps:
                     quiet.run(self.sweep)
                     if not heap:
                         break
@@ -242,7 +270,7 @@ class Pass:
             number = target.sequence_nr
             found = self.arrived.get(number)
             if found is None:
-                found = self.arrived[number] = [target, *(None,) * target.output_count]
+                found = self.arrived[number] = [target, *(None,) * target.form.output_count]
                 heapq.heappush(self.heap, -number)
         else:
             found = self.leaves.get(id(target))
@@ -252,6 +280,8 @@ class Pass:
 
     def summed(self, held: Cotangent | None, g: Cotangent) -> Cotangent:
         """A cotangent added to what is held, if anything; in place, where one of them is ours."""
+        if type(g) is Part:
+            return g.added_to(held)
         if held is None:
             return g
         if not self.bare:
@@ -279,18 +309,20 @@ class Pass:
         while heap:
             place = arrived[-heap[0]]
             node = place[0]
-            named = self._named(node, place[1]) if _is_arithmetic(node) else None
+            form = node.form
+            named = self._named(node, place[1]) if form.sweeps and node.watchers is None else None
             if named is None:
                 return
             del arrived[-heapq.heappop(heap)]
             if not self.retain:
                 node.done = True
-                node.free()
-            for (i,), function, pick in node.plan.rules:
+                if node.kept:
+                    node.kept = None
+            for (i,), function, pick in form.plan.rules:
                 g = function(*pick(named))
                 if g.ndim > 1 and not g.flags.c_contiguous:
                     g = np.ascontiguousarray(g)
-                target, index = node.targets[i], node.indices[i]
+                target, index = node.targets[i], form.indices[i]
                 key = id(target)
                 if needed is not None and key not in needed and (key, index) not in wanted:
                     continue
@@ -313,12 +345,7 @@ class Pass:
             return None
         if type(g) not in BARE:
             g = g.array
-        dtype, shape = g.dtype, g.shape
-        if g.size > SMALL or (dtype is not _FLOAT32 and dtype is not _FLOAT64):
-            return None
-        for spec in node.input_specs:
-            if spec is not None and (spec.shape != shape or spec.dtype.numpy is not dtype):
-                return None
+        shape = g.shape
         # NumPy is much faster with scalars than with arrays that have no dims.
         named = [g if shape or type(g) is not np.ndarray else g[()]]
         for k in range(0, len(kept), 4):
@@ -337,6 +364,10 @@ class Pass:
 
         Gives the gradients of its inputs, those that are ours as bare arrays.
         """
+        if self.sweeps and node.watchers is None and node.form.moves:
+            moved = self.moved(node, cotangents[0])
+            if moved is not None:
+                return moved
         for i, g in enumerate(cotangents):
             if type(g) in BARE:
                 cotangents[i] = self.tensor(g)
@@ -385,6 +416,27 @@ class Pass:
                         sent[k] = edge, g.array
         return sent
 
+    def moved(self, node: Any, g: Cotangent) -> Iterable[tuple[Edge, Cotangent]] | None:
+        """The cotangent of a view's input: the same elements, where they lie in it.
+
+        None where `visit` must see the node, or where the rule gives a view of what came.
+        """
+        (edge,), ((shape, _),) = node.edges, node.input_specs
+        array = g if type(g) in BARE else g.array
+        if (id(node), 0) in self.wanted or not self.runs(node):
+            return None
+        region = node.op.body(contiguous(shape), **node.params)
+        moved: Cotangent
+        if array.size < numel(shape):
+            moved = Part(array, region, shape)
+        elif type(g) is np.ndarray and region.is_contiguous:
+            moved = g.reshape(shape)
+        else:
+            return None
+        if not self.retain:
+            node.done = True
+        return ((edge, moved),)
+
     def observe(self, node: Node, watchers: Watchers, cotangents: list[Tensor | None]) -> None:
         """Tensor hooks, targets and retained gradients: who looks at a node's outputs."""
         for index, hooks in watchers.tensor_hooks.items():
@@ -413,12 +465,6 @@ class Pass:
     def give(self, leaf: Tensor, g: Tensor, owned: bool) -> None:
         """What becomes of the gradient of a leaf; `owned` says that nobody else has it."""
         _accumulate(leaf, g, owned, self.create_graph)
-
-
-def _is_arithmetic(node: Node) -> bool:
-    """Whether a node's rules are arithmetic, and nobody watches it."""
-    plan = node.plan
-    return plan is not None and plan.arithmetic and node.watchers is None
 
 
 class _Collecting(Pass):

@@ -5,8 +5,8 @@ points, so that the value stays in a register; groups whose results nobody else 
 along and merge. What decides is strides alone: a value made in a group may be read in it exactly
 if the reading strides over the group's axes are those it would be stored with.
 
-`lower.py` makes kernels of groups. Contractions are kernels of their own; ops without a kernel
-are host steps.
+`lower.py` makes kernels of groups. Contractions, scatters and scans are kernels of their own; ops
+without a kernel are host steps.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from contraflow.dtypes import DType
 from contraflow.kernel import Limits
-from contraflow.kinds import Contracting
+from contraflow.kinds import Contracting, Scattering
 from contraflow.lower import (
     ContractionLayout,
     Fused,
@@ -27,6 +27,8 @@ from contraflow.lower import (
     Visit,
     is_access,
     lower_group,
+    lower_scanning,
+    lower_scattering,
     lower_store,
 )
 from contraflow.shapes import View, contiguous, numel
@@ -80,8 +82,41 @@ class _Fuser:
             source = self.scope.access(value)
             rest = self._whole(base, number)
             self._append(lower_store(self.scope, source, out, View(**line.params), number, rest))
+        elif lowering == "scatter" and lowering in self.limits.kernels:
+            self._scatter(number, line)
+        elif lowering == "scan" and lowering in self.limits.kernels:
+            self._append(lower_scanning(self.scope, number, line))
         else:
             self._append(HostUse(number, line, self._in_memory(line, number)))
+
+    def _scatter(self, number: int, line: TapeLine) -> None:
+        """Sweeps over a copy of the base, or over zeros; half precision is folded in float32."""
+        op, (out,) = line.op, line.outs
+        assert isinstance(op.kind, Scattering)
+        shape, dtype = self.tape.specs[out]
+        rest = self._base(line, Spec(shape, dtype.compute), number)
+        sweeps = len(op.kind.sweeps(op, dtype.compute, line.params))
+        for sweep in range(sweeps):
+            last = sweep == sweeps - 1 and dtype.compute is dtype
+            target = out if last else self.tape.new(Spec(shape, dtype.compute))
+            self._append(lower_scattering(self.scope, number, line, target, rest, sweep))
+            rest = target
+        if rest is not out:
+            whole = contiguous(shape)
+            self._append(lower_store(self.scope, (rest, whole), out, whole, number))
+
+    def _base(self, line: TapeLine, spec: Spec, number: int) -> Value:
+        """What a scattering line begins with, as a value of this spec that lies in memory."""
+        name = line.op.extra.get("base")
+        if name is None:
+            zeros = self.tape.new(spec)
+            self._append(lower_store(self.scope, 0, zeros, contiguous(spec.shape), number))
+            return zeros
+        x = line.inputs[line.op.inputs.index(name)]
+        assert isinstance(x, Value)
+        if self.tape.specs[x].dtype is spec.dtype:
+            return self._whole(x, number)
+        return self._copied(x, spec.dtype, None, number)
 
     def _finished(self) -> Iterator[Use]:
         wanted = set(self.tape.roots)

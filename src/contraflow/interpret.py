@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from contraflow import scalar as s
-from contraflow.kernel import Call, Contraction, Loops
-from contraflow.reference import run_reference
+from contraflow.kernel import Box, Call, Contraction, Loops, Scan, Scatter
+from contraflow.reference import run_reference, strided
 from contraflow.scalar import Expr
 from contraflow.shapes import View
 from contraflow.tape import Tape, TapeLine, Value
@@ -31,6 +31,10 @@ def run_call(call: Call, arrays: Sequence[Bound], scalars: Sequence[float | int]
     with np.errstate(all="ignore"):
         if isinstance(call.kernel, Contraction):
             _run_contraction(call, call.kernel, arrays)
+        elif isinstance(call.kernel, Scatter):
+            _run_scatter(_BoxRun(call, call.kernel, arrays, scalars), call.kernel)
+        elif isinstance(call.kernel, Scan):
+            _ScanRun(call, call.kernel, arrays, scalars).run()
         else:
             _LoopsRun(call, call.kernel, arrays, scalars).run()
 
@@ -63,34 +67,18 @@ def _addresses(grid: Sequence[np.ndarray], strides: Sequence[int], shape: tuple[
     return np.broadcast_to(total, shape)
 
 
-class _LoopsRun:
-    """One run of a Loops kernel: every value is an array over the whole box of axes."""
+class _BoxRun:
+    """One run of a kernel over a box of axes: every value is an array over the whole box."""
 
     def __init__(
-        self, call: Call, kernel: Loops, arrays: Sequence[Bound], scalars: Sequence[float | int]
+        self, call: Call, kernel: Box, arrays: Sequence[Bound], scalars: Sequence[float | int]
     ) -> None:
-        self.call, self.kernel, self.arrays, self.scalars = call, kernel, arrays, scalars
+        self.call, self.operands, self.arrays, self.scalars = call, kernel.operands, arrays, scalars
         self.grid = np.indices(call.sizes, np.int64, sparse=True)
-        # Values at the outer level keep the inner axes with size one.
-        self.outer_shape = call.sizes[: kernel.outer] + (1,) * kernel.inner
         self.reduced: dict[tuple[int, int], np.ndarray] = {}
 
-    def run(self) -> None:
-        """Do the passes in order, then the stores of the outer level."""
-        for reductions, stores in self.kernel.passes:
-            roots = [e for r in reductions for e in self.kernel.reductions[r].values]
-            values = self._evaluate([*roots, *(self.kernel.stores[i].value for i in stores)])
-            for r in reductions:
-                count = len(self.kernel.reductions[r].values)
-                self._fold(r, values[:count])
-                values = values[count:]
-            for i, value in zip(stores, values):
-                self._write(self.kernel.stores[i].operand, value, self.call.sizes)
-        last = [store for store in self.kernel.stores if not store.inner]
-        for store, value in zip(last, self._evaluate([store.value for store in last])):
-            self._write(store.operand, value, self.outer_shape)
-
-    def _evaluate(self, roots: Sequence[Expr]) -> list[Any]:
+    def evaluate(self, roots: Sequence[Expr]) -> list[Any]:
+        """The values of expressions."""
         return s.evaluate(roots, self._leaf)
 
     def _leaf(self, e: Expr, args: list[Any]) -> Any:
@@ -98,7 +86,7 @@ class _LoopsRun:
             return self.grid[e.data]
         if e.fn == "reduced":
             return self.reduced[e.data]
-        operand, (array, offset) = self.kernel.operands[e.data], self.arrays[e.data]
+        operand, (array, offset) = self.operands[e.data], self.arrays[e.data]
         if operand.mode == "scalar":
             return s.saturating_cast(np.asarray(self.scalars[offset]), operand.dtype)
         # Axes of stride 0 are left out: at the outer level a load must not spread over inner ones.
@@ -111,30 +99,100 @@ class _LoopsRun:
         assert array is not None
         return s.read_array(array, [at + args[0], *args[1:]] if args else [at], len(args) == 2)
 
+    def write(self, k: int, value: Any, grid: Sequence[np.ndarray]) -> None:
+        """Store to operand k at the points of a grid."""
+        array, offset = self.arrays[k]
+        assert array is not None
+        shape = np.broadcast_shapes(*(axis.shape for axis in grid))
+        at = offset + _addresses(grid, self.call.strides[k], shape)
+        array[at] = np.broadcast_to(value, shape)
+
+
+def _combine(roots: Sequence[Expr], left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
+    """Expressions over the `left` and `right` leaves of a fold."""
+    sides = {"left": left, "right": right}
+    return s.evaluate(roots, lambda e, _: sides[e.fn][e.data])
+
+
+def _run_scatter(run: _BoxRun, kernel: Scatter) -> None:
+    """Fold whole slices of the outer axes, one inner point after the other."""
+    sizes, (target, offset) = run.call.sizes, run.arrays[kernel.target]
+    assert target is not None
+    strides = run.call.strides[kernel.target]
+    at, value = run.evaluate((kernel.at, kernel.value))
+    places = offset + at + _addresses(run.grid, strides, sizes)
+    flat = (*sizes[: kernel.outer], -1)
+    places, value = (np.broadcast_to(x, sizes).reshape(flat) for x in (places, value))
+    for i in range(places.shape[-1]):
+        where = places[..., i]
+        (target[where],) = _combine((kernel.combine,), (target[where],), (value[..., i],))
+
+
+class _ScanRun(_BoxRun):
+    """One run of a Scan kernel: whole slices of the outer axes, one inner point after the other."""
+
+    def __init__(
+        self, call: Call, kernel: Scan, arrays: Sequence[Bound], scalars: Sequence[float | int]
+    ) -> None:
+        super().__init__(call, kernel, arrays, scalars)
+        self.kernel = kernel
+
+    def run(self) -> None:
+        """Carry the state along."""
+        *outer, points = self.call.sizes
+        state = [np.broadcast_to(v, (*outer, 1)) for v in self.evaluate(self.kernel.start)]
+        self.state: list[Any] = state
+        *rest, along = self.grid
+        for i in range(points):
+            self.grid = (*rest, along[..., i : i + 1])
+            self.state = self.evaluate(self.kernel.step)
+            for component, value in enumerate(self.state):
+                self.reduced[0, component] = value
+            for store in self.kernel.stores:
+                (value,) = self.evaluate((store.value,))
+                self.write(store.operand, value, self.grid)
+
+    def _leaf(self, e: Expr, args: list[Any]) -> Any:
+        return self.state[e.data] if e.fn == "left" else super()._leaf(e, args)
+
+
+class _LoopsRun(_BoxRun):
+    """One run of a Loops kernel."""
+
+    def __init__(
+        self, call: Call, kernel: Loops, arrays: Sequence[Bound], scalars: Sequence[float | int]
+    ) -> None:
+        super().__init__(call, kernel, arrays, scalars)
+        self.kernel = kernel
+        # Values at the outer level keep the inner axes with size one.
+        self.outer_shape = call.sizes[: kernel.outer] + (1,) * kernel.inner
+
+    def run(self) -> None:
+        """Do the passes in order, then the stores of the outer level."""
+        for reductions, stores in self.kernel.passes:
+            roots = [e for r in reductions for e in self.kernel.reductions[r].values]
+            values = self.evaluate([*roots, *(self.kernel.stores[i].value for i in stores)])
+            for r in reductions:
+                count = len(self.kernel.reductions[r].values)
+                self._fold(r, values[:count])
+                values = values[count:]
+            for i, value in zip(stores, values):
+                self.write(self.kernel.stores[i].operand, value, self.grid)
+        last = [store for store in self.kernel.stores if not store.inner]
+        for store, value in zip(last, self.evaluate([store.value for store in last])):
+            self.write(store.operand, value, np.indices(self.outer_shape, np.int64, sparse=True))
+
     def _fold(self, r: int, values: Sequence[Any]) -> None:
         """Fold whole slices, one inner point after the other."""
         reduction = self.kernel.reductions[r]
         outer = self.call.sizes[: self.kernel.outer]
         points = math.prod(self.call.sizes[self.kernel.outer :])
         flat = [np.broadcast_to(v, self.call.sizes).reshape((*outer, points)) for v in values]
-        total = [np.broadcast_to(v, outer) for v in self._evaluate(reduction.identity)]
+        total = [np.broadcast_to(v, outer) for v in self.evaluate(reduction.identity)]
         for i in range(points):
-            sides = {"left": total, "right": [v[..., i] for v in flat]}
-
-            def side(e: Expr, _: list[Any], sides: dict[str, list[Any]] = sides) -> Any:
-                return sides[e.fn][e.data]
-
-            total = s.evaluate(reduction.combine, side)
+            total = _combine(reduction.combine, total, [v[..., i] for v in flat])
         for component, value in enumerate(total):
             self.reduced[r, component] = np.reshape(value, self.outer_shape)
-
-    def _write(self, k: int, value: Any, shape: tuple[int, ...]) -> None:
-        array, offset = self.arrays[k]
-        assert array is not None
-        grid = np.indices(shape, np.int64, sparse=True)
-        array[offset + _addresses(grid, self.call.strides[k], shape)] = np.broadcast_to(
-            value, shape
-        )
 
 
 # --- tapes -------------------------------------------------------------------------------------
@@ -159,13 +217,3 @@ def run_tape(
             raise IndexError(f"{str(error).rstrip('.')}, at {line.line}.") from error
         values.update(zip(line.outs, outs))
     return values if lines is not None else {v: values[v] for v in tape.roots}
-
-
-def strided(array: np.ndarray, view: View) -> np.ndarray:
-    """A view of a contiguous array, as a `strided` line gives it."""
-    if 0 in view.shape:  # such a view may start beyond the end
-        return np.empty(view.shape, array.dtype)
-    flat = np.ascontiguousarray(array).reshape(-1)
-    size = flat.itemsize
-    strides = tuple(st * size for st in view.strides)
-    return np.ndarray(view.shape, flat.dtype, flat, view.offset * size, strides)

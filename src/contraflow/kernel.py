@@ -13,7 +13,8 @@ A kernel without inner axes is a *map*; with inner axes and reductions it is a *
 (softmax, norms, losses) or a column sum, according to `lane`, the axis along which neighbouring
 elements are neighbours in memory.
 
-A `Scatter` folds values into elements chosen by indices.
+A `Scatter` folds values into elements chosen by indices. A `Scan` keeps what it folds, point by
+point.
 
 A `Contraction` is C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n].
 
@@ -185,10 +186,6 @@ class Loops(Box):
         )
 
 
-# What is found out about a kernel is kept with it, so equal ones are one object.
-loops = lru_cache(maxsize=8192)(Loops)
-
-
 @dataclass(frozen=True)
 class Scatter(Box):
     """Values folded into elements of an operand, some of them chosen by loaded indices.
@@ -197,24 +194,55 @@ class Scatter(Box):
 
     Points of different outer axes go to different elements. Those of the inner axes may meet, and
     are visited in row-major order, whatever the number of threads. `combine` is over a `left` leaf,
-    what the element holds, and a `right` one, the value. `at` comes on top of the target's strides
-    and is below `extent`, the number of its elements; `value` has the target's dtype.
+    what the element holds, and a `right` one, the value. `at` comes on top of the target's strides;
+    `value` has the target's dtype.
     """
 
     target: int
     at: Expr
     value: Expr
-    extent: Expr
     combine: Expr
 
     @property
     def roots(self) -> tuple[Expr, ...]:
         """Where the value goes, and what it is."""
-        return self.at, self.value, self.extent
+        return self.at, self.value
 
     def describe(self, number: Callable[[Expr], int]) -> Iterator[str]:
         """The fold."""
         yield f"scatter {self.target} {[number(e) for e in (*self.roots, self.combine)]}"
+
+
+@dataclass(frozen=True)
+class Scan(Box):
+    """A state that is carried along the one inner axis, and stored at each of its points.
+
+        state = start; for each inner point: state = step(state); store
+
+    `step` is over `left` leaves, the state before a point; the stores are over `reduced` leaves,
+    the state after it.
+    """
+
+    start: tuple[Expr, ...]
+    step: tuple[Expr, ...]
+    stores: tuple[Store, ...]
+
+    @property
+    def roots(self) -> tuple[Expr, ...]:
+        """The state, and what is stored."""
+        return (*self.start, *self.step, *(st.value for st in self.stores))
+
+    def describe(self, number: Callable[[Expr], int]) -> Iterator[str]:
+        """States and stores."""
+        yield f"scan {[[number(e) for e in group] for group in (self.start, self.step)]}"
+        for st in self.stores:
+            yield f"store {st.operand} {number(st.value)}"
+
+
+# What is found out about a kernel is kept with it, so equal ones are one object.
+loops = lru_cache(maxsize=8192)(Loops)
+scatter = lru_cache(maxsize=1024)(Scatter)
+scan = lru_cache(maxsize=1024)(Scan)
 
 
 @dataclass(frozen=True)
@@ -253,7 +281,7 @@ class Contraction:
         return self.name
 
 
-Kernel = Loops | Scatter | Contraction
+Kernel = Loops | Scatter | Scan | Contraction
 
 
 class Call(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 
 from contraflow import dtypes
 from contraflow import scalar as s
-from contraflow.dtypes import float64, int64
+from contraflow.dtypes import DType, float64, int64
 from contraflow.op import REGISTRY, Op
 from contraflow.samples import Array, Sample
 from contraflow.scalar import Expr, Source
@@ -25,6 +25,8 @@ class Kind:
     map        a scalar expression per output point       (kind.expression)
     reduce     a fold over some dims of the input         (op.extra: combine, identity)
     contract   two specs to one                           (kind.labels)
+    scan       a state carried along a dim, and kept      (op.extra: step, start)
+    scatter    values folded into elements                (kind.points, kind.sweeps)
     opaque     no kernel yet: the line runs `ref` on the host
     view, composite   never reach a tape: views fold into reads, composites into their parts
     """
@@ -177,10 +179,13 @@ class Reduction(Kind):
 
 
 class Viewing(Kind):
-    """View to View: no data moves. The body gives the new View of a View."""
+    """View to View: no data moves. The body gives the new View of a View.
+
+    One that is `distinct` shows no element twice, wherever the elements lie.
+    """
 
     required = ()
-    optional = (*Kind.optional, "several")
+    optional = (*Kind.optional, "several", "distinct")
 
     name = "view"
     lowering = "view"
@@ -277,6 +282,70 @@ class Assigning(Kind):
     lowering = "assign"
 
 
+class Scattering(Kind):
+    """Values folded into elements of a base, or of zeros: the transpose of an index op.
+
+    `target(at, *sources, **params)` gives the coordinates in the result to which the point `at` of
+    the input named by `values` goes; sources read as in an index op. `combine(old, new, **params)`
+    gives what an element becomes; a tuple of these is as many sweeps over all points. Points that
+    go to one element do so in row-major order. `base` names the input that is folded into.
+    """
+
+    required = ("ref", "shape", "target", "values", "combine")
+    optional = (*Kind.optional, "base")
+
+    name = "scattering"
+    lowering = "scatter"
+
+    def points(
+        self, op: Op, inputs: Sequence[Given], params: Params
+    ) -> tuple[tuple[Expr, ...], Expr]:
+        """The coordinates that a point goes to, and its value."""
+        tensors = [x for x in inputs if isinstance(x, Spec)]
+        sources = [Source(i, x.shape, x.dtype.compute) for i, x in enumerate(tensors)]
+        values = sources[op.inputs.index(op.extra["values"])]
+        at = tuple(s.axis(k) for k in range(len(values.shape)))
+        return tuple(op.extra["target"](at, *sources, **params)), values[at]
+
+    def domain(self, op: Op, inputs: Sequence[Given]) -> tuple[int, ...]:
+        """The shape of the points."""
+        values = inputs[op.inputs.index(op.extra["values"])]
+        assert isinstance(values, Spec)
+        return values.shape
+
+    def sweeps(self, op: Op, dtype: DType, params: Params) -> tuple[Expr, ...]:
+        """What an element becomes in each sweep, over `left`, what it was, and `right`."""
+        old, new = s.leaf("left", dtype, 0), s.leaf("right", dtype, 0)
+        found = op.extra["combine"](old, new, **params)
+        return found if isinstance(found, tuple) else (found,)
+
+
+class Scanning(Kind):
+    """A running fold along the dim that the parameter `dim` names, from its end if `reverse`.
+
+    `step(*state, *elements)` gives the next state from the last one and the elements of the inputs
+    at a point; its components are the results. `start` is the state before the first, or a function
+    of the dtype that gives it. `REDUCED` in a step is the number of the point.
+    """
+
+    required = ("ref", "shape", "step", "start")
+
+    name = "scan"
+    lowering = "scan"
+
+    def fold(
+        self, op: Op, elements: Sequence[Expr], dtypes: Sequence[DType]
+    ) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+        """The first state, and the next one over `left` leaves; its components have dtypes."""
+        given = op.extra["start"]
+        start = given(dtypes[0]) if callable(given) else given
+        starts = start if isinstance(start, tuple) else (start,)
+        state = [s.leaf("left", dtype, i) for i, dtype in enumerate(dtypes)]
+        step = op.extra["step"](*state, *elements)
+        steps = step if isinstance(step, tuple) else (step,)
+        return tuple(map(s.const, starts, dtypes)), steps
+
+
 class Opaque(Kind):
     """An op without a generated kernel: it runs its `ref`, in a program too."""
 
@@ -325,8 +394,9 @@ window = _declare(Index("window"))
 create = _declare(Creating("create"))
 random = _declare(Creating("random"))
 assigning = _declare(Assigning())
+scattering = _declare(Scattering())
 contraction = _declare(Contracting())
-scan = _declare(Opaque("scan"))
+scan = _declare(Scanning())
 sort = _declare(Opaque("sort"))
 host = _declare(Opaque("host"))
 opaque = _declare(Opaque("opaque"))

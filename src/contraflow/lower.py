@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from contraflow.dtypes import DType, bool_, float64, get_default_dtype, int64
 from contraflow.kernel import Call, Contraction
+from contraflow.kinds import Scattering
 from contraflow.pattern import (
     Line,
     Lowered,
@@ -29,6 +30,7 @@ from contraflow.pattern import (
     spread,
 )
 from contraflow.scalar import Size
+from contraflow.sequence import ScanPattern, ScatterPattern, lower_scan, lower_scatter
 from contraflow.shapes import Shape, View, contiguous, contiguous_strides, numel
 from contraflow.tape import Tape, TapeLine, Value
 
@@ -211,6 +213,52 @@ def lower_store(
     assert not isinstance(operand, Made)
     lowered = lower_copy(operand, region._replace(offset=0), tuple(naming.dtypes))
     return naming.use(lowered, line, rest)
+
+
+def lower_scattering(
+    scope: Scope, number: int, line: TapeLine, target: Value, rest: Value, sweep: int
+) -> KernelUse:
+    """The kernel for a sweep of a line that scatters values into a copy of `rest`."""
+    naming = _Naming(scope)
+    operands = tuple(map(naming.operand, line.inputs))
+    given = tuple(scope.tape.given(line.inputs))
+    assert isinstance(line.op.kind, Scattering)
+    points = line.op.kind.domain(line.op, given)
+    described = Line(line.op, tuple(line.params.items()), operands, given, points, ())
+    argument, shape = naming.target(target, 0), scope.tape.specs[target].shape
+    dtypes = tuple(naming.dtypes)
+    lowered = lower_scatter(ScatterPattern(described, dtypes, argument, shape, sweep))
+    return naming.use(lowered, number, rest)
+
+
+def lower_scanning(scope: Scope, number: int, line: TapeLine) -> KernelUse:
+    """The kernel for a running fold; one from the end walks over everything backwards."""
+    naming, shape = _Naming(scope), scope.tape.specs[line.outs[0]].shape
+    dim, reverse = line.params["dim"], line.params.get("reverse", False)
+
+    def seen(view: View) -> View:
+        view = view if shape else View((1,), (1,), view.offset)  # a number is a line of one
+        return _reversed(view, dim) if reverse else view
+
+    operands = []
+    for x in line.inputs:
+        found = scope.access(x)
+        operands.append(naming.found((found[0], seen(found[1])) if is_access(found) else found))
+    room = seen(contiguous(shape))
+    results = tuple(
+        Result(i, naming.target(v, room.offset), room.strides) for i, v in enumerate(line.outs)
+    )
+    given, params = tuple(scope.tape.given(line.inputs)), tuple(line.params.items())
+    described = Line(line.op, params, tuple(operands), given, room.shape, ())
+    lowered = lower_scan(ScanPattern(described, tuple(naming.dtypes), dim, results))
+    return naming.use(lowered, number)
+
+
+def _reversed(view: View, dim: int) -> View:
+    """The same elements with a dim from its end."""
+    stride, strides = view.strides[dim], list(view.strides)
+    strides[dim] = -stride
+    return View(view.shape, tuple(strides), view.offset + max(view.shape[dim] - 1, 0) * stride)
 
 
 class _Naming:

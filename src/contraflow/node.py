@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from contraflow.hooks import Handle
@@ -13,6 +14,7 @@ from contraflow.spec import Spec
 from contraflow.storage import Line, Place
 
 if TYPE_CHECKING:
+    from contraflow.op import Op
     from contraflow.tensor import Tensor
 
 # Newer nodes have higher numbers, and a node is always newer than what it was computed from:
@@ -41,18 +43,46 @@ class Watchers:
         self.pushed = False  # forward mode: residuals too must be functions of the inputs
 
 
+class Form:
+    """What nodes have in common that apply one op to inputs of the same kinds.
+
+    Graphs are long: what need not be kept with each of their nodes is kept here, once.
+    """
+
+    __slots__ = ("input_specs", "indices", "output_count", "op", "plan", "saved", "sweeps", "moves")
+
+    def __init__(
+        self,
+        input_specs: Sequence[Spec | None],
+        indices: tuple[int, ...],
+        output_count: int,
+        op: Op | None = None,
+        plan: Backward | None = None,
+        sweeps: bool = False,
+        moves: bool = False,
+    ) -> None:
+        self.input_specs = input_specs
+        self.indices = indices  # which outputs of the targets the inputs are
+        self.output_count = output_count
+        self.op = op
+        self.plan = plan  # the rules of an op
+        # The numbers of the values that they name, counted through inputs and outputs.
+        inputs, outs = (plan.saved_inputs, plan.saved_outs) if plan is not None else ((), ())
+        self.saved = (*inputs, *(len(indices) + i for i in outs))
+        self.sweeps = sweeps  # the rules are arithmetic, and the arrays small
+        self.moves = moves  # it is a view that shows no element twice
+
+
 class Node:
     """One applied operation: where gradients of its inputs go, and what its rules need.
 
-    Graphs are long, and Python's collector looks at every object: so targets and numbers of their
-    outputs are two tuples and no pairs, and what most nodes do not have is in `watchers`.
+    Python's collector looks at every object of a graph, so there are few: one tuple of targets and
+    no pairs, and what most nodes do not have is in `watchers`.
     """
 
     __slots__ = (
-        "targets", "indices", "input_specs", "output_count", "place", "sequence_nr", "done",
-        "watchers", "__weakref__",
+        "form", "targets", "code", "instruction", "sequence_nr", "done", "watchers", "__weakref__",
     )  # fmt: skip
-    plan: Backward | None = None  # the rules of an op's node
     hands_over = True  # nobody keeps what its backward makes, so the engine may add to it in place
 
     def __init__(
@@ -62,11 +92,10 @@ class Node:
         output_count: int,
         place: Place | None,
     ) -> None:
+        indices = tuple([0 if e is None else e[1] for e in edges])
+        self.form = Form(input_specs, indices, output_count)
         self.targets = tuple([None if e is None else e[0] for e in edges])
-        self.indices = tuple([0 if e is None else e[1] for e in edges])
-        self.input_specs = input_specs
-        self.output_count = output_count
-        self.place = place
+        self.code, self.instruction = place or (None, 0)
         self.sequence_nr = next(numbers)
         self.done = False  # backward has run and was not asked to retain the graph
         self.watchers: Watchers | None = None
@@ -80,8 +109,18 @@ class Node:
     @property
     def edges(self) -> list[Edge | None]:
         """Where the gradient of each input goes, None where none is needed."""
-        pairs = zip(self.targets, self.indices)
+        pairs = zip(self.targets, self.form.indices)
         return [None if target is None else (target, index) for target, index in pairs]
+
+    @property
+    def input_specs(self) -> Sequence[Spec | None]:
+        """Shape and dtype of each input that is a tensor."""
+        return self.form.input_specs
+
+    @property
+    def output_count(self) -> int:
+        """How many outputs it has."""
+        return self.form.output_count
 
     @property
     def name(self) -> str:
@@ -91,7 +130,7 @@ class Node:
     @property
     def line(self) -> Line | None:
         """Where the user applied it."""
-        return None if self.place is None else Line(*self.place)
+        return None if self.code is None else Line(self.code, self.instruction)
 
     @property
     def next_functions(self) -> tuple[Edge | None, ...]:
@@ -146,4 +185,4 @@ def below(edges: Iterable[Edge], first: int = 0) -> list[Node | Tensor]:
 def nodes_below(edges: Iterable[Edge], first: int = 0) -> list[Node]:
     """The nodes among them, oldest first."""
     nodes = [end for end in below(edges, first) if isinstance(end, Node)]
-    return sorted(nodes, key=lambda node: node.sequence_nr)
+    return sorted(nodes, key=attrgetter("sequence_nr"))

@@ -118,7 +118,7 @@ class ParallelPass(Pass):
     def _fold(self, place: _Place, gifts: Iterable[Gift]) -> None:
         for index, g in gifts:
             held = place.arrived[index]
-            place.arrived[index] = g if held is None else self.summed(held, g)
+            place.arrived[index] = self.summed(held, g)
 
     # --- running --------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from contraflow import scalar as s
 from contraflow.dtypes import DType, int64
-from contraflow.kernel import STRIDED, Call, Operand, Reduction, Store, loops
+from contraflow.kernel import STRIDED, Call, Kernel, Operand, Reduction, Store, loops
 from contraflow.kinds import Reduction as ReductionKind
 from contraflow.op import Op
 from contraflow.scalar import Expr
@@ -89,6 +89,16 @@ class Lowered(NamedTuple):
     checks: int | None  # the number of the first line that checks an index
 
 
+class Settled(NamedTuple):
+    """What a kernel is made of: the expressions it stores, its axes, and its operands."""
+
+    stores: tuple[Store, ...]
+    outer: int  # the number of axes, first in order, whose points are independent
+    sizes: Shape
+    operands: tuple[Operand, ...]
+    strides: tuple[Shape, ...]
+
+
 # --- points ------------------------------------------------------------------------------------
 
 
@@ -138,7 +148,7 @@ def reduced_dims(op: Op, params: Params, rank: int) -> frozenset[int]:
 @lru_cache(maxsize=4096)
 def lower_pattern(pattern: Pattern) -> Lowered:
     """The kernel of a pattern."""
-    builder = _Builder(pattern)
+    builder = Builder(pattern)
     for number, line in enumerate(pattern.lines):
         builder.add(number, line)
     return builder.finish()
@@ -149,7 +159,7 @@ def lower_copy(source: Read | Number, region: View, arguments: tuple[DType, ...]
     """The kernel that stores elements, or one number, into a region of the last argument."""
     result = Result(0, len(arguments) - 1, region.strides)
     dtype = arguments[-1].compute
-    builder = _Builder(Pattern(region.shape, frozenset(), (), arguments, (result,), dtype))
+    builder = Builder(Pattern(region.shape, frozenset(), (), arguments, (result,), dtype))
     if isinstance(source, Read):
         element = s.cast(builder.load(source.argument, source.strides), dtype)
     else:
@@ -158,8 +168,8 @@ def lower_copy(source: Read | Number, region: View, arguments: tuple[DType, ...]
     return builder.finish()
 
 
-class _Builder:
-    """Makes a `Loops` kernel: operands, expressions, reductions, stores."""
+class Builder:
+    """Gathers what a kernel is made of: operands, expressions, reductions, stores."""
 
     def __init__(self, pattern: Pattern) -> None:
         self.pattern = pattern
@@ -172,7 +182,8 @@ class _Builder:
 
     # --- operands -------------------------------------------------------------------------
 
-    def _operand(self, dtype: DType, mode: str, strides: Shape, bound: int | s.Size | None) -> int:
+    def bind(self, dtype: DType, mode: str, strides: Shape, bound: int | s.Size | None) -> int:
+        """A new operand, bound to an argument or a size; its number."""
         self.operands.append((dtype, mode, strides))
         self.bindings.append(bound)
         return len(self.operands) - 1
@@ -182,20 +193,20 @@ class _Builder:
         dtype = self.pattern.arguments[argument]
         key = (argument, strides)
         if key not in self._numbers:
-            self._numbers[key] = self._operand(dtype, "in", strides, argument)
+            self._numbers[key] = self.bind(dtype, "in", strides, argument)
         return s.leaf("load", dtype, self._numbers[key], *args)
 
     def scalar(self, x: Number, dtype: DType) -> Expr:
         """A literal or host value as an argument of the kernel."""
         given = dtype if x.dtype.category == dtype.category else x.dtype.compute
-        element = s.leaf("load", given, self._operand(given, "scalar", (), x.argument))
+        element = s.leaf("load", given, self.bind(given, "scalar", (), x.argument))
         return s.cast(element, dtype)
 
     def position(self, strides: Shape) -> Expr:
         """The address in a contiguous array without the array: a counter."""
         key = ("position", strides)
         if key not in self._numbers:
-            self._numbers[key] = self._operand(int64, "position", strides, None)
+            self._numbers[key] = self.bind(int64, "position", strides, None)
         return s.leaf("load", int64, self._numbers[key])
 
     def operand(self, line: Line, i: int, cast: DType | None) -> Expr:
@@ -237,9 +248,9 @@ class _Builder:
         leaves = [s.leaf("input", e.dtype, i) for i, e in enumerate(inputs)]
         outs = line.op.kind.expression(line.op, line.given, params, leaves)
         # The row-major number of an element is its address in a contiguous result.
-        return self._with_positions(outs, "linear", line.layout, inputs)
+        return self.with_positions(outs, "linear", line.layout, inputs)
 
-    def _with_positions(
+    def with_positions(
         self, roots: Sequence[Expr], name: str, strides: Shape, inputs: Sequence[Expr]
     ) -> tuple[Expr, ...]:
         """Put operands in the place of their leaves, and an address in that of a counter."""
@@ -260,7 +271,7 @@ class _Builder:
         within = tuple(n if d in dims else 1 for d, n in enumerate(line.shape))
         rank = len(within)
         counting = spread(rank, range(rank), contiguous_strides(within), within)
-        values = self._with_positions(values, "reduced", counting, [x])
+        values = self.with_positions(values, "reduced", counting, [x])
         if not dims:  # over no dims: the element itself
             return values
         self.reductions.append(Reduction(values, combine, identity))
@@ -270,13 +281,16 @@ class _Builder:
     def _index(
         self, line: Line, params: dict[str, Any], casts: Sequence[DType | None]
     ) -> tuple[Expr, ...]:
-        """An index op's body, with each `read` turned into a load at a computed address."""
+        """An index op's body."""
         first = next(g.dtype for g in line.given if isinstance(g, Spec))
         sources = [
             None if isinstance(g, Spec) else self.operand(line, i, c or first)
             for i, (g, c) in enumerate(zip(line.given, casts))
         ]
-        outs = line.op.kind.expression(line.op, line.given, params, sources)
+        return self.reads(line, line.op.kind.expression(line.op, line.given, params, sources))
+
+    def reads(self, line: Line, outs: Sequence[Expr]) -> tuple[Expr, ...]:
+        """Expressions over coordinates of a line, with each `read` turned into a load."""
         axes = axes_of(self.pattern.domain, self.pattern.inner, line.shape)
         assert axes is not None
 
@@ -296,33 +310,56 @@ class _Builder:
             return self.scalar(x, given.dtype.compute)
         assert isinstance(x, Read)
         rank = len(x.shape)
-        strides = [0] * len(self.pattern.domain)
-        offset: Expr | None = None
-        for coordinate, stride in zip(args[:rank], x.strides):
-            axes, rest = _affine(coordinate)
-            for axis in axes:
-                strides[axis] += stride
-            if not (rest.fn == "const" and rest.data == 0):
-                term = rest * s.const(s.Size(stride), int64)
-                offset = term if offset is None else offset + term
+        strides, offset = self.place(args[:rank], x.strides)
         valid = args[rank:]
         if offset is None and valid:
             offset = s.const(0, int64)
         extra = () if offset is None else (offset, *valid)
-        element = self.load(x.argument, tuple(strides), *extra)
+        element = self.load(x.argument, strides, *extra)
         return s.cast(element, element.dtype.compute)
+
+    def place(self, coordinates: Sequence[Expr], steps: Shape) -> tuple[Shape, Expr | None]:
+        """Where an element lies: strides over the domain, and what else is added if anything is."""
+        strides = [0] * len(self.pattern.domain)
+        offset: Expr | None = None
+        for coordinate, step in zip(coordinates, steps):
+            axes, rest = _affine(coordinate)
+            for axis in axes:
+                strides[axis] += step
+            if not (rest.fn == "const" and rest.data == 0):
+                term = rest * s.const(s.Size(step), int64)
+                offset = term if offset is None else offset + term
+        return tuple(strides), offset
 
     # --- the kernel -----------------------------------------------------------------------
 
     def finish(self) -> Lowered:
         """The kernel that stores the results."""
+        settled = self.settle(self.stored())
+        outer, sizes, operands = settled.outer, settled.sizes, settled.operands
+        lane = lane_of(operands, sizes, outer, len(self.reductions))
+        folds = tuple(self.reductions)
+        kernel = loops(outer, len(sizes) - outer, lane, operands, folds, settled.stores)
+        return self.lowered(kernel, settled)
+
+    def stored(self) -> list[Store]:
+        """The stores of the results."""
         stores = []
         for result in self.pattern.results:
             dtype = self.pattern.arguments[result.argument]
-            number = self._operand(dtype, "out", result.strides, result.argument)
+            number = self.bind(dtype, "out", result.strides, result.argument)
             # Else it is the same at every point.
             inner = any(result.strides[d] for d in self.pattern.inner)
             stores.append(Store(number, s.cast(self.made[result.number], dtype), inner))
+        return stores
+
+    def lowered(self, kernel: Kernel, settled: Settled) -> Lowered:
+        """A kernel with its sizes and what its operands are bound to."""
+        call = Call(kernel, settled.sizes, settled.strides)
+        return Lowered(call, tuple(self.bindings), self.checks)
+
+    def settle(self, stores: list[Store]) -> Settled:
+        """Drop operands that nobody needs, merge axes, and make arguments of sizes."""
         stores = self._prune(stores)
         axes, sizes = set(), False
         for e in s.walk(self._roots(stores)):
@@ -343,13 +380,8 @@ class _Builder:
             Operand(dtype, mode, tuple(x if x in (0, 1) else STRIDED for x in st))
             for (dtype, mode, _), st in zip(self.operands, strides_of)
         )
-        inner_count = len(box.sizes) - box.outer
-        lane = _lane(operands, box.sizes, box.outer, len(self.reductions))
-        kernel = loops(
-            box.outer, inner_count, lane, operands, tuple(self.reductions), tuple(stores)
-        )
-        call = Call(kernel, tuple(box.sizes), tuple(map(tuple, strides_of)))
-        return Lowered(call, tuple(self.bindings), self.checks)
+        strides = tuple(map(tuple, strides_of))
+        return Settled(tuple(stores), box.outer, tuple(box.sizes), operands, strides)
 
     def _roots(self, stores: Sequence[Store]) -> list[Expr]:
         """The expressions of the kernel."""
@@ -386,7 +418,7 @@ class _Builder:
         """A size or stride as an argument, one for each number."""
         key = ("size", n)
         if key not in self._numbers:
-            self._numbers[key] = self._operand(int64, "scalar", (), n)
+            self._numbers[key] = self.bind(int64, "scalar", (), n)
         return s.leaf("load", int64, self._numbers[key])
 
 
@@ -453,7 +485,9 @@ BODY = 4  # about as many times longer than a load the body of a kernel takes
 FOLD = 16  # the same for adding up the lanes of a vector
 
 
-def _lane(operands: Sequence[Operand], sizes: Sequence[int], outer: int, folds: int) -> int | None:
+def lane_of(
+    operands: Sequence[Operand], sizes: Sequence[int], outer: int, folds: int
+) -> int | None:
     """The axis along which vectors cost least; later axes win ties.
 
     Elements that lie side by side are loaded by the vector, others one by one. Along an inner axis

@@ -19,11 +19,10 @@ import numpy as np
 from contraflow import scalar as s
 from contraflow.dtypes import DType
 from contraflow.errors import TRANSLATED, retold
-from contraflow.interpret import strided
 from contraflow.kernel import Call, Limits, Loops, Operand, Store, loops
 from contraflow.lower import Fused, HostUse, KernelUse, Place, Use, is_access
 from contraflow.op import Op
-from contraflow.reference import run_reference
+from contraflow.reference import run_reference, strided
 from contraflow.shapes import numel
 from contraflow.tape import Tape, Value
 
@@ -221,13 +220,22 @@ class _Planner:
         if base not in self.slot_of:
             if base in self.host:
                 return
-            self._settle(base, self._slot("temp", base))
+            self._settle(base, self._room_before(base, out))
         slot = self.slot_of[base]
         if self.slots[slot].kind == "input" and self.lives[out][0] <= self.last_risk:
             return
         if self.slot_of.get(out, slot) == slot and self._may_share(out, slot):
             self._settle(out, slot)
             self.uses[step] = None
+
+    def _room_before(self, base: Value, out: Value) -> int:
+        """A slot for a value of which another is made: the other's own, if it may live there."""
+        slot = self.slot_of.get(out)
+        given = slot is not None and self.slots[slot].kind == "output"
+        ends = self.lives[base][1] == self.lives[out][0]
+        if slot is not None and given and ends and self._may_share(base, slot, but=out):
+            return slot
+        return self._slot("temp", base)
 
     # --- the arena ------------------------------------------------------------------------
 
@@ -314,7 +322,7 @@ def _loads(use: Use) -> set[Value]:
 def _may_fail(use: Use) -> bool:
     """Whether a step may raise: one that checks indices, or runs Python."""
     kernel = use.call.kernel if isinstance(use, KernelUse) else None
-    return kernel is None or (isinstance(kernel, Loops) and kernel.checks_indices)
+    return kernel is None or kernel.checks_indices
 
 
 def _reads_where_it_writes(use: KernelUse, target: Value, v: Value) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from contraflow.dtypes import DType
 from contraflow.op import Op
 from contraflow.scalar import saturating_cast
+from contraflow.shapes import View
 from contraflow.spec import Given, Params, Spec
 
 
@@ -87,3 +88,13 @@ def run_reference(
 ) -> tuple[np.ndarray, ...]:
     """The results of an op's `ref` on arrays."""
     return prepare(op, given, params).run(op, arrays, params)
+
+
+def strided(array: np.ndarray, view: View) -> np.ndarray:
+    """A view of a contiguous array, as a `strided` line gives it."""
+    if 0 in view.shape:  # such a view may start beyond the end
+        return np.empty(view.shape, array.dtype)
+    flat = np.ascontiguousarray(array).reshape(-1)
+    size = flat.itemsize
+    strides = tuple(st * size for st in view.strides)
+    return np.ndarray(view.shape, flat.dtype, flat, view.offset * size, strides)

@@ -12,11 +12,15 @@ from typing import Any
 
 from contraflow.applied import OpNode
 from contraflow.dispatch import Context, changed, state
+from contraflow.dtypes import float32, float64
+from contraflow.engine import SMALL
 from contraflow.errors import GradientError
 from contraflow.hostscalar import HostScalar
+from contraflow.node import Form
 from contraflow.op import Op
 from contraflow.retrace import retraced
-from contraflow.spec import Given, Params, Spec, specs_of
+from contraflow.shapes import numel
+from contraflow.spec import Given, Params, Spec
 from contraflow.storage import user_place
 from contraflow.tensor import Tensor
 
@@ -140,49 +144,55 @@ class Run(Context):
         return outs
 
     def _attach(
-        self, op: Op, inputs: tuple[Any, ...], params: Params, outs: Sequence[Tensor]
+        self, op: Op, inputs: tuple[Any, ...], params: Params, outs: tuple[Tensor, ...]
     ) -> None:
         """Make `outs` the outputs of a node, if some input needs gradients."""
         targets: list[Any] = []
-        indices: list[int] = []
         described: list[Any] = []
-        needs: tuple[bool, ...] = ()
+        needed = False
         for x in inputs:
-            target, index = None, 0
+            target = index = shape = dtype = None
             if isinstance(x, Tensor):
+                shape, dtype = x.layout.shape, x.dtype
                 if x._base is not None:
-                    target, index = x.edge or (None, 0)
+                    target, index = x.edge or _NO_EDGE
                 elif x._needs:
                     target, index = x._node or x, x._index
-                described += (x.layout.shape, x.dtype)
-            else:
-                described += _NO_SPEC
+                if target is not None:
+                    needed = True
             targets.append(target)
-            indices.append(index)
-            needs += _NO if target is None else _YES
-        if True not in needs:
+            described += (shape, dtype, index)
+        if not needed:
             return
-        current = state()
-        plan = op.backward(needs) if op.rules else retraced(needs)
-        place = current.line or user_place(4)
-        given = specs_of(*described)
-        numbers = tuple(indices) if any(indices) else _zeros(len(indices))
-        node = OpNode(op, params, plan, tuple(targets), numbers, given, place)
-        if plan.saved_inputs or plan.saved_outs:
-            node.save(inputs, outs)
+        form = form_of(op, *described)
+        place = state().line or user_place(4)
+        node = OpNode(form, params, tuple(targets), place, inputs + outs)
         for i, _ in enumerate(op.outs):
             out = outs[i]
             if out.dtype.is_floating_point:
                 out._node, out._index, out._needs = node, i, True
 
 
-@lru_cache(maxsize=64)
-def _zeros(count: int) -> tuple[int, ...]:
-    """The same object for many nodes."""
-    return (0,) * count
+_NO_EDGE = (None, None)
 
 
-_YES, _NO, _NO_SPEC = (True,), (False,), (None, None)
+@lru_cache(maxsize=8192)
+def form_of(op: Op, *described: Any) -> Form:
+    """What nodes of an op share: made of the shape and dtype of each input, None for a number, and
+    of which output of its target it is, None where no gradient is needed."""
+    shapes, types, indices = described[::3], described[1::3], described[2::3]
+    needs = tuple(index is not None for index in indices)
+    given = tuple(
+        None if dtype is None else Spec(shape, dtype) for shape, dtype in zip(shapes, types)
+    )
+    plan = op.backward(needs) if op.rules else retraced(needs)
+    kinds = {spec for spec in given if spec is not None}
+    sweeps = plan.arithmetic and op.direct and len(kinds) == 1
+    if sweeps:
+        (kind,) = kinds
+        sweeps = kind.dtype in (float32, float64) and numel(kind.shape) <= SMALL
+    numbers = tuple(index or 0 for index in indices)
+    return Form(given, numbers, op.output_count, op, plan, sweeps, "distinct" in op.extra)
 
 
 def specs(op: Op, inputs: Sequence[Any]) -> list[Given]:

@@ -259,7 +259,7 @@ def _has_gradient(x: Any) -> bool:
 def _place(node: FunctionNode, args: Sequence[Any], outs: list[Any]) -> list[Any]:
     """Give each output its place in the graph, as a tensor of its own."""
     ctx = node.ctx
-    node.output_count = len(outs)
+    node.form.output_count = len(outs)
     node.output_specs = [out.spec if _has_gradient(out) else None for out in outs]
     node.keep(outs)
     some = any(edge is not None for edge in node.edges)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from contraflow.device import CPU
 from contraflow.device import Device as DeviceName
 from contraflow.errors import DeviceError
-from contraflow.kernel import Limits
-from contraflow.plan import Plan
+
+if TYPE_CHECKING:
+    from contraflow.kernel import Limits
+    from contraflow.plan import Plan
 
 
 class Program(Protocol):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from contraflow.compile import Compiled, Options, wrap
+from contraflow.compile import Options, compiled_function, wrap
 from contraflow.nn.module import Module
+
+if TYPE_CHECKING:
+    from contraflow.capture.compiled import Compiled
 
 _OF_THE_FUNCTION = (
     "tape", "kernels", "memory", "explain", "programs", "captures", "clear", "eager",
@@ -69,7 +72,7 @@ def _wrap_module(module: Module, options: Options) -> Any:
     options = options._replace(name=options.name or kind.__name__)
     call = functools.partial(kind.__call__, module)
     for name, value in (
-        ("module", module), ("options", options), ("compiled", Compiled(call, options)),
+        ("module", module), ("options", options), ("compiled", compiled_function(call, options)),
     ):  # fmt: skip
         object.__setattr__(made, name, value)
     return made

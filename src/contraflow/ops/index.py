@@ -14,9 +14,9 @@ import numpy as np
 from contraflow import dtypes
 from contraflow import scalar as s
 from contraflow.dispatch import apply
-from contraflow.dtypes import int64
+from contraflow.dtypes import bool_, int64
 from contraflow.errors import OutOfRange, describe
-from contraflow.kinds import index, opaque
+from contraflow.kinds import index, scattering
 from contraflow.ops.create import zeros
 from contraflow.ops.elementwise import where
 from contraflow.ops.view import reshape, slice_
@@ -72,9 +72,7 @@ def _gather_ref(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     ref=_gather_ref,
     dtype="same",
     shape=_gather_shape,
-    source=lambda at, x, index, dim: x[
-        (*at[:dim], s.checked(s.cast(index[at], int64), x.shape[dim]), *at[dim + 1 :])
-    ],
+    source=lambda at, x, index, dim: x[along_dim(at, dim, index[at], x.shape[dim])],
     vjp={"x": lambda g, x_spec, index, dim: _gather_vjp(g, x_spec, index, dim)},
     samples=lambda: (
         Sample((Array((4, 3)), _INDEX), {"dim": 0}),
@@ -111,6 +109,16 @@ def _gather(x: Tensor, dim: Any, index: Any = None, *, sparse_grad: bool = False
     return gather.bind(x, index, dim) if not isinstance(dim, Tensor) else gather.bind(x, dim, index)
 
 
+def added(old: s.Expr, new: s.Expr, **_: Any) -> s.Expr:
+    """The sum of what an element holds and a value; truth values add up to whether one holds."""
+    return old | new if old.dtype is bool_ else old + new
+
+
+def along_dim(at: Any, dim: int, index: s.Expr, size: Any) -> tuple[s.Expr, ...]:
+    """A point with its coordinate along one dim replaced by a loaded index."""
+    return (*at[:dim], s.checked(s.cast(index, int64), size), *at[dim + 1 :])
+
+
 def _scatter_sum_ref(g: np.ndarray, index: np.ndarray, dim: int, shape: Any) -> np.ndarray:
     out = np.zeros(shape, g.dtype)
     at: list[Any] = list(np.indices(index.shape, sparse=True))
@@ -119,10 +127,13 @@ def _scatter_sum_ref(g: np.ndarray, index: np.ndarray, dim: int, shape: Any) -> 
     return out
 
 
-@opaque(
+@scattering(
     ref=_scatter_sum_ref,
     dtype="same",
     shape=lambda g, index, dim, shape: shape,
+    target=lambda at, g_, index, dim, shape: along_dim(at, dim, index[at], s.Size(shape[dim])),
+    values="g_",
+    combine=added,
     vjp={"g_": lambda g, index, dim: gather(g, dim, index)},
     samples=lambda: (Sample((Array((3, 2)), _INDEX), {"dim": 0, "shape": (4, 3)}),),
     method=False,
@@ -158,18 +169,19 @@ def point_key(shape: Shape, at: np.ndarray, dims: Shape, wrap: bool) -> tuple[An
     return tuple(key)
 
 
-def _take_source(at: Any, x: Any, points: Any, dims: Shape, wrap: bool) -> Any:
+def _coordinates(at: Any, shape: Shape, points: Any, dims: Shape, wrap: bool) -> Any:
+    """The coordinates in a tensor of this shape of the element that belongs to a point."""
     place, count = _first(dims), len(points.shape) - 1
     rest = iter((*at[:place], *at[place + count :]))
     source = []
-    for d, n in enumerate(x.shape):
+    for d, n in enumerate(map(s.Size, shape)):
         if d not in dims:
             source.append(next(rest))
             continue
         j = s.const(dims.index(d), int64)
         i = s.cast(points[(j, *at[place : place + count])], int64)
         source.append(s.checked(s.select(i < 0, i + n, i) if wrap else i, n))
-    return x[tuple(source)]
+    return tuple(source)
 
 
 _POINTS = Array((2, 3), -3, 3, int64)
@@ -179,7 +191,7 @@ _POINTS = Array((2, 3), -3, 3, int64)
     ref=lambda x, at, dims, wrap: x[point_key(x.shape, at, dims, wrap)],
     dtype="same",
     shape=lambda x, at, dims, wrap: _points_shape("take_at", x, at, dims),
-    source=_take_source,
+    source=lambda at, x, points, dims, wrap: x[_coordinates(at, x.shape, points, dims, wrap)],
     vjp={"x": lambda g, x_spec, at, dims, wrap: sum_at(
         g, at, dims=dims, shape=x_spec.shape, wrap=wrap)},
     samples=lambda: (
@@ -214,10 +226,13 @@ def _sum_at_ref(g: np.ndarray, at: np.ndarray, dims: Shape, shape: Shape, wrap: 
     return out
 
 
-@opaque(
+@scattering(
     ref=_sum_at_ref,
     dtype="same",
     shape=lambda g_, at, dims, shape, wrap: shape,
+    target=lambda at, g_, points, dims, shape, wrap: _coordinates(at, shape, points, dims, wrap),
+    values="g_",
+    combine=added,
     vjp={"g_": lambda g, at, dims, wrap: take_at(g, at, dims=dims, wrap=wrap)},
     samples=lambda: (
         Sample((Array((2, 3)), np.array([[0, -3, 1], [1, 3, 3]])),
@@ -246,10 +261,15 @@ def _put_at_ref(
 
 
 # The gradient of values that others overwrite is not zero but that of those others: PyTorch's.
-@opaque(
+@scattering(
     ref=_put_at_ref,
     dtype="same",
     shape=lambda x, at, values, dims, accumulate, wrap: x.shape,
+    target=lambda at, x, points, values, dims, accumulate, wrap: _coordinates(
+        at, x.shape, points, dims, wrap),
+    base="x",
+    values="values",
+    combine=lambda old, new, accumulate, **_: added(old, new) if accumulate else new,
     vjp={
         "x": lambda g, at, values_spec, dims, accumulate, wrap: g if accumulate else put_at(
             g, at, zeros(values_spec.shape, dtype=g.dtype), dims=dims, accumulate=False, wrap=wrap),
@@ -336,10 +356,16 @@ def _segment_sum_ref(g: np.ndarray, index: np.ndarray, size: int) -> np.ndarray:
     return out
 
 
-@opaque(
+@scattering(
     ref=_segment_sum_ref,
     dtype="same",
     shape=lambda g, index, size: (size, g.shape[-1]),
+    target=lambda at, g_, index, size: (
+        s.checked(s.cast(index[at[:-1]], int64), s.Size(size)),
+        at[-1],
+    ),
+    values="g_",
+    combine=added,
     vjp={"g_": lambda g, index: embedding(g, index)},
     samples=lambda: (Sample((Array((3, 2, 4)), _INDEX), {"size": 4}),),
     method=False,

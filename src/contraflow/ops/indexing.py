@@ -26,7 +26,6 @@ from contraflow.ops.order import cumsum
 from contraflow.ops.parts import unbind
 from contraflow.ops.shape import stack
 from contraflow.ops.view import expand, reshape, select, slice_, unsqueeze
-from contraflow.record import Recorder
 from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape, broadcast_shapes, numel
 from contraflow.storage import user_line
@@ -90,7 +89,7 @@ def resolve(x: Tensor, key: Any) -> tuple[Tensor, list[Point]]:
             points.append((dim, flag))
             dim += 1
         elif isinstance(k, Tensor):
-            if not k.ndim and not isinstance(state().context, Recorder):  # its value is known
+            if not k.ndim and not state().context.recording:  # its value is known
                 x = _selected(x, dim, int(k))
                 continue
             _check_mask(x, dim, k)

@@ -6,18 +6,22 @@ differentiation: no rule here divides by an element, so zeros do no harm in any 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from contraflow import scalar as s
 from contraflow.dispatch import apply
 from contraflow.dtypes import bool_, int64
 from contraflow.errors import describe
-from contraflow.kinds import composite, scan, sort
+from contraflow.kinds import REDUCED, composite, scan, sort
 from contraflow.op import Op
 from contraflow.ops.create import zeros
 from contraflow.ops.elementwise import clone, exp, where
 from contraflow.ops.index import constant_pad, gather, scatter_sum
+from contraflow.ops.math import logaddexp
+from contraflow.ops.reduce import highest, lowest
 from contraflow.ops.shape import cat
 from contraflow.ops.view import contiguous, reshape, slice_
 from contraflow.samples import Array, Failure, Sample
@@ -67,6 +71,8 @@ def _cumsum_ref(x: np.ndarray, dim: int, reverse: bool) -> np.ndarray:
     ref=_cumsum_ref,
     dtype="sum",
     shape=_same_shape("cumsum"),
+    step=lambda total, x: total + x,
+    start=lambda dtype: -0.0 if dtype.is_floating_point else 0,  # a sum with -0.0 is the other
     vjp={"x": lambda g, dim, reverse: apply(cumsum, (g,), {"dim": dim, "reverse": not reverse})},
     samples=lambda: (
         Sample((Array((3, 4)),), {"dim": 1, "reverse": False}),
@@ -119,6 +125,8 @@ def _recurrence_vjp(g: Tensor, a: Tensor, out: Tensor, dim: int, reverse: bool) 
     ref=_recurrence_ref,
     dtype="promote",
     shape=lambda a, b, dim, reverse: b.shape,
+    step=lambda last, a, b: s.select(s.eq(REDUCED, 0), b, b + a * last),
+    start=0,
     vjp={"a, b": _recurrence_vjp},
     samples=lambda: (
         Sample((Array((3, 4)), Array((3, 4))), {"dim": 1, "reverse": False}),
@@ -150,6 +158,8 @@ _SCAN_SAMPLES = (
     ref=lambda x, dim: np.cumprod(x, axis=dim) if x.ndim else x.copy(),
     dtype="sum",
     shape=_same_shape("cumprod"),
+    step=lambda product, x: product * x,
+    start=1,
     vjp={"x": _cumprod_vjp},
     samples=lambda: (
         *_SCAN_SAMPLES,
@@ -178,6 +188,8 @@ def _logcumsumexp_vjp(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
     ref=lambda x, dim: np.logaddexp.accumulate(x, axis=dim) if x.ndim else x.copy(),
     dtype="float",
     shape=_same_shape("logcumsumexp"),
+    step=logaddexp.body,
+    start=-math.inf,
     vjp={"x": _logcumsumexp_vjp},
     samples=lambda: _SCAN_SAMPLES,
     failures=_bad_dim("logcumsumexp"),
@@ -208,11 +220,20 @@ def _running_vjp(g_values: Tensor | None, indices: Tensor, x_spec: Any, dim: int
     return scatter_sum(g_values, indices, dim=dim, shape=x_spec.shape)
 
 
+def _better(wins: s.Expr, best: s.Expr, at: s.Expr, x: s.Expr) -> tuple[s.Expr, s.Expr]:
+    """The new extreme and where it stands: NaN wins always, and nothing wins against it but NaN."""
+    if x.dtype.is_floating_point:
+        wins = wins | s.isnan(x)
+    return s.select(wins, x, best), s.select(wins, REDUCED, at)
+
+
 @scan(
     ref=_running(np.maximum.accumulate),
     dtype="value_index",
     outs=("values", "indices"),
     shape=lambda x, dim: (x.shape, x.shape),
+    step=lambda best, at, x: _better(x >= best, best, at, x),
+    start=lambda dtype: (lowest(dtype), 0),
     vjp={"x": _running_vjp},
     samples=lambda: _SCAN_SAMPLES,
     failures=_bad_dim("cummax"),
@@ -227,6 +248,8 @@ def cummax(x, *, dim):
     dtype="value_index",
     outs=("values", "indices"),
     shape=lambda x, dim: (x.shape, x.shape),
+    step=lambda best, at, x: _better(x <= best, best, at, x),
+    start=lambda dtype: (highest(dtype), 0),
     vjp={"x": _running_vjp},
     samples=lambda: _SCAN_SAMPLES,
     failures=_bad_dim("cummin"),

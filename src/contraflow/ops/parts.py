@@ -10,12 +10,12 @@ import numpy as np
 from contraflow.dispatch import apply
 from contraflow.dtypes import INT
 from contraflow.errors import describe
-from contraflow.interpret import strided as strided_array
 from contraflow.kinds import composite, view
 from contraflow.op import Op
 from contraflow.ops.elementwise import to_dtype
 from contraflow.ops.index import constant_pad
 from contraflow.ops.view import assign, embed, select, select_params, slice_
+from contraflow.reference import strided as strided_array
 from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import View, normalize_dim
 from contraflow.shapes import contiguous as fresh_view
@@ -87,6 +87,7 @@ def _two_dims(name: str, x: Tensor, dim1: int, dim2: int) -> dict[str, int]:
     ),
     normalize=lambda x, offset, dim1, dim2: _two_dims("diagonal", x, dim1, dim2),
     linear=True,
+    distinct=True,
 )  # fmt: skip
 def diagonal(x, *, offset=0, dim1=0, dim2=1):
     """The elements whose coordinates along two dims differ by `offset`, as a last dim."""
@@ -185,6 +186,7 @@ def _piece_vjp(g: Tensor, x_spec: Any, dim: int, start: int, stop: int) -> Tenso
     internal=True,
     several=True,
     linear=True,
+    distinct=True,
 )
 def piece(x, *, dim, start, stop):
     """One of several views made together; it may not be written to under grad."""

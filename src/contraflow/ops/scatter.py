@@ -6,14 +6,23 @@ from typing import Any
 
 import numpy as np
 
+from contraflow import scalar as s
 from contraflow.dispatch import apply
-from contraflow.dtypes import int64
+from contraflow.dtypes import bool_, int64
 from contraflow.errors import describe
-from contraflow.kinds import composite, opaque
+from contraflow.kinds import composite, scattering
 from contraflow.op import Op
 from contraflow.ops.create import full
 from contraflow.ops.elementwise import to_dtype, where
-from contraflow.ops.index import check_integers, check_range, gather, put_at, take_at
+from contraflow.ops.index import (
+    added,
+    along_dim,
+    check_integers,
+    check_range,
+    gather,
+    put_at,
+    take_at,
+)
 from contraflow.ops.view import expand, reshape, slice_
 from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape, broadcast_shapes, normalize_dim, numel
@@ -308,13 +317,21 @@ def _scatter_add_ref(x: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int
     return out
 
 
+def _scatter_target(at: Any, x: Any, index: Any, src: Any, dim: int, **_: Any) -> Any:
+    return along_dim(at, dim, index[at], x.shape[dim])
+
+
 _PLACES = np.array([[1, 0], [3, 2], [0, 1]])  # along dim 0 distinct in each column
 
 
-@opaque(
+@scattering(
     ref=_scatter_ref,
     dtype="same",
     shape=_scatter_shape("scatter"),
+    target=_scatter_target,
+    base="x",
+    values="src",
+    combine=lambda old, new, dim: new,
     vjp={
         "x": lambda g, index, dim: scatter(g, dim, index, value=0),
         "src": lambda g, index, dim: gather(g, dim, index),
@@ -340,10 +357,14 @@ def scatter(x, index, src, *, dim):
     """`x` with out[index[i][j]][j] = src[i][j] for dim 0; of several the last one stays."""
 
 
-@opaque(
+@scattering(
     ref=_scatter_add_ref,
     dtype="same",
     shape=_scatter_shape("scatter_add"),
+    target=_scatter_target,
+    base="x",
+    values="src",
+    combine=added,
     vjp={"x": lambda g: g, "src": lambda g, index, dim: gather(g, dim, index)},
     samples=lambda: (
         Sample((Array((4, 3)), np.array([[1, 1], [3, 1], [1, 0]]), Array((3, 2))), {"dim": 0}),
@@ -414,6 +435,16 @@ def _scatter_fold_ref(
     return out
 
 
+def _folded(old: s.Expr, new: s.Expr, dim: int, reduce: str, include_self: bool) -> Any:
+    """What an element becomes; the first of two sweeps makes it forget what it was."""
+    if reduce == "prod":
+        start = s.const(1, new.dtype)
+        result = old & new if new.dtype is bool_ else old * new
+    else:
+        start, result = new, (s.maximum if reduce == "amax" else s.minimum)(old, new)
+    return result if include_self else (start, result)
+
+
 def _fold_vjp(
     g: Tensor, x: Tensor, index: Tensor, src: Tensor, out: Tensor, dim: int, reduce: str,
     include_self: bool,
@@ -460,10 +491,14 @@ def _fold_sample(reduce: str, include_self: bool) -> Sample:
     return Sample((Array((4, 3)), places, Array((3, 2))), params)
 
 
-@opaque(
+@scattering(
     ref=_scatter_fold_ref,
     dtype="same",
     shape=_scatter_shape("scatter_reduce"),
+    target=_scatter_target,
+    base="x",
+    values="src",
+    combine=_folded,
     vjp={"x, src": _fold_vjp},
     samples=lambda: (
         _fold_sample("prod", True),

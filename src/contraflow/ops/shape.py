@@ -29,7 +29,6 @@ from contraflow.ops.view import (
     unpacked,
     unsqueeze,
 )
-from contraflow.record import Recorder
 from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape, normalize_dim
 from contraflow.tensor import Tensor
@@ -112,7 +111,7 @@ def _cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
     full = [x for x in given if x.shape != (0,)] or list(given[:1])
     dim = normalize_dim("cat", dim if axis is None else axis, full[0].ndim)
     parts = tuple(_promoted(given, full))
-    while len(parts) > WIDEST and isinstance(state().context, Recorder):
+    while len(parts) > WIDEST and state().context.recording:
         groups = (parts[i : i + WIDEST] for i in range(0, len(parts), WIDEST))
         parts = tuple(apply(cat, group, {"dim": dim}) for group in groups)
     return apply(cat, parts, {"dim": dim})

@@ -9,11 +9,11 @@ import numpy as np
 
 from contraflow.dispatch import apply
 from contraflow.errors import describe
-from contraflow.interpret import strided as strided_array
 from contraflow.kinds import assigning, composite, view
 from contraflow.op import Op
 from contraflow.ops.create import zeros
 from contraflow.ops.elementwise import clone
+from contraflow.reference import strided as strided_array
 from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape, View, broadcast_shapes, normalize_dim, numel
 from contraflow.shapes import contiguous as fresh_view
@@ -58,6 +58,7 @@ def assign(base, value, *, shape, strides, offset):
     method=False,
     internal=True,
     linear=True,
+    distinct=True,
 )  # fmt: skip
 def strided(x, *, shape, strides, offset):
     """Elements at offset + i * strides of a contiguous tensor; they must not overlap."""
@@ -81,6 +82,7 @@ def _strided_call(x: Tensor, shape: Shape, strides: Shape, offset: int) -> Tenso
         Failure((Array((3, 4)),), {"shape": (5, 2)}, ValueError, "reshape: cannot make [5, 2]"),
     ),
     linear=True,
+    distinct=True,
 )
 def reshape(x, *, shape):
     """The same elements in the same order under another shape; one size may be -1."""
@@ -138,6 +140,7 @@ def _wanted_shape(name: str, x: Tensor, shape: Shape) -> Shape:
         Failure((Array((3, 4)),), {"dims": (0, 0)}, ValueError, "permute: dims (0, 0)"),
     ),
     linear=True,
+    distinct=True,
 )
 def permute(x, *, dims):
     """The dims in another order."""
@@ -202,6 +205,7 @@ def embed(g: Tensor, x_spec: Any, op: Any, **params: Any) -> Tensor:
     method=False,
     internal=True,
     linear=True,
+    distinct=True,
 )  # fmt: skip
 def slice_(x, *, dim, start, stop, step):
     """Elements start, start + step, ... below stop of one dim."""
@@ -219,6 +223,7 @@ def slice_(x, *, dim, start, stop, step):
     ),
     normalize=lambda x, dim, index: select_params(x, dim, index),
     linear=True,
+    distinct=True,
 )
 def select(x, *, dim, index):
     """One coordinate of a dim, which is dropped."""

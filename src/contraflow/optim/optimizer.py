@@ -17,11 +17,11 @@ import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contraflow import config, native
 from contraflow.autograd.modes import enable_grad, no_grad
-from contraflow.compile import Compiled, compile
+from contraflow.compile import compile
 from contraflow.dispatch import state as thread_state
 from contraflow.errors import describe
 from contraflow.hooks import Structure
@@ -34,6 +34,9 @@ from contraflow.optim.hooks import (
     register_optimizer_step_pre_hook,
 )
 from contraflow.tensor import Tensor
+
+if TYPE_CHECKING:
+    from contraflow.capture.compiled import Compiled
 
 __all__ = [
     "Optimizer",

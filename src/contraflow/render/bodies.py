@@ -38,6 +38,7 @@ def write(kernel: Kernel, syntax: Syntax) -> Body:
         contraction = ContractionWriter(kernel, syntax)
         contraction.write_tiles()
         return Body(contraction.lines, contraction.shared)
+    assert isinstance(kernel, Loops), "the limits of these devices name no other kernels"
     loops = LoopsWriter(prepare(kernel, syntax.column), syntax)
     loops.write_points()
     return Body(loops.lines, loops.shared)

@@ -34,6 +34,8 @@ from contraflow.render.llvm_text import (
 from contraflow.scalar import Expr
 
 NO_LANE = -1
+UNROLL = 4  # vectors folded at once by a kernel with a small body
+SMALL_BODY = 24  # expressions; beyond that the body itself hides the latency
 
 
 @dataclass
@@ -69,9 +71,9 @@ def lowered(kernel: Box, exprs: Sequence[Expr]) -> tuple[Expr, ...]:
 class BoxRenderer:
     """Writes one function; subclasses say what happens at the points, and in which order."""
 
-    def __init__(
-        self, kernel: Box, roots: Sequence[Expr], name: str, vector_bytes: int
-    ) -> None:
+    grain = 1  # vectors along the lane that stay together when work is cut into shares
+
+    def __init__(self, kernel: Box, roots: Sequence[Expr], name: str, vector_bytes: int) -> None:
         """`roots` are all expressions of the kernel that are computed, lowered."""
         self.kernel = kernel
         self.lane = NO_LANE if kernel.lane is None else kernel.lane
@@ -181,7 +183,8 @@ class BoxRenderer:
         """The range of every outer axis in this share."""
         if not sizes:
             return []
-        steps = [self.width if axis == self.lane else 1 for axis in range(len(sizes))]
+        vectors = self.width * self.grain
+        steps = [vectors if axis == self.lane else 1 for axis in range(len(sizes))]
         units = []
         for size, step in zip(sizes, steps):
             padded = code.integer("add", size, str(step - 1))
@@ -430,7 +433,7 @@ class BoxRenderer:
     def _fetch(
         self, k: int, at: Sequence[Expr], scope: Scope, point: int, width: int, valid: str | None
     ) -> str:
-        """The elements of operand k, at an offset if there is one; zero where they are not valid."""
+        """The elements of operand k, at an offset if there is one; zero where not valid."""
         code, operand = scope.code, self.kernel.operands[k]
         kind, align = memory(operand.dtype, width), operand.dtype.itemsize
         address, along = self._locate(k, at, scope, point, width)

@@ -10,12 +10,16 @@ from collections.abc import Sequence
 
 from contraflow import scalar as s
 from contraflow.kernel import Loops, Reduction, Store
-from contraflow.render.llvm_box import NO_LANE, BoxRenderer, Scope, lowered
+from contraflow.render.llvm_box import (
+    NO_LANE,
+    SMALL_BODY,
+    UNROLL,
+    BoxRenderer,
+    Scope,
+    lowered,
+)
 from contraflow.render.llvm_text import Code, register, wide
 from contraflow.scalar import Expr
-
-UNROLL = 4  # vectors folded at once by a reduction with a small body
-SMALL_BODY = 24  # expressions; beyond that the body itself hides the latency
 
 
 class LoopsRenderer(BoxRenderer):
@@ -92,10 +96,10 @@ class LoopsRenderer(BoxRenderer):
         result: list[str] = []
         for point in range(max(1, len(scope.points))):
             for r in reductions:
-                values = self.reductions[r].values
+                values, combine = self.reductions[r].values, self.reductions[r].combine
                 right = [self._value(e, scope, point, self.width) for e in values]
                 left = accumulators[len(result) : len(result) + len(right)]
-                combined = self._combine(scope.code, self.reductions[r].combine, left, right, self.width)
+                combined = self._combine(scope.code, combine, left, right, self.width)
                 if scope.mask and self.lane_is_inner:
                     mask = f"{wide('i1', self.width)} {scope.mask}"
                     kinds = [register(e.dtype, self.width) for e in values]

@@ -1,0 +1,300 @@
+"""A compiled function: recorded once per key, then replayed as a program.
+
+A call is keyed by the structure of its arguments, the shapes, strides, dtypes and aliasing of the
+tensors in them, other values by equality, and the modes. Which of the programs of a key serves a
+call is up to their guards (`guards.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import types
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from contraflow import config
+from contraflow.capture.attributes import Attribute, Given, attributes_of
+from contraflow.capture.explain import Memory, explain, memory_of
+from contraflow.capture.guards import Surroundings
+from contraflow.capture.hit import MISS, misses, write_hit
+from contraflow.capture.replay import Call, Hit, Inputs, Program
+from contraflow.capture.trace import StructuralNumbers, capture
+from contraflow.capture.trees import flatten
+from contraflow.capture.verify import replay_verified
+from contraflow.compile import Options
+from contraflow.dispatch import State, state
+from contraflow.dtypes import from_numpy, get_default_dtype
+from contraflow.errors import CaptureError, describe
+from contraflow.storage import Storage
+from contraflow.structure import exact
+from contraflow.tape import Tape
+from contraflow.tensor import Tensor
+
+Key = tuple[Any, ...]
+
+MANY_CAPTURES = 8
+REFUSALS_KEPT = 8
+STRUCTURES_KEPT = 256
+
+
+class Compiled:
+    """A function that is recorded once per key and replayed."""
+
+    def __init__(self, function: Callable[..., Any], options: Options) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self.enabled, self.cache_size, name, self.verify = options
+        self.name: str = name or str(getattr(function, "__name__", type(function).__name__))
+        self._function = function
+        self._instance: weakref.ref[Any] | None = None
+        if isinstance(function, types.MethodType):  # of an object that may have this as a part
+            self._function = self.__wrapped__ = function.__func__
+            self._instance = weakref.ref(function.__self__)
+        self.captures = 0
+        self.refusals: list[str] = []  # why calls could not be captured, the last few
+        self.escape_lines: set[str] = set()
+        self.warned = False
+        # Several to a key: which fits depends on `.grad` slots and aliasing with state.
+        self._programs: OrderedDict[Any, list[Program]] = OrderedDict()
+        # The key and the programs of the last call: comparing keys takes less than hashing one.
+        self._last_key: Any = None
+        self._last_programs: list[Program] = []
+        self._hit: Hit = misses  # of the program that was found last
+        # Per structure of arguments, the places of numbers whose values the function needs.
+        self._fixed: dict[Any, frozenset[int]] = {}
+        self._lock = threading.RLock()
+        self._surroundings = Surroundings(self._function)
+
+    @property
+    def eager(self) -> Callable[..., Any]:
+        """The function itself. A compiled method does not keep its object alive."""
+        if self._instance is None:
+            return self._function
+        instance = self._instance()
+        if instance is None:
+            raise ReferenceError(
+                f"compile({self.name}): the object whose method this is, is gone. Keep it."
+            )
+        return types.MethodType(self._function, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and self.enabled and not self.verify:
+            with self._lock:
+                result = self._hit(args)
+            if result is not MISS:
+                return result
+        return self._call(args, kwargs)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Find or record the program for a call, and run it."""
+        current = state()
+        # Values that are not finite are looked for op by op, so anomaly mode runs eagerly.
+        replays = current.context.replays and not current.anomaly
+        if not replays or not self.enabled or config.compile_mode == "off":
+            return self.eager(*args, **kwargs)
+        call = _call_of(args, kwargs)
+        with self._lock:
+            key = self._key(call, current)
+            if key != self._last_key:
+                self._turn_to(key)
+            for program in self._last_programs:
+                if program.guards.hold(call.arguments, args, kwargs):
+                    inputs = program.find_inputs(call)
+                    if inputs is not None:
+                        result = self._run(program, call, inputs, args, kwargs)
+                        if program.hit is None:
+                            program.hit = write_hit(program, args, kwargs, self._surroundings)
+                        self._hit = program.hit
+                        return result
+            self._hit = misses
+            program, key = self._capture(call, key, args, kwargs)
+            program.guards.forget_gone()
+            self.captures += 1
+            if self.captures == MANY_CAPTURES:
+                self._warn(key, (args, kwargs))
+            if not program.escapes and not program.recording.once:
+                self._keep(key, program)
+            inputs = program.find_inputs(call)
+            assert inputs is not None
+            return self._run(program, call, inputs, args, kwargs)
+
+    def _turn_to(self, key: Any) -> None:
+        """Look up the programs of a key."""
+        self._last_key, self._last_programs = key, self._programs.get(key, [])
+        if self._last_programs:
+            self._programs.move_to_end(key)
+
+    def _capture(
+        self, call: Call, key: Any, args: Any, kwargs: dict[str, Any]
+    ) -> tuple[Program, Any]:
+        """A program for a call, and its key, which has the numbers that the function needs."""
+        while True:
+            fixed = self._fixed.get(call.structure, frozenset())
+            try:
+                return capture(self, call, fixed, args, kwargs), key
+            except StructuralNumbers as found:
+                assert not found.places <= fixed
+                if len(self._fixed) > STRUCTURES_KEPT:
+                    self._fixed.clear()
+                self._fixed[call.structure] = fixed | found.places
+                key = self._key(call, state())
+            except CaptureError as error:
+                self.refusals = [*self.refusals[-REFUSALS_KEPT + 1 :], str(error)]
+                raise
+
+    def _run(
+        self, program: Program, call: Call, inputs: Inputs, args: Any, kwargs: dict[str, Any]
+    ) -> Any:
+        # What a call leaves behind for later ones has no value yet for an eager run before it.
+        if not self.verify or program.escapes:
+            return program.replay(call, inputs)
+        self.verify -= 1
+        return replay_verified(program, call, inputs, args, kwargs)
+
+    def _keep(self, key: Any, program: Program) -> None:
+        """Put a program before the others of its key, and forget those used longest ago."""
+        # Those that do not fit now may again: a module may go back from eval to training.
+        self._programs[key] = [program, *self._programs.pop(key, [])]
+        self._turn_to(key)
+        while sum(map(len, self._programs.values())) > self.cache_size:
+            oldest = next(iter(self._programs))
+            self._programs[oldest].pop()
+            if not self._programs[oldest]:
+                del self._programs[oldest]
+
+    def surroundings(self) -> list[Any]:
+        """What the function's own code names: globals, then closure cells."""
+        return self._surroundings.values()
+
+    def surroundings_key(self) -> tuple[Any, ...]:
+        """Which objects, and what numbers and texts, the code's names stand for."""
+        return self._surroundings.key()
+
+    def attributes(self, given: Given) -> list[Attribute]:
+        """The attributes that the function reads of what it names and is given."""
+        instance = None if self._instance is None else self._instance()
+        return attributes_of(self._function, instance, given)
+
+    def _key(self, call: Call, current: State) -> Key:
+        """All that a program may depend on beside values: tensors, modes, surroundings."""
+        storages: dict[Storage, int] = {}  # numbered as they come
+        tensors = []
+        for t in call.arguments:
+            storage = t.storage
+            data = storage._data
+            if data is None:
+                raise CaptureError(
+                    f"compile({self.name}): argument {describe(t)} was recorded by another "
+                    f"compiled call and never had a value."
+                )
+            same = storages.setdefault(storage, len(storages))
+            needs = t._needs if t._base is None else t.requires_grad
+            tensors.append(
+                (t.layout, t.dtype, needs, same, data.size, storage.device, storage.frozen)
+            )
+        numbers: tuple[Any, ...] = ()
+        if self._fixed and len(call.leaves) > len(tensors):
+            fixed = self._fixed.get(call.structure, ())
+            numbers = tuple([exact(call.leaves[i]) for i in sorted(fixed)])
+        return (
+            call.structure, tuple(tensors), numbers, self._surroundings.key(),
+            (current.grad, current.inference, current.autocast),
+            (config.num_threads, config.compile_mode, get_default_dtype()),
+        )  # fmt: skip
+
+    def _warn(self, key: Any, given: Given) -> None:
+        before = next(reversed(self._programs), None)
+        changing = _difference(before, key)
+        if before == key:
+            attribute = self._programs[key][0].guards.changed_attribute(given)
+            changing = changing if attribute is None else f"the attribute {attribute}"
+        warnings.warn(
+            f"compile({self.name}): recorded {self.captures} times; {changing} keeps changing. "
+            f"Each change records again.",
+            stacklevel=4,
+        )
+
+    @property
+    def programs(self) -> list[Program]:
+        """The programs in the cache, oldest first."""
+        return [p for known in self._programs.values() for p in reversed(known)]
+
+    @property
+    def tape(self) -> Tape:
+        """The tape of the program recorded or used last."""
+        return self._last().tape
+
+    def _last(self) -> Program:
+        if not self._programs:
+            raise CaptureError(f"compile({self.name}): no program is kept, so there is no tape.")
+        return self.programs[-1]
+
+    def clear(self) -> None:
+        """Forget all programs."""
+        with self._lock:
+            self._programs.clear()
+            self._last_key, self._last_programs, self._hit = None, [], misses
+            self.captures = 0
+            self.refusals.clear()
+            self.escape_lines.clear()
+            self._fixed.clear()
+
+    @property
+    def kernels(self) -> list[str]:
+        """The names of the kernels of the program recorded or used last, in order."""
+        return self._last().executable.kernels
+
+    @property
+    def memory(self) -> Memory:
+        """The bytes that the program recorded or used last needs beside its inputs."""
+        return memory_of(self._last())
+
+    def explain(self) -> str:
+        """What was captured, guarded and refused, what runs, and what it took to get there."""
+        return explain(self.name, self.programs, self.captures, self.refusals)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+
+def _call_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    if not kwargs:  # tensors alone, as in most calls, take a tenth of the time
+        for x in args:
+            if type(x) is not Tensor:
+                break
+        else:
+            # As the class does it, which takes three times as long.
+            return tuple.__new__(Call, (_structure_of_tensors(len(args)), args, args))
+    leaves: list[Any] = []
+    structure = flatten((args, kwargs), leaves, weak=True)
+    leaves = [_as_tensor(x) if isinstance(x, np.ndarray) else x for x in leaves]
+    return Call(structure, leaves, [x for x in leaves if isinstance(x, Tensor)])
+
+
+@functools.lru_cache
+def _structure_of_tensors(count: int) -> Any:
+    return flatten(((Tensor.of_array(np.zeros(0)),) * count, {}), [], weak=True)
+
+
+def _as_tensor(array: np.ndarray) -> Tensor:
+    from_numpy(array.dtype)  # the error for a dtype that is not ours
+    return Tensor.of_array(np.asarray(array, order="C"))
+
+
+def _difference(old: Any, new: Any) -> str:
+    """Which part of two keys differs."""
+    if old is None or old == new:
+        return "a module, a hook, a gradient or captured state"
+    names = (
+        "an argument that is not a tensor", "the shape or dtype of an argument",
+        "an argument that is not a tensor", "a global or a closure variable", "a mode",
+    )  # fmt: skip
+    for name, a, b in zip(names, old, new):
+        if a != b:
+            return name
+    return "the number of threads"

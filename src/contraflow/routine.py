@@ -1,0 +1,124 @@
+"""Routines: pure functions of tensors, recorded once and run as programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from contraflow.dispatch import changed
+from contraflow.errors import CaptureError
+from contraflow.executable import Native
+from contraflow.op import REGISTRY
+from contraflow.plan import HostStep
+from contraflow.record import Recorder
+from contraflow.shapes import Shape, contiguous, numel
+from contraflow.storage import Block, Storage
+from contraflow.tensor import Tensor
+
+Function = Callable[..., Any]
+
+_MUCH_WORK = ("contract", "scatter", "scan", "sort", "opaque")
+
+
+class Routine:
+    """A recorded function, ready to run on tensors like those it was recorded with."""
+
+    def __init__(
+        self, name: str, function: Function, inputs: Sequence[Any], repeats: bool = False
+    ) -> None:
+        """Record a function; one whose backward `repeats` it must not be much work."""
+        standins = [_standin(x) if isinstance(x, Tensor) else x for x in inputs]
+        numbers = [i for i, x in enumerate(standins) if isinstance(x, Tensor)]
+        recorder = Recorder(name, [standins[i] for i in numbers])
+        try:
+            with changed(context=recorder, grad=False, saved_hooks=(), region=0, line=None):
+                found = function(*standins)
+                results = found if isinstance(found, (tuple, list)) else (found,)
+                self._results = [_describe(recorder, r, standins) for r in results]
+                recording = recorder.finish()
+        finally:
+            recorder.restore()
+        if recording.advances or recording.reseeds or recording.written:
+            raise CaptureError(f"{name} has effects")
+        if not recorder.tape.outputs:
+            raise CaptureError(f"{name} computes nothing")
+        lines = recorder.tape.lines
+        if repeats and any(line.op.kind.lowering in _MUCH_WORK for line in lines):
+            raise CaptureError(f"{name} is too much work to do it twice")
+        recorder.tape.verify()
+        self._executable = Native(recorder.tape, "cpu", recycles=False)
+        if any(isinstance(step, HostStep) for step in self._executable.plan.steps):
+            raise CaptureError(f"{name} runs on the host in part")
+        # Per input of the tape: the number of an argument, or a storage that the function made.
+        self._sources = [
+            numbers[source.argument] if source.constant is None else source.constant
+            for source in recording.sources.values()
+        ]
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """The results as tensors; those that are inputs are the inputs themselves."""
+        locate = self._executable.locate
+        addresses: list[int] = []
+        for source in self._sources:
+            if isinstance(source, Storage):
+                storage, start = source, 0
+            else:
+                x: Tensor = inputs[source]
+                storage, start = x.storage, x.layout.offset * x.dtype.itemsize
+            addresses.append((storage.address or locate(storage)) + start)
+        blocks = self._executable.compute(addresses, ())
+        return [None if result is None else result.get(inputs, blocks) for result in self._results]
+
+
+class Same(NamedTuple):
+    """A result that is one of the inputs."""
+
+    number: int
+
+    def get(self, inputs: Sequence[Any], outputs: Sequence[Block]) -> Tensor:
+        """The tensor in this call."""
+        same: Tensor = inputs[self.number]
+        return same
+
+
+class Computed(NamedTuple):
+    """A result that is one of the program's outputs."""
+
+    number: int
+    shape: Shape
+
+    def get(self, inputs: Sequence[Any], outputs: Sequence[Block]) -> Tensor:
+        """The tensor in this call."""
+        block = outputs[self.number]
+        array = block.array
+        out = Tensor.of_array(array if array.shape == self.shape else array.reshape(self.shape))
+        out.storage.address = block.address
+        return out
+
+
+def _standin(x: Tensor) -> Tensor:
+    """A tensor like `x` at the start of a storage of its own, whose elements nobody reads."""
+    shape = x.layout.shape
+    layout = contiguous(shape) if x.layout.is_contiguous else x.layout._replace(offset=0)
+    flat = np.broadcast_to(np.zeros((), x.dtype.numpy), (layout.extent()[1],))
+    return Tensor.of_storage(Storage(flat), layout, x.dtype)
+
+
+def _describe(recorder: Recorder, result: Any, standins: Sequence[Any]) -> Same | Computed | None:
+    if result is None:
+        return None
+    for i, x in enumerate(standins):
+        if x is result:
+            return Same(i)
+    if not result.storage.is_recorded:
+        raise CaptureError("a view of an input costs nothing as it is")
+    tape = recorder.tape
+    shape = result.layout.shape
+    value = recorder.value_at_end(result)
+    whole = numel(tape.specs[value].shape) == numel(shape) and result.layout == contiguous(shape)
+    if not whole or value in tape.outputs or value in tape.inputs:
+        value = recorder.value_at_end(REGISTRY["clone"](result))
+    tape.outputs.append(value)
+    return Computed(len(tape.outputs) - 1, shape)
