@@ -17,6 +17,7 @@ from benchmarks.contender import COMPILED, ENTRIES
 
 COLOURS = (
     "#1b6ca8", "#8fbfe0", "#e4572e", "#f2a65a", "#f7d08a", "#c9ada7", "#6a994e", "#9c89b8",
+    "#555555",
 )  # fmt: skip
 LEFT, WIDTH, RIGHT = 90, 560, 90
 BAR, GAP, TOP = 11, 14, 68
@@ -49,7 +50,7 @@ def draw(results: dict[str, Any]) -> str:
         return LEFT + WIDTH * math.log(value / low) / math.log(high / low)
 
     shown = [c for c in ENTRIES if any(c in by_contender for by_contender in ratios.values())]
-    colours = dict(zip(ENTRIES, COLOURS))
+    colours = dict(zip(ENTRIES, COLOURS, strict=True))
     height = TOP + sum(len(b) * BAR + GAP for b in ratios.values()) + 10
     body = [*_legend(shown, colours), *_grid([t for t in TICKS if low < t < high], place, height)]
     y = TOP

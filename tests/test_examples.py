@@ -12,9 +12,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from benchmarks import compare, report
+from benchmarks import compare, figure, report
 from benchmarks import run as benchmarks_run
 from benchmarks.channel import Child
+from benchmarks.contender import ENTRIES
 from benchmarks.targets import Target
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -123,6 +124,12 @@ def test_benchmarks_are_shown(measured):
     assert report.insert(readme, table) == f"a\n{report.BEGIN}\n{table}\n{report.END}\nb\n"
     with pytest.raises(SystemExit, match=r"not published: .*a quick run"):
         benchmarks_run.publish(results)
+
+
+def test_the_figure_has_room_for_every_contender():
+    found = {name: {"seconds": {"median": 1.0}} for name in ENTRIES}
+    drawn = figure.draw({"steps": {"small": {"contenders": found}}})
+    assert all(f">{name}<" in drawn for name in ENTRIES)
 
 
 README_BLOCKS = re.findall(
