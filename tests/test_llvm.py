@@ -604,6 +604,16 @@ def test_contraction_of_every_dtype(dtype, accumulate):
         check_contraction(dtype, accumulate, sizes, dense(sizes, transposed))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "sizes"),
+    [(float32, (1, 131, 512, 3)), (float64, (2, 131, 513, 1)), (int32, (1, 140, 520, 0)),
+     (float32, (1, 130, 513, 257))],
+)  # fmt: skip
+def test_contraction_of_rows_whose_elements_lie_far_apart(dtype, sizes):
+    """So far, with so many columns, that blocks of them are packed."""
+    check_contraction(dtype, dtype, sizes, dense(sizes, (True, False, False)))
+
+
 def test_contraction_with_broadcast_and_scattered_strides():
     sizes = (3, 10, 21, 14)
     check_contraction(float32, float32, sizes, ((0, 28, 2), (600, 43, 2), (500, 50, 2)))

@@ -4,6 +4,7 @@ A panel of B, two vectors wide and DEPTH deep, is packed into scratch memory on 
 to the accumulator's type and filled up to its width, so that all layouts run alike from there. One
 that few rows meet, and that needs none of this, is read where it lies.
 Blocks of rows of A meet it: each keeps rows x 2 vectors of sums in registers while it walks down.
+Where the elements of a row lie far apart, and many panels meet them, blocks are packed as well.
 Between panels the sums rest in C, or, where C has another type, gaps or fewer columns, in a strip
 of scratch, also two vectors wide, which is converted and written to C once, when all of K has been
 added. So every sum is taken in the order of K, in the accumulator's type, however the work is cut.
@@ -13,6 +14,7 @@ Where C is narrow and tall its transpose is computed instead, to fill the vector
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from contraflow.dtypes import DType
@@ -24,6 +26,9 @@ STRIP_ROWS = 240
 # Up to so many rows packing a panel takes longer than it saves, if its own rows are not further
 # apart than so many elements: where they are, they displace each other in the cache.
 FEW_ROWS, NEAR_ROWS = 64, 128
+# Rows whose elements are further apart than FAR are packed, if MANY panels meet them: so many rows
+# that they fill PACKED_BYTES, a part of a second-level cache.
+FAR, MANY, PACKED_BYTES = 128, 8, 1 << 17
 # Rows of a block by bytes of a vector: with two vectors of B they fill the registers.
 BLOCK_ROWS = {16: 4, 32: 6, 64: 14}
 
@@ -55,13 +60,18 @@ class ContractionRenderer:
         self.columns = 2 * self.width
         self.block = BLOCK_ROWS[vector_bytes]
         self.strip_rows = STRIP_ROWS // self.block * self.block
+        fit = PACKED_BYTES // (DEPTH * self.sum.itemsize)
+        self.packed_rows = max(fit // self.block, 1) * self.block
+        self.packs_rows = self.dtype is self.sum  # others are converted as they are read
         self.vector = register(self.sum, self.width)
         self.align = self.sum.itemsize
 
     def text(self) -> str:
         """The functions, the entry last."""
-        blocks = [self._block(rows) for rows in range(1, self.block + 1)]
-        return "\n".join([*blocks, self._pack(), self._write(), self._entry()])
+        parts = [self._block(rows) for rows in range(1, self.block + 1)]
+        if self.packs_rows:
+            parts.append(self._pack_rows())
+        return "\n".join([*parts, self._pack(), self._write(), self._entry()])
 
     # --- pieces --------------------------------------------------------------------------------
 
@@ -226,6 +236,35 @@ class ContractionRenderer:
             self._write_row(body, self._row(body, "%panel", loop.index), convert_all(body, vectors))
         return function.text()
 
+    def _pack_rows(self) -> str:
+        """Copy a block of A, so that what its rows have at one depth lies side by side."""
+        function = Function(
+            f"define internal void @{self.name}_pack_rows"
+            "(ptr %a, i64 %am, i64 %ak, i64 %rows, i64 %depth, ptr %packed) #0"
+        )
+        code = function.code()
+        element, align = memory(self.dtype), self.align
+        whole = self._flag(code, "%am, 1", f"%rows, {self.block}")
+        copied = code.let(f"select i1 {whole}, i64 %depth, i64 0")
+        kind = f"<{self.block} x {element}>"
+        with function.loop("0", copied, 1) as loop:
+            body = function.code()
+            source = body.at("%a", element, body.integer("mul", loop.index, "%ak"))
+            values = body.let(f"load {kind}, ptr {source}, align {align}")
+            target = body.at("%packed", f"[{self.block} x {element}]", loop.index)
+            body.do(f"store {kind} {values}, ptr {target}, align {align}")
+        with function.loop(copied, "%depth", 1) as loop:
+            body = function.code()
+            source = body.at("%a", element, body.integer("mul", loop.index, "%ak"))
+            target = body.at("%packed", element, body.integer("mul", loop.index, "%rows"))
+            with function.loop("0", "%rows", 1) as row:
+                body = function.code()
+                here = body.at(source, element, body.integer("mul", row.index, "%am"))
+                value = self._load(body, here, self.dtype, 1)
+                there = body.at(target, element, row.index)
+                body.do(f"store {element} {value}, ptr {there}, align {align}")
+        return function.text()
+
     def _transpose(self, code: Code, rows: list[str]) -> list[str]:
         """Transpose a square of vectors: exchange blocks of half the size, then of a quarter..."""
         size = self.width // 2
@@ -366,27 +405,29 @@ class ContractionRenderer:
             f"define void @{self.name}(ptr %bases, ptr %arguments, i64 %share, i64 %shares) #0"
         )
         code = function.code()
-        element, row_type = memory(self.dtype), f"[{self.columns} x {memory(self.sum)}]"
+        row_type = f"[{self.columns} x {memory(self.sum)}]"
         self.panel = code.let(f"alloca [{DEPTH} x {row_type}], align 64", "panel")
         strip = code.let(f"alloca [{self.strip_rows} x {row_type}], align 64", "strip")
-        zeros = code.let(f"alloca {row_type}, align 64", "zeros")
-        self._write_row(code, zeros, ["zeroinitializer"] * 2)
+        self.zeros = code.let(f"alloca {row_type}, align 64", "zeros")
+        self._write_row(code, self.zeros, ["zeroinitializer"] * 2)
         self._scratch(code)
+        if self.packs_rows:
+            kind = f"[{self.packed_rows} x [{DEPTH} x {memory(self.sum)}]]"
+            self.packed = code.let(f"alloca {kind}, align 64", "packed")
         sides = self._sides(code)
         products = code.integer("mul", sides.outer, sides.k)
         empty = code.let(f"icmp eq i64 {products}, 0")
         (am, cm), ak = sides.rows, sides.depth
         batches, rows, columns = self._cut(code, sides.b, sides.m, sides.n)
-
-        def ahead(code: Code, pointer: str, index: str, stride: str) -> str:
-            return code.at(pointer, element, code.integer("mul", index, stride))
-
+        ahead = self._ahead
         with function.loop(*batches, 1) as batch:
             code = function.code()
             a, b, c = (
                 ahead(code, pointer, batch.index, stride)
                 for pointer, stride in zip(sides.pointers, sides.batch)
             )
+            if self.packs_rows:
+                columns = self._packed_columns(function, sides, (a, b, c), rows, columns, empty)
             with function.loop(*rows, self.strip_rows) as block:
                 code = function.code()
                 height = self._at_most(code, self.strip_rows, rows[1], block.index)
@@ -421,28 +462,16 @@ class ContractionRenderer:
                             code = function.code()
                             length = self._at_most(code, DEPTH, sides.k, depth.index)
                             a_depth = ahead(code, a_outer, depth.index, ak)
-                            begun = code.let(f"or i64 {outer.index}, {depth.index}")
-                            first = code.let(f"icmp eq i64 {begun}, 0")
-                            panel, width = self._provide(
+                            first = self._is_first(code, outer.index, depth.index)
+                            panel = self._provide(
                                 function, b_outer, depth.index, length, extent, few
                             )
-                            apart = code.let(f"select i1 {first}, i64 0, i64 {pitch}")
                             with function.loop("0", height, self.block) as row:
                                 code = function.code()
                                 start, count = self._block_rows(code, row.index, last, height)
-                                left = ahead(code, a_depth, start, am)
-                                target = self._row_apart(code, sums, start, pitch)
-                                before = code.let(f"select i1 {first}, ptr {zeros}, ptr {target}")
-                                arguments = (
-                                    f"(ptr {left}, i64 {am}, i64 {ak}, ptr {panel}, i64 {width}, "
-                                    f"ptr {before}, i64 {apart}, ptr {target}, i64 {pitch}, "
-                                    f"i64 {length})"
-                                )
-                                calls = [
-                                    f"call void @{self.name}_rows{r}{arguments}"
-                                    for r in range(1, self.block + 1)
-                                ]
-                                function.switch(count, calls)
+                                left = ahead(code, a_depth, start, am), am, ak
+                                target = self._row_apart(code, sums, start, pitch), pitch
+                                self._meet(function, left, panel, target, first, count, length)
                     code = function.code()
                     with function.loop(code.let(f"zext i1 {direct} to i64"), "1", 1):
                         function.code().do(
@@ -450,6 +479,102 @@ class ContractionRenderer:
                             f"i64 {sides.column}, i64 {height}, i64 {extent})"
                         )
         return function.text()
+
+    def _packed_columns(
+        self, function: Function, sides: Sides, pointers: Sequence[str],
+        rows: tuple[str, str], columns: tuple[str, str], empty: str,
+    ) -> tuple[str, str]:  # fmt: skip
+        """Whole columns of panels, by rows that are packed, if that is worth it; the rest is left.
+
+        A block of rows is packed once for all panels, so depth is the outer loop here.
+        """
+        code, ahead = function.code(), self._ahead
+        (a, b, c), (am, cm), ak = pointers, sides.rows, sides.depth
+        extent = code.let(f"sub i64 {columns[1]}, {columns[0]}")
+        whole = code.let(f"and i64 {extent}, {-self.columns}")
+        worth = self._flag(code, f"{sides.column}, 1")
+        for condition in (
+            f"sgt i64 {ak}, {FAR}", f"sge i64 {extent}, {MANY * self.columns}",
+            f"sge i64 {sides.m}, {self.block}",
+        ):  # fmt: skip
+            worth = code.let(f"and i1 {worth}, {code.let(f'icmp {condition}')}")
+        worth = code.let(f"select i1 {empty}, i1 false, i1 {worth}")
+        stop = code.let(f"add i64 {columns[0]}, {whole}")
+        stop = code.let(f"select i1 {worth}, i64 {stop}, i64 {columns[0]}")
+        height_all = code.let(f"select i1 {worth}, i64 {rows[1]}, i64 {rows[0]}")
+        with function.loop(rows[0], height_all, self.packed_rows) as block:
+            code = function.code()
+            height = self._at_most(code, self.packed_rows, rows[1], block.index)
+            last = self._last_block(code, height)
+            few = code.let(f"icmp sle i64 {height}, {FEW_ROWS}")
+            a_rows = ahead(code, a, block.index, am)
+            c_rows = ahead(code, c, block.index, cm)
+            with function.loop("0", sides.outer, 1) as outer:
+                code = function.code()
+                a_outer = ahead(code, a_rows, outer.index, sides.apart[0])
+                with function.loop("0", sides.k, DEPTH) as depth:
+                    code = function.code()
+                    length = self._at_most(code, DEPTH, sides.k, depth.index)
+                    a_depth = ahead(code, a_outer, depth.index, ak)
+                    first = self._is_first(code, outer.index, depth.index)
+                    with function.loop("0", height, self.block) as row:
+                        code = function.code()
+                        start, count = self._block_rows(code, row.index, last, height)
+                        source = ahead(code, a_depth, start, am)
+                        packed = self._packed_block(code, start)
+                        code.do(
+                            f"call void @{self.name}_pack_rows(ptr {source}, i64 {am}, i64 {ak}, "
+                            f"i64 {count}, i64 {length}, ptr {packed})"
+                        )
+                    with function.loop(columns[0], stop, self.columns) as column:
+                        code = function.code()
+                        sums = code.at(c_rows, memory(self.dtype), column.index)
+                        b_columns = self._begin_columns(
+                            function, b, column.index, str(self.columns)
+                        )
+                        code = function.code()
+                        b_outer = ahead(code, b_columns, outer.index, sides.apart[1])
+                        panel = self._provide(
+                            function, b_outer, depth.index, length, str(self.columns), few
+                        )
+                        with function.loop("0", height, self.block) as row:
+                            code = function.code()
+                            start, count = self._block_rows(code, row.index, last, height)
+                            left = self._packed_block(code, start), "1", count
+                            target = self._row_apart(code, sums, start, cm), cm
+                            self._meet(function, left, panel, target, first, count, length)
+        return stop, columns[1]
+
+    def _packed_block(self, code: Code, row: str) -> str:
+        """Where the packed block that begins with a row lies."""
+        return code.at(self.packed, f"[{DEPTH} x {memory(self.sum)}]", row)
+
+    def _meet(
+        self, function: Function, left: tuple[str, str, str], panel: tuple[str, str],
+        target: tuple[str, str], first: str, count: str, length: str,
+    ) -> None:  # fmt: skip
+        """Add a block of rows times a panel to what its target holds, or to nothing at first.
+
+        Rows have a pointer and the strides along m and k, panel and target how far apart rows lie.
+        """
+        code, (rows, pitch) = function.code(), target
+        before = code.let(f"select i1 {first}, ptr {self.zeros}, ptr {rows}")
+        apart = code.let(f"select i1 {first}, i64 0, i64 {pitch}")
+        (a, am, ak), (b, width) = left, panel
+        arguments = (
+            f"(ptr {a}, i64 {am}, i64 {ak}, ptr {b}, i64 {width}, ptr {before}, i64 {apart}, "
+            f"ptr {rows}, i64 {pitch}, i64 {length})"
+        )
+        calls = [f"call void @{self.name}_rows{r}{arguments}" for r in range(1, self.block + 1)]
+        function.switch(count, calls)
+
+    def _is_first(self, code: Code, outer: str, depth: str) -> str:
+        """Whether nothing has been added to the sums yet."""
+        return code.let(f"icmp eq i64 {code.let(f'or i64 {outer}, {depth}')}, 0")
+
+    def _ahead(self, code: Code, pointer: str, index: str, stride: str) -> str:
+        """Where an element of a matrix lies, `index` strides after another."""
+        return code.at(pointer, memory(self.dtype), code.integer("mul", index, stride))
 
     def _last_block(self, code: Code, height: str) -> str:
         """Where the last block of rows begins.
