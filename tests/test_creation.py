@@ -347,3 +347,9 @@ def test_pytorch_makes_the_same() -> None:
         ours, theirs = call(cf), call(torch)
         assert str(theirs.dtype) == f"torch.{ours.dtype}"
         assert_close(ours, theirs.numpy())
+
+
+def test_arange_of_truth_values_compiles() -> None:
+    step = cf.compile(lambda: cf.arange(0, 3, True))
+    assert step().tolist() == cf.arange(0, 3, True).tolist() == [0, 1, 2]
+    assert step().dtype is cf.int64

@@ -278,8 +278,8 @@ def _arange(
         dtype = int64
     dtype = check_options("arange", dtype, device, requires_grad)
     count = math.ceil((end - start) / step) if floating else -((start - end) // step)
-    if floating:
-        start, step = float(start), float(step)  # the body adds them, and has no mixed dtypes
+    kind = float if floating else int  # the body adds them, and has no mixed dtypes
+    start, step = kind(start), kind(step)
     return finish(apply(arange, (start, step), {"shape": (count,), "dtype": dtype}), requires_grad)
 
 
