@@ -27,8 +27,11 @@ _engines: list[llvm.ExecutionEngine] = []  # they own the machine code, so they 
 @functools.cache
 def features() -> str:
     """The processor's features, as LLVM spells them."""
-    # Without this LLVM halves 512-bit vectors on processors that once ran slower with them.
-    return f"{llvm.get_host_cpu_features().flatten()},-prefer-256-bit"
+    found: str = llvm.get_host_cpu_features().flatten()
+    if "+avx512f" in found.split(","):
+        # Without this LLVM halves 512-bit vectors on processors that once ran slower with them.
+        found += ",-prefer-256-bit"
+    return found
 
 
 @functools.cache
