@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from native import bits
@@ -616,3 +617,13 @@ def test_integers_divided_by_zero_are_refused_as_in_eager_mode(op: str, n: int) 
     with pytest.raises(ZeroDivisionError, match=f"{op}: integers cannot be divided by zero, at "):
         compiled(a, b)
     assert state.tolist() == before
+
+
+@pytest.mark.parametrize(
+    ("present", "named"),
+    [({"neon": True}, "+neon"), ({"avx512f": True}, "+avx512f,-prefer-256-bit")],
+)
+def test_only_features_that_the_processor_knows_are_named(present, named, monkeypatch):
+    found = llvm.FeatureMap(present)
+    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: found)
+    assert jit.features.__wrapped__() == named
