@@ -524,11 +524,20 @@ def special_values() -> Case:
 
 @case
 def transcendental() -> Case:
-    """exp, log, sin, erf and pow, at special values too."""
+    """exp, log, erf, tanh and pow, at special values too."""
     values = np.concatenate([SPECIAL, 8 * normal(27, 500)]).astype(np.float32)
     x = load(0, float32)
     results = [s.exp(x), s.log(x), s.erf(x), s.tanh(x), s.pow_(s.abs_(x), 1.5)]
     return elementwise([values], results)
+
+
+@case
+def angles() -> Case:
+    """Sine and cosine of small numbers and of large ones, whose reduction is one of integers."""
+    large = 2.0 ** np.arange(14, 128) * 1.6180339
+    values = np.concatenate([SPECIAL, 8 * normal(28, 300), large, -large]).astype(np.float32)
+    x = load(0, float32)
+    return elementwise([values], [s.sin(x), s.cos(x)])
 
 
 @case

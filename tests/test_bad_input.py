@@ -84,9 +84,23 @@ def x() -> Tensor:
         (
             lambda x: F.alpha_dropout(np.array("a"), 1.0, training=True),
             TypeError,
-            "alpha_dropout: cannot take (NumPy <U1[], 1.0, training=True). It takes (input, p=0.5, "
-            "training=False, inplace=False).",
+            "alpha_dropout: expected a tensor, not ndarray.",
         ),
+        (
+            lambda x: F.dropout(np.ones(3)),
+            TypeError,
+            "dropout: expected a tensor, not ndarray.",
+        ),
+        (lambda x: x.narrow(0, 0, 1.5), TypeError, "narrow: length must be an int, not 1.5."),
+        (lambda x: x.repeat(1.5, 2), TypeError, "repeat: repeats must be an int, not 1.5."),
+        (lambda x: x.tile((1.5,)), TypeError, "tile: dims must be an int, not 1.5."),
+        (
+            lambda x: x.as_strided((2, 2), (1.5, 1)),
+            TypeError,
+            "as_strided: stride must be an int, not 1.5.",
+        ),
+        (lambda x: cf.polygamma(1.5, x), TypeError, "polygamma: n must be an int, not 1.5."),
+        (lambda x: cf.mvlgamma(x, 1.5), TypeError, "mvlgamma: p must be an int, not 1.5."),
         (
             lambda x: x.int().nan_to_num(neginf=cf.ones(1, 4, 2)),
             TypeError,

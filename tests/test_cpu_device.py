@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 import os
 import stat
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ import contraflow as cf
 from contraflow import config, devices
 from contraflow import scalar as s
 from contraflow.devices.cpu import cache, jit, program
-from contraflow.devices.cpu.pool import pool
+from contraflow.devices.cpu.pool import has_futex, pool, together_text
 from contraflow.dtypes import DType, float32, int64
 from contraflow.kernel import STRIDED, Call, Contraction, Loops, Operand, Reduction, Store
 from contraflow.plan import SCALARS, Binding, HostStep, KernelStep, Plan, Slot
@@ -36,6 +38,17 @@ def threads(monkeypatch):
         monkeypatch.setattr(config, "num_threads", n)
 
     return use
+
+
+@pytest.fixture(params=["futex", "condition"])
+def sleeping(request, monkeypatch):
+    """Workers that sleep in one of the two ways; before and after, the system's own."""
+    if request.param == "futex" and not has_futex():
+        pytest.skip("this system has no futex that we know")
+    pool.stop()
+    monkeypatch.setattr("contraflow.devices.cpu.pool.has_futex", lambda: request.param == "futex")
+    yield request.param
+    pool.stop()
 
 
 def load(k: int, dtype: DType = float32) -> s.Expr:
@@ -151,7 +164,7 @@ def training_plan() -> tuple[Plan, list[np.ndarray]]:
     return Plan(slots, steps, 8 * m * n, []), inputs
 
 
-def test_bits_do_not_depend_on_the_number_of_threads(threads):
+def test_bits_do_not_depend_on_the_number_of_threads(threads, sleeping):
     plan, (x, w, b) = training_plan()
     loaded = program.load(plan)
     results = []
@@ -179,8 +192,7 @@ def test_without_workers_one_thread_runs_all_shares(threads, monkeypatch):
     np.testing.assert_array_equal(out, x[::-1] * 2 + 1)
 
 
-def test_workers_start_when_needed_and_stop(threads):
-    pool.stop()
+def test_workers_start_when_needed_and_stop(threads, sleeping):
     before = threading.active_count()
     threads(3)
     loaded = program.load(chain(LARGE))
@@ -193,6 +205,48 @@ def test_workers_start_when_needed_and_stop(threads):
     out[:] = 0
     loaded.replay([x, out], [])
     np.testing.assert_array_equal(out, x[::-1] * 2 + 1)
+
+
+def workers_asleep() -> int:
+    return ctypes.c_int32.from_address(pool._block + 128).value
+
+
+def test_workers_fall_asleep_and_are_woken(threads, sleeping):
+    threads(3)
+    loaded = program.load(chain(LARGE))
+    x, out = array(LARGE), np.zeros(LARGE, np.float32)
+    for _ in range(5):
+        out[:] = 0
+        loaded.replay([x, out], [])
+        np.testing.assert_array_equal(out, x[::-1] * 2 + 1)
+        deadline = time.monotonic() + 60
+        while workers_asleep() < 2:
+            assert time.monotonic() < deadline, "the workers still spin"
+            time.sleep(0.001)
+    mutex_and_condition = ctypes.string_at(pool._block + 384, 256)
+    assert any(mutex_and_condition) == (sleeping == "condition")
+
+
+def test_a_worker_does_not_sleep_through_a_call_just_made(sleeping):
+    block = np.zeros(96, np.int64)
+    at, text = block.ctypes.data, together_text()
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(jit.function("prepare", text))(at)
+    sleep = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32)(jit.function("sleep", text))
+    block[0] = 8
+    worker = threading.Thread(target=sleep, args=(at, 7), daemon=True)
+    worker.start()
+    worker.join(timeout=60)
+    assert not worker.is_alive()
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "amd64", "arm64", "riscv64"])
+def test_the_workers_of_systems_without_futex_are_valid_code(machine, monkeypatch):
+    monkeypatch.setattr("contraflow.devices.cpu.pool.has_futex", lambda: False)
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    text = together_text()
+    llvm.parse_assembly(text).verify()
+    assert "pthread_cond_wait" in text
+    assert "syscall" not in text
 
 
 def test_small_programs_wake_no_worker(threads):
@@ -303,7 +357,7 @@ def test_an_exception_in_a_host_step_leaves_the_device_usable():
     np.testing.assert_array_equal(out, x[::-1] * 2 + 1)
 
 
-def test_programs_of_several_threads_do_not_mix(threads):
+def test_programs_of_several_threads_do_not_mix(threads, sleeping):
     threads(2)
     loaded = {n: program.load(chain(n)) for n in (100, 5000, LARGE)}
     wrong = []
@@ -537,10 +591,12 @@ def test_a_kernel_is_compiled_once_however_many_threads_ask(tmp_path, monkeypatc
 # --- processes ---------------------------------------------------------------------------------
 
 
-def run_script(body: str, tmp_path) -> subprocess.CompletedProcess[str]:
+def run_script(body: str, tmp_path, sleeping: str = "futex") -> subprocess.CompletedProcess[str]:
     """Run code that has this module's helpers in a process of its own."""
     folder = os.path.dirname(__file__)
     head = f"import sys; sys.path.insert(0, {folder!r})\nfrom test_cpu_device import *\n"
+    if sleeping == "condition":
+        head += "sys.modules['contraflow.devices.cpu.pool'].has_futex = lambda: False\n"
     environment = {**os.environ, "CONTRAFLOW_CACHE_DIR": str(tmp_path), "CONTRAFLOW_THREADS": "2"}
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", head + textwrap.dedent(body)],
@@ -554,7 +610,7 @@ def test_importing_starts_no_thread(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-def test_a_forked_child_runs_programs(tmp_path):
+def test_a_forked_child_runs_programs(tmp_path, sleeping):
     done = run_script(
         """
         def run():
@@ -581,19 +637,40 @@ def test_a_forked_child_runs_programs(tmp_path):
         print("done")
         """,
         tmp_path,
+        sleeping,
     )
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
-def test_the_process_ends_cleanly_while_workers_spin(tmp_path):
+def test_no_call_is_missed_by_workers_about_to_sleep(tmp_path, sleeping):
     done = run_script(
         """
+        sys.modules['contraflow.devices.cpu.pool'].IDLE_SPIN = 2
+        loaded = program.load(chain(LARGE))
+        x, out = array(LARGE), np.zeros(LARGE, np.float32)
+        for _ in range(3000):
+            loaded.replay([x, out], [])
+        assert np.array_equal(out, x[::-1] * 2 + 1)
+        print("done")
+        """,
+        tmp_path,
+        sleeping,
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+@pytest.mark.parametrize("idle", [0.0, 0.1], ids=["spin", "sleep"])
+def test_the_process_ends_cleanly_while_workers_spin_or_sleep(tmp_path, sleeping, idle):
+    done = run_script(
+        f"""
         loaded = program.load(chain(LARGE))
         x, out = array(LARGE), np.zeros(LARGE, np.float32)
         for _ in range(20):
             loaded.replay([x, out], [])
+        time.sleep({idle})
         """,
         tmp_path,
+        sleeping,
     )
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -29,6 +29,7 @@ from contraflow.testing import assert_close, make_inputs
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(native, "SMALL", 0)
     monkeypatch.setattr(native, "COMPOSITE", 0)
+    monkeypatch.setattr(native, "JOINED", 0)
     yield
     native._routines.clear()
 
@@ -105,7 +106,7 @@ def test_backward_of_pooling_does_not_pool_again() -> None:
     native._routines.clear()
     out.backward(out.detach())
     (routine,) = routines()
-    assert len(routine._executable.kernels) == 1
+    assert len(routine.executable.kernels) == 1
 
 
 @pytest.mark.parametrize(
@@ -330,3 +331,14 @@ def test_inputs_of_a_composite_that_depend_on_each_other(
     expected, found = over_numpy(gradients, monkeypatch), gradients()
     assert any("mse_loss" in key for key in native._routines)
     assert_close(found, expected)
+
+
+def test_gradients_of_parts_are_put_side_by_side_by_one_program() -> None:
+    x = cf.randn(4, 3, 5, requires_grad=True)
+    parts = [x[:, j] * (j + 1.0) for j in range(3)]
+    native._routines.clear()
+    sum(part.sum() for part in parts).backward()
+    (joined,) = [r for full, r in native._routines.items() if full[0] == "joined"]
+    assert isinstance(joined, Routine)
+    assert len(joined.executable.kernels) == 1 + len(parts), "zeros, and a store for each part"
+    assert_close(x.grad, np.broadcast_to(np.array([[1.0], [2.0], [3.0]], "f4"), (4, 3, 5)))

@@ -1,10 +1,14 @@
-"""How backward computes: arithmetic on bare arrays, and where tensors take over.
+"""How backward computes: arithmetic on bare arrays, where tensors take over, parts of tensors.
 
 A chain of small arithmetic makes no tensors. Each test puts something into it that needs them.
 """
 
 from __future__ import annotations
 
+import _thread
+import collections
+import operator
+import queue
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +17,7 @@ import numpy as np
 import pytest
 
 import contraflow as cf
+from contraflow import memory, parallel
 from contraflow.testing import assert_close
 
 
@@ -180,3 +185,115 @@ def test_an_object_that_dies_meanwhile_may_compute() -> None:
     z.backward()
     del z
     assert results == [[2.0] * 3]
+
+
+# --- parts of a tensor ---------------------------------------------------------------------------
+
+PARTS: dict[str, Callable[[cf.Tensor], cf.Tensor]] = {
+    "one": lambda x: x[1],
+    "side by side": lambda x: x[0] * x[1] + x[2],
+    "overlapping": lambda x: x[:3] * x[1:] + x[::2].sum(),
+    "more than wait for each other": lambda x: sum(
+        x[i % 4, :, i % 3] * float(i) for i in range(20)
+    ),
+    "parts of parts": lambda x: x[1:][0][:, 2] * x[0, 1:3].sum(),
+    "a diagonal": lambda x: x.diagonal(1, 0, 2) * x.diagonal(0, 1, 2).sum(),
+    "split and unbound": lambda x: x.split([1, 3])[1].sum(0) * x.unbind(0)[2],
+    "and the whole after them": lambda x: (x * x)[0] + (x * 2.0).sum(0),
+    "and the whole before them": lambda x: x.exp().sum() * x[0] + x[3],
+    "transposed and reshaped": lambda x: x[2].T.reshape(-1)[3:9] * x.reshape(4, 6, -1)[0, :, 1],
+    "no elements": lambda x: x[:, :0].sum() * x[0] + x[4:].sum(),
+    "single elements": lambda x: x[0, 0, 0] * x[1, 2, 1] + x[0, 0, 0],
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("dtype", [cf.float64, cf.float32])
+def test_gradients_of_parts_are_those_of_the_whole(name: str, dtype: Any) -> None:
+    x = leaf(4, 5, 3, dtype=dtype) if "reshaped" not in name else leaf(4, 6, 3, dtype=dtype)
+    (wanted,) = slowly(PARTS[name], x)
+    PARTS[name](x).sum().backward()
+    assert_close(x.grad, wanted.detach())
+    assert x.grad.is_contiguous()
+    again = x.grad.clone()
+    PARTS[name](x).sum().backward()
+    assert_close(x.grad, 2.0 * again)
+
+
+def test_many_parts_take_one_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = cf.ones(100, 50, requires_grad=True)
+    total = sum((x[i] * float(i) for i in range(100)), cf.zeros(50)).sum()
+    made: list[tuple[int, ...]] = []
+    original = memory.empty
+
+    def counted(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        made.append(shape)
+        return original(shape, dtype)
+
+    monkeypatch.setattr(memory, "empty", counted)
+    total.backward()
+    assert made.count((100, 50)) == 1
+    assert_close(x.grad, np.broadcast_to(np.arange(100.0, dtype="f4")[:, None], (100, 50)))
+
+
+def test_a_part_that_somebody_looks_at_has_a_gradient_of_its_own_shape() -> None:
+    x = leaf(4, 3)
+    part, other = x[1], x[2]
+    part.retain_grad()
+    seen: list[cf.Tensor] = []
+    other.register_hook(lambda g: seen.append(g) or g * 10.0)
+    (part * 2.0 + other * 3.0).sum().backward()
+    assert_close(part.grad, np.full(3, 2.0))
+    assert_close(seen[0], np.full(3, 3.0))
+    assert_close(x.grad, np.array([0.0, 2.0, 30.0, 0.0])[:, None] * np.ones(3))
+
+
+def test_what_a_hook_was_given_is_not_added_to_by_parts() -> None:
+    x = leaf(4, 3)
+    whole = x * 2.0
+    seen: list[cf.Tensor] = []
+    whole.register_hook(lambda g: seen.append(g))
+    copy = whole * 1.0
+    (copy.sum() + whole[0].sum()).backward()
+    first = seen[0].array.copy()
+    (x * 1.0)[1].sum().backward()
+    assert np.array_equal(seen[0].array, first)
+
+
+def test_gradients_of_parts_by_several_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "SMALL", 0)
+    x = leaf(8, 40)
+
+    def loss() -> cf.Tensor:
+        return sum((x[i] * x[7 - i]).sum() for i in range(8)) + x[:, ::3].exp().sum()
+
+    loss().backward()
+    wanted, x.grad = x.grad, None
+    loss().backward(workers=3)
+    assert np.array_equal(x.grad.array, wanted.array)
+
+
+def test_an_operator_that_no_python_called_has_no_line() -> None:
+    x, made = leaf(2), queue.SimpleQueue[cf.Tensor]()
+    # The thread begins with C code that calls the operator.
+    _thread.start_new_thread(collections.deque, (map(made.put, map(operator.mul, [x], [x])),))
+    product = made.get(timeout=10)
+    assert product.grad_fn.line is None
+    product.sum().backward()
+    assert_close(x.grad, 2.0 * x.detach())
+
+
+@pytest.mark.parametrize(
+    ("parts", "negative"),
+    [
+        (lambda z: [z[:1] * 1, z[1:2] * 1, z[2:] * 1], [False, False, False]),
+        (lambda z: [z * 1, z[:1] * 1], [True, False, False]),
+        (lambda z: [z[:1] * 1, z[:1] * 1], [True, False, False]),
+    ],
+    ids=["apart", "of a whole", "twice"],
+)
+def test_zeros_of_parts_have_the_sign_of_a_sum(parts: Any, negative: list[bool]) -> None:
+    z = cf.ones(3, requires_grad=True) * 1
+    outs = parts(z)
+    (gradient,) = cf.autograd.grad(outs, [z], [-cf.zeros_like(out) for out in outs])
+    assert np.signbit(gradient.numpy()).tolist() == negative

@@ -43,9 +43,9 @@ from contraflow.dtypes import DType
 from contraflow.kinds import Creating, Elementwise, Reduction
 from contraflow.op import REGISTRY, Op
 from contraflow.samples import Array
-from contraflow.shapes import Shape
+from contraflow.shapes import Shape, numel
 from contraflow.tensor import Tensor
-from contraflow.testing import assert_close, check_gradients, make_inputs, tolerance
+from contraflow.testing import STEP, assert_close, check_gradients, make_inputs, tolerance
 
 OPS = [op for op in REGISTRY.values() if not op.internal]
 
@@ -126,7 +126,7 @@ def hostile_value(draw: Any) -> Any:
         return draw(st.sampled_from(HOSTILE))
     shape, dtype = draw(SHAPES), draw(DTYPES)
     # One number may be taken for a size, and 32767 rows and columns are gigabytes.
-    special = draw(st.booleans()) and (shape != () or dtype.is_floating_point)
+    special = draw(st.booleans()) and (numel(shape) != 1 or dtype.is_floating_point)
     return laid_out(draw, draw_array(draw, shape, dtype, special=special))
 
 
@@ -344,6 +344,8 @@ def test_values(draw: Any, op: Op) -> None:
     plain = attempt(lambda: invoke(op, one.contiguous(), one.params), ())
     if op.name == "as_strided":  # it shows the memory, whose order is what a layout changes
         return
+    if op.name == "view" and found is None:  # it never copies, as some layouts would have it do
+        return
     assert (found is None) == (plain is None), "layout decides whether it works"
     if found is None or is_random(op):
         return
@@ -389,7 +391,8 @@ def compare(one: Call, outs: list[Any]) -> None:
             assert_close(out, value)
         elif out.dtype.is_floating_point:
             relative, absolute = loosest(one, out)
-            value = s.saturating_cast(value, out.dtype).astype(np.float64)  # float16 overflows
+            with np.errstate(over="ignore"):  # float16 overflows
+                value = s.saturating_cast(value, out.dtype).astype(np.float64)
             scale = max(1.0, float(np.abs(value[np.isfinite(value)]).max(initial=0.0)))
             assert_close(out, value, 8 * relative, 8 * absolute * scale)
 
@@ -449,6 +452,12 @@ def test_in_place(draw: Any, op: Op) -> None:
     assert snapshot(one.tensors[1:]) == others
 
 
+def nearly_ties(x: np.ndarray) -> bool:
+    """Whether the steps of differences may change which of two elements is the larger."""
+    gaps = np.diff(np.sort(x, axis=None))
+    return bool(np.any((gaps > 0) & (gaps < 10 * STEP)))
+
+
 @pytest.mark.parametrize(
     "op", [op for op in OPS if op.rules or is_composite(op)], ids=lambda op: op.name
 )
@@ -467,6 +476,10 @@ def test_gradients(draw: Any, op: Op) -> None:
             own = shape if i == 0 else shape[draw(st.integers(0, len(shape))) :]
             if isinstance(given, Array):
                 inputs[i] = given._replace(shape=own).make(rng)
+    elif any(
+        isinstance(given, Array) and nearly_ties(x) for given, x in zip(sample.inputs, inputs)
+    ):
+        return
     check_gradients(op, inputs, sample.params, order=1, wrt=wrt, project=projection(op))
     dtype = draw(st.sampled_from((cf.float64, cf.float32, cf.float16, cf.bfloat16)))
     points = [

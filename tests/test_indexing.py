@@ -201,6 +201,7 @@ def test_unique_returns_what_is_asked_for() -> None:
     values, counts = x.unique(return_counts=True)
     assert (values.tolist(), counts.tolist()) == ([1, 3], [1, 2])
     assert x.unique_consecutive().tolist() == [3, 1, 3]
+    assert len(x.unique(return_counts=7, return_inverse=10**15)) == 3  # truth, not a number
 
 
 def test_scatter_takes_a_value_and_a_larger_source() -> None:

@@ -24,8 +24,8 @@ LAYERS = (
     ("vocabulary", "errors dtypes device shapes config printing"),
     (
         "meaning",
-        "scalar mathematics transcendental philox spec dispatch promotion rules samples op kinds "
-        "reference",
+        "scalar mathematics trigonometry transcendental philox spec dispatch promotion rules "
+        "samples op kinds reference",
     ),
     ("programs", "tape passes kernel pattern sequence lower fuse plan interpret"),
     ("machines", "render.* devices.*"),

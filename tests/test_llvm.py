@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from native import WIDTHS, check, run_native
 
-from contraflow import dtypes
+from contraflow import dtypes, trigonometry
 from contraflow import scalar as s
 from contraflow.dtypes import (
     DType,
@@ -248,6 +248,15 @@ def test_transcendental_functions(function, dtype):
     x = np.concatenate([sample(dtype, 200) * 3, np.array([0, 1, math.inf, -math.inf, math.nan])])
     x = x.astype(dtype.numpy)
     kernel = unary_map(function, dtype)
+    check(Call(kernel, (205,), ((1,), (1,))), [(x, 0), guarded(dtype, 205)], ulps=4)
+
+
+@pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+@pytest.mark.parametrize("function", [s.sin, s.cos, trigonometry.tan], ids=lambda f: f.__name__)
+def test_large_angles_in_some_lanes(function, dtype):
+    x = (sample(dtype, 205) * 3).astype(dtype.numpy)
+    x[[3, 70, 71, 140, 204]] = [1e6, -3e9, math.inf, 7e30, 2.0**127]
+    kernel = unary_map(lambda x: function(x) * x, dtype)
     check(Call(kernel, (205,), ((1,), (1,))), [(x, 0), guarded(dtype, 205)], ulps=4)
 
 

@@ -7,6 +7,7 @@ addition contracted into one fma, which backends may do wherever they like.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contraflow import mathematics, transcendental
+from contraflow import mathematics, transcendental, trigonometry
 from contraflow import scalar as s
 from contraflow.dtypes import DType, float32, float64, int8, int32, int64, uint8, uint32
 from contraflow.scalar import Expr
@@ -94,7 +95,7 @@ def around_zero(generator: np.random.Generator, smallest: float, largest: float)
 def intervals(dtype: DType) -> dict[str, list[tuple[float, float]]]:
     """Per function the intervals to sample: wide ones, and those where a formula changes."""
     wide = dtype is float32
-    angle = 1e5 if wide else 1.6e6
+    angle = 2.0 ** trigonometry.LARGE[dtype]  # beyond it test_large_angles
     return {
         "exp": [(-104, 89) if wide else (-746, 710), (-1, 1), (-89, -86) if wide else (-746, -700)],
         "expm1": [(-60, 89) if wide else (-60, 710), (-2, 2), (0.3, 0.4)],
@@ -125,7 +126,7 @@ def test_accuracy(fn: str, dtype: DType, contracted: bool) -> None:
         samples.append(around_zero(generator, 1e-30, 3.0))
     if fn in ("sin", "cos"):
         # Beside multiples of pi / 2 the reduction cancels nearly every digit.
-        end = 63_000 if dtype is float32 else 1_000_000
+        end = int(2.0 ** trigonometry.LARGE[dtype] / (math.pi / 2))
         samples.append(np.arange(-end, end, end // 40_000) * (math.pi / 2))
     x = np.concatenate(samples).astype(dtype.numpy)
     reference: Callable[[Array], Array] = erf if fn == "erf" else getattr(np, fn)
@@ -160,9 +161,7 @@ def test_limits(fn: str, dtype: DType) -> None:
     info = np.finfo(dtype.numpy)
     subnormal = info.tiny / 4
     numbers = [nan, inf, -inf, 0.0, -0.0, subnormal, -subnormal, info.smallest_subnormal, 1, -1, -2]
-    x = np.array(numbers, dtype.numpy)
-    if fn not in ("sin", "cos"):
-        x = np.append(x, np.array([info.max, -info.max], dtype.numpy))
+    x = np.array([*numbers, info.max, -info.max], dtype.numpy)
     with np.errstate(all="ignore"):
         if fn == "erf":
             expected = np.array([math.erf(v) for v in x])
@@ -192,11 +191,67 @@ def test_exp_ends_in_subnormal_numbers_zero_and_infinity(dtype: DType) -> None:
     assert result[3] == 0
 
 
+@functools.cache
+def two_over_pi() -> int:
+    """2 / pi times 2**1300, by Machin's formula: pi = 16 atan(1/5) - 4 atan(1/239)."""
+    one = 1 << 1400
+
+    def atan_of_inverse(n: int) -> int:
+        terms = (one // n ** (2 * k + 1) // (2 * k + 1) * (-1) ** k for k in range(620))
+        return sum(terms)
+
+    return (2 * one << 1300) // (16 * atan_of_inverse(5) - 4 * atan_of_inverse(239))
+
+
+def reduced(x: float) -> tuple[int, np.longdouble]:
+    """(q, r) with x = q pi / 2 + r, by exact arithmetic."""
+    above, below = float(x).as_integer_ratio()
+    quotient = above * two_over_pi() // below
+    q = (quotient + (1 << 1299)) >> 1300
+    rest = quotient - (q << 1300)
+    scale = max(0, rest.bit_length() - 64)
+    # math.pi / 2 is 6.123233995736766e-17 below pi / 2.
+    half_pi = np.longdouble(math.pi / 2) + np.longdouble(6.123233995736766e-17)
+    return q % 4, np.ldexp(np.longdouble(rest >> scale), scale - 1300) * half_pi
+
+
+def hardest_angles(dtype: DType) -> list[float]:
+    """Of each exponent the numbers nearest to multiples of pi / 2: denominators of continued
+    fractions of 2 / pi."""
+    digits, end = np.finfo(dtype.numpy).nmant + 1, np.finfo(dtype.numpy).maxexp
+    found = []
+    for exponent in range(trigonometry.LARGE[dtype] - digits + 1, end - digits + 1):
+        a, b = two_over_pi() << max(exponent, 0), 1 << 1300 + max(-exponent, 0)
+        denominators = [1, 0]
+        while denominators[-1] < 1 << digits:
+            a, b, whole = b, a % b, a // b
+            denominators.append(whole * denominators[-1] + denominators[-2])
+        found += [math.ldexp(n, exponent) for n in denominators[-3:-1]]
+    largest = float(np.finfo(dtype.numpy).max)
+    return [x for x in found if 2.0 ** trigonometry.LARGE[dtype] <= x <= largest]
+
+
+@needs_long_double
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_sine_and_cosine_of_numbers_too_large_to_reduce_stay_in_range(dtype: DType) -> None:
-    x = np.array([1e7, -1e12, 3e30, np.finfo(dtype.numpy).max], dtype.numpy)
-    for fn in ("sin", "cos"):
-        assert np.all(np.abs(compute(fn, x, dtype=dtype)) <= 1)
+def test_large_angles(dtype: DType) -> None:
+    generator = np.random.default_rng(0)
+    ends = trigonometry.LARGE[dtype], np.finfo(dtype.numpy).maxexp
+    spread = np.exp2(generator.uniform(*ends, 1000))
+    x = np.concatenate([hardest_angles(dtype), spread, 2.0 ** np.arange(*ends)])
+    x = (x * generator.choice((-1.0, 1.0), x.size)).astype(dtype.numpy)
+    q, r = (np.array(part) for part in zip(*map(reduced, x.tolist())))
+    waves = np.array([np.sin(r), np.cos(r), -np.sin(r), -np.cos(r)])
+    place = np.arange(x.size)
+    sine, cosine = waves[q, place], waves[(q + 1) % 4, place]
+    assert np.min(np.abs(r)) < 2.0 ** -(29 if dtype is float32 else 60)
+    for contracted in (False, True):
+        for fn, exact, bound in (("sin", sine, 2), ("cos", cosine, 2), ("tan", sine / cosine, 3)):
+            result = compute(fn, x, dtype=dtype, contracted=contracted)
+            assert largest_error(result, exact) <= bound
+
+
+def test_the_bits_of_two_over_pi() -> None:
+    assert two_over_pi() >> 1300 - 1216 == trigonometry.TWO_OVER_PI
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

@@ -1,4 +1,4 @@
-"""Fractional pooling, the adaptive softmax, and attention as a function."""
+"""Fractional pooling, the adaptive softmax, linear cross entropy, and attention as a function."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 import contraflow as cf
 from contraflow import nn
 from contraflow.nn import functional as F
+from contraflow.nn import projection
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
@@ -67,6 +68,59 @@ def test_fractional_pooling_takes_the_largest_of_its_windows(n, compiled):
             lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 9, [3])(cf.zeros(2, 4), cf.tensor([1])),
             "AdaptiveLogSoftmaxWithLoss: input float32[2, 4] and target int64[1] must be [n, 4]",
         ),
+        (
+            lambda: nn.LinearCrossEntropyLoss(4, 3, weight=cf.ones(4)),
+            "LinearCrossEntropyLoss: weight is float32[4]; 3 classes need shape [3].",
+        ),
+        (
+            lambda: nn.LinearCrossEntropyLoss(4, 3, label_smoothing=1.5),
+            "LinearCrossEntropyLoss: label_smoothing is 1.5; it must be between 0 and 1.",
+        ),
+        (
+            lambda: F.linear_cross_entropy(cf.ones(2, 3, 4), cf.ones(5, 4), cf.tensor([0, 1])),
+            "linear_cross_entropy: input is float32[2, 3, 4]; it must be [in_features] or [n, in_",
+        ),
+        (
+            lambda: F.linear_cross_entropy(cf.ones(2, 4), cf.ones(5, 3), cf.tensor([0, 1])),
+            "linear_cross_entropy: linear_weight float32[5, 3] does not fit input float32[2, 4]; "
+            "it must be [classes, ..., 4].",
+        ),
+        (
+            lambda: F.linear_cross_entropy(cf.ones(4), cf.ones(5, 2, 4), cf.tensor([0, 1])),
+            "linear_cross_entropy: linear_weight float32[5, 2, 4] needs a batch, and input is "
+            "float32[4]; give input[None].",
+        ),
+        (
+            lambda: F.linear_cross_entropy(
+                cf.ones(2, 4), cf.ones(5, 4), cf.tensor([0, 1]), linear_bias=cf.ones(4)
+            ),
+            "linear_cross_entropy: linear_bias float32[4] does not fit linear_weight float32[5, 4]",
+        ),
+        (
+            lambda: F.linear_cross_entropy(
+                cf.ones(2, 4), cf.ones(5, 4), cf.ones(2, 5), ignore_index=-100
+            ),
+            "linear_cross_entropy: ignore_index is -100, but class probabilities float32[2, 5] hav",
+        ),
+        (
+            lambda: nn.LinearCrossEntropyOptions(acc_policy="fast"),
+            "LinearCrossEntropyOptions: acc_policy is 'fast'; it must be one of 'auto', 'accurate'",
+        ),
+        (
+            lambda: nn.LinearCrossEntropyOptions(chunking_method="aspect_ratio:0"),
+            "LinearCrossEntropyOptions: chunking_method is 'aspect_ratio:0'; it must be 'auto', '",
+        ),
+        (
+            lambda: nn.LinearCrossEntropyOptions(batch_chunk_size=0),
+            "LinearCrossEntropyOptions: batch_chunk_size is 0; it must be at least 1, or None.",
+        ),
+        (
+            lambda: nn.LinearCrossEntropyOptions(
+                batch_chunk_size=3, chunking_method="aspect_ratio"
+            ).rows_of(8, 4, 8),
+            "LinearCrossEntropyOptions: batch_chunk_size is 3, but chunking_method 'aspect_ratio' "
+            "finds 4 rows; give one of them.",
+        ),
     ],
 )
 def test_arguments_that_do_not_fit(call, message):
@@ -95,6 +149,81 @@ def test_adaptive_softmax_gives_probabilities(compiled):
     for wrong in (20, -1):
         with pytest.raises(IndexError, match=f"index {wrong} is out of range for size 20"):
             module(x[0], cf.tensor(wrong))
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"ignore_index": 1},
+        {"bias": True, "weight": cf.tensor([1.0, 2.0, 0.5, 3.0], dtype=cf.float64)},
+        {"bias": True, "out_features": (3, 2), "label_smoothing": 0.1, "ignore_index": 2},
+        {"probabilities": True, "label_smoothing": 0.2},
+    ],
+    ids=lambda given: " ".join(given),
+)
+def test_linear_cross_entropy_by_chunks_is_that_of_all_logits(given, reduction, compiled):
+    cf.manual_seed(0)
+    given = {**given, "reduction": reduction, "dtype": cf.float64}
+    probabilities = given.pop("probabilities", False)
+    spread = given.get("out_features", ())
+    target = cf.randint(0, 4, (7, *spread))
+    if probabilities:
+        target = cf.softmax(cf.randn(7, 4, dtype=cf.float64), 1)
+    module = nn.LinearCrossEntropyLoss(5, 4, **given)
+    x = cf.randn(7, 5, dtype=cf.float64, requires_grad=True)
+
+    def run(x, target):
+        loss = module(x, target)
+        (loss * loss).sum().backward()
+        return loss.detach()
+
+    expected = [run(x, target), *(t.grad for t in (x, *module.parameters()))]
+    logits = (x @ module.linear.weight.mT).reshape(7, 4, *spread)
+    if module.linear.bias is not None:
+        logits = logits + module.linear.bias.reshape(4, *spread)
+    kept = {"weight": module.weight, "label_smoothing": module.label_smoothing}
+    ignored = -100 if module.ignore_index is None else module.ignore_index
+    whole = F.cross_entropy(logits, target, ignore_index=ignored, reduction=reduction, **kept)
+    np.testing.assert_allclose(expected[0].numpy(), whole.detach().numpy(), rtol=1e-12)
+
+    module.options = nn.LinearCrossEntropyOptions(batch_chunk_size=3)
+    for t in (x, *module.parameters()):
+        t.grad = None
+    actual = [(cf.compile(run) if compiled else run)(x, target)]
+    actual += [t.grad for t in (x, *module.parameters())]
+    for a, b in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-11, atol=1e-13)
+
+
+def test_linear_cross_entropy_has_the_logits_of_one_chunk_at_a_time(monkeypatch):
+    rows, linear = [], projection.linear
+    monkeypatch.setattr(
+        projection, "linear", lambda x, *rest: rows.append(len(x)) or linear(x, *rest)
+    )
+    options = nn.LinearCrossEntropyOptions(batch_chunk_size=3)
+    module = nn.LinearCrossEntropyLoss(5, 4, options=options)
+    kept = []
+    with cf.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.shape) or t, lambda t: t):
+        loss = module(cf.randn(8, 5), cf.randint(0, 4, (8,)))
+    assert rows == [3, 3, 2]
+    assert (3, 4) not in kept, "the logits of a chunk were kept"
+    loss.backward()
+    assert sorted(rows) == [2, 2, 3, 3, 3, 3]
+
+
+def test_rows_of_a_chunk():
+    def rows(batch, in_features, num_classes, **options):
+        return nn.LinearCrossEntropyOptions(**options).rows_of(batch, in_features, num_classes)
+
+    assert rows(1000, 64, 50_000) == 1
+    assert rows(4096, 512, 32_768) == 32
+    assert rows(4096, 512, 32_768, chunking_method="aspect_ratio") == 64
+    assert rows(100, 64, 8, chunking_method="aspect_ratio") == 100
+    assert rows(100, 64, 8, chunking_method=None) == 100
+    assert rows(100, 64, 8, chunking_method=None, batch_chunk_size=30) == 30
+    assert rows(5, 64, 8, batch_chunk_size=30) == 5
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])

@@ -180,3 +180,20 @@ def test_errors_are_those_of_the_function() -> None:
         f(cf.ones(2), 3)
     with pytest.raises(cf.CaptureError, match="needs the value of float32"):
         cf.compile(lambda x, n: x * float(x.sum()) * n)(cf.ones(2), 3)
+
+
+@pytest.mark.parametrize("dtype", [cf.float32, cf.float64])
+@pytest.mark.parametrize("number", [0, -3, 1 << 24, (1 << 24) + 1, (1 << 53) + 1, -(1 << 62) - 1])
+def test_a_whole_number_beside_a_float_is_rounded_once(number: int, dtype: cf.dtype) -> None:
+    x = cf.tensor([1.5, -2.0], dtype=dtype)
+    for out, wanted in ((x * number, np.multiply), (number - x, lambda a, b: b - a)):
+        assert out.dtype is dtype
+        assert np.array_equal(out.numpy(), wanted(x.numpy(), dtype.numpy.type(number)))
+
+
+def test_the_type_of_a_number_decides_and_not_the_number_before_it() -> None:
+    mask, whole = cf.tensor([True, False]), cf.tensor([5, 6])
+    for number in (1, 2.5, True, 7, 0.25):
+        out = cf.where(mask, number, whole)
+        assert out.dtype is (cf.float32 if type(number) is float else cf.int64)
+        assert out.tolist() == [number, 6]

@@ -250,6 +250,15 @@ def test_webgpu_refuses_too_many_shared_bytes() -> None:
         wgsl.render(many)
 
 
+def test_what_is_seldom_needed_is_in_a_branch() -> None:
+    text = wgsl.render(
+        elementwise([np.zeros(3, np.float32)], [s.sin(load(0, float32))]).call.kernel
+    )
+    before, branch = text.split("        if (v")
+    assert "4294967295u" in branch, "the words of the reduction"
+    assert "4294967295u" not in before
+
+
 def test_missing_text_is_named() -> None:
     value = s.call("quotient", load(0, float32), 2.0)
     kernel = elementwise([np.zeros(3, np.float32)], [value]).call.kernel

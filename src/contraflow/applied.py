@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from contraflow.dispatch import changed, state
 from contraflow.dtypes import from_numpy
 from contraflow.errors import GradientError, describe, describe_spec
-from contraflow.node import Edge, Form, Node, at, numbers
+from contraflow.node import NOWHERE, Edge, Form, Node, at, numbers
 from contraflow.op import REGISTRY, Op
 from contraflow.rules import Backward
 from contraflow.shapes import numel
@@ -169,7 +169,7 @@ class OpNode(Node):
         self.form = form
         self.params = params
         self.targets = targets
-        self.code, self.instruction = place or (None, 0)
+        self.code, self.instruction = place or NOWHERE
         self.sequence_nr = next(numbers)
         self.done = False
         self.watchers = None
@@ -177,7 +177,7 @@ class OpNode(Node):
 
     def _entries(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         hooks = state().saved_hooks
-        kept: list[Any] = []
+        kept: tuple[Any, ...] = ()
         for i in self.form.saved:
             x = values[i]
             if isinstance(x, Tensor):
@@ -189,7 +189,7 @@ class OpNode(Node):
                 # An output has no place, so that it and this node form no reference cycle.
                 x = keep(x, self.edges[i] if i < len(self.targets) else None)
             kept += (x, None, None, None)
-        return tuple(kept)
+        return kept
 
     @property
     def op(self) -> Op:
@@ -205,12 +205,16 @@ class OpNode(Node):
 
     def _values(self) -> list[Any]:
         """What is kept: Saved of tensors, and numbers."""
-        kept, plan, edges = self.kept or (), self.plan, self.edges
-        places = [*(edges[i] for i in plan.saved_inputs), *(None for _ in plan.saved_outs)]
-        return [
-            kept[4 * k] if kept[4 * k + 2] is None else Saved.of(kept[4 * k : 4 * k + 4], edge)
-            for k, edge in enumerate(places[: len(kept) // 4])
-        ]
+        kept, targets, indices = self.kept or (), self.targets, self.form.indices
+        values: list[Any] = []
+        for k, i in zip(range(0, len(kept), 4), self.form.saved):
+            value = kept[k]
+            if kept[k + 2] is not None:
+                target = targets[i] if i < len(targets) else None
+                edge = None if target is None else (target, indices[i])
+                value = Saved.of(kept[k : k + 4], edge)
+            values.append(value)
+        return values
 
     @property
     def name(self) -> str:

@@ -42,6 +42,10 @@ class Context:
         """A tensor over an array with which backward has computed."""
         return self.below.of_array(array)
 
+    def joined(self, parts: Any) -> Any:
+        """A tensor of the parts that backward has computed of it."""
+        return self.below.joined(parts)
+
     def derive(self, node: Any, named: list[Any]) -> list[Any]:
         """Run the rules of an op's node on what they name: the gradient of each input."""
         gradients: list[Any] = node.plan.run(node.op, named, node.params, node.input_specs)

@@ -15,10 +15,12 @@ from contraflow import config, memory, native
 from contraflow.applied import OpNode
 from contraflow.dispatch import apply, set_base_context, state
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
-from contraflow.engine import fit
-from contraflow.op import Op
+from contraflow.engine import Parts, fit
+from contraflow.op import REGISTRY, Op
+from contraflow.promotion import DTYPE_RULES
 from contraflow.reference import Prepared, prepare, quiet
 from contraflow.run import Run, specs
+from contraflow.shapes import Shape, View
 from contraflow.spec import Params, Spec
 from contraflow.tensor import Tensor
 
@@ -34,7 +36,7 @@ class Eager(Run):
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         """Apply an op; elementwise ones of one dtype, most of all, take a short way.
 
-        float32 with float32 or a Python float stays float32, so no rule need be asked and no array
+        float32 with float32 or a Python number stays float32, so no rule need be asked and no array
         be cast. This is where small ops spend their time, hence few calls and no helper functions.
         """
         if not op.direct:
@@ -55,6 +57,8 @@ class Eager(Run):
                 arrays.append(array)
             elif type(x) is float:
                 arrays.append(x)
+            elif type(x) is int and -_EXACT <= x <= _EXACT:
+                arrays.append(float(x))
             else:
                 return Run.apply(self, op, inputs, params)
         if dtype is not float32 and dtype is not float64:
@@ -125,8 +129,10 @@ class Eager(Run):
         """What an op will give, and how its `ref` runs; or the error a wrong input deserves."""
         given = tuple(specs(op, inputs))
         key: Any = None
-        if all(isinstance(x, Spec) for x in given):  # numbers may be others at every call
-            key = op, get_default_dtype(), given, native.exactly(params)
+        # Numbers may be others at every call; rules of elementwise ops look at their types only.
+        kinds = tuple([x if isinstance(x, Spec) else type(x) for x in given])
+        if kinds == given or (op.kind.direct and op.types in _NAMED_RULES):
+            key = op, get_default_dtype(), kinds, native.exactly(params)
             try:
                 found = self._calls.get(key)
             except TypeError:  # a parameter that is not hashable
@@ -160,7 +166,9 @@ class Eager(Run):
         """Rules on large tensors are a program, which sums gradients to the shapes of inputs."""
         if state().grad:
             return super().derive(node, named)
-        least = native.COMPOSITE if node.op.kind.lowering == "composite" else native.SMALL
+        # The rules of a product are several ops, as those of a composite are.
+        several = node.op.kind.lowering in ("composite", "contract")
+        least = native.COMPOSITE if several else native.SMALL
         if native.is_large(named, least):
             op, params, plan, specs = node.op, node.params, node.plan, tuple(node.input_specs)
             key = ("backward", plan.needs, specs, native.exactly(params))
@@ -180,6 +188,18 @@ class Eager(Run):
     def of_array(self, array: np.ndarray) -> Tensor:
         return Tensor.of_array(array)
 
+    def joined(self, parts: Parts) -> Tensor:
+        pieces = [
+            x if isinstance(x, Tensor) else Tensor.of_array(np.asarray(x)) for x, _ in parts.pieces
+        ]
+        if native.is_large(pieces, native.JOINED):
+            regions = tuple([region for _, region in parts.pieces])
+            function = functools.partial(_joined, parts.shape, regions)
+            results = native.call("joined", (parts.shape, regions), function, pieces)
+            if results is not None:
+                return results[0]  # type: ignore[no-any-return]
+        return Tensor.of_array(parts.joined())
+
     def write(self, target: Tensor, value: Tensor, op: str, line: Any) -> None:
         if target.storage is value.storage:
             if target.layout == value.layout:
@@ -192,9 +212,24 @@ class Eager(Run):
         target.storage.wrote(op, line)
 
 
+_EXACT = 1 << 24  # whole numbers up to here are floats of either size
+_NAMED_RULES = frozenset(DTYPE_RULES.values())
+
+
 def _by_kernel(op: Op, inputs: Sequence[Any], params: Params) -> list[Any] | None:
     """The results of an op as a program, None where NumPy does as well."""
     return native.call(op.name, native.exactly(params), lambda *xs: apply(op, xs, params), inputs)
+
+
+def _joined(shape: Shape, regions: Sequence[View], *pieces: Tensor) -> Tensor:
+    """The sum of pieces, each among zeros; the compiler puts those side by side that it can."""
+    whole: Any = None
+    for piece, region in zip(pieces, regions):
+        zeros = REGISTRY["full"](shape, 0.0, dtype=piece.dtype)
+        placed = apply(REGISTRY["assign"], (zeros, piece), region._asdict())
+        whole = placed if whole is None else whole + placed
+    found: Tensor = whole
+    return found
 
 
 _COMPARING = frozenset((

@@ -30,8 +30,9 @@ from contraflow.storage import serials
 if TYPE_CHECKING:
     from contraflow.tensor import Tensor
 
-Cotangent = Any  # a Tensor, an array or scalar that is the engine's own, or on its way a Part
+Cotangent = Any  # a Tensor, an array or scalar that is the engine's own, or Parts
 BARE = frozenset((np.ndarray, np.float32, np.float64))
+MOST_PIECES = 8  # that wait for each other; more are put in their places one by one
 SMALL = 1 << 13  # elements; rules on more of them are worth a program of their own
 _NOBODY = Watchers()
 
@@ -157,33 +158,64 @@ def _needed(starts: Sequence[tuple[Edge, Any]], targets: Sequence[Edge]) -> set[
     return needed
 
 
-class Part:
-    """A cotangent of some elements of a tensor: those that a view of it shows, none of them twice.
+class Parts:
+    """The cotangent of a tensor by its parts: what views of it show, none an element twice.
 
-    So the gradients of several parts lie side by side in one buffer, and none is as large as that.
+    Parts lie side by side in one buffer in the end, where each by itself would be as large as that.
     """
 
-    __slots__ = ("array", "region", "shape")
+    __slots__ = ("shape", "pieces")
 
-    def __init__(self, array: np.ndarray, region: View, shape: Shape) -> None:
-        """`region` is where the elements of the array lie in a whole of a shape."""
-        self.array, self.region, self.shape = array, region, shape
+    def __init__(self, shape: Shape, g: Cotangent, region: View) -> None:
+        """Of a tensor of a shape, the cotangent of what lies in a region of it."""
+        self.shape = shape
+        self.pieces = [(g, region)]
 
-    def added_to(self, held: Cotangent | None) -> np.ndarray:
-        """The cotangent of the whole: what is held of it, in place if that is ours, and this."""
-        array, region = self.array, self.region
-        if held is None:
-            whole = memory.empty(self.shape, array.dtype)
-            if array.size < whole.size:
-                whole.fill(0)
-        else:
-            whole = held if type(held) is np.ndarray else np.array(held.array, order="C")
+    def joined(self) -> np.ndarray:
+        """All of the tensor, as an array of its own."""
+        (first, region), *others = self.pieces
+        array = _array(first)
+        whole = memory.empty(self.shape, array.dtype)
+        if _lie_apart(self.pieces):
+            whole.fill(0)
+            return _with_pieces(whole, self.pieces)
+        if array.size < whole.size:
+            whole.fill(0)
+        strided(whole, region)[...] = array
+        return _with_pieces(whole, others)
+
+
+def _array(g: Cotangent) -> Any:
+    return g if type(g) in BARE else g.array
+
+
+def _lie_apart(pieces: Sequence[tuple[Cotangent, View]]) -> bool:
+    """Whether pieces lie in several regions, so that each is zero where another is not.
+
+    Zeros that are added make -0 into 0, as they do where every piece is as large as the whole.
+    """
+    return any(region != pieces[0][1] for _, region in pieces)
+
+
+def _with_pieces(whole: np.ndarray, pieces: Iterable[tuple[Cotangent, View]]) -> np.ndarray:
+    """An array to which pieces are added, each where it lies."""
+    for g, region in pieces:
         shown = strided(whole, region)
-        if held is None:
-            shown[...] = array
-        else:
-            quiet.call(np.add, shown, array, out=shown)
-        return whole
+        quiet.call(np.add, shown, _array(g), out=shown)
+    return whole
+
+
+def _with_padded(whole: np.ndarray, pieces: Sequence[tuple[Cotangent, View]]) -> np.ndarray:
+    """The same, with pieces that are zero outside of where they lie."""
+    zero, shown = whole.dtype.type(0), strided(whole, pieces[0][1])
+    inside = None if _lie_apart(pieces) else shown.copy()
+    np.add(whole, zero, out=whole)
+    if inside is not None:
+        shown[...] = inside
+    return _with_pieces(whole, pieces)
+
+
+OURS = BARE | {Parts}
 
 
 class Pass:
@@ -280,20 +312,32 @@ class Pass:
 
     def summed(self, held: Cotangent | None, g: Cotangent) -> Cotangent:
         """A cotangent added to what is held, if anything; in place, where one of them is ours."""
-        if type(g) is Part:
-            return g.added_to(held)
         if held is None:
             return g
         if not self.bare:
             return held + g
-        a = held if type(held) in BARE else held.array
-        b = g if type(g) in BARE else g.array
+        if type(held) is Parts:
+            if type(g) is Parts and len(held.pieces) < MOST_PIECES:
+                held.pieces += g.pieces
+                return held
+            held = self.whole(held)
+        if type(g) is Parts:
+            whole = held if type(held) is np.ndarray else np.array(_array(held), order="C")
+            return _with_padded(whole, g.pieces)
         into = held if type(held) is np.ndarray else g if type(g) is np.ndarray else ...
-        return quiet.call(np.add, a, b, out=into, order="C")
+        return quiet.call(np.add, _array(held), _array(g), out=into, order="C")
+
+    def whole(self, g: Cotangent) -> Cotangent:
+        """A cotangent whose parts, if it has any, were put into one array, which is ours."""
+        return self.context.joined(g).array if type(g) is Parts else g
 
     def tensor(self, g: Cotangent) -> Tensor:
         """A cotangent as somebody else may see it."""
-        found: Tensor = self.context.of_array(np.asarray(g)) if type(g) in BARE else g
+        if type(g) is Parts:
+            g = self.context.joined(g)
+        elif type(g) in BARE:
+            g = self.context.of_array(np.asarray(g))
+        found: Tensor = g
         return found
 
     # --- nodes ----------------------------------------------------------------------------
@@ -307,34 +351,36 @@ class Pass:
         """
         heap, arrived, needed, wanted = self.heap, self.arrived, self.needed, self.wanted
         while heap:
-            place = arrived[-heap[0]]
+            number = -heap[0]
+            place = arrived[number]
             node = place[0]
             form = node.form
             named = self._named(node, place[1]) if form.sweeps and node.watchers is None else None
             if named is None:
                 return
-            del arrived[-heapq.heappop(heap)]
+            heapq.heappop(heap)
+            del arrived[number]
             if not self.retain:
                 node.done = True
                 if node.kept:
                     node.kept = None
+            targets, indices = node.targets, form.indices
             for (i,), function, pick in form.plan.rules:
-                g = function(*pick(named))
-                if g.ndim > 1 and not g.flags.c_contiguous:
-                    g = np.ascontiguousarray(g)
-                target, index = node.targets[i], form.indices[i]
+                target, index = targets[i], indices[i]
                 key = id(target)
                 if needed is not None and key not in needed and (key, index) not in wanted:
                     continue
+                g = function(*pick(named))
                 place = self.place(target)
                 held = place[index + 1]
+                if g.ndim and (g is named[0] or not g.flags.c_contiguous):
+                    g = g.copy()  # what came may be somebody else's, or go elsewhere too
                 if held is None:
                     place[index + 1] = g
-                elif g.ndim:
-                    ours = type(held) is np.ndarray
-                    place[index + 1] = np.add(held if ours else held.array, g, held if ours else g)
+                elif g.ndim == 0 and type(held) in BARE:
+                    place[index + 1] = held + g
                 else:
-                    place[index + 1] = (held if type(held) in BARE else held.array) + g
+                    place[index + 1] = self.summed(held, g)
 
     def _named(self, node: Any, g: Cotangent) -> list[Any] | None:
         """What the rules of a node name, as arrays and numbers; None where `visit` must see it."""
@@ -344,7 +390,7 @@ class Pass:
         if needed is not None and (id(node) not in needed or (id(node), 0) in self.wanted):
             return None
         if type(g) not in BARE:
-            g = g.array
+            g = _array(self.whole(g))
         shape = g.shape
         # NumPy is much faster with scalars than with arrays that have no dims.
         named = [g if shape or type(g) is not np.ndarray else g[()]]
@@ -369,7 +415,7 @@ class Pass:
             if moved is not None:
                 return moved
         for i, g in enumerate(cotangents):
-            if type(g) in BARE:
+            if g is not None:
                 cotangents[i] = self.tensor(g)
         watchers = node.watchers or _NOBODY
         if self.wanted or watchers is not _NOBODY:
@@ -385,10 +431,10 @@ class Pass:
             if node.line is not None:
                 error.add_note(f"In the backward of {node.name}, applied at {node.line}.")
             raise
-        if len(grads) != len(node.edges):
+        if len(grads) != len(node.targets):
             raise GradientError(
                 f"backward: {node.name} returned {len(grads)} gradients for "
-                f"{len(node.edges)} inputs."
+                f"{len(node.targets)} inputs."
             )
         if self.anomaly:
             _examine(node, cotangents, grads)
@@ -400,12 +446,13 @@ class Pass:
             node.done = True
             node.free()
         sent: list[tuple[Edge, Any]] = []
-        for edge, spec, g in zip(node.edges, node.input_specs, grads):
-            if edge is None or g is None or spec is None:
+        form = node.form
+        for target, index, spec, g in zip(node.targets, form.indices, form.input_specs, grads):
+            if target is None or g is None or spec is None:
                 continue
             if getattr(g, "dtype", None) is not spec[1] or g.layout.shape != spec[0]:
                 g = fit(node, g, *spec)
-            sent.append((edge, g))
+            sent.append(((target, index), g))
         if self.bare and not shown:
             storages = [g.storage for _, g in sent]
             for k, storage in enumerate(storages):
@@ -422,15 +469,14 @@ class Pass:
         None where `visit` must see the node, or where the rule gives a view of what came.
         """
         (edge,), ((shape, _),) = node.edges, node.input_specs
-        array = g if type(g) in BARE else g.array
         if (id(node), 0) in self.wanted or not self.runs(node):
             return None
         region = node.op.body(contiguous(shape), **node.params)
         moved: Cotangent
-        if array.size < numel(shape):
-            moved = Part(array, region, shape)
-        elif type(g) is np.ndarray and region.is_contiguous:
-            moved = g.reshape(shape)
+        if numel(region.shape) < numel(shape):
+            moved = Parts(shape, self.whole(g), region)
+        elif region.is_contiguous and type(g) in (np.ndarray, Parts):
+            moved = self.whole(g).reshape(shape)
         else:
             return None
         if not self.retain:
@@ -453,7 +499,7 @@ class Pass:
 
     def settle(self, leaf: Tensor, value: Cotangent) -> None:
         """The gradient of a leaf is complete: its hooks, then `.grad` or the collection."""
-        owned = type(value) in BARE and not leaf._hooks
+        owned = type(value) in OURS and not leaf._hooks
         g = self.tensor(value)
         if leaf._hooks:
             g = _call_hooks(leaf._hooks, g)

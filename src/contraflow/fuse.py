@@ -5,8 +5,8 @@ points, so that the value stays in a register; groups whose results nobody else 
 along and merge. What decides is strides alone: a value made in a group may be read in it exactly
 if the reading strides over the group's axes are those it would be stored with.
 
-`lower.py` makes kernels of groups. Contractions, scatters and scans are kernels of their own; ops
-without a kernel are host steps.
+`lower.py` makes kernels of groups. Contractions, scatters, scans and sorts are kernels of their
+own; ops without a kernel are host steps.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from contraflow.lower import (
     lower_group,
     lower_scanning,
     lower_scattering,
+    lower_sorting,
     lower_store,
 )
 from contraflow.shapes import View, contiguous, numel
@@ -86,6 +87,8 @@ class _Fuser:
             self._scatter(number, line)
         elif lowering == "scan" and lowering in self.limits.kernels:
             self._append(lower_scanning(self.scope, number, line))
+        elif lowering == "sort" and lowering in self.limits.kernels:
+            self._append(lower_sorting(self.scope, number, line))
         else:
             self._append(HostUse(number, line, self._in_memory(line, number)))
 

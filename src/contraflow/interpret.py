@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from contraflow import scalar as s
-from contraflow.kernel import Box, Call, Contraction, Loops, Scan, Scatter
+from contraflow.kernel import Box, Call, Contraction, Loops, Scan, Scatter, Sort
 from contraflow.reference import run_reference, strided
 from contraflow.scalar import Expr
 from contraflow.shapes import View
@@ -33,6 +33,8 @@ def run_call(call: Call, arrays: Sequence[Bound], scalars: Sequence[float | int]
             _run_contraction(call, call.kernel, arrays)
         elif isinstance(call.kernel, Scatter):
             _run_scatter(_BoxRun(call, call.kernel, arrays, scalars), call.kernel)
+        elif isinstance(call.kernel, Sort):
+            _run_sort(_BoxRun(call, call.kernel, arrays, scalars), call.kernel)
         elif isinstance(call.kernel, Scan):
             _ScanRun(call, call.kernel, arrays, scalars).run()
         else:
@@ -126,6 +128,14 @@ def _run_scatter(run: _BoxRun, kernel: Scatter) -> None:
     for i in range(places.shape[-1]):
         where = places[..., i]
         (target[where],) = _combine((kernel.combine,), (target[where],), (value[..., i],))
+
+
+def _run_sort(run: _BoxRun, kernel: Sort) -> None:
+    """Sort all rows."""
+    keys, wanted = run.evaluate((kernel.key, kernel.wanted))
+    order = np.argsort(np.broadcast_to(keys, run.call.sizes), axis=-1, kind="stable")
+    *rest, along = run.grid
+    run.write(kernel.target, order[..., :wanted], (*rest, along[..., :wanted]))
 
 
 class _ScanRun(_BoxRun):

@@ -14,7 +14,7 @@ A kernel without inner axes is a *map*; with inner axes and reductions it is a *
 elements are neighbours in memory.
 
 A `Scatter` folds values into elements chosen by indices. A `Scan` keeps what it folds, point by
-point.
+point. A `Sort` gives positions in the order of keys.
 
 A `Contraction` is C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n].
 
@@ -24,6 +24,7 @@ strides and offsets come with each `Call`. Operand modes:
     in, out, inout   an element at  offset + sum(coordinate * stride)
     scalar           one float64 or int64 (by the category of `dtype`), cast on entry
     position         no memory: the element is the address itself (int64), for counters
+    scratch          memory to use in any way
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from contraflow import scalar as s
 from contraflow.dtypes import DType
 from contraflow.scalar import Expr
 
+READS, WRITES = ("in", "inout"), ("out", "inout", "scratch")  # modes of operands
 STRIDED = 2  # a stride class: neither 0 nor 1, so an argument of the call
 
 
@@ -239,10 +241,36 @@ class Scan(Box):
             yield f"store {st.operand} {number(st.value)}"
 
 
+@dataclass(frozen=True)
+class Sort(Box):
+    """The positions along the one inner axis in the order of their keys; equal ones keep theirs.
+
+    `key` is an integer expression. The first `wanted` positions are stored. A share may use one of
+    the `areas` of the scratch operand, each of which has room for two keys and two positions, as
+    large as keys, per inner point.
+    """
+
+    target: int
+    scratch: int
+    key: Expr
+    areas: Expr
+    wanted: Expr
+
+    @property
+    def roots(self) -> tuple[Expr, ...]:
+        """The key, and the numbers of areas and of positions."""
+        return self.key, self.areas, self.wanted
+
+    def describe(self, number: Callable[[Expr], int]) -> Iterator[str]:
+        """The key, and where positions go."""
+        yield f"sort {self.target} {self.scratch} {[number(e) for e in self.roots]}"
+
+
 # What is found out about a kernel is kept with it, so equal ones are one object.
 loops = lru_cache(maxsize=8192)(Loops)
 scatter = lru_cache(maxsize=1024)(Scatter)
 scan = lru_cache(maxsize=1024)(Scan)
+sort = lru_cache(maxsize=1024)(Sort)
 
 
 @dataclass(frozen=True)
@@ -281,7 +309,7 @@ class Contraction:
         return self.name
 
 
-Kernel = Loops | Scatter | Scan | Contraction
+Kernel = Loops | Scatter | Scan | Sort | Contraction
 
 
 class Call(NamedTuple):

@@ -26,6 +26,7 @@ class Kind:
     reduce     a fold over some dims of the input         (op.extra: combine, identity)
     contract   two specs to one                           (kind.labels)
     scan       a state carried along a dim, and kept      (op.extra: step, start)
+    sort       positions in the order of keys             (kind.key)
     scatter    values folded into elements                (kind.points, kind.sweeps)
     opaque     no kernel yet: the line runs `ref` on the host
     view, composite   never reach a tape: views fold into reads, composites into their parts
@@ -346,6 +347,23 @@ class Scanning(Kind):
         return tuple(map(s.const, starts, dtypes)), steps
 
 
+class Sorting(Kind):
+    """The positions along the dim that the parameter `dim` names, in the order of their keys.
+
+    `key(x, **params)` gives the integer by which an element is sorted; equal ones keep their order.
+    """
+
+    required = ("ref", "shape", "key")
+
+    name = "sort"
+    lowering = "sort"
+
+    def key(self, op: Op, x: Expr, params: Params) -> Expr:
+        """The key of an element."""
+        found: Expr = op.extra["key"](x, **params)
+        return found
+
+
 class Opaque(Kind):
     """An op without a generated kernel: it runs its `ref`, in a program too."""
 
@@ -397,7 +415,7 @@ assigning = _declare(Assigning())
 scattering = _declare(Scattering())
 contraction = _declare(Contracting())
 scan = _declare(Scanning())
-sort = _declare(Opaque("sort"))
+sort = _declare(Sorting())
 host = _declare(Opaque("host"))
 opaque = _declare(Opaque("opaque"))
 composite = _declare(Composite())

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from contraflow.dtypes import DType, bool_, float64, get_default_dtype, int64
-from contraflow.kernel import Call, Contraction
-from contraflow.kinds import Scattering
+from contraflow.kernel import READS, WRITES, Call, Contraction
+from contraflow.kinds import Scattering, Sorting
 from contraflow.pattern import (
     Line,
     Lowered,
@@ -29,12 +29,22 @@ from contraflow.pattern import (
     reduced_dims,
     spread,
 )
-from contraflow.scalar import Size
-from contraflow.sequence import ScanPattern, ScatterPattern, lower_scan, lower_scatter
+from contraflow.scalar import Size, leaf
+from contraflow.sequence import (
+    ScanPattern,
+    ScatterPattern,
+    SortPattern,
+    lower_scan,
+    lower_scatter,
+    lower_sort,
+)
 from contraflow.shapes import Shape, View, contiguous, contiguous_strides, numel
+from contraflow.spec import Spec
 from contraflow.tape import Tape, TapeLine, Value
 
 Access = tuple[Value, View]
+
+MOST_AREAS = 64  # shares that may sort at a time
 
 
 class Place(NamedTuple):
@@ -61,9 +71,9 @@ class KernelUse:
         self.loads, self.writes = set(), set()
         for operand, place in zip(self.call.kernel.operands, self.places):
             if isinstance(place.value, Value):
-                if operand.mode in ("in", "inout"):
+                if operand.mode in READS:
                     self.loads.add(place.value)
-                if operand.mode in ("out", "inout"):
+                if operand.mode in WRITES:
                     self.writes.add(place.value)
         self.reads = self.loads if self.rest is None else {*self.loads, self.rest}
 
@@ -233,25 +243,54 @@ def lower_scattering(
 
 def lower_scanning(scope: Scope, number: int, line: TapeLine) -> KernelUse:
     """The kernel for a running fold; one from the end walks over everything backwards."""
-    naming, shape = _Naming(scope), scope.tape.specs[line.outs[0]].shape
-    dim, reverse = line.params["dim"], line.params.get("reverse", False)
+    walk = _Walk(scope, line, line.params.get("reverse", False))
+    results = tuple(Result(i, *walk.target(v)) for i, v in enumerate(line.outs))
+    dtypes = tuple(walk.naming.dtypes)
+    lowered = lower_scan(ScanPattern(walk.line, dtypes, line.params["dim"], results))
+    return walk.naming.use(lowered, number)
 
-    def seen(view: View) -> View:
-        view = view if shape else View((1,), (1,), view.offset)  # a number is a line of one
-        return _reversed(view, dim) if reverse else view
 
-    operands = []
-    for x in line.inputs:
-        found = scope.access(x)
-        operands.append(naming.found((found[0], seen(found[1])) if is_access(found) else found))
-    room = seen(contiguous(shape))
-    results = tuple(
-        Result(i, naming.target(v, room.offset), room.strides) for i, v in enumerate(line.outs)
-    )
-    given, params = tuple(scope.tape.given(line.inputs)), tuple(line.params.items())
-    described = Line(line.op, params, tuple(operands), given, room.shape, ())
-    lowered = lower_scan(ScanPattern(described, tuple(naming.dtypes), dim, results))
-    return naming.use(lowered, number)
+def lower_sorting(scope: Scope, number: int, line: TapeLine) -> KernelUse:
+    """The kernel for the positions in order; every area of its scratch serves one share."""
+    walk, dim = _Walk(scope, line, False), line.params["dim"]
+    shape, (given,) = walk.line.shape, walk.line.given
+    assert isinstance(line.op.kind, Sorting) and isinstance(given, Spec)
+    areas = max(1, min(numel(shape[:dim] + shape[dim + 1 :]), MOST_AREAS))
+    argument, strides = walk.target(line.outs[0])
+    key = line.op.kind.key(line.op, leaf("input", given.dtype.compute, 0), line.params)
+    words = 4 * key.dtype.itemsize // int64.itemsize  # two keys and two positions
+    scratch = scope.tape.new(Spec((areas * words * shape[dim],), int64))
+    room, dtypes = walk.naming.target(scratch, 0), tuple(walk.naming.dtypes)
+    wanted = (scope.tape.specs[line.outs[0]].shape or (1,))[dim]
+    pattern = SortPattern(walk.line, dtypes, dim, argument, strides, room, areas, wanted)
+    return walk.naming.use(lower_sort(pattern), number)
+
+
+class _Walk:
+    """A line whose operands are walked along one dim, from its end if `reverse`."""
+
+    def __init__(self, scope: Scope, line: TapeLine, reverse: bool) -> None:
+        self.naming, self.specs = _Naming(scope), scope.tape.specs
+        self.dim, self.reverse = line.params["dim"], reverse
+        operands = []
+        for x in line.inputs:
+            found = scope.access(x)
+            if is_access(found):
+                found = (found[0], self._seen(found[1]))
+            operands.append(self.naming.found(found))
+        given, params = tuple(scope.tape.given(line.inputs)), tuple(line.params.items())
+        assert isinstance(given[0], Spec)
+        self.line = Line(line.op, params, tuple(operands), given, given[0].shape or (1,), ())
+
+    def _seen(self, view: View) -> View:
+        if not view.shape:  # a number is a line of one
+            view = View((1,), (1,), view.offset)
+        return _reversed(view, self.dim) if self.reverse else view
+
+    def target(self, v: Value) -> tuple[int, Shape]:
+        """The argument for a result, and its strides."""
+        room = self._seen(contiguous(self.specs[v].shape))
+        return self.naming.target(v, room.offset), room.strides
 
 
 def _reversed(view: View, dim: int) -> View:

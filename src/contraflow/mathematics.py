@@ -8,7 +8,7 @@ errors, in units in the last place (tests/test_mathematics.py measures them):
     float32   1.0   1.5      0.9      1.4   1.4    1.6     1.2
     float64   1.0   2.0      0.9      1.4   1.3    1.5     1.3
 
-sin and cos have these for |x| <= 1e5 in float32 and 1.6e6 in float64 (see `reduce_quadrant`).
+`trigonometry.py` has sin, cos and tan, and `transcendental.py` more functions made of these.
 
 Polynomials are of `muladd`, which may be one fma or not, and GPUs may make one of any product and
 sum. So no error term is recovered from a rounded product: wherever a product must be exact its
@@ -357,63 +357,6 @@ def _log1p(x: Expr) -> Expr:
     k, m = split_exponent(u)
     value = log_parts(select(near, 0.0, k), select(near, x, m - 1.0), select(near, 0.0, c / u))
     return keep_tiny(x, log_limits(x, -1.0, value))
-
-
-# --- sine and cosine ---------------------------------------------------------------------------
-
-# (sin(r) - r) / r**3 and (cos(r) - 1 + r**2 / 2) / r**4 in r**2, for |r| <= 0.8
-SIN = {
-    float32: (-0.16666654, 0.008332093, -0.00019505528),
-    float64: (
-        -1.6666666666666624e-01, 8.3333333333203974e-03, -1.9841269828112446e-04,
-        2.7557313082021374e-06, -2.5050659898287865e-08, 1.5890973946331330e-10,
-    ),
-}  # fmt: skip
-COS = {
-    float32: (0.041666646, -0.0013887263, 2.4425968e-05),
-    float64: (
-        4.1666666666666595e-02, -1.3888888888873110e-03, 2.4801587288597960e-05,
-        -2.7557314041709822e-07, 2.0875675124058134e-09, -1.1356905851992905e-11,
-    ),
-}  # fmt: skip
-
-
-def reduce_quadrant(x: Expr) -> tuple[Expr, Expr]:
-    """(q, r) with x = q pi / 2 + r and |r| <= pi / 4; q is an integer, right in its low bits.
-
-    The pieces of pi / 2 are taken away one by one. Each difference is exact while the quotient is
-    below the limit that `Format` states: |x| <= 1e5 in float32, 1.6e6 in float64. Beyond that
-    digits are lost, so r is kept in its range: the result stays in [-1, 1] but means little.
-    """
-    n = s.rint(x * (2 / math.pi))
-    r, tail = x, const(0.0, x.dtype)
-    for piece in FORMATS[x.dtype].half_pi[:-1]:
-        difference = r - n * piece
-        tail = tail + ((r - difference) - n * piece)
-        r = difference
-    r = r + (tail - n * FORMATS[x.dtype].half_pi[-1])
-    return integer_bits(n), clamp(r, -0.8, 0.8)
-
-
-def sine_of_quadrant(q: Expr, r: Expr) -> Expr:
-    """sin(q pi / 2 + r): +-sin(r) for even q, +-cos(r) for odd q."""
-    z = r * r
-    sine = r + r * (z * polynomial(z, SIN[r.dtype]))
-    cosine = 1.0 - (0.5 * z - z * (z * polynomial(z, COS[r.dtype])))
-    value = select(eq(q & 1, 0), sine, cosine)
-    return select(eq(q & 2, 0), value, -value)
-
-
-@s.decomposes("sin")
-def _sin(x: Expr) -> Expr:
-    return keep_tiny(x, sine_of_quadrant(*reduce_quadrant(x)))
-
-
-@s.decomposes("cos")
-def _cos(x: Expr) -> Expr:
-    # cos(x) = sin(x + pi / 2)
-    q, r = reduce_quadrant(x)
-    return sine_of_quadrant(q + 1, r)
 
 
 # --- powers ------------------------------------------------------------------------------------

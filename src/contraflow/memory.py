@@ -20,6 +20,8 @@ LIMIT = 1 << 28  # bytes that wait, at most
 class _Piece(np.ndarray):
     """Memory, as bytes. NumPy keeps it as a base, since it is no plain array."""
 
+    address = 0  # where it begins, which is asked for once
+
 
 class _Loan(np.ndarray):
     """A piece that is in use: the base of the array that shows it, which is the base of its views.
@@ -57,7 +59,9 @@ class _Idle:
             if waiting:
                 self._total -= size
                 return waiting.pop()
-        return _Piece(size, np.uint8)
+        piece = _Piece(size, np.uint8)
+        piece.address = piece.ctypes.data
+        return piece
 
 
 _idle = _Idle()
@@ -65,8 +69,13 @@ _idle = _Idle()
 
 def empty(shape: Shape, dtype: np.dtype) -> np.ndarray:
     """An array whose elements are anything."""
+    return room(shape, dtype)[0]
+
+
+def room(shape: Shape, dtype: np.dtype) -> tuple[np.ndarray, int]:
+    """Such an array, and its address if that is known already, else 0."""
     size = numel(shape) * dtype.itemsize
     if size < LEAST:
-        return np.empty(shape, dtype)
-    size = -(-size // GRAIN) * GRAIN
-    return np.ndarray(shape, dtype, _Loan(size, np.uint8, _idle.take(size)))
+        return np.empty(shape, dtype), 0
+    piece = _idle.take(-(-size // GRAIN) * GRAIN)
+    return np.ndarray(shape, dtype, _Loan(piece.size, np.uint8, piece)), piece.address

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SMALL = engine.SMALL  # elements; an op on fewer of them is done before a program has started
 COMPOSITE = 1 << 9  # the same for composites, which are several ops
+JOINED = 1 << 16  # the same for parts of a gradient, which NumPy copies side by side
 CAPACITY = 2048  # routines that are kept
 
 Function = Callable[..., Any]
@@ -37,6 +38,8 @@ def is_large(inputs: Sequence[Any], least: int) -> bool:
     for x in inputs:
         if isinstance(x, Tensor) and x.layout.shape:
             total += numel(x.layout.shape)
+            if total >= least:
+                break
     return total >= least and config.eager_kernels
 
 

@@ -6,6 +6,7 @@ import itertools
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from contraflow.hooks import Handle
@@ -23,6 +24,9 @@ numbers = itertools.count(1)
 
 # Where a gradient goes: output `index` of a node, or a leaf tensor (index is then 0).
 Edge = tuple["Node | Tensor", int]
+
+
+NOWHERE: tuple[CodeType | None, int] = (None, 0)  # in place of the place of a node that has none
 
 
 def at(line: Line | None) -> str:
@@ -95,7 +99,7 @@ class Node:
         indices = tuple([0 if e is None else e[1] for e in edges])
         self.form = Form(input_specs, indices, output_count)
         self.targets = tuple([None if e is None else e[0] for e in edges])
-        self.code, self.instruction = place or (None, 0)
+        self.code, self.instruction = place or NOWHERE
         self.sequence_nr = next(numbers)
         self.done = False  # backward has run and was not asked to retain the graph
         self.watchers: Watchers | None = None
@@ -172,13 +176,14 @@ def below(edges: Iterable[Edge], first: int = 0) -> list[Node | Tensor]:
     stack: list[Node | Tensor | None] = [target for target, _ in edges]
     while stack:
         end = stack.pop()
-        if end is None or id(end) in found:
+        key = id(end)
+        if key in found or end is None:
             continue
         if isinstance(end, Node):
             if end.sequence_nr < first:
                 continue
-            stack.extend(end.targets)
-        found[id(end)] = end
+            stack += end.targets
+        found[key] = end
     return list(found.values())
 
 

@@ -25,6 +25,7 @@ import numpy as np
 from contraflow import scalar as s
 from contraflow.dtypes import DType, float32, float64, int64, uint32
 from contraflow.scalar import Expr, cast, const, eq, select
+from contraflow.trigonometry import near_cos, near_sin
 
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 KEY_STEPS = (0x9E3779B9, 0xBB67AE85)  # the golden ratio and sqrt(3) - 1, as 32-bit fractions
@@ -130,7 +131,7 @@ def normal(at: Stream, index: Expr, dtype: DType = float32) -> Expr:
         a, b, c, d = block(at, index >> 1)
         u, v = fraction(a, b), fraction(c, d)
     angle = v * (2 * math.pi)
-    wave = select(eq(index & 1, 0), s.cos(angle), s.sin(angle))
+    wave = select(eq(index & 1, 0), near_cos(angle), near_sin(angle))
     return s.sqrt(s.log(1.0 - u) * -2.0) * wave
 
 

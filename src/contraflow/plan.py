@@ -161,6 +161,8 @@ class _Planner:
             self._settle(final, self.slot_of[target])
         for target, (final, step) in self.finals.items():
             self._write_in_place(target, final, step)
+        for base, out in reversed(self.rests.values()):
+            self._start_in_output(base, out)
         for step, (base, out) in self.rests.items():
             self._store_in_place(base, out, step)
         for v in self.lives:
@@ -188,6 +190,8 @@ class _Planner:
         for other in self.residents[slot].difference((v, but)):
             begins, ends = self.lives[other]
             if ends == first and self._takes_over(other, v, int(first)):
+                continue
+            if begins == last and self._takes_over(v, other, int(last)):
                 continue
             if begins <= last and first <= ends:
                 return False
@@ -220,7 +224,7 @@ class _Planner:
         if base not in self.slot_of:
             if base in self.host:
                 return
-            self._settle(base, self._room_before(base, out))
+            self._settle(base, self._slot("temp", base))
         slot = self.slot_of[base]
         if self.slots[slot].kind == "input" and self.lives[out][0] <= self.last_risk:
             return
@@ -228,14 +232,13 @@ class _Planner:
             self._settle(out, slot)
             self.uses[step] = None
 
-    def _room_before(self, base: Value, out: Value) -> int:
-        """A slot for a value of which another is made: the other's own, if it may live there."""
+    def _start_in_output(self, base: Value, out: Value) -> None:
+        """Make a value, of which an output is made in the end, where the output lies."""
         slot = self.slot_of.get(out)
-        given = slot is not None and self.slots[slot].kind == "output"
-        ends = self.lives[base][1] == self.lives[out][0]
-        if slot is not None and given and ends and self._may_share(base, slot, but=out):
-            return slot
-        return self._slot("temp", base)
+        if slot is None or self.slots[slot].kind != "output" or base in self.host:
+            return
+        if base not in self.slot_of and self._may_share(base, slot):
+            self._settle(base, slot)
 
     # --- the arena ------------------------------------------------------------------------
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from contraflow import memory
 from contraflow.dispatch import changed
 from contraflow.errors import CaptureError
 from contraflow.executable import Native
 from contraflow.op import REGISTRY
 from contraflow.plan import HostStep
 from contraflow.record import Recorder
-from contraflow.shapes import Shape, contiguous, numel
-from contraflow.storage import Block, Storage
+from contraflow.shapes import contiguous, numel
+from contraflow.spec import Spec
+from contraflow.storage import Storage
 from contraflow.tensor import Tensor
 
 Function = Callable[..., Any]
@@ -48,9 +50,12 @@ class Routine:
         if repeats and any(line.op.kind.lowering in _MUCH_WORK for line in lines):
             raise CaptureError(f"{name} is too much work to do it twice")
         recorder.tape.verify()
-        self._executable = Native(recorder.tape, "cpu", recycles=False)
-        if any(isinstance(step, HostStep) for step in self._executable.plan.steps):
+        executable = self.executable = Native(recorder.tape, "cpu", recycles=False)
+        if executable.numbers or any(isinstance(s, HostStep) for s in executable.plan.steps):
             raise CaptureError(f"{name} runs on the host in part")
+        assert executable.fixed is not None, "it has no host scalars"
+        self._run, self._words = executable.program.run, executable.fixed[1]
+        self._locate = executable.locate
         # Per input of the tape: the number of an argument, or a storage that the function made.
         self._sources = [
             numbers[source.argument] if source.constant is None else source.constant
@@ -59,7 +64,6 @@ class Routine:
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The results as tensors; those that are inputs are the inputs themselves."""
-        locate = self._executable.locate
         addresses: list[int] = []
         for source in self._sources:
             if isinstance(source, Storage):
@@ -67,35 +71,19 @@ class Routine:
             else:
                 x: Tensor = inputs[source]
                 storage, start = x.storage, x.layout.offset * x.dtype.itemsize
-            addresses.append((storage.address or locate(storage)) + start)
-        blocks = self._executable.compute(addresses, ())
-        return [None if result is None else result.get(inputs, blocks) for result in self._results]
-
-
-class Same(NamedTuple):
-    """A result that is one of the inputs."""
-
-    number: int
-
-    def get(self, inputs: Sequence[Any], outputs: Sequence[Block]) -> Tensor:
-        """The tensor in this call."""
-        same: Tensor = inputs[self.number]
-        return same
-
-
-class Computed(NamedTuple):
-    """A result that is one of the program's outputs."""
-
-    number: int
-    shape: Shape
-
-    def get(self, inputs: Sequence[Any], outputs: Sequence[Block]) -> Tensor:
-        """The tensor in this call."""
-        block = outputs[self.number]
-        array = block.array
-        out = Tensor.of_array(array if array.shape == self.shape else array.reshape(self.shape))
-        out.storage.address = block.address
-        return out
+            addresses.append((storage.address or self._locate(storage)) + start)
+        results: list[Any] = []
+        for result in self._results:
+            if isinstance(result, Spec):
+                array, address = memory.room(result.shape, result.dtype.numpy)
+                out = Tensor.of_array(array)
+                out.storage.address = address or self._locate(out.storage)
+                addresses.append(out.storage.address)
+                results.append(out)
+            else:  # the number of an input, or None
+                results.append(None if result is None else inputs[result])
+        self._run(addresses, self._words)
+        return results
 
 
 def _standin(x: Tensor) -> Tensor:
@@ -106,12 +94,13 @@ def _standin(x: Tensor) -> Tensor:
     return Tensor.of_storage(Storage(flat), layout, x.dtype)
 
 
-def _describe(recorder: Recorder, result: Any, standins: Sequence[Any]) -> Same | Computed | None:
+def _describe(recorder: Recorder, result: Any, standins: Sequence[Any]) -> Spec | int | None:
+    """What a result is: the next of the program's outputs, an input by its number, or nothing."""
     if result is None:
         return None
     for i, x in enumerate(standins):
         if x is result:
-            return Same(i)
+            return i
     if not result.storage.is_recorded:
         raise CaptureError("a view of an input costs nothing as it is")
     tape = recorder.tape
@@ -121,4 +110,4 @@ def _describe(recorder: Recorder, result: Any, standins: Sequence[Any]) -> Same 
     if not whole or value in tape.outputs or value in tape.inputs:
         value = recorder.value_at_end(REGISTRY["clone"](result))
     tape.outputs.append(value)
-    return Computed(len(tape.outputs) - 1, shape)
+    return Spec(shape, result.dtype)

@@ -94,13 +94,17 @@ class _Operand:
 
 
 def is_arithmetic(rule: Rule) -> bool:
-    """Whether a rule makes one new value by the four operations, which arrays have as well."""
-    operands = [_Operand() for _ in rule.names]
+    """Whether a rule gives the cotangent, or makes one new value by the four operations.
+
+    Arrays have these as well.
+    """
+    operands = {name: _Operand() for name in rule.names}
     try:
-        result = rule.function(*operands)
+        result = rule.function(*operands.values())
     except Exception:
         return False  # it does something else with its arguments
-    return len(rule.inputs) == 1 and type(result) is _Operand and result not in operands
+    saved = [x for name, x in operands.items() if name != "g"]
+    return len(rule.inputs) == 1 and type(result) is _Operand and result not in saved
 
 
 def picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:

@@ -130,17 +130,17 @@ class Run(Context):
         self, op: Op, inputs: tuple[Any, ...], params: Params, needs: bool
     ) -> tuple[Tensor, ...] | None:
         """The results of a composite as one node, None where its parts are the nodes."""
+        outs = self.fused(op, inputs, params)
         if not needs:
-            return self.fused(op, inputs, params)
-        with changed(grad=False):
-            outs = self.fused(op, inputs, params)
-            if outs is None and op.rules:
+            return outs
+        if outs is None and op.rules:
+            with changed(grad=False):
                 made = op.body(*inputs, **params)
-                outs = made if isinstance(made, tuple) else (made,)
-            if outs is not None:
-                # It may return an input or a view of one: the node must have its own output.
-                outs = tuple(o.alias() for o in outs)
-                self._attach(op, inputs, params, outs)
+            outs = made if isinstance(made, tuple) else (made,)
+        if outs is not None:
+            # It may return an input or a view of one: the node must have its own output.
+            outs = tuple([o.alias() for o in outs])
+            self._attach(op, inputs, params, outs)
         return outs
 
     def _attach(
@@ -151,21 +151,22 @@ class Run(Context):
         described: list[Any] = []
         needed = False
         for x in inputs:
-            target = index = shape = dtype = None
+            target = index = None
             if isinstance(x, Tensor):
-                shape, dtype = x.layout.shape, x.dtype
                 if x._base is not None:
                     target, index = x.edge or _NO_EDGE
                 elif x._needs:
                     target, index = x._node or x, x._index
                 if target is not None:
                     needed = True
+                described += (x.layout.shape, x.dtype, index)
+            else:
+                described += _NO_TENSOR
             targets.append(target)
-            described += (shape, dtype, index)
         if not needed:
             return
         form = form_of(op, *described)
-        place = state().line or user_place(4)
+        place = state().line or user_place(5)
         node = OpNode(form, params, tuple(targets), place, inputs + outs)
         for i, _ in enumerate(op.outs):
             out = outs[i]
@@ -173,7 +174,7 @@ class Run(Context):
                 out._node, out._index, out._needs = node, i, True
 
 
-_NO_EDGE = (None, None)
+_NO_EDGE, _NO_TENSOR = (None, None), (None, None, None)
 
 
 @lru_cache(maxsize=8192)

@@ -174,7 +174,7 @@ def call(fn: str, *args: Operand) -> Expr:
     row = INTRINSICS[fn]
     dtype = next(a.dtype for a in reversed(args) if isinstance(a, Expr))
     exprs = tuple(a if isinstance(a, Expr) else const(a, dtype) for a in args)
-    operands = exprs[1:] if fn == "select" else exprs
+    operands = exprs[1:] if fn == "select" or row.apart else exprs
     assert all(e.dtype is operands[0].dtype for e in operands), f"{fn}: mixed dtypes in {exprs}"
     return make(fn, exprs, bool_ if row.gives_bool else operands[0].dtype)
 
@@ -338,6 +338,9 @@ class Intrinsic:
 
     `python` is for host scalars, which are few: a row without one goes through `numpy`. Where
     Python raises and IEEE arithmetic does not, it calls a function of `render/python.py`.
+
+    The arguments of a row `apart` are a condition that seldom holds, others, and the value where
+    it does not: its decomposition selects by the condition, and a backend may branch instead.
     """
 
     name: str
@@ -349,6 +352,7 @@ class Intrinsic:
     python: str | dict[str, str] | None = None
     decomposition: Callable[..., Expr] | None = None
     gives_bool: bool = False
+    apart: bool = False
 
 
 INTRINSICS: dict[str, Intrinsic] = {}

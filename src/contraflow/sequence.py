@@ -1,4 +1,4 @@
-"""Lines whose points are visited in order, made into kernels: scatters and scans.
+"""Lines whose points are visited in order, made into kernels: scatters, scans and sorts.
 
 As in `pattern.py` the names are taken out first, so that what is left is lowered once for all lines
 that do the same; `fuse.py` gives each such line a kernel of its own.
@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from contraflow import scalar as s
 from contraflow.dtypes import DType, int64
-from contraflow.kernel import Reduction, Store, scan, scatter
-from contraflow.kinds import Scanning, Scattering
+from contraflow.kernel import Reduction, Store, scan, scatter, sort
+from contraflow.kinds import Scanning, Scattering, Sorting
 from contraflow.pattern import Builder, Line, Lowered, Pattern, Result, lane_of
 from contraflow.shapes import Shape, contiguous_strides
 
@@ -82,4 +82,41 @@ def lower_scan(pattern: ScanPattern) -> Lowered:
     (fold,) = builder.reductions
     lane = lane_of(operands, sizes[:outer], outer, 1)
     kernel = scan(outer, 1, lane, operands, fold.identity, fold.values, settled.stores)
+    return builder.lowered(kernel, settled)
+
+
+class SortPattern(NamedTuple):
+    """A sorting line along `dim`: where its positions go, and its scratch memory."""
+
+    line: Line
+    arguments: tuple[DType, ...]
+    dim: int
+    target: int  # an argument
+    strides: Shape
+    scratch: int  # an argument
+    areas: int
+    wanted: int
+
+
+@lru_cache(maxsize=1024)
+def lower_sort(pattern: SortPattern) -> Lowered:
+    """The kernel of a sorting line."""
+    line, arguments, dim = pattern[:3]
+    op, params = line.op, dict(line.params)
+    assert isinstance(op.kind, Sorting)
+    casts, _ = op.types(line.given, params)
+    builder = Builder(Pattern(line.shape, frozenset((dim,)), (line,), arguments, (), int64))
+    key = op.kind.key(op, builder.operand(line, 0, casts[0]), params)
+    places = (
+        builder.bind(int64, "out", pattern.strides, pattern.target),
+        builder.bind(int64, "scratch", (), pattern.scratch),
+    )
+    areas, wanted = (s.const(s.Size(n), int64) for n in (pattern.areas, pattern.wanted))
+    pairs = zip((*places, places[0]), (key, areas, wanted))
+    settled = builder.settle([Store(n, e, True) for n, e in pairs])
+    target, scratch, _ = settled.stores
+    kernel = sort(
+        settled.outer, 1, None, settled.operands,
+        target.operand, scratch.operand, *(store.value for store in settled.stores),
+    )  # fmt: skip
     return builder.lowered(kernel, settled)

@@ -39,7 +39,10 @@ class Line(NamedTuple):
 
 def user_place(skip: int = 1) -> Place | None:
     """The nearest caller outside this package; `skip` frames are known to be inside."""
-    frame = sys._getframe(skip)
+    try:
+        frame = sys._getframe(skip)
+    except ValueError:  # C has called the library, and no Python is below it
+        return None
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(_PACKAGE):

@@ -22,6 +22,7 @@ import numpy as np
 
 from contraflow import mathematics as m
 from contraflow import scalar as s
+from contraflow import trigonometry
 from contraflow.dtypes import float32, float64
 from contraflow.scalar import Expr, const, select
 
@@ -40,11 +41,10 @@ def _row(name: str, arity: int, numpy: Callable[..., Any], doc: str, cuda: str =
     return build
 
 
-log1p, expm1 = m.log1p, m.expm1
+log1p, expm1, tan = m.log1p, m.expm1, trigonometry.tan
 log2 = _row("log2", 1, np.log2, "Logarithm to base 2, exact for powers of 2.")
 log10 = _row("log10", 1, np.log10, "Logarithm to base 10.")
 exp2 = _row("exp2", 1, np.exp2, "2 to the power x, exact for whole x.")
-tan = _row("tan", 1, np.tan, "Tangent.")
 asin = _row("asin", 1, np.arcsin, "Inverse sine.")
 acos = _row("acos", 1, np.arccos, "Inverse cosine.")
 atan = _row("atan", 1, np.arctan, "Inverse tangent.")
@@ -183,12 +183,6 @@ ASIN = {
 
 # pi / 2 as a number and what is missing from it
 _HALF_PI = {float32: m.pieces(m.HALF_PI, 24, 24), float64: m.pieces(m.HALF_PI, 53, 53)}
-
-
-@s.decomposes("tan")
-def _tan(x: Expr) -> Expr:
-    q, r = m.reduce_quadrant(x)
-    return m.keep_tiny(x, m.sine_of_quadrant(q, r) / m.sine_of_quadrant(q + 1, r))
 
 
 @s.decomposes("atan")
@@ -389,7 +383,7 @@ def _cot_of_pi_times(x: Expr) -> Expr:
     f = x - s.rint(x)
     a = s.abs_(f)
     far = a > 0.25
-    t = tan(select(far, 0.5 - a, a) * math.pi)
+    t = trigonometry.near_tan(select(far, 0.5 - a, a) * math.pi)
     return m.copy_sign(select(far, t, 1.0 / t), f)
 
 
@@ -409,7 +403,7 @@ def _lgamma(x: Expr) -> Expr:
     series = m.polynomial(1.0 / (y * y), terms) / y
     value = (y - 0.5) * (s.log(y) - 1.0) + (series + (0.5 * math.log(2 * math.pi) - 0.5))
     value = value - s.log(product)
-    sine = s.abs_(s.sin((x - s.rint(x)) * math.pi))
+    sine = s.abs_(trigonometry.near_sin((x - s.rint(x)) * math.pi))
     value = select(low, math.log(math.pi) - s.log(sine) - value, value)
     pole = s.eq(s.abs_(x), math.inf) | (~(x > 0.0) & s.eq(s.floor(x), x))
     return select(pole, math.inf, value)

@@ -50,9 +50,11 @@ entry:
   %v48 = call i64 @llvm.smin.i64(i64 %v47, i64 %size26)
   %start49 = select i1 %v45, i64 %v46, i64 0
   %stop50 = select i1 %v45, i64 %v48, i64 %size26
+  br label %before51
+before51:
   br label %head51
 head51:
-  %i52 = phi i64 [ %start43, %entry ], [ %v94, %done75 ]
+  %i52 = phi i64 [ %start43, %before51 ], [ %v94, %again51 ]
   %v53 = icmp slt i64 %i52, %stop44
   br i1 %v53, label %body51, label %done51
 body51:
@@ -63,9 +65,11 @@ body51:
   %v54 = sub i64 %stop50, %start49
   %v55 = and i64 %v54, -8
   %v56 = add i64 %start49, %v55
+  br label %before57
+before57:
   br label %head57
 head57:
-  %i58 = phi i64 [ %start49, %body51 ], [ %v74, %body57 ]
+  %i58 = phi i64 [ %start49, %before57 ], [ %v74, %again57 ]
   %v59 = icmp slt i64 %i58, %v56
   br i1 %v59, label %body57, label %done57
 body57:
@@ -80,12 +84,16 @@ body57:
   %v70 = select <8 x i1> %v69, <8 x float> %v66, <8 x float> splat (float 0x0000000000000000)
   %p73 = getelementptr float, ptr %p72, i64 %i58
   store <8 x float> %v70, ptr %p73, align 4
+  br label %again57
+again57:
   %v74 = add nsw i64 %i58, 8
   br label %head57
 done57:
+  br label %before75
+before75:
   br label %head75
 head75:
-  %i76 = phi i64 [ %v56, %done57 ], [ %v93, %body75 ]
+  %i76 = phi i64 [ %v56, %before75 ], [ %v93, %again75 ]
   %v77 = icmp slt i64 %i76, %stop50
   br i1 %v77, label %body75, label %done75
 body75:
@@ -105,9 +113,13 @@ body75:
   %v91 = select <8 x i1> %v90, <8 x float> %v87, <8 x float> splat (float 0x0000000000000000)
   %p92 = getelementptr float, ptr %p72, i64 %i76
   call void @llvm.masked.store.v8f32.p0(<8 x float> %v91, ptr %p92, i32 4, <8 x i1> %mask82)
+  br label %again75
+again75:
   %v93 = add nsw i64 %i76, 8
   br label %head75
 done75:
+  br label %again51
+again51:
   %v94 = add nsw i64 %i52, 1
   br label %head51
 done51:

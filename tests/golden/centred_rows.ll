@@ -39,9 +39,11 @@ entry:
   %v37 = call i64 @llvm.smin.i64(i64 %v35, i64 %size24)
   %start38 = select i1 %v36, i64 %v33, i64 0
   %stop39 = select i1 %v36, i64 %v37, i64 %size24
+  br label %before40
+before40:
   br label %head40
 head40:
-  %i41 = phi i64 [ %start38, %entry ], [ %v167, %done153 ]
+  %i41 = phi i64 [ %start38, %before40 ], [ %v167, %again40 ]
   %v42 = icmp slt i64 %i41, %stop39
   br i1 %v42, label %body40, label %done40
 body40:
@@ -52,13 +54,15 @@ body40:
   %p166 = getelementptr float, ptr %p22, i64 %i41
   %v43 = sub i64 %size26, 0
   %v44 = and i64 %v43, -32
+  br label %before45
+before45:
   br label %head45
 head45:
-  %i46 = phi i64 [ 0, %body40 ], [ %v69, %body45 ]
-  %carried47 = phi <8 x float> [ splat (float 0x0000000000000000), %body40 ], [ %v59, %body45 ]
-  %carried48 = phi <8 x float> [ splat (float 0x0000000000000000), %body40 ], [ %v62, %body45 ]
-  %carried49 = phi <8 x float> [ splat (float 0x0000000000000000), %body40 ], [ %v65, %body45 ]
-  %carried50 = phi <8 x float> [ splat (float 0x0000000000000000), %body40 ], [ %v68, %body45 ]
+  %i46 = phi i64 [ 0, %before45 ], [ %v69, %again45 ]
+  %carried47 = phi <8 x float> [ splat (float 0x0000000000000000), %before45 ], [ %v59, %again45 ]
+  %carried48 = phi <8 x float> [ splat (float 0x0000000000000000), %before45 ], [ %v62, %again45 ]
+  %carried49 = phi <8 x float> [ splat (float 0x0000000000000000), %before45 ], [ %v65, %again45 ]
+  %carried50 = phi <8 x float> [ splat (float 0x0000000000000000), %before45 ], [ %v68, %again45 ]
   %v51 = icmp slt i64 %i46, %v44
   br i1 %v51, label %body45, label %done45
 body45:
@@ -77,35 +81,43 @@ body45:
   %p66 = getelementptr float, ptr %p56, i64 %v54
   %v67 = load <8 x float>, ptr %p66, align 4
   %v68 = fadd <8 x float> %carried50, %v67
+  br label %again45
+again45:
   %v69 = add nsw i64 %i46, 32
   br label %head45
 done45:
   %v70 = sub i64 %size26, %v44
   %v71 = and i64 %v70, -8
   %v72 = add i64 %v44, %v71
+  br label %before73
+before73:
   br label %head73
 head73:
-  %i74 = phi i64 [ %v44, %done45 ], [ %v83, %body73 ]
-  %carried75 = phi <8 x float> [ %carried47, %done45 ], [ %v82, %body73 ]
-  %carried76 = phi <8 x float> [ %carried48, %done45 ], [ %carried76, %body73 ]
-  %carried77 = phi <8 x float> [ %carried49, %done45 ], [ %carried77, %body73 ]
-  %carried78 = phi <8 x float> [ %carried50, %done45 ], [ %carried78, %body73 ]
+  %i74 = phi i64 [ %v44, %before73 ], [ %v83, %again73 ]
+  %carried75 = phi <8 x float> [ %carried47, %before73 ], [ %v82, %again73 ]
+  %carried76 = phi <8 x float> [ %carried48, %before73 ], [ %carried76, %again73 ]
+  %carried77 = phi <8 x float> [ %carried49, %before73 ], [ %carried77, %again73 ]
+  %carried78 = phi <8 x float> [ %carried50, %before73 ], [ %carried78, %again73 ]
   %v79 = icmp slt i64 %i74, %v72
   br i1 %v79, label %body73, label %done73
 body73:
   %p80 = getelementptr float, ptr %p56, i64 %i74
   %v81 = load <8 x float>, ptr %p80, align 4
   %v82 = fadd <8 x float> %carried75, %v81
+  br label %again73
+again73:
   %v83 = add nsw i64 %i74, 8
   br label %head73
 done73:
+  br label %before84
+before84:
   br label %head84
 head84:
-  %i85 = phi i64 [ %v72, %done73 ], [ %v100, %body84 ]
-  %carried86 = phi <8 x float> [ %carried75, %done73 ], [ %v99, %body84 ]
-  %carried87 = phi <8 x float> [ %carried76, %done73 ], [ %carried87, %body84 ]
-  %carried88 = phi <8 x float> [ %carried77, %done73 ], [ %carried88, %body84 ]
-  %carried89 = phi <8 x float> [ %carried78, %done73 ], [ %carried89, %body84 ]
+  %i85 = phi i64 [ %v72, %before84 ], [ %v100, %again84 ]
+  %carried86 = phi <8 x float> [ %carried75, %before84 ], [ %v99, %again84 ]
+  %carried87 = phi <8 x float> [ %carried76, %before84 ], [ %carried87, %again84 ]
+  %carried88 = phi <8 x float> [ %carried77, %before84 ], [ %carried88, %again84 ]
+  %carried89 = phi <8 x float> [ %carried78, %before84 ], [ %carried89, %again84 ]
   %v90 = icmp slt i64 %i85, %size26
   br i1 %v90, label %body84, label %done84
 body84:
@@ -118,6 +130,8 @@ body84:
   %v97 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %p96, i32 4, <8 x i1> %mask95, <8 x float> zeroinitializer)
   %v98 = fadd <8 x float> %carried86, %v97
   %v99 = select <8 x i1> %mask95, <8 x float> %v98, <8 x float> %carried86
+  br label %again84
+again84:
   %v100 = add nsw i64 %i85, 8
   br label %head84
 done84:
@@ -137,9 +151,11 @@ done84:
   %v124 = shufflevector <8 x float> %v123, <8 x float> poison, <8 x i32> zeroinitializer
   %v113 = sub i64 %size26, 0
   %v114 = and i64 %v113, -32
+  br label %before115
+before115:
   br label %head115
 head115:
-  %i116 = phi i64 [ 0, %done84 ], [ %v141, %body115 ]
+  %i116 = phi i64 [ 0, %before115 ], [ %v141, %again115 ]
   %v117 = icmp slt i64 %i116, %v114
   br i1 %v117, label %body115, label %done115
 body115:
@@ -166,15 +182,19 @@ body115:
   store <8 x float> %v131, ptr %p139, align 4
   %p140 = getelementptr float, ptr %p136, i64 %v120
   store <8 x float> %v134, ptr %p140, align 4
+  br label %again115
+again115:
   %v141 = add nsw i64 %i116, 32
   br label %head115
 done115:
   %v142 = sub i64 %size26, %v114
   %v143 = and i64 %v142, -8
   %v144 = add i64 %v114, %v143
+  br label %before145
+before145:
   br label %head145
 head145:
-  %i146 = phi i64 [ %v114, %done115 ], [ %v152, %body145 ]
+  %i146 = phi i64 [ %v114, %before145 ], [ %v152, %again145 ]
   %v147 = icmp slt i64 %i146, %v144
   br i1 %v147, label %body145, label %done145
 body145:
@@ -183,12 +203,16 @@ body145:
   %v150 = fsub <8 x float> %v149, %v124
   %p151 = getelementptr float, ptr %p136, i64 %i146
   store <8 x float> %v150, ptr %p151, align 4
+  br label %again145
+again145:
   %v152 = add nsw i64 %i146, 8
   br label %head145
 done145:
+  br label %before153
+before153:
   br label %head153
 head153:
-  %i154 = phi i64 [ %v144, %done145 ], [ %v165, %body153 ]
+  %i154 = phi i64 [ %v144, %before153 ], [ %v165, %again153 ]
   %v155 = icmp slt i64 %i154, %size26
   br i1 %v155, label %body153, label %done153
 body153:
@@ -202,10 +226,14 @@ body153:
   %v163 = fsub <8 x float> %v162, %v124
   %p164 = getelementptr float, ptr %p136, i64 %i154
   call void @llvm.masked.store.v8f32.p0(<8 x float> %v163, ptr %p164, i32 4, <8 x i1> %mask160)
+  br label %again153
+again153:
   %v165 = add nsw i64 %i154, 8
   br label %head153
 done153:
   store float %v112, ptr %p166, align 4
+  br label %again40
+again40:
   %v167 = add nsw i64 %i41, 1
   br label %head40
 done40:

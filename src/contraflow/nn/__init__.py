@@ -91,6 +91,7 @@ from contraflow.nn.loss import (
     HuberLoss,
     KLDivLoss,
     L1Loss,
+    LinearCrossEntropyLoss,
     MarginRankingLoss,
     MSELoss,
     MultiLabelMarginLoss,
@@ -169,6 +170,7 @@ from contraflow.nn.pooling import (
     UpsamplingBilinear2d,
     UpsamplingNearest2d,
 )
+from contraflow.nn.projection import LinearCrossEntropyOptions
 from contraflow.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
 from contraflow.nn.transformer import (
     Transformer,
@@ -269,6 +271,8 @@ __all__ = [
     "LazyLinear",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",

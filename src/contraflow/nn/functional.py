@@ -38,6 +38,7 @@ from contraflow.nn.inplace import (
     threshold_,
 )
 from contraflow.nn.multihead import multi_head_attention_forward
+from contraflow.nn.projection import linear_cross_entropy
 from contraflow.ops.activation import (
     gelu,
     glu,
@@ -552,6 +553,7 @@ __all__ = [
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "linear_cross_entropy",
     "local_response_norm",
     "log_softmax",
     "logsigmoid",

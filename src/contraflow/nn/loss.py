@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY
 from typing import Any
 
+from contraflow.device import Device
+from contraflow.dtypes import DType
+from contraflow.errors import describe
 from contraflow.nn import functional as F
 from contraflow.nn.applied import Applied
-from contraflow.nn.layers import PairwiseDistance
+from contraflow.nn.layers import Linear, PairwiseDistance
+from contraflow.nn.module import Module
+from contraflow.nn.projection import LinearCrossEntropyOptions
 from contraflow.tensor import Tensor
 
 
@@ -40,6 +46,76 @@ class CrossEntropyLoss(_Loss, function=F.cross_entropy):
     ignore_index: int = -100
     reduction: str = "mean"
     label_smoothing: float = 0.0
+
+
+class LinearCrossEntropyLoss(Module):
+    """The cross entropy of a linear layer's outputs: inputs [n, in_features], class indices [n].
+
+    `out_features` are further dims of the logits [n, num_classes, ...] and of the targets. With
+    `options` the logits are computed chunk by chunk rather than kept.
+
+    >>> import contraflow as cf
+    >>> cf.nn.LinearCrossEntropyLoss(8, 4)(cf.zeros(2, 8), cf.tensor([0, 3])).detach()
+    tensor(1.3863)
+    """
+
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        out_features: tuple[int, ...] = (),
+        bias: bool = False,
+        device: Device | str | None = None,
+        dtype: DType | None = None,
+        reduction: str = "mean",
+        weight: Tensor | None = None,
+        ignore_index: int | None = None,
+        label_smoothing: float = 0.0,
+        options: LinearCrossEntropyOptions | None = None,
+    ) -> None:
+        super().__init__()
+        if weight is not None and weight.shape != (num_classes,):
+            raise ValueError(
+                f"LinearCrossEntropyLoss: weight is {describe(weight)}; {num_classes} classes need "
+                f"shape [{num_classes}]."
+            )
+        if not 0.0 <= label_smoothing <= 1.0:
+            raise ValueError(
+                f"LinearCrossEntropyLoss: label_smoothing is {label_smoothing}; it must be between "
+                f"0 and 1."
+            )
+        self.register_buffer("weight", weight)
+        self.num_classes, self.out_features = num_classes, out_features
+        self.reduction, self.ignore_index = reduction, ignore_index
+        self.label_smoothing, self.options = label_smoothing, options
+        width = num_classes * math.prod(out_features)
+        self.linear = Linear(in_features, width, bias, device, dtype)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        shape, bias = (self.num_classes, *self.out_features), self.linear.bias
+        loss: Tensor = F.linear_cross_entropy(
+            input,
+            self.linear.weight.reshape(*shape, self.linear.in_features),
+            target,
+            linear_bias=None if bias is None else bias.reshape(*shape),
+            weight=self.weight,
+            reduction=self.reduction,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+            options=self.options,
+        )
+        return loss
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.linear.in_features}, num_classes={self.num_classes}, "
+            f"out_features={self.out_features}, bias={self.linear.bias is not None}, "
+            f"reduction={self.reduction}, ignore_index={self.ignore_index}, "
+            f"label_smoothing={self.label_smoothing}, options={self.options}"
+        )
 
 
 class NLLLoss(_Loss, function=F.nll_loss):

@@ -22,7 +22,7 @@ from contraflow.ops.shape import cat
 from contraflow.ops.view import assign, expand, movedim, reshape, slice_, transpose, unpacked
 from contraflow.ops.window import windows
 from contraflow.samples import Array, Failure, Sample
-from contraflow.shapes import Shape, View, contiguous_strides, normalize_dim, numel
+from contraflow.shapes import Shape, View, contiguous_strides, normalize_dim, numel, whole
 from contraflow.tensor import Tensor
 
 # --- rearranging -------------------------------------------------------------------------------
@@ -143,11 +143,12 @@ def _roll(x: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     ),
     failures=lambda: (
         Failure((Array((2, 3)),), {"k": 1, "dims": (0,)}, ValueError, "rot90: dims (0,) are not"),
+        Failure((Array((2, 3)),), {"k": 1.0, "dims": (0, 1)}, TypeError, "rot90: k must be an int"),
     ),
 )
 def rot90(x, *, k=1, dims=(0, 1)):
     """The plane of two dims turned by 90 degrees, k times, from the first towards the second."""
-    plane = _dims("rot90", dims, x.ndim)
+    plane, k = _dims("rot90", dims, x.ndim), whole("rot90", "k", k)
     if len(plane) != 2:
         raise ValueError(f"rot90: dims {tuple(dims)} are not two dims of {describe(x)}.")
     if k % 2 == 0:
@@ -172,6 +173,7 @@ def _triangle(name: str, ref: Any, keeps: Any, which: str) -> Op:
         dtype="same",
         shape=shape,
         source=lambda at, x, diagonal: s.select(keeps(at[-1] - at[-2], s.Size(diagonal)), x[at], 0),
+        normalize=lambda x, diagonal: {"diagonal": whole(name, "diagonal", diagonal)},
         vjp={"x": lambda g, diagonal: op(g, diagonal)},
         samples=lambda: (
             Sample((Array((3, 4)),), {"diagonal": 0}),
@@ -180,6 +182,7 @@ def _triangle(name: str, ref: Any, keeps: Any, which: str) -> Op:
         ),
         failures=lambda: (
             Failure((Array((3,)),), {"diagonal": 0}, ValueError, f"{name}: float64[3] has fewer"),
+            Failure((Array((3, 3)),), {"diagonal": 1.5}, TypeError, f"{name}: diagonal must be an"),
         ),
         inplace=True,
         linear=True,
@@ -198,15 +201,27 @@ def _triangle_indices(name: str, ref: Any) -> Op:
     def places(row: int, col: int, offset: int, dtype: DType) -> np.ndarray:
         return np.stack(ref(row, offset, col)).astype(dtype.numpy)
 
+    def checked(row: Any, col: Any, offset: Any, dtype: DType) -> dict[str, int]:
+        sizes = {"row": whole(name, "row", row), "col": whole(name, "col", col)}
+        for size, n in sizes.items():
+            if n < 0:
+                raise ValueError(f"{name}: {size} {n} must be at least 0.")
+        return {**sizes, "offset": whole(name, "offset", offset)}
+
     body.__name__ = name
     body.__doc__ = f"Rows and columns of the elements that {name[:4]} keeps, as a [2, n] tensor."
     return host(
         ref=places,
         dtype="param",
         shape=lambda row, col, offset, dtype: places(row, col, offset, dtype).shape,
+        normalize=checked,
         samples=lambda: (
             Sample((), {"row": 3, "col": 4, "offset": 0, "dtype": int64}),
             Sample((), {"row": 3, "col": 2, "offset": -1, "dtype": int64}),
+        ),
+        failures=lambda: (
+            Failure((), {"row": 3, "col": 2.0}, TypeError, f"{name}: col must be an int, not 2.0."),
+            Failure((), {"row": -1, "col": 2}, ValueError, f"{name}: row -1 must be at least 0."),
         ),
         method=False,
     )(body)
@@ -361,11 +376,16 @@ def _unfold_ref(x: np.ndarray, dimension: int, size: int, step: int) -> np.ndarr
             (Array((3,)),), {"dimension": 0, "size": 1, "step": 0}, ValueError,
             "unfold: step 0 must be at least 1.",
         ),
+        Failure(
+            (Array((3,)),), {"dimension": 0, "size": 1.5, "step": 1}, TypeError,
+            "unfold: size must be an int, not 1.5.",
+        ),
     ),
 )  # fmt: skip
 def unfold(x, *, dimension, size, step):
     """All windows of a dim, `step` apart, as a view that may overlap; a window is the last dim."""
     dim = normalize_dim("unfold", dimension, x.ndim)
+    size, step = whole("unfold", "size", size), whole("unfold", "step", step)
     if step < 1:
         raise ValueError(f"unfold: step {step} must be at least 1.")
     if not 0 <= size <= (x.shape[dim] if x.ndim else 1):
@@ -402,8 +422,11 @@ def as_strided(x, *, size, stride, offset):
 
 @as_strided.signature
 def _as_strided(x: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    size, stride = tuple(size), tuple(stride)
-    start = x.storage_offset() if storage_offset is None else storage_offset
+    size = tuple(whole("as_strided", "size", n) for n in size)
+    stride = tuple(whole("as_strided", "stride", n) for n in stride)
+    start = x.storage_offset()
+    if storage_offset is not None:
+        start = whole("as_strided", "storage_offset", storage_offset)
     low, high = View(size, stride, start).extent()
     if len(size) != len(stride) or min((*size, *stride), default=0) < 0:
         raise ValueError(f"as_strided: size {size} and stride {stride} must be equally many, >= 0.")

@@ -13,7 +13,7 @@ from contraflow.errors import describe
 from contraflow.kinds import composite
 from contraflow.op import Op
 from contraflow.ops.elementwise import where
-from contraflow.ops.random import keep_mask
+from contraflow.ops.random import check_tensor, keep_mask
 from contraflow.random import default_generator
 from contraflow.samples import Failure, Sample
 from contraflow.shapes import Shape, numel
@@ -46,6 +46,7 @@ def _standard(x: Tensor, p: float, shape: Shape) -> Tensor:
 
 def _dropout(name: str, drop: Any, channels: bool, doc: str) -> Op:
     def body(x, *, p=0.5, training=False):
+        check_tensor(name, x)
         philox.threshold(p)  # refuses what is no probability
         if not training or p == 0:
             return x

@@ -108,7 +108,8 @@ def distinct(x, *, dim):
 
 def _asked(found: Any, return_inverse: bool, return_counts: bool) -> Any:
     values, inverse, counts = found
-    asked = (values, *((inverse,) * return_inverse), *((counts,) * return_counts))
+    wanted = ((values, True), (inverse, return_inverse), (counts, return_counts))
+    asked = tuple(x for x, is_wanted in wanted if is_wanted)
     return asked if len(asked) > 1 else values
 
 

@@ -21,6 +21,7 @@ from contraflow.ops.create import arange
 from contraflow.ops.elementwise import cos, exp, log, reciprocal, rsqrt, sigmoid, sin, where
 from contraflow.ops.reduce import sum_
 from contraflow.samples import Array, Failure, Sample
+from contraflow.shapes import whole
 from contraflow.tensor import Tensor
 
 _LN_2, _LN_10 = math.log(2), math.log(10)
@@ -253,9 +254,10 @@ def polygamma(x, *, n):
 def _polygamma(*given: Any, n: Any = None, x: Any = None) -> Tensor:
     for value in given:
         n, x = (n, value) if isinstance(value, Tensor) else (value, x)
+    n = whole("polygamma", "n", n)
     if not 0 <= n <= 170:  # the factor n! is a float64 up to there
         raise ValueError(f"polygamma: n is {n}; it must be in 0 to 170.")
-    return digamma(x) if n == 0 else apply(polygamma, (x,), {"n": int(n)})
+    return digamma(x) if n == 0 else apply(polygamma, (x,), {"n": n})
 
 
 @composite(
@@ -274,6 +276,7 @@ def _polygamma(*given: Any, n: Any = None, x: Any = None) -> Tensor:
 )
 def mvlgamma(x, *, p):
     """The logarithm of the gamma function of p variables."""
+    p = whole("mvlgamma", "p", p)
     if p < 1:
         raise ValueError(f"mvlgamma: p is {p}; it must be positive.")
     dtype = x.dtype if x.is_floating_point() else get_default_dtype()

@@ -13,7 +13,7 @@ import numpy as np
 
 from contraflow import scalar as s
 from contraflow.dispatch import apply
-from contraflow.dtypes import bool_, int64
+from contraflow.dtypes import bool_, int32, int64
 from contraflow.errors import describe
 from contraflow.kinds import REDUCED, composite, scan, sort
 from contraflow.op import Op
@@ -272,6 +272,19 @@ def _argsort_ref(x: np.ndarray, dim: int, descending: bool, stable: bool) -> np.
     return x.shape[dim] - 1 - flipped
 
 
+def _sort_key(x: s.Expr, descending: bool, **_: Any) -> s.Expr:
+    """An integer in whose order elements are: zeros are one, and so are all NaN, the largest."""
+    dtype = int64 if x.dtype.itemsize == 8 else int32
+    least, most = lowest(dtype), highest(dtype)
+    if x.dtype.is_floating_point:
+        bits = s.bitcast(x, dtype)
+        # Of a negative number the bits below the sign are the distance from zero.
+        key = s.select(s.isnan(x), most, s.select(bits < 0, least - bits, bits))
+    else:
+        key = s.cast(x, dtype)
+    return key ^ -1 if descending else key
+
+
 def _sort_samples() -> Any:
     yield Sample((Array((3, 4)),), {"dim": 1, "descending": False, "stable": False})
     yield Sample((Array((2, 4, 2)),), {"dim": 1, "descending": True, "stable": True})
@@ -282,6 +295,7 @@ def _sort_samples() -> Any:
     ref=_argsort_ref,
     dtype="index",
     shape=_same_shape("argsort"),
+    key=_sort_key,
     samples=lambda: (
         *_sort_samples(),
         Sample((Array((6,), 0, 3, int64),), {"dim": 0, "descending": True, "stable": False}),
@@ -291,6 +305,27 @@ def _sort_samples() -> Any:
 )
 def argsort(x, *, dim=-1, descending=False, stable=False):
     """The indices that sort a dim; every sort is stable."""
+
+
+def _leading_ref(x: np.ndarray, dim: int, count: int, descending: bool) -> np.ndarray:
+    return np.take(_argsort_ref(x, dim, descending, True), np.arange(count), axis=dim)
+
+
+@sort(
+    ref=_leading_ref,
+    dtype="index",
+    shape=lambda x, dim, count, descending: (*x.shape[:dim], count, *x.shape[dim + 1 :]),
+    key=_sort_key,
+    samples=lambda: (
+        Sample((Array((3, 5)),), {"dim": 1, "count": 2, "descending": True}),
+        Sample((Array((4, 3)),), {"dim": 0, "count": 4, "descending": False}),
+        Sample((Array((3,)),), {"dim": 0, "count": 0, "descending": True}),
+    ),
+    method=False,
+    internal=True,
+)
+def leading(x, *, dim, count, descending):
+    """The indices that argsort gives, but only the first of them."""
 
 
 def _sort_ref(x: np.ndarray, dim: int, descending: bool, stable: bool) -> Any:
@@ -319,15 +354,17 @@ def msort(x):
     return sort_(x, 0)[0]
 
 
-def _chosen(name: str, x: Tensor, dim: int, order: Tensor, first: int, stop: int) -> Any:
-    """The elements first, ..., stop - 1 of a dim in the given order, and their indices."""
+def _chosen(name: str, x: Tensor, dim: int, descending: bool, first: int, stop: int) -> Any:
+    """The elements first, ..., stop - 1 of a dim in order, and their indices."""
     if not x.ndim:
         values, indices = clone(x), zeros((), dtype=int64)
         return (
             (values, indices) if stop > first else (values.reshape(1)[:0], indices.reshape(1)[:0])
         )
     dim = normalize_dim(name, dim, x.ndim)
-    at = contiguous(slice_(order, dim=dim, start=first, stop=stop, step=1))
+    at = leading(x, dim=dim, count=stop, descending=descending)
+    if first:
+        at = contiguous(slice_(at, dim=dim, start=first, stop=stop, step=1))
     return gather(x, dim, at), at
 
 
@@ -357,7 +394,7 @@ def topk(x, *, k, dim=-1, largest=True, sorted=True):
     size = x.shape[normalize_dim("topk", dim, x.ndim)] if x.ndim else 1
     if not 0 <= k <= size:
         raise ValueError(f"topk: k is {k}, but dim {dim} of {describe(x)} has size {size}.")
-    return _chosen("topk", x, dim, argsort(x, dim, largest), 0, k)
+    return _chosen("topk", x, dim, largest, 0, k)
 
 
 def _kth_ref(x: np.ndarray, k: int, dim: int, keepdim: bool) -> Any:
@@ -388,7 +425,7 @@ def kthvalue(x, *, k, dim=-1, keepdim=False):
         raise ValueError(
             f"kthvalue: k is {k}, but dim {dim} of {describe(x)} has size {size}; it counts from 1."
         )
-    found = _chosen("kthvalue", x, dim, argsort(x, dim), k - 1, k)
+    found = _chosen("kthvalue", x, dim, False, k - 1, k)
     if keepdim or not x.ndim:
         return found
     shape = x.shape[:at] + x.shape[at + 1 :]

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from contraflow.dispatch import apply
-from contraflow.dtypes import INT
 from contraflow.errors import describe
 from contraflow.kinds import composite, view
 from contraflow.op import Op
@@ -17,7 +16,7 @@ from contraflow.ops.index import constant_pad
 from contraflow.ops.view import assign, embed, select, select_params, slice_
 from contraflow.reference import strided as strided_array
 from contraflow.samples import Array, Failure, Sample
-from contraflow.shapes import View, normalize_dim
+from contraflow.shapes import View, normalize_dim, whole
 from contraflow.shapes import contiguous as fresh_view
 from contraflow.tensor import Tensor
 
@@ -39,9 +38,8 @@ from contraflow.tensor import Tensor
 )  # fmt: skip
 def narrow(x, *, dim, start, length):
     """`length` elements of a dim from `start` on, as a view."""
-    if isinstance(start, Tensor) and start.dtype.category != INT:
-        raise TypeError(f"narrow: start is {describe(start)}; it must be an integer.")
-    dim, start, length = normalize_dim("narrow", dim, x.ndim), int(start), int(length)
+    dim = normalize_dim("narrow", dim, x.ndim)
+    start, length = whole("narrow", "start", start), whole("narrow", "length", length)
     n = x.shape[dim] if x.ndim else 0
     first = start + n if start < 0 else start
     if not 0 <= first <= first + length <= n:
@@ -84,8 +82,13 @@ def _two_dims(name: str, x: Tensor, dim1: int, dim2: int) -> dict[str, int]:
             (Array((3, 3)),), {"offset": 0, "dim1": 0, "dim2": -2}, ValueError,
             "diagonal: dim1 0 and dim2 -2 are not two dims of float64[3, 3].",
         ),
+        Failure(
+            (Array((3, 3)),), {"offset": 1.5, "dim1": 0, "dim2": 1}, TypeError,
+            "diagonal: offset must be an int, not 1.5.",
+        ),
     ),
-    normalize=lambda x, offset, dim1, dim2: _two_dims("diagonal", x, dim1, dim2),
+    normalize=lambda x, offset, dim1, dim2: {
+        "offset": whole("diagonal", "offset", offset), **_two_dims("diagonal", x, dim1, dim2)},
     linear=True,
     distinct=True,
 )  # fmt: skip

@@ -160,6 +160,12 @@ def randn(
     return finish(draw(normal, shape_of("randn", size), dtype, generator), requires_grad)
 
 
+def check_tensor(op: str, x: Any) -> None:
+    """Refuse what is no tensor, before random numbers are drawn for it."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{op}: expected a tensor, not {type(x).__name__}.")
+
+
 def _dropout_failures() -> Any:
     yield Failure(
         (np.ones(3),), {"p": 1.5, "training": True}, ValueError, "dropout: p is 1.5; a probability"
@@ -177,6 +183,7 @@ def _dropout_failures() -> Any:
 )
 def dropout(x, *, p=0.5, training=True):
     """Zero each element with probability p and scale the others by 1 / (1 - p)."""
+    check_tensor("dropout", x)
     threshold = philox.threshold(p)
     if not training or p == 0:
         return x

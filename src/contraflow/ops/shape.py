@@ -30,7 +30,7 @@ from contraflow.ops.view import (
     unsqueeze,
 )
 from contraflow.samples import Array, Failure, Sample
-from contraflow.shapes import Shape, normalize_dim
+from contraflow.shapes import Shape, normalize_dim, whole
 from contraflow.tensor import Tensor
 
 # A kernel asks of each element which of its operands it comes from: with many that is quadratic.
@@ -331,7 +331,7 @@ def repeat(x, *, repeats):
 @repeat.signature
 def _repeat(x: Tensor, *repeats: Any, **named: Any) -> Tensor:
     given = named.get("repeats", unpacked(repeats))
-    return apply(repeat, (x,), {"repeats": tuple(map(int, given))})
+    return apply(repeat, (x,), {"repeats": tuple(whole("repeat", "repeats", n) for n in given)})
 
 
 @composite(
@@ -348,4 +348,5 @@ def tile(x, *, dims):
 
 @tile.signature
 def _tile(x: Tensor, *dims: Any, **named: Any) -> Tensor:
-    return apply(tile, (x,), {"dims": tuple(named.get("dims", unpacked(dims)))})
+    given = named.get("dims", unpacked(dims))
+    return apply(tile, (x,), {"dims": tuple(whole("tile", "dims", n) for n in given)})

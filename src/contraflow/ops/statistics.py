@@ -12,7 +12,7 @@ import numpy as np
 from contraflow.dispatch import apply
 from contraflow.dtypes import HALVES, INT, bool_, float32, float64, get_default_dtype, int64
 from contraflow.errors import describe
-from contraflow.kinds import composite, host, opaque, sort
+from contraflow.kinds import composite, host, opaque
 from contraflow.op import Op
 from contraflow.ops.create import full, full_like
 from contraflow.ops.elementwise import maximum, sqrt, to_dtype, where
@@ -462,7 +462,7 @@ def _mode_vjp(g_values: Any, indices: Tensor, x_spec: Any, dim: int) -> Any:
     return put_along_dim(g, at, dim=dim, size=x_spec.shape[dim])
 
 
-@sort(
+@opaque(
     ref=_mode_ref,
     dtype="value_index",
     outs=("values", "indices"),

@@ -15,7 +15,7 @@ from contraflow.ops.create import zeros
 from contraflow.ops.elementwise import clone
 from contraflow.reference import strided as strided_array
 from contraflow.samples import Array, Failure, Sample
-from contraflow.shapes import Shape, View, broadcast_shapes, normalize_dim, numel
+from contraflow.shapes import Shape, View, broadcast_shapes, normalize_dim, numel, whole
 from contraflow.shapes import contiguous as fresh_view
 from contraflow.tensor import Tensor
 
@@ -220,6 +220,12 @@ def slice_(x, *, dim, start, stop, step):
     ),
     failures=lambda: (
         Failure((Array((3,)),), {"dim": 0, "index": 3}, IndexError, "select: index 3"),
+        Failure(
+            (Array((3,)),),
+            {"dim": 0, "index": 0.5},
+            TypeError,
+            "select: index must be an int, not 0.5.",
+        ),
     ),
     normalize=lambda x, dim, index: select_params(x, dim, index),
     linear=True,
@@ -234,7 +240,7 @@ def select_params(x: Tensor, dim: int, index: int) -> dict[str, Any]:
     """The parameters of `select`, checked, with both counted from the start."""
     if not x.ndim:
         raise IndexError("select: a 0-d tensor cannot be indexed.")
-    dim = normalize_dim("select", dim, x.ndim)
+    dim, index = normalize_dim("select", dim, x.ndim), whole("select", "index", index)
     n = x.shape[dim]
     if not -n <= index < n:
         raise IndexError(f"select: index {index} is out of range for dim {dim} of {describe(x)}.")

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contraflow import mathematics  # noqa: F401 (its import gives rows their decompositions)
 from contraflow import scalar as s
+from contraflow import trigonometry  # noqa: F401 (its import gives rows their decompositions)
 from contraflow.dtypes import DType, bool_
 from contraflow.kernel import Contraction, Kernel, Loops
 from contraflow.render.source import (
@@ -54,8 +54,8 @@ def template(fn: str, dtype: DType, column: str) -> str | None:
     return found.get(s.category(dtype)) if isinstance(found, dict) else found
 
 
-def prepare(kernel: Loops, column: str) -> Loops:
-    """The kernel in rows that the backend has: the others decomposed, constants folded.
+def simplified(roots: list[Expr], column: str) -> list[Expr]:
+    """Expressions in rows that the backend has: the others decomposed, constants folded.
 
     Constants are folded here because WGSL rejects a text whose constants overflow.
     """
@@ -69,16 +69,23 @@ def prepare(kernel: Loops, column: str) -> Loops:
             return s.const(np.asarray(value).item(), e.dtype)
         if e.fn in _SPECIAL or template(e.fn, e.args[-1].dtype, column) is not None:
             return None
+        if s.INTRINSICS[e.fn].apart:
+            return None
         decomposition = s.INTRINSICS[e.fn].decomposition
         if decomposition is None:
             raise NotImplementedError(f"{e.fn}: {column} has no text for {e.args[-1].dtype}.")
         return decomposition(*e.args)
 
-    groups = [g for r in kernel.reductions for g in (r.values, r.combine, r.identity)]
-    roots = [e for g in groups for e in g] + [store.value for store in kernel.stores]
     while (simpler := s.rewrite(roots, simplify)) != roots:
         roots = simpler
-    rest = iter(roots)
+    return roots
+
+
+def prepare(kernel: Loops, column: str) -> Loops:
+    """The kernel in rows that the backend has."""
+    groups = [g for r in kernel.reductions for g in (r.values, r.combine, r.identity)]
+    roots = [e for g in groups for e in g] + [store.value for store in kernel.stores]
+    rest = iter(simplified(roots, column))
     reductions = tuple(
         replace(
             r,
@@ -203,6 +210,8 @@ class LoopsWriter(Writer):
             return self.load(e, args, checks)
         if e.fn == "checked":
             return self.check(e, args, checks)
+        if s.INTRINSICS[e.fn].apart:
+            return self.branch(e, args, checks)
         if e.fn == "cast":
             text = syntax.convert(args[0], e.args[0].dtype, e.dtype)
         elif e.fn == "bitcast":
@@ -230,6 +239,18 @@ class LoopsWriter(Writer):
         inside = self.define(bool_, f"{index} >= {zero} && {index} < {size}")
         self.line(f"if (!{inside}) {{ {self.syntax.fail(index)} }}")
         return Value(index, (*checks, inside))
+
+    def branch(self, e: Expr, args: Sequence[str], checks: tuple[str, ...]) -> Value:
+        """Write what a row apart does inside a branch that is seldom taken."""
+        decomposition = s.INTRINSICS[e.fn].decomposition
+        assert decomposition is not None
+        _, value, _ = decomposition(*e.args).args  # select(condition, value, otherwise)
+        name = self.next_name()
+        self.line(self.syntax.variable(name, self.syntax.type_of(e.dtype), args[-1]) + ";")
+        with self.block(f"if ({args[0]})"):
+            (found,) = self.compute(simplified([value], self.syntax.column))
+            self.line(f"{name} = {found.text};")
+        return Value(name, checks)
 
     def address(self, number: int) -> str:
         """The address of an operand's element at the current coordinates."""

@@ -18,20 +18,24 @@ import hashlib
 import sys
 from typing import Any
 
-from contraflow import mathematics, transcendental  # noqa: F401 - functions get their decompositions there
-from contraflow.kernel import Kernel, Loops, Scan, Scatter
+from contraflow import transcendental  # noqa: F401 - functions get their decompositions there
+from contraflow.kernel import Kernel, Loops, Scan, Scatter, Sort
 from contraflow.render.llvm_contraction import ContractionRenderer
 from contraflow.render.llvm_kept import keep_values
 from contraflow.render.llvm_loops import LoopsRenderer
 from contraflow.render.llvm_scan import ScanRenderer
 from contraflow.render.llvm_scatter import ScatterRenderer
+from contraflow.render.llvm_sort import SortRenderer
+from contraflow.render.llvm_text import write_apart
 from contraflow.render.llvm_window import WindowRenderer
 
 # The modules in which it is decided which text a kernel becomes.
 GENERATOR = (
-    "dtypes", "scalar", "mathematics", "transcendental", "kernel", "render.llvm_text",
+    "dtypes", "scalar", "mathematics", "trigonometry", "transcendental", "kernel",
+    "render.llvm_text",
     "render.llvm_box", "render.llvm_contraction", "render.llvm_kept", "render.llvm_loops",
-    "render.llvm_scan", "render.llvm_scatter", "render.llvm_window", "render.llvm",
+    "render.llvm_scan", "render.llvm_scatter", "render.llvm_sort",
+    "render.llvm_window", "render.llvm",
 )  # fmt: skip
 
 
@@ -65,8 +69,10 @@ def render(kernel: Kernel, *, vector_bytes: int) -> str:
         body = ScatterRenderer(kernel, name, vector_bytes).text()
     elif isinstance(kernel, Scan):
         body = ScanRenderer(kernel, name, vector_bytes).text()
+    elif isinstance(kernel, Sort):
+        body = SortRenderer(kernel, name, vector_bytes).text()
     else:
         renderer = WindowRenderer if kernel.digits else ContractionRenderer
         body = renderer(kernel, name, vector_bytes).text()
-    bits = 8 * vector_bytes
-    return f'{body}\nattributes #0 = {{ nounwind "prefer-vector-width"="{bits}" }}\n'
+    attributes = f'nounwind "prefer-vector-width"="{8 * vector_bytes}"'
+    return f"{body}{write_apart(body)}\nattributes #0 = {{ {attributes} }}\n"

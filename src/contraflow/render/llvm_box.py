@@ -23,6 +23,7 @@ from contraflow.render.llvm_text import (
     Code,
     Function,
     convert,
+    expressions,
     literal,
     lower,
     mangled,
@@ -72,6 +73,7 @@ class BoxRenderer:
     """Writes one function; subclasses say what happens at the points, and in which order."""
 
     grain = 1  # vectors along the lane that stay together when work is cut into shares
+    shares = "%shares"  # those that get work
 
     def __init__(self, kernel: Box, roots: Sequence[Expr], name: str, vector_bytes: int) -> None:
         """`roots` are all expressions of the kernel that are computed, lowered."""
@@ -196,7 +198,7 @@ class BoxRenderer:
             most = code.let(f"select i1 {more}, i64 {count}, i64 {most}")
         edges = []
         for share in ("%share", code.let("add i64 %share, 1")):
-            edges.append(code.let(f"sdiv i64 {code.integer('mul', most, share)}, %shares"))
+            edges.append(code.let(f"sdiv i64 {code.integer('mul', most, share)}, {self.shares}"))
         ranges = []
         for axis, (size, step) in enumerate(zip(sizes, steps)):
             here = code.let(f"icmp eq i64 {chosen}, {axis}")
@@ -252,6 +254,8 @@ class BoxRenderer:
                 inside.points = (loop.index, *more)
                 loop.following = visit(inside, loop.carried)
             values, start = loop.carried, end
+        if self.width == 1:
+            return values
         with self.function.loop(start, stop, self.width, list(zip(types, values))) as loop:
             inside = self._enter(scope, self.lane)
             inside.points = (loop.index,)
@@ -322,15 +326,9 @@ class BoxRenderer:
         width: int,
     ) -> list[str]:
         """Expressions over `left` and `right` leaves."""
-        names: dict[Expr, str] = {}
-        for e in s.walk(roots):
-            if e.fn == "const":
-                names[e] = literal(e.data, e.dtype, width)
-            elif e.fn in ("left", "right"):
-                names[e] = (left if e.fn == "left" else right)[e.data]
-            else:
-                names[e] = operation(code, e, [names[a] for a in e.args], width)
-        return [names[e] for e in roots]
+        sides = {"left": left, "right": right}
+        leaves = {e: sides[e.fn][e.data] for e in s.walk(roots) if e.fn in sides}
+        return expressions(code, roots, leaves, width)
 
     def _coordinate(self, axis: int, scope: Scope, point: int) -> str:
         if axis == self.lane:
@@ -465,6 +463,12 @@ class BoxRenderer:
         if at and not scattered:
             address = code.at(address, element, self._lookup(at[0], scope, point, 1))
         if width == 1:
+            apart = operand.strides[self.lane] if self.lane in scope.axes else 0
+            if apart:
+                distance = scope.points[point]
+                if apart == STRIDED:
+                    distance = code.integer("mul", distance, self.strides[k, self.lane])
+                address = code.at(address, element, distance)
             return address, None
         if operand.strides[self.lane] == 1 and not scattered:
             return code.at(address, element, scope.points[point]), None

@@ -1,13 +1,14 @@
 """Scans as LLVM IR: a state carried along the inner axis, and stored at every point of it.
 
 Vectors run across the scans, along an outer axis, so that each is folded in its own order. Where a
-step is short, several vectors side by side take it together, so that cache lines are used whole.
+step is short, several vectors take it together, so that cache lines are used whole; or several
+single elements, where they do not lie side by side: to gather them would take longer than the step.
 """
 
 from __future__ import annotations
 
 from contraflow import scalar as s
-from contraflow.kernel import Scan, Store
+from contraflow.kernel import STRIDED, Scan, Store
 from contraflow.render.llvm_box import (
     NO_LANE,
     SMALL_BODY,
@@ -30,11 +31,11 @@ class ScanRenderer(BoxRenderer):
         values = lowered(kernel, [store.value for store in kernel.stores])
         self.stores = [Store(st.operand, e, True) for st, e in zip(kernel.stores, values)]
         super().__init__(kernel, (*self.start, *self.step, *values), name, vector_bytes)
-        side_by_side = self.lane != NO_LANE and all(
-            o.strides[self.lane] in (0, 1) for o in kernel.operands if o.strides
-        )
-        if side_by_side and self.size <= SMALL_BODY:
+        if self.lane != NO_LANE and self.size <= SMALL_BODY:
             self.unroll = UNROLL
+            apart = (o.strides[self.lane] == STRIDED for o in kernel.operands if o.strides)
+            if any(apart):
+                self.width = 1
 
     def _carried(self, e: Expr) -> tuple[frozenset[int], int]:
         return frozenset(range(self.axis_count)), 0

@@ -6,6 +6,7 @@ its own. `width` is the number of lanes: 1 is a scalar, more is a vector of that
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ _REGISTER = {
     bool_: "i1", uint8: "i8", int8: "i8", int16: "i16", int32: "i32", uint32: "i32", int64: "i64",
     float16: "half", bfloat16: "i16", float32: "float", float64: "double",
 }  # fmt: skip
+APART = "apart_"  # how the names of functions apart begin
 _MANGLED = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
 
 
@@ -115,6 +117,19 @@ class Code:
         zeros = f"<{width} x i32> zeroinitializer"
         return self.let(f"shufflevector {kind} {first}, {kind} poison, {zeros}")
 
+    def unless(self, condition: str, width: int, kind: str, value: str, call: str) -> str:
+        """`value`, but what `call` gives if the condition holds in one of the lanes."""
+        test, rare, known = (self.function.fresh(part) for part in ("test", "rare", "known"))
+        self.lines += [f"  br label {test}", f"{test[1:]}:"]
+        lanes = wide("i1", width)
+        if width > 1:
+            reduce = f"@llvm.vector.reduce.or.{mangled('i1', width)}"
+            condition = self.let(f"call i1 {reduce}({lanes} {condition})")
+        self.lines += [f"  br i1 {condition}, label {rare}, label {known}", f"{rare[1:]}:"]
+        other = self.let(call)
+        self.lines += [f"  br label {known}", f"{known[1:]}:"]
+        return self.let(f"phi {kind} [ {value}, {test} ], [ {other}, {rare} ]")
+
     def integer(self, operation: str, a: str, b: str) -> str:
         """Arithmetic on two i64, without the additions and products that change nothing."""
         if (operation, "0") in (("add", a), ("add", b)):
@@ -143,7 +158,6 @@ class Function:
     def __init__(self, head: str) -> None:
         self._head = head
         self._flow: list[list[str]] = []
-        self._label = "entry"
         self._count = 0
 
     def fresh(self, name: str) -> str:
@@ -159,7 +173,9 @@ class Function:
 
     def _begin(self, label: str) -> None:
         self._flow.append([f"{label}:"])
-        self._label = label
+
+    def _continue(self, label: str) -> None:
+        self._flow.append([f"  br label %{label}", f"{label}:"])
 
     @contextmanager
     def loop(
@@ -170,12 +186,14 @@ class Function:
         After the loop, `carried` of the Loop are the final values.
         """
         self._count += 1
-        head, body, done = (f"{part}{self._count}" for part in ("head", "body", "done"))
-        before, index = self._label, self.fresh("i")
+        # Blocks of its own around the head: code before and inside the loop may have branches.
+        parts = ("before", "head", "body", "again", "done")
+        before, head, body, again, done = (f"{part}{self._count}" for part in parts)
+        index = self.fresh("i")
         names = [self.fresh("carried") for _ in carried]
         loop = Loop(index, names, list(names))
-        self._flow.append([f"  br label %{head}"])
-        self._begin(head)
+        self._continue(before)
+        self._continue(head)
         phis: list[str] = []
         self._flow.append(phis)
         test = self.code()
@@ -183,15 +201,15 @@ class Function:
         test.do(f"br i1 {more}, label %{body}, label %{done}")
         self._begin(body)
         yield loop
+        self._continue(again)
         end = self.code()
         following = end.let(f"add nsw i64 {index}, {step}")
         end.do(f"br label %{head}")
-        after = self._label
         rows = [("i64", index, start, following)]
         for (kind, first), name, value in zip(carried, names, loop.following):
             rows.append((kind, name, first, value))
         for kind, name, first, value in rows:
-            phis.append(f"  {name} = phi {kind} [ {first}, %{before} ], [ {value}, %{after} ]")
+            phis.append(f"  {name} = phi {kind} [ {first}, %{before} ], [ {value}, %{again} ]")
         self._begin(done)
 
     def switch(self, value: str, cases: Sequence[str]) -> None:
@@ -206,11 +224,11 @@ class Function:
             self._flow.append([f"  {call}", f"  br label %{done}"])
         self._begin(done)
 
-    def text(self) -> str:
-        """The finished function."""
+    def text(self, result: str = "void") -> str:
+        """The finished function, which returns `result` (a type, and a value if it has one)."""
         lines = [self._head + " {", "entry:"]
         lines += (line for part in self._flow for line in part)
-        return "\n".join([*lines, "  ret void", "}", ""])
+        return "\n".join([*lines, f"  ret {result}", "}", ""])
 
 
 def convert(code: Code, value: str, source: DType, target: DType, width: int) -> str:
@@ -276,6 +294,12 @@ def _convert_half(code: Code, value: str, source: DType, target: DType, width: i
 def operation(code: Code, e: Expr, args: Sequence[str], width: int) -> str:
     """Apply the function of `e`, a row of INTRINSICS with an LLVM column, to named values."""
     last = e.args[-1].dtype
+    if s.INTRINSICS[e.fn].apart:
+        kinds = [register(a.dtype, width) for a in e.args]
+        given = ", ".join(f"{kind} {arg}" for kind, arg in zip(kinds, args))
+        name = f"@{APART}{e.fn}.{_mangled_register(last, width)}"
+        call = f"call {kinds[-1]} {name}({given})"
+        return code.unless(args[0], width, kinds[-1], args[-1], call)
     if e.fn == "cast":
         return convert(code, args[0], last, e.dtype, width)
     if e.fn == "bitcast":
@@ -285,6 +309,40 @@ def operation(code: Code, e: Expr, args: Sequence[str], width: int) -> str:
     assert template is not None, f"{e.fn} of {last} has no LLVM column"
     types = {"t": register(last, width), "c": register(e.args[0].dtype, width)}
     return code.let(template.format(*args, m=_mangled_register(last, width), **types))
+
+
+def write_apart(text: str) -> str:
+    """The functions apart that a text calls."""
+    called = re.findall(rf"@{APART}(\w+)\.(?:v(\d+))?(f32|f64)\(", text)
+    return "".join(_function_apart(*names) for names in sorted(set(called)))
+
+
+def _function_apart(fn: str, lanes: str, float_name: str) -> str:
+    """The decomposition of a row as a function of its arguments, in so many lanes."""
+    width, dtype = int(lanes or 1), float32 if float_name == "f32" else float64
+    row = s.INTRINSICS[fn]
+    assert row.decomposition is not None
+    given = [s.leaf("input", bool_ if i == 0 else dtype, i) for i in range(row.arity)]
+    kinds = [register(leaf.dtype, width) for leaf in given]
+    taken = ", ".join(f"{kind} %x{i}" for i, kind in enumerate(kinds))
+    name = f"@{APART}{fn}.{_mangled_register(dtype, width)}"
+    function = Function(f"define internal {kinds[-1]} {name}({taken}) cold #0")
+    inputs = {leaf: f"%x{i}" for i, leaf in enumerate(given)}
+    (value,) = expressions(function.code(), lower([row.decomposition(*given)]), inputs, width)
+    return function.text(f"{kinds[-1]} {value}")
+
+
+def expressions(
+    code: Code, roots: Sequence[Expr], leaves: dict[Expr, str], width: int
+) -> list[str]:
+    """Write expressions over leaves that have names, in `width` lanes."""
+    names = dict(leaves)
+    for e in s.walk(roots):
+        if e.fn == "const":
+            names[e] = literal(e.data, e.dtype, width)
+        elif e not in names:
+            names[e] = operation(code, e, [names[a] for a in e.args], width)
+    return [names[e] for e in roots]
 
 
 def template_of(e: Expr) -> str | None:
@@ -326,7 +384,7 @@ def lower(roots: Sequence[Expr]) -> list[Expr]:
             expanded = s.cast(_round_to_odd(e.args[0]), e.dtype)
         elif e.fn == "mulhi":
             expanded = _wide_product(*e.args)
-        elif template_of(e) is not None:
+        elif s.INTRINSICS[e.fn].apart or template_of(e) is not None:
             return e
         else:
             decomposition = s.INTRINSICS[e.fn].decomposition

@@ -16,7 +16,7 @@ class CpuDevice:
     name = "cpu"
 
     def __init__(self) -> None:
-        self.limits = Limits(windows=True, kernels=frozenset(("scatter", "scan")))
+        self.limits = Limits(windows=True, kernels=frozenset(("scatter", "scan", "sort")))
         self.description = jit.describe_processor()
 
     def load(self, plan: Plan) -> Program:

@@ -7,8 +7,9 @@ found a wrong index (CHECK) all threads stop if one has. The loops of the thread
 as well, so a replay enters Python once.
 
 Workers wait for a job spinning, because the next one usually follows within microseconds, then
-asleep on a futex. Where there is no futex there are no workers: one thread runs all shares of a
-row before it goes on to the next, which gives the same bits.
+asleep: on Linux by a futex, on other POSIX systems by a condition variable. Windows has other
+functions for that, which nothing here has tried: there are no workers there, and one thread runs
+all shares of a row before it goes on to the next, which gives the same bits.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ MEET, CHECK = 1, 2  # what follows a row; where threads check for errors they ha
 ERRORS = 0  # the base that points to a pair of words per share: zeros, or a line and an index
 
 # The pool's block: words that different threads write lie on cache lines of their own.
-_BLOCK_BYTES = 512
+_BLOCK_BYTES = 640
 
 _COMMON = """
 %job = type { ptr, i64, ptr, i64 }  ; rows, their count, bases, shares
@@ -120,10 +121,11 @@ _TOGETHER = string.Template(
   i32, [60 x i8],              ; 4: workers asleep
   i32, [60 x i8],              ; 6: threads waiting at the barrier
   i32, [60 x i8],              ; 8: generation of the barrier
-  ptr, i32                     ; 10: the job; 11: stop
+  ptr, i32, [52 x i8],         ; 10: the job; 11: stop
+  [128 x i8], [128 x i8]       ; 13: a mutex; 14: a condition variable; no system has larger ones
 }
-declare i64 @syscall(i64, ...)
 declare i32 @sched_yield()
+$sleeping
 
 define internal i32 @relax(i32 %turns) #0 {
 entry:
@@ -227,11 +229,10 @@ pause:
   $pause
   br label %wait
 sleep:
-  ; Counted before the futex compares the generation, and the caller raises the generation before
+  ; Counted before @sleep compares the generation, and the caller raises the generation before
   ; it looks at the count: one of the two notices the other.
   %ignored = atomicrmw add ptr %asleep.p, i32 1 seq_cst
-  %woken = call i64 (i64, ...) @syscall(
-    i64 $futex, ptr %pool, i32 128, i32 %known, ptr null, ptr null, i32 0)
+  call void @sleep(ptr %pool, i32 %known)
   %ignored.too = atomicrmw sub ptr %asleep.p, i32 1 seq_cst
   br label %wait
 wake:
@@ -254,8 +255,7 @@ entry:
   %any = icmp ne i32 %asleep, 0
   br i1 %any, label %wake, label %done
 wake:
-  %woken = call i64 (i64, ...) @syscall(
-    i64 $futex, ptr %pool, i32 129, i32 2147483647, ptr null, ptr null, i32 0)
+  call void @wake(ptr %pool)
   br label %done
 done:
   ret void
@@ -292,29 +292,108 @@ attributes #0 = { nounwind }
 """
 )
 
-# machine: (the number of the futex system call, the instruction that tells it we are spinning)
-_MACHINES = {
-    "x86_64": (202, "call void @llvm.x86.sse2.pause()"),
-    "aarch64": (98, "call void @llvm.aarch64.hint(i32 1)"),
+# Two ways to sleep. @sleep returns at the latest when the generation is no longer the one known and
+# @wake has been called since; it may return before. @prepare is called once, before the others.
+_FUTEX = string.Template("""
+declare i64 @syscall(i64, ...)
+
+define void @prepare(ptr %pool) #0 {
+  ret void
 }
+
+define void @sleep(ptr %pool, i32 %known) #0 {
+  %woken = call i64 (i64, ...) @syscall(
+    i64 $number, ptr %pool, i32 128, i32 %known, ptr null, ptr null, i32 0)
+  ret void
+}
+
+define void @wake(ptr %pool) #0 {
+  %woken = call i64 (i64, ...) @syscall(
+    i64 $number, ptr %pool, i32 129, i32 2147483647, ptr null, ptr null, i32 0)
+  ret void
+}
+""")
+
+_CONDITION = """
+declare i32 @pthread_mutex_init(ptr, ptr)
+declare i32 @pthread_mutex_lock(ptr)
+declare i32 @pthread_mutex_unlock(ptr)
+declare i32 @pthread_cond_init(ptr, ptr)
+declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_broadcast(ptr)
+
+define void @prepare(ptr %pool) #0 {
+  %mutex = getelementptr %block, ptr %pool, i32 0, i32 13
+  %condition = getelementptr %block, ptr %pool, i32 0, i32 14
+  %ignored = call i32 @pthread_mutex_init(ptr %mutex, ptr null)
+  %ignored.too = call i32 @pthread_cond_init(ptr %condition, ptr null)
+  ret void
+}
+
+define void @sleep(ptr %pool, i32 %known) #0 {
+entry:
+  %mutex = getelementptr %block, ptr %pool, i32 0, i32 13
+  %condition = getelementptr %block, ptr %pool, i32 0, i32 14
+  %locked = call i32 @pthread_mutex_lock(ptr %mutex)
+  %now = load atomic i32, ptr %pool seq_cst, align 4
+  %called = icmp ne i32 %now, %known
+  br i1 %called, label %done, label %wait
+wait:
+  %woken = call i32 @pthread_cond_wait(ptr %condition, ptr %mutex)
+  br label %done
+done:
+  %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)
+  ret void
+}
+
+define void @wake(ptr %pool) #0 {
+  ; A worker that has compared the generation holds the mutex until it waits.
+  %mutex = getelementptr %block, ptr %pool, i32 0, i32 13
+  %condition = getelementptr %block, ptr %pool, i32 0, i32 14
+  %locked = call i32 @pthread_mutex_lock(ptr %mutex)
+  %woken = call i32 @pthread_cond_broadcast(ptr %condition)
+  %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)
+  ret void
+}
+"""
+
+# By machine, as systems spell them: the number of Linux's futex call, and the instruction that
+# tells the processor that we are spinning.
+_FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98}
+_X86_PAUSE, _ARM_PAUSE = "call void @llvm.x86.sse2.pause()", "call void @llvm.aarch64.hint(i32 1)"
+_PAUSES = {"x86_64": _X86_PAUSE, "amd64": _X86_PAUSE, "aarch64": _ARM_PAUSE, "arm64": _ARM_PAUSE}
 _pointer, _word, _int = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
+
+
+def has_futex() -> bool:
+    """Whether workers can sleep by a futex here."""
+    return sys.platform == "linux" and platform.machine() in _FUTEX_NUMBERS
 
 
 def has_workers() -> bool:
     """Whether this system has what workers need to sleep."""
-    return sys.platform == "linux" and platform.machine() in _MACHINES
+    return os.name == "posix"
 
 
 def together_text() -> str:
     """The code of the workers for this machine."""
-    futex, pause = _MACHINES[platform.machine()]
+    machine = platform.machine()
+    futex = _FUTEX.substitute(number=_FUTEX_NUMBERS[machine]) if has_futex() else ""
     return _TOGETHER.substitute(
-        futex=futex, pause=pause, idle_spin=IDLE_SPIN, barrier_spin=BARRIER_SPIN
+        sleeping=futex or _CONDITION,
+        pause=_PAUSES.get(machine, ""),
+        idle_spin=IDLE_SPIN,
+        barrier_spin=BARRIER_SPIN,
     )
 
 
 class Pool:
     """Worker threads, started when first needed and stopped at exit. One job at a time."""
+
+    # The code of the workers, which the first of them brings.
+    _together: Callable[[int, ctypes.c_void_p, int], int]
+    _worker: Callable[[int, int, int], None]
+    _stop: Callable[[int], None]
 
     def __init__(self) -> None:
         self.forget()
@@ -338,6 +417,8 @@ class Pool:
         """
         if shares == 1 or not has_workers():
             return self._alone(job)
+        if not self._threads:
+            self._prepare()
         while len(self._threads) < shares - 1:
             self._start()
         self._jobs += 1
@@ -347,16 +428,19 @@ class Pool:
     def _alone(self) -> Callable[[ctypes.c_void_p], int]:
         return ctypes.CFUNCTYPE(_int)(jit.function("run_alone", _ALONE))
 
-    @functools.cached_property
-    def _together(self) -> Callable[[int, ctypes.c_void_p, int], int]:
-        signature = ctypes.CFUNCTYPE(_int, _pointer, _pointer, _int)
-        return signature(jit.function("run_together", together_text()))
+    def _prepare(self) -> None:
+        text = together_text()
+        ctypes.CFUNCTYPE(None, _pointer)(jit.function("prepare", text))(self._block)
+        together = ctypes.CFUNCTYPE(_int, _pointer, _pointer, _int)
+        worker = ctypes.CFUNCTYPE(None, _pointer, _word, _int)
+        self._together = together(jit.function("run_together", text))
+        self._worker = worker(jit.function("run_worker", text))
+        self._stop = ctypes.CFUNCTYPE(None, _pointer)(jit.function("stop_workers", text))
 
     def _start(self) -> None:
-        signature = ctypes.CFUNCTYPE(None, _pointer, _word, _int)
         share = len(self._threads) + 1
         thread = threading.Thread(
-            target=signature(jit.function("run_worker", together_text())),
+            target=self._worker,
             args=(self._block, share, self._jobs),
             name=f"contraflow-{share}",
             daemon=True,
@@ -367,8 +451,7 @@ class Pool:
     def stop(self) -> None:
         """End the workers; the next job starts new ones."""
         if self._threads:
-            stop = ctypes.CFUNCTYPE(None, _pointer)(jit.function("stop_workers", together_text()))
-            stop(self._block)
+            self._stop(self._block)
             for thread in self._threads:
                 thread.join()
             self.forget()

@@ -24,7 +24,7 @@ from contraflow import config
 from contraflow.devices.cpu import jit
 from contraflow.devices.cpu.pool import CHECK, ERRORS, MEET, pool
 from contraflow.dispatch import state
-from contraflow.kernel import Call, Contraction, Kernel, strided_arguments
+from contraflow.kernel import READS, WRITES, Call, Contraction, Kernel, Sort, strided_arguments
 from contraflow.plan import SCALARS, HostStep, KernelStep, Plan, Slot
 from contraflow.render.llvm import entry_name, render, text_identity
 
@@ -45,6 +45,8 @@ class IndexOutOfRange(IndexError):
 def work(call: Call) -> int:
     """About how many element operations a call does: decides whether threads are worth waking."""
     points = math.prod(call.sizes)
+    if isinstance(call.kernel, Sort):
+        return 16 * points
     # A contraction's multiply-adds are the cheapest operations there are.
     return points // 8 if isinstance(call.kernel, Contraction) else points
 
@@ -143,8 +145,8 @@ def barriers(steps: Sequence[KernelStep], slots: Sequence[Slot]) -> list[bool]:
     result: list[bool] = []
     touched, written = _Touched(), _Touched()
     for step in steps:
-        touches = _Touched().add(step, slots, ("in", "out", "inout"))
-        writes = _Touched().add(step, slots, ("out", "inout"))
+        touches = _Touched().add(step, slots, READS + WRITES)
+        writes = _Touched().add(step, slots, WRITES)
         if touches.meets(written) or writes.meets(touched):
             result[-1] = True
             touched, written = _Touched(), _Touched()
