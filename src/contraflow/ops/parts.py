@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from contraflow.dispatch import apply
+from contraflow.dtypes import INT
 from contraflow.errors import describe
 from contraflow.kinds import composite, view
 from contraflow.op import Op
@@ -38,6 +39,8 @@ from contraflow.tensor import Tensor
 )  # fmt: skip
 def narrow(x, *, dim, start, length):
     """`length` elements of a dim from `start` on, as a view."""
+    if isinstance(start, Tensor) and start.dtype.category != INT:
+        raise TypeError(f"narrow: start is {describe(start)}; it must be an integer.")
     dim = normalize_dim("narrow", dim, x.ndim)
     start, length = whole("narrow", "start", start), whole("narrow", "length", length)
     n = x.shape[dim] if x.ndim else 0
