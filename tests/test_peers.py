@@ -48,6 +48,7 @@ OWN = {
     "getitem": "the operator, which tests/test_indexing.py compares with NumPy",
     "integers": "our random numbers",
     "keep_mask": "our random numbers",
+    "leading": "topk, kthvalue",
     "masked_softmax": "attention",
     "max_among": "max pooling",
     "max_unpool": "max_unpool1d and its like, whose sizes are given otherwise",
