@@ -75,7 +75,9 @@ TORCH_MODEL = Entry(
 TORCH_STEP = Entry("torch.compile step", "torch", "step", steps=("small", "mlp", "cnn", "gpt"))
 TORCH_TUNED = Entry("torch.compile max-autotune", "torch", "max-autotune", steps=("mlp", "gpt"))
 JAX = Entry("jax jit", "jax", "jit")
-TINYGRAD = Entry("tinygrad jit", "tinygrad", "jit")
+TINYGRAD = Entry(
+    "tinygrad jit", "tinygrad", "jit", steps=("small", "mlp", "cnn", "gpt", "ewise"),
+)  # fmt: skip
 ENTRIES = {
     entry.name: entry
     for entry in (
