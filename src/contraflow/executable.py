@@ -132,18 +132,17 @@ class _Room:
     Memory that was written before is faster to write than memory the system has yet to give.
     """
 
-    __slots__ = ("idle", "recent", "_spec", "_device", "_recycles")
+    __slots__ = ("idle", "recent", "_spec", "_device")
 
-    def __init__(self, spec: Spec, device: devices.Device, recycles: bool) -> None:
-        self._spec, self._device, self._recycles = (spec.shape, spec.dtype.numpy), device, recycles
+    def __init__(self, spec: Spec, device: devices.Device) -> None:
+        self._spec, self._device = (spec.shape, spec.dtype.numpy), device
         self.idle = self.recent = Block(None)
 
     def refill(self) -> Block:
         """A new block, in the place of one that is held."""
         array = memory.empty(*self._spec)
         block = Block(array, self._device.address(array))
-        if self._recycles:
-            self.idle, self.recent = self.recent, block
+        self.idle, self.recent = self.recent, block
         return block
 
 
@@ -172,12 +171,9 @@ HELD_BY_ROOM, HELD_BY_BLOCK = _references()
 
 
 class Native:
-    """A tape as a program of generated kernels, with its host prologue.
+    """A tape as a program of generated kernels, with its host prologue."""
 
-    One that `recycles` gives out again the memory of results that were dropped.
-    """
-
-    def __init__(self, tape: Tape, device: str, recycles: bool = True) -> None:
+    def __init__(self, tape: Tape, device: str) -> None:
         self.device = devices.lookup(device)
         self.times: dict[str, float] = {}
         clock = _Clock(self.times)
@@ -195,7 +191,7 @@ class Native:
         self.settled = len(self.inputs.arrays)
         self.addresses: list[int] | None = None  # the addresses of those
         specs, outputs = self.tape.specs, self.tape.outputs
-        self.rooms = [_Room(specs[v], self.device, recycles) for v in outputs if v not in host]
+        self.rooms = [_Room(specs[v], self.device) for v in outputs if v not in host]
         # What the prologue gives: host values that are outputs, then the words of the kernels.
         self.host_outputs = [(i, specs[v].dtype.numpy) for i, v in enumerate(outputs) if v in host]
         self.numbers = frozenset(i for i, _ in self.host_outputs)
@@ -231,10 +227,6 @@ class Native:
         if self.addresses is None:
             self.addresses = [self.locate(storage) for storage in storages[self.settled :]]
         addresses += self.addresses
-        return self.compute(addresses, scalars)
-
-    def compute(self, addresses: list[int], scalars: Sequence[int | float]) -> list[Any]:
-        """The same with inputs that lie at addresses, to which those of the outputs are added."""
         known, words = self.fixed or self.prepare(scalars)
         blocks: list[Any] = _take(self.rooms, addresses)
         try:

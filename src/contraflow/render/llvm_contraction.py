@@ -430,9 +430,7 @@ class ContractionRenderer:
                 columns = self._packed_columns(function, sides, (a, b, c), rows, columns, empty)
             with function.loop(*rows, self.strip_rows) as block:
                 code = function.code()
-                height = self._at_most(code, self.strip_rows, rows[1], block.index)
-                last = self._last_block(code, height)
-                few = code.let(f"icmp sle i64 {height}, {FEW_ROWS}")
+                height, last, few = self._heights(code, self.strip_rows, rows[1], block.index)
                 a_rows = ahead(code, a, block.index, am)
                 c_rows = ahead(code, c, block.index, cm)
                 with function.loop(*columns, self.columns) as column:
@@ -504,9 +502,7 @@ class ContractionRenderer:
         height_all = code.let(f"select i1 {worth}, i64 {rows[1]}, i64 {rows[0]}")
         with function.loop(rows[0], height_all, self.packed_rows) as block:
             code = function.code()
-            height = self._at_most(code, self.packed_rows, rows[1], block.index)
-            last = self._last_block(code, height)
-            few = code.let(f"icmp sle i64 {height}, {FEW_ROWS}")
+            height, last, few = self._heights(code, self.packed_rows, rows[1], block.index)
             a_rows = ahead(code, a, block.index, am)
             c_rows = ahead(code, c, block.index, cm)
             with function.loop("0", sides.outer, 1) as outer:
@@ -575,6 +571,13 @@ class ContractionRenderer:
     def _ahead(self, code: Code, pointer: str, index: str, stride: str) -> str:
         """Where an element of a matrix lies, `index` strides after another."""
         return code.at(pointer, memory(self.dtype), code.integer("mul", index, stride))
+
+    def _heights(self, code: Code, most: int, stop: str, start: str) -> tuple[str, str, str]:
+        """How many rows are done at a time from `start` on, where their last block begins, and
+        whether they are few."""
+        height = self._at_most(code, most, stop, start)
+        last = self._last_block(code, height)
+        return height, last, code.let(f"icmp sle i64 {height}, {FEW_ROWS}")
 
     def _last_block(self, code: Code, height: str) -> str:
         """Where the last block of rows begins.
