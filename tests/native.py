@@ -1,8 +1,9 @@
-"""Run one kernel call as machine code, share by share, and compare it with its meaning."""
+"""Run one kernel call as machine code, part by part, and compare it with its meaning."""
 
 from __future__ import annotations
 
 import ctypes
+import itertools
 import mmap
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from contraflow.render.llvm import entry_name, render
 
 HAS_AVX512 = jit.vector_bytes() == 64 or bool(llvm.get_host_cpu_features().get("avx512f"))
 WIDTHS = (16, 32, 64) if HAS_AVX512 else (16, 32)
-KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+KERNEL = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)
 Bound = tuple[Any, int]
 
 
@@ -27,15 +28,18 @@ def run_native(
     scalars: Sequence[float | int] = (),
     *,
     width: int = 32,
-    shares: int = 1,
+    edges: Sequence[int] = (0, 1),
     line: int = 0,
 ) -> list[tuple[int, int]]:
-    """Run a call over arrays bound as for `run_call`; give the (line + 1, index) records."""
+    """Run a call over arrays bound as for `run_call`; give the (line + 1, index) records.
+
+    `edges` are those of the pieces in which the work is done: each begins with a part.
+    """
     kernel = call.kernel
     block = np.zeros(max(1, len(scalars)), np.int64)
     for i, value in enumerate(scalars):
         block[i : i + 1].view(np.float64 if isinstance(value, float) else np.int64)[0] = value
-    errors = np.zeros(2 * shares, np.int64)
+    errors = np.zeros(2 * edges[-1], np.int64)
     memory = [array for array, _ in arrays if array is not None]
     bases = np.array([a.ctypes.data for a in (block, errors, *memory)], np.uint64)
     words, index = [], 2
@@ -52,8 +56,8 @@ def run_native(
     arguments = np.array(words, np.int64)
     name = entry_name(kernel, vector_bytes=width)
     function = KERNEL(jit.function(name, render(kernel, vector_bytes=width)))
-    for share in range(shares):
-        function(bases.ctypes.data, arguments.ctypes.data, share, shares)
+    for first, last in itertools.pairwise(edges):
+        function(bases.ctypes.data, arguments.ctypes.data, first, last, edges[-1])
     return [(int(a), int(b)) for a, b in errors.reshape(-1, 2)]
 
 
@@ -80,7 +84,7 @@ def check(
     widths: Sequence[int] = WIDTHS,
     ulps: float = 0,
 ) -> None:
-    """Assert that machine code at all widths, and in any shares, does what `run_call` does.
+    """Assert that machine code at all widths, and cut in any way, does what `run_call` does.
 
     Outputs may differ by `ulps` units in the last place of their largest element; guard elements
     that nothing may write are part of the arrays and so are compared as well. A kernel that reads
@@ -104,9 +108,9 @@ def check(
         run_native(call, first, scalars, width=width)
         for i in results:
             assert_close(first[i][0], expected[i][0], ulps)
-        for shares in (2, 3, 7):
+        for edges in (range(3), range(4), range(8), (0, 4, 6, 7)):
             again = copies()
-            run_native(call, again, scalars, width=width, shares=shares)
+            run_native(call, again, scalars, width=width, edges=edges)
             for i in results:
                 np.testing.assert_array_equal(bits(again[i][0]), bits(first[i][0]))
 

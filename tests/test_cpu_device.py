@@ -257,6 +257,45 @@ def test_small_programs_wake_no_worker(threads):
     assert threading.active_count() == before
 
 
+def test_every_part_of_a_long_kernel_is_done_once(threads, sleeping):
+    assert LARGE >= program.LONG_WORK
+    slots = [Slot("output", float32, LARGE), Slot("output", float32, 1000)]
+    loaded = program.load(
+        Plan(
+            slots,
+            [
+                map_step(lambda x: x + 1.0, LARGE, 0, 0),  # dealt out, nobody waits after it
+                map_step(lambda x: x + 1.0, 1000, 1, 1),
+                map_step(lambda x: x * 2.0, LARGE, 0, 0),
+            ],
+            0,
+            [],
+        )
+    )
+    x, y, expected = np.zeros(LARGE, np.float32), np.zeros(1000, np.float32), 0
+    for count in (1, 2, 3, 7, 2):
+        threads(count)
+        x[:] = y[:] = expected = 0
+        for i in range(20):
+            loaded.replay([x, y], [])
+            expected = 2 * (expected + 1)
+            np.testing.assert_array_equal(x, np.float32(expected))
+            np.testing.assert_array_equal(y, i + 1)
+
+
+def test_a_wrong_index_in_any_part_is_found_and_the_next_call_runs(threads):
+    table, places = cf.randn(50), cf.randint(0, 50, (2 * LARGE,))
+    step = cf.compile(lambda at: table[at] * 2)
+    for count in (1, 2, 3):
+        threads(count)
+        for wrong in (0, LARGE // 2, LARGE, 2 * LARGE - 1):
+            bad = places.clone()
+            bad[wrong] = 50
+            with pytest.raises(IndexError, match="50"):
+                step(bad)
+            assert (step(places) == table[places] * 2).all()
+
+
 def test_work_counts_points_and_multiply_adds():
     assert program.work(Call(map_kernel(lambda x: x), (1000,), ((1,), (1,)))) == 1000
     contraction = Call(Contraction(float32, float32), (2, 3, 4, 5), ((0, 0, 0),) * 3)

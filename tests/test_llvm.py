@@ -523,7 +523,7 @@ def test_an_index_out_of_range_is_recorded_and_touches_nothing(bad, lane, width,
     expected[17] = 0
     call = Call(embedding(lane), (21, 13), ((0, 1), (1, 0), (13, 1), (), ()))
     bound = [(table, 0), (index, 0), (out, 0), (None, 0), (None, 1)]
-    errors = run_native(call, bound, [50, 13], width=width, shares=shares, line=6)
+    errors = run_native(call, bound, [50, 13], width=width, edges=range(shares + 1), line=6)
     np.testing.assert_array_equal(out, expected)
     assert {record for record in errors if record[0]} == {(7, bad)}
 

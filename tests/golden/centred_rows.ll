@@ -1,4 +1,4 @@
-define void @row_709d82019277_v32(ptr %bases, ptr %arguments, i64 %share, i64 %shares) #0 {
+define void @row_709d82019277_v32(ptr %bases, ptr %arguments, i64 %first, i64 %last, i64 %parts) #0 {
 entry:
   %nowhere1 = alloca [2 x i64]
   %p2 = getelementptr i64, ptr %arguments, i64 0
@@ -30,11 +30,11 @@ entry:
   %stride28 = load i64, ptr %p27
   %p29 = getelementptr i64, ptr %arguments, i64 9
   %stride30 = load i64, ptr %p29
-  %v31 = add i64 %share, 1
-  %v32 = mul i64 %size24, %share
-  %v33 = sdiv i64 %v32, %shares
-  %v34 = mul i64 %size24, %v31
-  %v35 = sdiv i64 %v34, %shares
+  %v31 = shl i64 %parts, 1
+  %v32 = mul i64 %size24, %first
+  %v33 = sdiv i64 %v32, %parts
+  %v34 = mul i64 %size24, %last
+  %v35 = sdiv i64 %v34, %parts
   %v36 = icmp eq i64 0, 0
   %v37 = call i64 @llvm.smin.i64(i64 %v35, i64 %size24)
   %start38 = select i1 %v36, i64 %v33, i64 0

@@ -1,14 +1,15 @@
 """Kernels as LLVM IR text with explicit vectors: a function of the kernel and the width alone.
 
-Every kernel becomes one function `void NAME(ptr bases, ptr arguments, i64 share, i64 shares)` that
-does part `share` of `shares` of the work. `bases` is a table of pointers; `arguments` is i64 words:
+Every kernel becomes one function
+`void NAME(ptr bases, ptr arguments, i64 first, i64 last, i64 parts)` that does the work from part
+`first` up to `last` of `parts`. `bases` is a table of pointers; `arguments` is i64 words:
 
     per operand     its index in bases, and its element offset (a scalar: its word number)
     if it checks    the error record's index in bases, the tape line, 0
     sizes           one per axis, as in the call
     strides         the strided ones in `strided_arguments` order (a contraction: all)
 
-The error record has two words per share: line + 1 and the index that was out of range.
+The error record has two words per part: line + 1 and the index that was out of range.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What kernels that visit a box of points share, as LLVM IR: arguments, shares, loops, expressions
+"""What kernels that visit a box of points share, as LLVM IR: arguments, parts, loops, expressions
 and memory. The kernels themselves are in `llvm_loops.py`, `llvm_scatter.py` and `llvm_scan.py`.
 
 The lane axis advances by a whole vector; what remains at its end is done under a mask, so every
 element goes through the same instructions. Values are computed in the outermost loop that has all
 they depend on; a load therefore runs wherever the axes it varies along have been entered.
 
-The outer axis with the most vectors or points is the one that is cut into shares. Its points are
-independent, so the bits of a result do not depend on the number of shares.
+The outer axis with the most vectors or points is the one that is cut into parts. Its points are
+independent, so the bits of a result do not depend on the number of parts.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from contraflow import scalar as s
 from contraflow.dtypes import bool_, float64, int64
 from contraflow.kernel import STRIDED, Box, Store
 from contraflow.render.llvm_text import (
+    ARGUMENTS,
     Code,
     Function,
     convert,
@@ -72,8 +73,8 @@ def lowered(kernel: Box, exprs: Sequence[Expr]) -> tuple[Expr, ...]:
 class BoxRenderer:
     """Writes one function; subclasses say what happens at the points, and in which order."""
 
-    grain = 1  # vectors along the lane that stay together when work is cut into shares
-    shares = "%shares"  # those that get work
+    grain = 1  # vectors along the lane that stay together when work is cut into parts
+    parts = "%parts"  # those that get work
 
     def __init__(self, kernel: Box, roots: Sequence[Expr], name: str, vector_bytes: int) -> None:
         """`roots` are all expressions of the kernel that are computed, lowered."""
@@ -87,9 +88,7 @@ class BoxRenderer:
         self.width, self.unroll = 1, 1
         if self.lane != NO_LANE:
             self.width = vector_bytes // _lane_bytes(everything)
-        self.function = Function(
-            f"define void @{name}(ptr %bases, ptr %arguments, i64 %share, i64 %shares) #0"
-        )
+        self.function = Function(f"define void @{name}{ARGUMENTS} #0")
         self.top = Scope(self.function.code(), None, frozenset(), 0)
 
     # --- what is computed ----------------------------------------------------------------------
@@ -170,7 +169,7 @@ class BoxRenderer:
             index, self.line = word("index"), word("line")
             next(words)
             record = code.let(f"load ptr, ptr {code.at('%bases', 'ptr', index)}", "record")
-            self.record = code.at(record, "[2 x i64]", "%share")
+            self.record = code.at(record, "[2 x i64]", "%first")
         sizes = [word("size") for _ in range(self.axis_count)]
         self.strides = {
             (k, axis): word("stride")
@@ -182,7 +181,7 @@ class BoxRenderer:
         self.bounds += [("0", size) for size in sizes[kernel.outer :]]
 
     def _cut(self, code: Code, sizes: list[str]) -> list[tuple[str, str]]:
-        """The range of every outer axis in this share."""
+        """The range of every outer axis in these parts."""
         if not sizes:
             return []
         vectors = self.width * self.grain
@@ -191,14 +190,19 @@ class BoxRenderer:
         for size, step in zip(sizes, steps):
             padded = code.integer("add", size, str(step - 1))
             units.append(padded if step == 1 else code.let(f"sdiv i64 {padded}, {step}"))
+        # The first axis that has enough: its parts lie apart in memory, each in one piece.
+        enough = code.let("shl i64 %parts, 1")
         chosen, most = "0", units[0]
         for axis, count in enumerate(units[1:], 1):
             more = code.let(f"icmp sgt i64 {count}, {most}")
+            few = code.let(f"icmp slt i64 {most}, {enough}")
+            more = code.let(f"and i1 {more}, {few}")
             chosen = code.let(f"select i1 {more}, i64 {axis}, i64 {chosen}")
             most = code.let(f"select i1 {more}, i64 {count}, i64 {most}")
-        edges = []
-        for share in ("%share", code.let("add i64 %share, 1")):
-            edges.append(code.let(f"sdiv i64 {code.integer('mul', most, share)}, {self.shares}"))
+        edges = [
+            code.let(f"sdiv i64 {code.integer('mul', most, edge)}, {self.parts}")
+            for edge in ("%first", "%last")
+        ]
         ranges = []
         for axis, (size, step) in enumerate(zip(sizes, steps)):
             here = code.let(f"icmp eq i64 {chosen}, {axis}")
@@ -359,7 +363,7 @@ class BoxRenderer:
             suffix = mangled("i64", width)
             offender = code.let(f"call i64 @llvm.vector.reduce.smax.{suffix}({lanes} {candidates})")
             found = code.let(f"call i1 @llvm.vector.reduce.or.v{width}i1({flags} {outside})")
-        # The first error of a share stays. Writing elsewhere instead of branching keeps the code
+        # The first error of a part stays. Writing elsewhere instead of branching keeps the code
         # straight, so that it can be moved out of loops.
         recorded = code.let(f"load i64, ptr {self.record}")
         vacant = code.let(f"icmp eq i64 {recorded}, 0")
@@ -507,7 +511,7 @@ class BoxRenderer:
         narrow, kind = memory(operand.dtype, short), memory(operand.dtype, self.width)
         first = self._value(start, scope, point, 1)
         address = code.at(self._address(e.data, scope), element, first)
-        # The lane loop advances by whole vectors, so its shares begin at a multiple of the width.
+        # The lane loop advances by whole vectors, so its parts begin at a multiple of the width.
         address = code.at(address, element, code.let(f"ashr i64 {scope.points[point]}, {bits}"))
         wanted = None
         for lane in range(times if valid else 0):  # an element is read if any lane wants it

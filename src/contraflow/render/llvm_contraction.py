@@ -19,7 +19,16 @@ from typing import NamedTuple
 
 from contraflow.dtypes import DType
 from contraflow.kernel import Contraction
-from contraflow.render.llvm_text import Code, Function, convert, mangled, memory, register, wide
+from contraflow.render.llvm_text import (
+    ARGUMENTS,
+    Code,
+    Function,
+    convert,
+    mangled,
+    memory,
+    register,
+    wide,
+)
 
 DEPTH = 256  # rows of a packed panel: 16 KiB with 32-byte vectors, half of a first-level cache
 STRIP_ROWS = 240
@@ -401,9 +410,7 @@ class ContractionRenderer:
         )
 
     def _entry(self) -> str:
-        function = Function(
-            f"define void @{self.name}(ptr %bases, ptr %arguments, i64 %share, i64 %shares) #0"
-        )
+        function = Function(f"define void @{self.name}{ARGUMENTS} #0")
         code = function.code()
         row_type = f"[{self.columns} x {memory(self.sum)}]"
         self.panel = code.let(f"alloca [{DEPTH} x {row_type}], align 64", "panel")
@@ -418,7 +425,7 @@ class ContractionRenderer:
         products = code.integer("mul", sides.outer, sides.k)
         empty = code.let(f"icmp eq i64 {products}, 0")
         (am, cm), ak = sides.rows, sides.depth
-        batches, rows, columns = self._cut(code, sides.b, sides.m, sides.n)
+        batches, rows, columns = self._cut(code, sides.b, sides.m, sides.n, ak)
         ahead = self._ahead
         with function.loop(*batches, 1) as batch:
             code = function.code()
@@ -605,29 +612,33 @@ class ContractionRenderer:
         left = code.let(f"sub i64 {stop}, {start}")
         return code.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {most})")
 
-    def _cut(self, code: Code, b: str, m: str, n: str) -> list[tuple[str, str]]:
-        """The ranges of batches, rows and columns in this share: one of the three is cut.
+    def _cut(self, code: Code, b: str, m: str, n: str, ak: str) -> list[tuple[str, str]]:
+        """The ranges of batches, rows and columns in these parts: one of the three is cut.
 
-        Batches where there are many, else rows or columns, whichever has more blocks: columns
-        cost nothing twice, rows pack the same panels in every share.
+        Batches where there are many, else rows or columns, whichever has more blocks, or columns
+        where there are enough: rows pack the same panels every time, columns the same rows, if
+        these lie far apart, and else nothing.
         """
         steps = (1, self.block, self.columns)
         units = []
         for size, step in zip((b, m, n), steps):
             padded = code.integer("add", size, str(step - 1))
             units.append(code.let(f"sdiv i64 {padded}, {step}"))
-        many = code.let(f"icmp sge i64 {b}, {code.let('mul i64 %shares, 4')}")
+        many = code.let(f"icmp sge i64 {b}, {code.let('mul i64 %parts, 2')}")
+        least = code.let(f"call i64 @llvm.smax.i64(i64 %parts, i64 {MANY})")
+        enough = code.let(f"icmp sge i64 {units[2]}, {least}")
+        near = code.let(f"icmp sle i64 {ak}, {FAR}")
         wider = code.let(f"icmp sge i64 {units[2]}, {units[1]}")
-        axis = code.let(f"select i1 {wider}, i64 2, i64 1")
+        by_columns = code.let(f"or i1 {wider}, {code.let(f'and i1 {near}, {enough}')}")
+        axis = code.let(f"select i1 {by_columns}, i64 2, i64 1")
         axis = code.let(f"select i1 {many}, i64 0, i64 {axis}")
-        following = code.let("add i64 %share, 1")
         ranges = []
         for i, (size, step) in enumerate(zip((b, m, n), steps)):
             here = code.let(f"icmp eq i64 {axis}, {i}")
             edges = []
-            for share in ("%share", following):
-                part = code.let(f"sdiv i64 {code.let(f'mul i64 {units[i]}, {share}')}, %shares")
-                edges.append(code.integer("mul", part, str(step)))
+            for edge in ("%first", "%last"):
+                unit = code.let(f"sdiv i64 {code.let(f'mul i64 {units[i]}, {edge}')}, %parts")
+                edges.append(code.integer("mul", unit, str(step)))
             stop = code.let(f"call i64 @llvm.smin.i64(i64 {edges[1]}, i64 {size})")
             ranges.append(
                 (

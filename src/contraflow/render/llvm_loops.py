@@ -55,8 +55,8 @@ class LoopsRenderer(BoxRenderer):
         outer = range(self.kernel.outer)
         if outer:
             self._sweep(outer, self.top, (), visit)
-        else:  # one point: share 0 does it, the others find an empty range
-            with self.function.loop("%share", "1", 1):
+        else:  # one point: whoever has part 0 does it, the others find an empty range
+            with self.function.loop("%first", "1", 1):
                 visit(Scope(self.function.code(), self.top, frozenset(), 0), [])
 
     def _row(self, scope: Scope) -> None:

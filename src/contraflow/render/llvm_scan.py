@@ -44,8 +44,8 @@ class ScanRenderer(BoxRenderer):
         outer = range(self.kernel.outer)
         if outer:
             self._sweep(outer, self.top, (), self._scan)
-        else:  # share 0 does it, the others find an empty range
-            with self.function.loop("%share", "1", 1):
+        else:  # whoever has part 0 does it, the others find an empty range
+            with self.function.loop("%first", "1", 1):
                 self._scan(Scope(self.function.code(), self.top, frozenset(), 0), [])
 
     def _scan(self, scope: Scope, carried: list[str]) -> list[str]:

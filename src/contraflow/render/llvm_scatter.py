@@ -2,8 +2,8 @@
 
 Where the index is the same along all outer axes, whole rows are folded into rows: the inner axes
 are walked outside, an index is looked up once per row, and a row whose index is wrong is left out.
-Outer axes are cut into shares, so that every element is folded in the order of the points by one
-thread; a scatter without outer axes is done by one share, since dealing out its points by where
+Outer axes are cut into parts, so that every element is folded in the order of the points by one
+thread; a scatter without outer axes is done in one part, since dealing out its points by where
 they go costs more, in branches that nobody can predict, than folding them.
 """
 
@@ -36,8 +36,8 @@ class ScatterRenderer(BoxRenderer):
             self._sweep(self.walked, self.top, (), self._row)
         elif self.outer:
             self._sweep([*self.outer, *self.walked], self.top, (), self._fold)
-        else:  # share 0 does it, the others find an empty range
-            with self.function.loop("%share", "1", 1):
+        else:  # whoever has part 0 does it, the others find an empty range
+            with self.function.loop("%first", "1", 1):
                 once = Scope(self.function.code(), self.top, frozenset(), 0)
                 self._sweep(self.walked, once, (), self._fold)
 

@@ -3,7 +3,7 @@
 A short row is ranked: every element goes where the number of those before it in order says, which
 vectors count. A longer one is sorted by the bytes of its keys, from the last byte to the first,
 each time keeping the order so far: key and position travel together as one integer, in scratch
-memory of which every share has an area of its own. Keys are counted from the row's least, and a
+memory of which every part has an area of its own. Keys are counted from the row's least, and a
 byte that all of them share is passed over, so that integers of a small range are sorted at once.
 Where few positions are wanted, a walk along the row keeps the best so far. All ways keep equal
 elements in their order.
@@ -41,14 +41,14 @@ class SortRenderer(BoxRenderer):
         return "\n".join([self._rank(), self._distribute(), entry])
 
     def _cut(self, code: Code, sizes: list[str]) -> list[tuple[str, str]]:
-        """The range of every outer axis: shares for which there is no scratch get nothing."""
+        """The range of every outer axis: parts for which there is no scratch get nothing."""
         areas = self._value(self.areas, self.top, 0, 1)
-        self.shares = code.let(f"call i64 @llvm.smin.i64(i64 %shares, i64 {areas})")
+        self.parts = code.let(f"call i64 @llvm.smin.i64(i64 %parts, i64 {areas})")
         return super()._cut(code, sizes)
 
     def _body(self) -> None:
         code, (scratch, count) = self.top.code, (self.kernel.scratch, self.bounds[-1][1])
-        items = code.integer("mul", code.integer("mul", count, "2"), "%share")
+        items = code.integer("mul", code.integer("mul", count, "2"), "%first")
         self.area = code.at(self.bases[scratch], self.item, items)
         self.keys = code.let(f"alloca [{SHORT + self.lanes} x {self.type}], align 64")
         self.counts = code.let(f"alloca [{self.bytes} x [{DIGITS} x i64]], align 64")
@@ -67,8 +67,8 @@ class SortRenderer(BoxRenderer):
         outer = range(self.kernel.outer)
         if outer:
             self._sweep(outer, self.top, (), self._row)
-        else:  # share 0 does it, the others find an empty range
-            with self.function.loop("%share", "1", 1):
+        else:  # whoever has part 0 does it, the others find an empty range
+            with self.function.loop("%first", "1", 1):
                 self._row(Scope(self.function.code(), self.top, frozenset(), 0), [])
 
     def _row(self, scope: Scope, carried: list[str]) -> list[str]:

@@ -1,10 +1,15 @@
 """Threads that run a table of kernels together, share by share.
 
-A job is a table of rows, the bases that they refer to, and a number of shares.
-A row of the table is (function, arguments, flags): every thread calls every function for its own
-share, and waits for the others after the rows that say so (MEET). After the last row that may have
-found a wrong index (CHECK) all threads stop if one has. The loops of the threads are generated code
-as well, so a replay enters Python once.
+A job is a table of rows, the bases that they refer to, and a number of shares, one per thread.
+A row of the table is (function, arguments, flags, tickets): every thread calls every function for
+its own share, and waits for the others after the rows that say so (MEET). After the last row that
+may have found a wrong index (CHECK) all threads stop if one has. The loops of the threads are
+generated code as well, so a replay enters Python once.
+
+Threads are not equally fast: others use the processor too, and its cores may differ. So the work of
+a long row (DEAL) is cut into more parts, which threads take as they come for them: in every round
+half of what is left, evenly, so that the pieces are large at first and small at the end. Which
+thread does a part changes nothing about its bits.
 
 Workers wait for a job spinning, because the next one usually follows within microseconds, then
 asleep: on Linux by a futex, on other POSIX systems by a condition variable. Windows has other
@@ -31,8 +36,11 @@ IDLE_SPIN = (
 )
 BARRIER_SPIN = 1000  # pauses before a thread that waits for others lets the system run them
 
-MEET, CHECK = 1, 2  # what follows a row; where threads check for errors they have met before
-ERRORS = 0  # the base that points to a pair of words per share: zeros, or a line and an index
+# How a row is run, and what follows it; where threads check for errors they have met before.
+MEET, DEAL, CHECK = 1, 2, 4
+ROUNDS = 3  # in which a row is dealt: its pieces are a half, then quarters of a share
+PARTS = 1 << (ROUNDS - 1)  # of a share: the size of a piece in the last two rounds
+ERRORS = 0  # the base that points to a pair of words per part: zeros, or a line and an index
 
 # The pool's block: words that different threads write lie on cache lines of their own.
 _BLOCK_BYTES = 640
@@ -40,13 +48,13 @@ _BLOCK_BYTES = 640
 _COMMON = """
 %job = type { ptr, i64, ptr, i64 }  ; rows, their count, bases, shares
 
-define internal i1 @failed(ptr %bases, i64 %shares) #0 {
+define internal i1 @failed(ptr %bases, i64 %count) #0 {
 entry:
   %errors = load ptr, ptr %bases
   br label %head
 head:
   %i = phi i64 [ 0, %entry ], [ %i.next, %well ]
-  %more = icmp slt i64 %i, %shares
+  %more = icmp slt i64 %i, %count
   br i1 %more, label %look, label %well.all
 look:
   %address = getelementptr [2 x i64], ptr %errors, i64 %i
@@ -63,7 +71,7 @@ found:
 }
 """
 
-_ALONE = (
+_ALONE = string.Template(
     _COMMON
     + """
 define i32 @run_alone(ptr %job) #0 {
@@ -81,7 +89,7 @@ head:
   %more = icmp slt i64 %i, %count
   br i1 %more, label %row, label %done
 row:
-  %entry.address = getelementptr [3 x ptr], ptr %rows, i64 %i
+  %entry.address = getelementptr [4 x ptr], ptr %rows, i64 %i
   %function = load ptr, ptr %entry.address
   %arguments.address = getelementptr ptr, ptr %entry.address, i64 1
   %arguments = load ptr, ptr %arguments.address
@@ -91,14 +99,15 @@ share:
   %another = icmp slt i64 %s, %shares
   br i1 %another, label %call, label %next
 call:
-  call void %function(ptr %bases, ptr %arguments, i64 %s, i64 %shares)
   %s.next = add i64 %s, 1
+  call void %function(ptr %bases, ptr %arguments, i64 %s, i64 %s.next, i64 %shares)
   br label %share
 next:
   %flags.address = getelementptr i64, ptr %entry.address, i64 2
   %flags = load i64, ptr %flags.address
   %i.next = add i64 %i, 1
-  %check = icmp uge i64 %flags, 2
+  %check.flag = and i64 %flags, $check
+  %check = icmp ne i64 %check.flag, 0
   br i1 %check, label %checked, label %head
 checked:
   %wrong = call i1 @failed(ptr %bases, i64 %shares)
@@ -179,29 +188,66 @@ entry:
   %count = load i64, ptr %count.p
   %bases = load ptr, ptr %bases.p
   %shares = load i64, ptr %shares.p
+  %share.next = add i64 %share, 1
+  %parts = mul i64 %shares, $parts
+  %pieces = mul i64 %shares, $pieces
+  %others = sub i64 %shares, 1
   %idle = icmp sge i64 %share, %shares
   br i1 %idle, label %done, label %head
 head:
-  %i = phi i64 [ 0, %entry ], [ %i.next, %call ], [ %i.next, %wait ], [ %i.next, %checked ]
+  %i = phi i64 [ 0, %entry ], [ %i.next, %over ], [ %i.next, %wait ], [ %i.next, %checked ]
   %more = icmp slt i64 %i, %count
-  br i1 %more, label %call, label %done
-call:
-  %entry.address = getelementptr [3 x ptr], ptr %rows, i64 %i
+  br i1 %more, label %row, label %done
+row:
+  %entry.address = getelementptr [4 x ptr], ptr %rows, i64 %i
   %function = load ptr, ptr %entry.address
   %arguments.address = getelementptr ptr, ptr %entry.address, i64 1
   %arguments = load ptr, ptr %arguments.address
-  call void %function(ptr %bases, ptr %arguments, i64 %share, i64 %shares)
   %flags.address = getelementptr i64, ptr %entry.address, i64 2
   %flags = load i64, ptr %flags.address
   %i.next = add i64 %i, 1
-  %meet = icmp ne i64 %flags, 0
+  %deal = and i64 %flags, $deal
+  %dealt = icmp ne i64 %deal, 0
+  br i1 %dealt, label %take, label %own
+own:
+  call void %function(ptr %bases, ptr %arguments, i64 %share, i64 %share.next, i64 %shares)
+  br label %over
+take:
+  %tickets = getelementptr i64, ptr %entry.address, i64 3
+  %ticket = atomicrmw add ptr %tickets, i64 1 monotonic
+  %some = icmp slt i64 %ticket, %pieces
+  br i1 %some, label %piece, label %none
+piece:
+  %round = udiv i64 %ticket, %shares
+  %place = urem i64 %ticket, %shares
+  %half = lshr i64 $half, %round
+  %size = call i64 @llvm.umax.i64(i64 %half, i64 1)
+  %left = lshr i64 %parts, %round
+  %begin = sub i64 %parts, %left
+  %ahead = mul i64 %place, %size
+  %first = add i64 %begin, %ahead
+  %last = add i64 %first, %size
+  call void %function(ptr %bases, ptr %arguments, i64 %first, i64 %last, i64 %parts)
+  br label %take
+none:
+  ; Every thread comes once in vain: the last one makes the row ready for the next replay.
+  %vain = add i64 %pieces, %others
+  %final = icmp eq i64 %ticket, %vain
+  br i1 %final, label %renew, label %over
+renew:
+  store atomic i64 0, ptr %tickets monotonic, align 8
+  br label %over
+over:
+  %meet.flags = and i64 %flags, $meet
+  %meet = icmp ne i64 %meet.flags, 0
   br i1 %meet, label %wait, label %head
 wait:
   call void @barrier(ptr %pool, i64 %shares)
-  %check = icmp uge i64 %flags, 2
+  %check.flag = and i64 %flags, $check
+  %check = icmp ne i64 %check.flag, 0
   br i1 %check, label %checked, label %head
 checked:
-  %wrong = call i1 @failed(ptr %bases, i64 %shares)
+  %wrong = call i1 @failed(ptr %bases, i64 %parts)
   br i1 %wrong, label %stopped, label %head
 stopped:
   ret i32 1
@@ -375,6 +421,11 @@ def has_workers() -> bool:
     return os.name == "posix"
 
 
+def alone_text() -> str:
+    """The code of one thread that runs all shares."""
+    return _ALONE.substitute(check=CHECK)
+
+
 def together_text() -> str:
     """The code of the workers for this machine."""
     machine = platform.machine()
@@ -384,6 +435,12 @@ def together_text() -> str:
         pause=_PAUSES.get(machine, ""),
         idle_spin=IDLE_SPIN,
         barrier_spin=BARRIER_SPIN,
+        meet=MEET,
+        deal=DEAL,
+        check=CHECK,
+        pieces=ROUNDS,
+        parts=PARTS,
+        half=PARTS // 2,
     )
 
 
@@ -408,7 +465,7 @@ class Pool:
     @functools.cached_property
     def run_alone(self) -> Callable[[ctypes.c_void_p], int]:
         """Run a job on this thread. Keeps the interpreter lock."""
-        return ctypes.PYFUNCTYPE(_int)(jit.function("run_alone", _ALONE))
+        return ctypes.PYFUNCTYPE(_int)(jit.function("run_alone", alone_text()))
 
     def run(self, job: ctypes.c_void_p, shares: int) -> int:
         """Run a job; other Python threads may run meanwhile.
@@ -426,7 +483,7 @@ class Pool:
 
     @functools.cached_property
     def _alone(self) -> Callable[[ctypes.c_void_p], int]:
-        return ctypes.CFUNCTYPE(_int)(jit.function("run_alone", _ALONE))
+        return ctypes.CFUNCTYPE(_int)(jit.function("run_alone", alone_text()))
 
     def _prepare(self) -> None:
         text = together_text()

@@ -22,13 +22,15 @@ import numpy as np
 
 from contraflow import config
 from contraflow.devices.cpu import jit
-from contraflow.devices.cpu.pool import CHECK, ERRORS, MEET, pool
+from contraflow.devices.cpu.pool import CHECK, DEAL, ERRORS, MEET, PARTS, pool
 from contraflow.dispatch import state
 from contraflow.kernel import READS, WRITES, Call, Contraction, Kernel, Sort, strided_arguments
 from contraflow.plan import SCALARS, HostStep, KernelStep, Plan, Slot
 from contraflow.render.llvm import entry_name, render, text_identity
 
 SMALL_WORK = 200_000  # element operations that one thread does sooner than it meets another
+LONG_WORK = 100_000  # element operations of a kernel that are worth dealing out
+LONG_RESULT = 1 << 15  # elements of a contraction's result: small ones are not worth packing twice
 HUGE_PAGE = 1 << 21
 
 Buffer = Any  # a contiguous NumPy array, or the address of its first element
@@ -49,6 +51,16 @@ def work(call: Call) -> int:
         return 16 * points
     # A contraction's multiply-adds are the cheapest operations there are.
     return points // 8 if isinstance(call.kernel, Contraction) else points
+
+
+def _is_long(call: Call) -> bool:
+    """Whether the work of a call is dealt out. A sort has scratch memory for one share each."""
+    kernel, sizes = call.kernel, call.sizes
+    if isinstance(kernel, Contraction):
+        columns = sizes[3 + kernel.digits[0] :] if kernel.digits else sizes[2:3]
+        if math.prod((*sizes[:2], *columns)) < LONG_RESULT:
+            return False
+    return work(call) >= LONG_WORK and not isinstance(kernel, Sort)
 
 
 # --- scratch memory ----------------------------------------------------------------------------
@@ -175,7 +187,8 @@ def _nothing() -> None:
 # --- programs ----------------------------------------------------------------------------------
 
 
-_ROW_BYTES = 24  # the kernel, its arguments, and what follows it
+_ROW_WORDS = 4  # the kernel, its arguments, how it is run, and tickets for its parts
+_ROW_BYTES = 8 * _ROW_WORDS
 _FIRST = 16  # where the pointers to buffers begin in their table, after errors and scalars
 
 
@@ -233,12 +246,14 @@ class Program:
     def _build(self, kernels: list[KernelStep]) -> Iterator[_Rows | HostStep]:
         words = [self._words(step) for step in kernels]
         self._arguments = (ctypes.c_int64 * sum(map(len, words)))(*(w for ws in words for w in ws))
-        self._table = (ctypes.c_uint64 * (3 * len(kernels)))()
+        self._table = (ctypes.c_uint64 * (_ROW_WORDS * len(kernels)))()
         self._kernels = [step.call.kernel for step in kernels]
         entries = _compile(self._kernels)
         arguments, meets = ctypes.addressof(self._arguments), barriers(kernels, self._plan.slots)
         for i, entry in enumerate(entries):
-            self._table[3 * i : 3 * i + 3] = [entry, arguments, MEET if meets[i] else 0]
+            flags = (MEET if meets[i] else 0) | (DEAL if _is_long(kernels[i].call) else 0)
+            row = _ROW_WORDS * i
+            self._table[row : row + _ROW_WORDS] = [entry, arguments, flags, 0]
             arguments += 8 * len(words[i])
         row = first = 0
         for step in self._plan.steps:
@@ -257,14 +272,14 @@ class Program:
         one that may find any: what follows writes state."""
         checking = [i for i in range(first, stop) if _checks(kernels[i].call)]
         if checking:
-            self._table[3 * checking[-1] + 2] = MEET | CHECK
+            self._table[_ROW_WORDS * checking[-1] + 2] |= MEET | CHECK
         address = ctypes.addressof(self._table) + _ROW_BYTES * first
         return _Rows(address, stop - first, ctypes.addressof(self._bases))
 
     def _divide(self, shares: int) -> None:
         """Cut work into so many shares."""
         self._shares = shares
-        self._errors = (ctypes.c_int64 * (2 * shares))()
+        self._errors = (ctypes.c_int64 * (2 * shares * PARTS))()
         self._bases[ERRORS] = ctypes.addressof(self._errors)
         for segment in self._segments:
             if isinstance(segment, _Rows):
