@@ -167,14 +167,20 @@ def integer_bits(n: Expr) -> Expr:
 
 def power_of_two(n: Expr) -> Expr:
     """2**n for an integral float whose power is a normal number."""
-    form = FORMATS[n.dtype]
-    return bitcast((integer_bits(n) + form.bias) << form.fraction, n.dtype)
+    return _power(integer_bits(n), n.dtype)
+
+
+def _power(n: Expr, dtype: DType) -> Expr:
+    """2**n for the integer in the low bits of `n`."""
+    form = FORMATS[dtype]
+    return bitcast((n + form.bias) << form.fraction, dtype)
 
 
 def scale(x: Expr, n: Expr) -> Expr:
     """x * 2**n in two steps, the first exact, so that only the last overflows or underflows."""
-    half = s.floor(n * 0.5)
-    return x * power_of_two(half) * power_of_two(n - half)
+    whole = integer_bits(n)
+    half = whole >> 1  # what comes down into its low bits is zero
+    return x * _power(half, x.dtype) * _power(whole - half, x.dtype)
 
 
 def split_exponent(x: Expr) -> tuple[Expr, Expr]:
@@ -253,12 +259,12 @@ def reduce_exponent(x: Expr) -> tuple[Expr, Expr]:
     """(n, r) with x = n ln 2 + r and |r| <= ln(2) / 2."""
     high, low = FORMATS[x.dtype].ln_2
     n = s.rint(x * (1 / math.log(2)))
-    return n, (x - n * high) - n * low
+    return n, s.muladd(n, -low, s.muladd(n, -high, x))
 
 
 def exp_minus_one(r: Expr) -> Expr:
     """exp(r) - 1 for |r| <= ln(2) / 2."""
-    return r + r * r * polynomial(r, EXP[r.dtype])
+    return s.muladd(r * r, polynomial(r, EXP[r.dtype]), r)
 
 
 @s.decomposes("exp")
@@ -291,7 +297,7 @@ def _tanh(x: Expr) -> Expr:
     a = s.abs_(x)
     end = 10.0 if x.dtype is float32 else 20.0
     z = a * a
-    near = a + a * (z * polynomial(z, TANH[x.dtype]))
+    near = s.muladd(a, z * polynomial(z, TANH[x.dtype]), a)
     far = 1.0 - 2.0 / (exp_normal(2.0 * select(a > end, end, a)) + 1.0)
     return copy_sign(select(a < 0.625, near, far), x)
 
@@ -301,7 +307,7 @@ def _erf(x: Expr) -> Expr:
     # 1 - exp(log(erfc(a))): the error of erfc shrinks as erf approaches 1.
     a = s.abs_(x)
     end = 4.0 if x.dtype is float32 else 6.0
-    near = a + a * polynomial(a * a, ERF[x.dtype])
+    near = s.muladd(a, polynomial(a * a, ERF[x.dtype]), a)
     far = 1.0 - exp_normal(polynomial(select(a > end, end, a), LOG_ERFC[x.dtype]))
     return copy_sign(select(a < 1.0, near, far), x)
 
