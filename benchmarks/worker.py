@@ -8,6 +8,7 @@ a pipe (`channel.py`) what it measured.
 from __future__ import annotations
 
 import importlib
+import statistics
 import sys
 import time
 from pathlib import Path
@@ -72,11 +73,14 @@ class Worker:
         return times
 
     def new_size(self) -> float:
-        """The seconds of the first step whose batch is half as long."""
-        batch = tuple(x[: len(x) // 2] for x in self._contender.batches[0])
-        start = time.perf_counter()
-        self._contender.read(self._contender.run(*batch)[0])
-        return time.perf_counter() - start
+        """The seconds of the first step with another size of batch: the median of three sizes."""
+        seconds = []
+        for quarters in (2, 3, 1):
+            batch = tuple(x[: len(x) * quarters // 4] for x in self._contender.batches[0])
+            start = time.perf_counter()
+            self._contender.read(self._contender.run(*batch)[0])
+            seconds.append(time.perf_counter() - start)
+        return statistics.median(seconds)
 
     def peak(self) -> float | None:
         """The most memory this process has had, in megabytes."""

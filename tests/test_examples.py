@@ -126,6 +126,14 @@ def test_benchmarks_are_shown(measured):
         benchmarks_run.publish(results)
 
 
+def test_a_ratio_is_of_neighbours_in_time():
+    # In the second half everybody is four times as slow, and ours took more samples there.
+    ours, theirs = [[1.0]] * 4 + [[4.0] * 9] * 5, [[3.0] * 9] * 4 + [[12.0]] * 5
+    found = compare.ratios({"contraflow compiled": ours, "jax jit": theirs})
+    best = found["best_peer_over_compiled"]
+    assert (best["median"], best["q1"], best["q3"], best["of"]) == (3.0, 3.0, 3.0, "jax jit")
+
+
 def test_the_figure_has_room_for_every_contender():
     found = {name: {"seconds": {"median": 1.0}} for name in ENTRIES}
     drawn = figure.draw({"steps": {"small": {"contenders": found}}})
