@@ -20,6 +20,7 @@ from contraflow.ops.norm import log_softmax, np_softmax
 from contraflow.ops.reduce import require_floating, sum_
 from contraflow.ops.view import reshape
 from contraflow.samples import Array, Failure, Sample
+from contraflow.shapes import whole
 from contraflow.tensor import Tensor
 
 # --- two classes -------------------------------------------------------------------------------
@@ -191,7 +192,7 @@ def _by_class(
 ) -> Tensor:  # fmt: skip
     """-rows at the target's class: weighed, without those ignored, the rest of rows by a share."""
     dim = _classes(name, rows, target, weight)
-    counted = target != ignore_index
+    counted = target != whole(name, "ignore_index", ignore_index)
     # An ignored target is often no class at all: look up class 0 in its place.
     at = to_dtype(where(counted, target, 0), dtype=int64)
     if not at.storage.is_recorded:
@@ -237,6 +238,8 @@ def _np_nll(
         Failure((Array((4, 5)), _target((4,)), None), {"reduction": "max"}, ValueError,
                 "nll_loss: reduction is 'max'; it must be 'mean', 'sum' or 'none'."),
         Failure((Array((2, 3)), np.array([0, 3]), None), {}, IndexError, "index 3 is out of range"),
+        Failure((Array((2, 3)), np.array([0, 1]), None), {"ignore_index": 1.5}, TypeError,
+                "nll_loss: ignore_index must be an int, not 1.5."),
     ),
     method=False,
     floating=True,
@@ -292,6 +295,10 @@ _CLASS_WEIGHT = Array((5,), 0.5, 2.0)
             "cross_entropy: the target is int64[4, 5]; class probabilities are floating-point.",
         ),
         Failure(
+            (Array((4, 5)), _target((4,)), None), {"ignore_index": 1.5}, TypeError,
+            "cross_entropy: ignore_index must be an int, not 1.5.",
+        ),
+        Failure(
             (Array((4, 5)), Array((4, 5)), None), {"ignore_index": 0}, ValueError,
             "cross_entropy: ignore_index is 0, but class probabilities have no index to ignore.",
         ),
@@ -329,7 +336,7 @@ def cross_entropy(
             f"cross_entropy: the target is {describe(target)}; class probabilities are "
             f"floating-point."
         )
-    if ignore_index >= 0:
+    if whole("cross_entropy", "ignore_index", ignore_index) >= 0:
         raise ValueError(
             f"cross_entropy: ignore_index is {ignore_index}, but class probabilities have no index "
             f"to ignore."

@@ -21,7 +21,7 @@ from contraflow.ops.create import zeros
 from contraflow.ops.elementwise import where
 from contraflow.ops.view import reshape, slice_
 from contraflow.samples import Array, Failure, Sample
-from contraflow.shapes import Shape, normalize_dim, numel
+from contraflow.shapes import Shape, normalize_dim, numel, whole
 from contraflow.tensor import Tensor
 
 _INDEX = Array((3, 2), 0, 4, int64)
@@ -320,6 +320,10 @@ def _embedding_shape(weight: Any, index: Any, padding_idx: int | None) -> Any:
             (Array((4, 3)), np.array([0])), {"padding_idx": 4}, ValueError,
             "embedding: padding_idx 4 is no row of float64[4, 3].",
         ),
+        Failure(
+            (Array((4, 3)), np.array([0])), {"padding_idx": 1.5}, TypeError,
+            "embedding: padding_idx must be an int, not 1.5.",
+        ),
     ),
     normalize=lambda weight, index, padding_idx: _padding_params(weight, padding_idx),
     method=False,
@@ -333,6 +337,7 @@ def _padding_params(weight: Tensor, padding_idx: int | None) -> dict[str, Any]:
     if padding_idx is None:
         return {}
     rows = weight.shape[0]
+    padding_idx = whole("embedding", "padding_idx", padding_idx)
     if not -rows <= padding_idx < rows:
         raise ValueError(f"embedding: padding_idx {padding_idx} is no row of {describe(weight)}.")
     return {"padding_idx": padding_idx % rows}

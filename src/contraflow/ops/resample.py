@@ -23,6 +23,7 @@ from contraflow.ops.elementwise import to_dtype
 from contraflow.ops.norm import wide
 from contraflow.ops.view import permute, reshape
 from contraflow.samples import Array, Failure, Sample
+from contraflow.shapes import whole
 from contraflow.tensor import Tensor
 
 Table = tuple[np.ndarray, np.ndarray]  # elements [m, out], -1 for none, and their weights
@@ -231,7 +232,7 @@ def _grids(
                 if any(out == times * m for times in plain):
                     steps[dim] = None
     else:
-        sizes = [int(m) for m in given]
+        sizes = [whole("interpolate", "size", m) for m in given]
     if any(m < 1 for m in (*sizes, *old)):
         raise ValueError(f"interpolate: cannot make spatial sizes {sizes} of {describe(x)}.")
     return [
@@ -270,6 +271,8 @@ def _np_interpolate(
                 "interpolate: align_corners is not for mode 'nearest'."),
         Failure((Array((1, 2, 5)),), {"size": (3, 3)}, ValueError,
                 "interpolate: size [3, 3] does not name 1 spatial dims."),
+        Failure((Array((1, 2, 5)),), {"size": 1.5}, TypeError,
+                "interpolate: size must be an int, not 1.5."),
         Failure((Array((1, 2, 5)),), {"size": 0}, ValueError,
                 "interpolate: cannot make spatial sizes [0] of float64[1, 2, 5]."),
     ),
