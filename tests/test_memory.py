@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -70,3 +72,26 @@ def test_arrays_of_the_user_keep_the_memory_of_tensors() -> None:
 
 def test_small_arrays_are_numpys_own() -> None:
     assert memory.empty((4,), FLOAT32).base is None
+
+
+@pytest.mark.parametrize("n", [16, 100, 5000, N, 3 * N + 5])
+def test_what_stays_begins_with_a_line_of_a_cache(n: int) -> None:
+    x = cf.tensor(np.arange(2 * n, dtype=np.float32)[::2])
+    model = cf.nn.Linear(n, 1)
+    optimizer = cf.optim.Adam(model.parameters())
+
+    @cf.compile
+    def step(x: cf.Tensor) -> cf.Tensor:
+        optimizer.zero_grad()
+        y = model(x).sum()
+        y.backward()
+        optimizer.step()
+        return x + y
+
+    y = step(x)
+    weight = model.weight
+    assert weight.grad is not None
+    state = optimizer.state[weight]
+    for t in (x, cf.zeros(n), copy.deepcopy(x), y, weight, weight.grad, state["exp_avg"]):
+        assert address(t.detach().numpy()) % memory.ALIGNMENT == 0
+    assert x.tolist() == copy.deepcopy(x).tolist() == [float(2 * i) for i in range(n)]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from contraflow import dtypes
+from contraflow import dtypes, memory
 from contraflow.dtypes import HALVES, INT, DType, bfloat16
 from contraflow.errors import DeviceError
 from contraflow.scalar import saturating_cast
@@ -37,7 +37,7 @@ def array_of(op: str, data: Any, dtype: DType | None) -> np.ndarray:
     if array.dtype != target.numpy:
         with np.errstate(all="ignore"):
             array = saturating_cast(array, target)
-    return np.array(array, order="C", copy=True)
+    return memory.copy(array)
 
 
 def _read(op: str, data: Any) -> tuple[np.ndarray, DType]:

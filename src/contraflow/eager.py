@@ -97,7 +97,7 @@ class Eager(Run):
         ref: Any = op.ref
         if ref in _QUICK and not params:
             made = np.dtype(np.bool_) if ref in _COMPARING else dtype.numpy
-            out = memory.empty(np.broadcast(*arrays).shape, made)
+            out, _ = memory.room(np.broadcast(*arrays).shape, made)
             return quiet.call(ref, *arrays, out=out)  # type: ignore[no-any-return]
         given = [
             x if isinstance(x, Tensor) else Tensor.of_array(np.array(x, dtype.numpy))

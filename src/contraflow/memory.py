@@ -13,6 +13,7 @@ import numpy as np
 from contraflow.shapes import Shape, numel
 
 LEAST = 1 << 17  # bytes of an array; the system has less than that at hand
+ALIGNMENT = 64  # bytes: a vector that a kernel reads lies on one line of a cache
 GRAIN = 1 << 16  # bytes of which a piece of memory is a multiple
 LIMIT = 1 << 28  # bytes that wait, at most
 
@@ -59,8 +60,10 @@ class _Idle:
             if waiting:
                 self._total -= size
                 return waiting.pop()
-        piece = _Piece(size, np.uint8)
-        piece.address = piece.ctypes.data
+        ground = np.empty(size + ALIGNMENT, np.uint8)
+        start = -ground.ctypes.data % ALIGNMENT
+        piece = _Piece(size, np.uint8, ground, start)
+        piece.address = ground.ctypes.data + start
         return piece
 
 
@@ -68,12 +71,23 @@ _idle = _Idle()
 
 
 def empty(shape: Shape, dtype: np.dtype) -> np.ndarray:
-    """An array whose elements are anything."""
-    return room(shape, dtype)[0]
+    """An array whose elements are anything, and which stays: it begins with a line of a cache."""
+    size = numel(shape) * dtype.itemsize
+    if size >= LEAST or size < ALIGNMENT:
+        return room(shape, dtype)[0]
+    ground = np.empty(size + ALIGNMENT, np.uint8)
+    return np.ndarray(shape, dtype, ground, -ground.ctypes.data % ALIGNMENT)
+
+
+def copy(array: np.ndarray) -> np.ndarray:
+    """An array of the same elements, in order, and which stays."""
+    made = empty(array.shape, array.dtype)
+    np.copyto(made, array)
+    return made
 
 
 def room(shape: Shape, dtype: np.dtype) -> tuple[np.ndarray, int]:
-    """Such an array, and its address if that is known already, else 0."""
+    """An array whose elements are anything, and its address if that is known already, else 0."""
     size = numel(shape) * dtype.itemsize
     if size < LEAST:
         return np.empty(shape, dtype), 0

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
 
+from contraflow import memory
+
 _PACKAGE = str(Path(__file__).parent) + os.sep
 
 
@@ -105,7 +107,7 @@ class Storage:
         self._data, self.address = data, 0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Storage:
-        copy = memo[id(self)] = Storage(self.data.copy())
+        copy = memo[id(self)] = Storage(memory.copy(self.data))
         return copy
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
+from contraflow import memory
 from contraflow.device import Device
 from contraflow.dtypes import DType
 from contraflow.errors import GradientError, describe
@@ -92,7 +93,7 @@ class UninitializedTensorMixin(Tensor):
             self.data = self.data.to(device=device or self.device, dtype=dtype or self.dtype)
         # The same storage, which has memory now: for a function that is being recorded it has
         # been there before, so that what is written to it stays.
-        self.storage.data = np.zeros(tuple(shape), self.dtype.numpy)
+        self.storage.data = memory.copy(np.zeros(tuple(shape), self.dtype.numpy))
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
         self.layout = contiguous(tuple(shape))
         Structure.changed()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from contraflow import convert, devices, dtypes
+from contraflow import convert, devices, dtypes, memory
 from contraflow import scalar as s
 from contraflow.device import Device
 from contraflow.dispatch import apply, state
@@ -67,7 +67,9 @@ _SMALL = range(-128, 128)  # these fit every dtype
 def _full_ref(value: Any, shape: Any, dtype: DType) -> np.ndarray:
     if not dtype.is_floating_point:
         value = s.saturating_cast(value, dtype)
-    return np.full(shape, value, dtype.numpy)
+    made = memory.empty(shape, dtype.numpy)
+    made.fill(value)
+    return made
 
 
 @create(
