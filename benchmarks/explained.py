@@ -21,9 +21,9 @@ This is `print(step.explain())` of the benchmark `gpt`, without its times:
 A row is a kernel with the sizes of its loops, in the order in which they run. `map` kernels
 compute element by element, `row` kernels fold along what lies side by side (norms, softmax, losses
 and their gradients), `column` kernels across it (gradients of biases), and a `contraction` over
-[b, m, n, k] is C[b, m, n] = A[b, m, k] B[b, k, n]. The digits are a digest of what a kernel
-computes: rows with one name run the same machine code. These {steps} steps need {kernels} kernels,
-however many layers there are.
+[g, b, m, n, k] is C[g, b, m, n] = A[g, b, m, k] B[g, b, k, n]. The digits are a digest of what a
+kernel computes: rows with one name run the same machine code. These {steps} steps need {kernels}
+kernels, however many layers there are.
 
 ```text
 {explained}

@@ -358,16 +358,17 @@ def random_words() -> Case:
 
 
 def product(dtype: DType, accumulate: DType, seed: int) -> Case:
-    b, m, n, k = 2, 70, 65, 33
+    g, b, m, n, k = 2, 3, 70, 65, 33
     kernel = Contraction(dtype, accumulate)
-    # A is stored transposed, and B is the same for the whole batch.
-    strides = ((m * k, 1, m), (0, n, 1), (m * n, n, 1))
-    values = [normal(seed, b * m * k), normal(seed + 1, k * n)]
+    # A is stored transposed, B is the same along the second axis of the batch, and that axis lies
+    # within the rows of C.
+    strides = ((b * m * k, m * k, 1, m), (k * n, 0, n, 1), (b * m * n, n, b * n, 1))
+    values = [normal(seed, g * b * m * k), normal(seed + 1, g * k * n)]
     if not dtype.is_floating_point:
         values = [np.rint(v * 10) for v in values]
     arrays = [bind(v.astype(dtype.numpy)) for v in values]
-    arrays.append(empty(b * m * n, dtype.numpy))
-    return Case(Call(kernel, (b, m, n, k), strides), arrays, relative=1e-5)
+    arrays.append(empty(g * b * m * n, dtype.numpy))
+    return Case(Call(kernel, (g, b, m, n, k), strides), arrays, relative=1e-5)
 
 
 @case
@@ -404,8 +405,8 @@ def contraction_of_doubles() -> Case:
 def contraction_over_nothing() -> Case:
     """With k = 0 the result is zero."""
     found = product(float32, float32, 19)
-    b, m, n, _ = found.call.sizes
-    found.call = found.call._replace(sizes=(b, m, n, 0))
+    *sizes, _ = found.call.sizes
+    found.call = found.call._replace(sizes=(*sizes, 0))
     return found
 
 

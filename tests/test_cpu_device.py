@@ -151,7 +151,8 @@ def training_plan() -> tuple[Plan, list[np.ndarray]]:
     kinds = ("input", "input", "input", "temp", "temp", "output", "output")
     offsets = (0, 0, 0, 0, 4 * m * n, 0, 0)
     slots = [Slot(kind, float32, size, at) for kind, size, at in zip(kinds, sizes, offsets)]
-    product = Call(Contraction(float32, float32), (1, m, n, k), ((0, k, 1), (0, n, 1), (0, n, 1)))
+    strides = ((0, 0, k, 1), (0, 0, n, 1), (0, 0, n, 1))
+    product = Call(Contraction(float32, float32), (1, 1, m, n, k), strides)
     steps: list[KernelStep | HostStep] = [
         KernelStep(product, (Binding(0), Binding(1), Binding(3))),
         KernelStep(
@@ -298,8 +299,8 @@ def test_a_wrong_index_in_any_part_is_found_and_the_next_call_runs(threads):
 
 def test_work_counts_points_and_multiply_adds():
     assert program.work(Call(map_kernel(lambda x: x), (1000,), ((1,), (1,)))) == 1000
-    contraction = Call(Contraction(float32, float32), (2, 3, 4, 5), ((0, 0, 0),) * 3)
-    assert program.work(contraction) == 2 * 3 * 4 * 5 // 8
+    contraction = Call(Contraction(float32, float32), (2, 3, 4, 5, 6), ((0, 0, 0, 0),) * 3)
+    assert program.work(contraction) == 2 * 3 * 4 * 5 * 6 // 8
 
 
 def test_scalars_are_given_per_replay():

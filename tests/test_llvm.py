@@ -566,8 +566,8 @@ def test_gather_with_an_index_per_element():
 
 
 def check_contraction(dtype: DType, accumulate: DType, sizes, strides, arrays=None) -> None:
-    b, m, n, k = sizes
-    extents = ((b, m, k), (b, k, n), (b, m, n))
+    *batch, m, n, k = sizes
+    extents = ((*batch, m, k), (*batch, k, n), (*batch, m, n))
     lengths = [
         1 + sum((max(size, 1) - 1) * abs(stride) for size, stride in zip(shape, steps))
         for shape, steps in zip(extents, strides)
@@ -579,23 +579,28 @@ def check_contraction(dtype: DType, accumulate: DType, sizes, strides, arrays=No
 
 def dense(sizes, transposed=(False, False, False)):
     """Strides of contiguous A, B and C, each possibly transposed."""
-    _b, m, n, k = sizes
+    _g, b, m, n, k = sizes
     result = []
     for (rows, columns), swap in zip(((m, k), (k, n), (m, n)), transposed):
-        result.append((rows * columns, *((1, rows) if swap else (columns, 1))))
+        size = rows * columns
+        result.append((b * size, size, *((1, rows) if swap else (columns, 1))))
     return tuple(result)
 
 
 @pytest.mark.parametrize("transposed", list(itertools.product((False, True), repeat=3)))
 def test_contraction_of_every_layout(transposed):
-    for sizes in ((1, 13, 37, 29), (2, 7, 16, 300), (3, 70, 5, 9), (1, 1, 50, 10), (1, 50, 1, 10)):
+    for sizes in (
+        (1, 1, 13, 37, 29), (1, 2, 7, 16, 300), (3, 2, 70, 5, 9), (1, 1, 1, 50, 10),
+        (1, 1, 50, 1, 10),
+    ):  # fmt: skip
         check_contraction(float32, float32, sizes, dense(sizes, transposed))
 
 
 @pytest.mark.parametrize(
     "sizes",
-    [(0, 2, 3, 4), (1, 0, 3, 4), (1, 2, 0, 4), (1, 2, 3, 0), (1, 1, 1, 1), (1, 6, 16, 256),
-     (1, 5, 15, 257), (2, 300, 17, 3), (1, 17, 300, 600), (11, 3, 3, 3), (1, 241, 9, 12)],
+    [(0, 2, 2, 3, 4), (2, 0, 2, 3, 4), (1, 1, 0, 3, 4), (1, 1, 2, 0, 4), (2, 3, 2, 3, 0),
+     (1, 1, 1, 1, 1), (1, 1, 6, 16, 256), (1, 1, 5, 15, 257), (1, 2, 300, 17, 3),
+     (1, 1, 17, 300, 600), (1, 11, 3, 3, 3), (11, 1, 3, 3, 3), (1, 1, 241, 9, 12)],
 )  # fmt: skip
 def test_contraction_at_awkward_sizes(sizes):
     check_contraction(float32, float32, sizes, dense(sizes))
@@ -609,14 +614,14 @@ def test_contraction_at_awkward_sizes(sizes):
 )  # fmt: skip
 def test_contraction_of_every_dtype(dtype, accumulate):
     for transposed in ((False, False, False), (True, True, False), (False, True, True)):
-        sizes = (2, 19, 35, 270)
+        sizes = (1, 2, 19, 35, 270)
         check_contraction(dtype, accumulate, sizes, dense(sizes, transposed))
 
 
 @pytest.mark.parametrize(
     ("dtype", "sizes"),
-    [(float32, (1, 131, 512, 3)), (float64, (2, 131, 513, 1)), (int32, (1, 140, 520, 0)),
-     (float32, (1, 130, 513, 257))],
+    [(float32, (1, 1, 131, 512, 3)), (float64, (2, 1, 131, 513, 1)),
+     (int32, (1, 1, 140, 520, 0)), (float32, (1, 1, 130, 513, 257))],
 )  # fmt: skip
 def test_contraction_of_rows_whose_elements_lie_far_apart(dtype, sizes):
     """So far, with so many columns, that blocks of them are packed."""
@@ -624,17 +629,31 @@ def test_contraction_of_rows_whose_elements_lie_far_apart(dtype, sizes):
 
 
 def test_contraction_with_broadcast_and_scattered_strides():
-    sizes = (3, 10, 21, 14)
-    check_contraction(float32, float32, sizes, ((0, 28, 2), (600, 43, 2), (500, 50, 2)))
-    check_contraction(float32, float32, sizes, ((140, 14, 1), (0, 0, 1), (210, 21, 1)))
-    check_contraction(float32, float32, sizes, ((140, 0, 1), (0, 1, 0), (210, 21, 1)))
+    sizes = (1, 3, 10, 21, 14)
+    check_contraction(float32, float32, sizes, ((0, 0, 28, 2), (0, 600, 43, 2), (0, 500, 50, 2)))
+    check_contraction(float32, float32, sizes, ((0, 140, 14, 1), (0, 0, 0, 1), (0, 210, 21, 1)))
+    check_contraction(float32, float32, sizes, ((0, 140, 0, 1), (0, 0, 1, 0), (0, 210, 21, 1)))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "accumulate"), [(float32, float32), (bfloat16, float32), (int32, int32)], ids=str
+)
+@pytest.mark.parametrize("sizes", [(3, 2, 10, 21, 14), (2, 5, 40, 5, 9), (4, 3, 1, 8, 2)])
+def test_contraction_of_a_batch_whose_axes_lie_apart(dtype, accumulate, sizes):
+    """Heads within places, in another order in each operand, repeated along one axis or both."""
+    g, b, m, n, k = sizes
+    heads = ((m * b * k, k, b * k, 1), (k * b * n, n, b * n, 1), (m * b * n, n, b * n, 1))
+    across = ((k, g * k, g * b * k, 1), (k * n, g * k * n, n, 1), (n, m * g * n, g * n, 1))
+    repeated = ((0, m * k, k, 1), (k * n, 0, 1, k), heads[2])
+    for strides in (heads, across, repeated, (heads[0], (0, 0, n, 1), across[2])):
+        check_contraction(dtype, accumulate, sizes, strides)
 
 
 def test_contraction_keeps_nan_in_its_row_and_column():
     a, b = np.ones((5, 40), np.float32), np.ones((40, 20), np.float32)
     a[2, 3], b[7, 19] = math.nan, math.inf
     check_contraction(
-        float32, float32, (1, 5, 20, 40), dense((1, 5, 20, 40)), [a.ravel(), b.ravel()]
+        float32, float32, (1, 1, 5, 20, 40), dense((1, 1, 5, 20, 40)), [a.ravel(), b.ravel()]
     )
 
 
@@ -642,18 +661,18 @@ def test_contraction_keeps_nan_in_its_row_and_column():
 
 
 def check_windows(kinds, sizes, strides, transposed=False) -> None:
-    """Sizes (b, m, o, k's, n's), and B's strides; A and C are dense, or dense and transposed."""
-    (b, m, o), depths, places = sizes
+    """Sizes (g, b, m, o), k's and n's, and B's strides; A and C are dense, perhaps transposed."""
+    (g, b, m, o), depths, places = sizes
     k, n = math.prod(depths), math.prod(places)
-    a_strides = (m * o * k, 1, m * k, m) if transposed else (m * o * k, o * k, k, 1)
-    c_strides = (m * n, 1, m) if transposed else (m * n, n, 1)
+    a_strides = (m * k * o * b, m * k * o, *((1, m * k, m) if transposed else (o * k, k, 1)))
+    c_strides = (m * n * b, m * n, *((1, m) if transposed else (n, 1)))
     dtype = kinds[0]
-    shape = (b, o, *depths, *places)
+    shape = (g, b, o, *depths, *places)
     length = 1 + sum((max(size, 1) - 1) * stride for size, stride in zip(shape, strides))
     kernel = Contraction(*kinds, (len(depths), len(places)))
-    call = Call(kernel, (b, m, o, *depths, *places), (a_strides, strides, c_strides))
-    arrays = [(sample(dtype, b * m * o * k), 0), (sample(dtype, length, 1), 0)]
-    check(call, [*arrays, guarded(dtype, b * m * n)], ulps=4 + (o * k) ** 0.5)
+    call = Call(kernel, (g, b, m, o, *depths, *places), (a_strides, strides, c_strides))
+    arrays = [(sample(dtype, g * b * m * o * k), 0), (sample(dtype, length, 1), 0)]
+    check(call, [*arrays, guarded(dtype, g * b * m * n)], ulps=4 + (o * k) ** 0.5)
 
 
 def check_convolution(kinds, rows, image, kernel, stride=1, dilation=1) -> None:
@@ -663,10 +682,10 @@ def check_convolution(kinds, rows, image, kernel, stride=1, dilation=1) -> None:
     places = tuple((size - span) // stride + 1 for size, span in zip((h, w), spans))
     channels, taps = (c, *kernel), (h * w, dilation * w, dilation)
     between, whole = (stride * w, stride), c * h * w
-    check_windows(kinds, ((2, rows, 1), channels, places), (whole, 0, *taps, *between))
+    check_windows(kinds, ((1, 2, rows, 1), channels, places), (0, whole, 0, *taps, *between))
     for transposed in (False, True):
-        sizes = ((1, rows, 2), places, channels)
-        check_windows(kinds, sizes, (0, whole, *between, *taps), transposed)
+        sizes = ((1, 1, rows, 2), places, channels)
+        check_windows(kinds, sizes, (0, 0, whole, *between, *taps), transposed)
 
 
 @pytest.mark.parametrize("rows", [1, 7, 16])
@@ -691,12 +710,14 @@ def test_convolutions_of_every_dtype(kinds):
 
 @pytest.mark.parametrize(
     ("sizes", "strides"),
-    [(((2, 5, 3), (300,), (4, 20)), (9000, 3000, 7, 50, 1)),
-     (((2, 5, 3), (300,), (4, 20)), (9000, 3000, 1, 5000, 301)),
-     (((2, 5, 1), (4, 5, 6, 7), (37,)), (0, 0, 1000, 200, 30, 1, 2)),
-     (((2, 5, 1), (0, 5), (3, 7)), (0, 0, 1000, 200, 30, 1)),
-     (((2, 5, 0), (2, 5), (3, 7)), (0, 0, 1000, 200, 30, 1)),
-     (((2, 5, 2), (2, 5), (0, 7)), (0, 0, 1000, 200, 30, 1))],
+    [(((1, 2, 5, 3), (300,), (4, 20)), (0, 9000, 3000, 7, 50, 1)),
+     (((1, 2, 5, 3), (300,), (4, 20)), (0, 9000, 3000, 1, 5000, 301)),
+     (((1, 2, 5, 1), (4, 5, 6, 7), (37,)), (0, 0, 0, 1000, 200, 30, 1, 2)),
+     (((1, 2, 5, 1), (0, 5), (3, 7)), (0, 0, 0, 1000, 200, 30, 1)),
+     (((1, 2, 5, 0), (2, 5), (3, 7)), (0, 0, 0, 1000, 200, 30, 1)),
+     (((1, 2, 5, 2), (2, 5), (0, 7)), (0, 0, 0, 1000, 200, 30, 1)),
+     (((3, 2, 5, 2), (2, 5), (3, 7)), (40, 2000, 700, 1000, 200, 30, 1)),
+     (((3, 0, 5, 2), (2, 5), (3, 7)), (40, 2000, 700, 1000, 200, 30, 1))],
 )  # fmt: skip
 def test_contractions_through_several_strides(sizes, strides):
     check_windows((float32, float32), sizes, strides)

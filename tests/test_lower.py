@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import contraflow as cf
+from contraflow.dtypes import DType
 from contraflow.fuse import fuse
 from contraflow.kernel import STRIDED, Call, Contraction, Limits, Loops
 from contraflow.passes import optimize
+from contraflow.shapes import numel
 from contraflow.tape import Tape
 
 
@@ -78,15 +81,15 @@ CONVOLUTION = """
 def test_windows_are_read_where_they_lie() -> None:
     (call,) = calls(CONVOLUTION, Limits(windows=True))
     assert call.kernel == Contraction(cf.float32, cf.float32, (2, 3))
-    assert call.sizes == (1, 5, 4, 16, 16, 2, 3, 3)
-    assert call.strides[0] == (0, 256, 1280, 1)
-    assert call.strides[1] == (0, 648, 18, 1, 324, 18, 1)
+    assert call.sizes == (1, 1, 5, 4, 16, 16, 2, 3, 3)
+    assert call.strides[0] == (0, 0, 256, 1280, 1)
+    assert call.strides[1] == (0, 0, 648, 18, 1, 324, 18, 1)
 
 
 def test_windows_are_copied_in_their_longest_runs() -> None:
     *copies, call = calls(CONVOLUTION)
     assert call.kernel == Contraction(cf.float32, cf.float32)
-    assert call.strides[1] == (0, 1, 1024)
+    assert call.strides[1] == (0, 0, 1, 1024)
     assert max(copy.sizes[copy.kernel.lane] for copy in copies) == 256
     assert min(copy.sizes[copy.kernel.lane] for copy in copies) == 16
 
@@ -105,6 +108,196 @@ def test_short_sums_are_not_summed_one_by_one(inner: int, digits: Any) -> None:
         Limits(windows=True),
     )
     assert call.kernel == Contraction(cf.float32, cf.float32, digits)
+
+
+# --- batches -------------------------------------------------------------------------------------
+
+
+HEADS = """
+        tape t
+          input %0 : float32[2, 5, 3, 4, 8]  arg
+          %1 = strided(%0, shape=(2, 4, 5, 8), strides=(480, 8, 96, 1), offset=0) : float32[2, 4, 5, 8]
+          %2 = strided(%0, shape=(2, 4, 8, 5), strides=(480, 8, 1, 96), offset=32) : float32[2, 4, 8, 5]
+          %3 = matmul(%1, %2) : float32[2, 4, 5, 5]
+          %4 = strided(%0, shape=(2, 4, 5, 8), strides=(480, 8, 96, 1), offset=64) : float32[2, 4, 5, 8]
+          %5 = matmul(%3, %4) : float32[2, 4, 5, 8]
+"""  # noqa: E501
+
+
+def test_heads_are_read_where_they_lie() -> None:
+    scores, out = calls(f"{HEADS} return %5")
+    assert scores.sizes == (2, 4, 5, 5, 8)
+    assert scores.strides == ((480, 8, 96, 1), (480, 8, 1, 96), (100, 25, 5, 1))
+    assert out.sizes == (2, 4, 5, 8, 5)
+    assert out.strides == ((100, 25, 5, 1), (480, 8, 96, 1), (160, 40, 8, 1))
+
+
+def test_heads_are_written_where_they_are_read() -> None:
+    *_, out = calls(
+        f"""{HEADS}
+          %6 = strided(%5, shape=(2, 5, 4, 8), strides=(160, 8, 40, 1), offset=0) : float32[2, 5, 4, 8]
+          %7 = clone(%6) : float32[2, 5, 4, 8]
+          %8 = strided(%7, shape=(2, 5, 32), strides=(160, 32, 1), offset=0) : float32[2, 5, 32]
+          %9 = exp(%8) : float32[2, 5, 32]
+          return %9
+        """  # noqa: E501
+    )[:2]
+    assert isinstance(out.kernel, Contraction)
+    assert out.strides[2] == (160, 8, 32, 1)
+
+
+def test_a_product_that_somebody_else_reads_stays_where_it_is() -> None:
+    *_, out, copy = calls(
+        f"""{HEADS}
+          %6 = strided(%5, shape=(2, 5, 4, 8), strides=(160, 8, 40, 1), offset=0) : float32[2, 5, 4, 8]
+          %7 = clone(%6) : float32[2, 5, 4, 8]
+          return %5, %7
+        """  # noqa: E501
+    )
+    assert out.strides[2] == (160, 40, 8, 1)
+    assert isinstance(copy.kernel, Loops)
+
+
+def test_a_product_is_not_written_element_by_element() -> None:
+    """The heads of a place would lie side by side, so rows would be scattered."""
+    *_, out, copy = calls(
+        f"""{HEADS}
+          %6 = strided(%5, shape=(2, 5, 8, 4), strides=(160, 8, 1, 40), offset=0) : float32[2, 5, 8, 4]
+          %7 = clone(%6) : float32[2, 5, 8, 4]
+          return %7
+        """  # noqa: E501
+    )
+    assert out.strides[2] == (160, 40, 8, 1)
+    assert isinstance(copy.kernel, Loops)
+
+
+def test_a_transposed_product_is_a_product_of_transposes() -> None:
+    (call,) = calls(
+        """
+        tape t
+          input %0 : float32[6, 7]  arg
+          input %1 : float32[7, 8]  arg
+          %2 = matmul(%0, %1) : float32[6, 8]
+          %3 = strided(%2, shape=(8, 6), strides=(1, 8), offset=0) : float32[8, 6]
+          %4 = clone(%3) : float32[8, 6]
+          return %4
+        """
+    )
+    assert call.sizes == (1, 1, 8, 6, 7)
+    assert call.strides == ((0, 0, 1, 8), (0, 0, 1, 7), (0, 0, 6, 1))
+
+
+PARTS = """
+        tape t
+          input %0 : float32[6, 7]  arg
+          input %1 : float32[7, 8]  arg
+          %2 = matmul(%0, %1) : float32[6, 8]
+          %3 = add(%0, 1) : float32[6, 7]
+          %4 = matmul(%3, %1) : float32[6, 8]
+          %5 = full(0, shape=(6, {parts}, 8), dtype=float32) : float32[6, {parts}, 8]
+          %6 = assign(%5, %2, shape=(6, 8), strides=({row}, 1), offset=8) : float32[6, {parts}, 8]
+          %7 = assign(%6, %4, shape=(6, 8), strides=({row}, 1), offset=0) : float32[6, {parts}, 8]
+          return %7
+"""
+
+
+def test_products_are_written_as_parts_of_a_whole() -> None:
+    """None is copied, and nothing is made of which nothing would be left."""
+    _, first, second = calls(PARTS.format(parts=2, row=16))
+    assert first.strides[2] == second.strides[2] == (0, 0, 16, 1)
+
+
+def test_what_no_part_replaces_is_made() -> None:
+    kinds = [type(call.kernel) for call in calls(PARTS.format(parts=3, row=24))]
+    assert kinds == [Loops, Loops, Contraction, Contraction], "the sum, the zeros and the products"
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("float32[3, 1, 4, 5]", "float32[2, 5, 6]"),
+        ("float32[3, 1, 4, 5]", "float32[1, 2, 5, 6]"),
+        ("float32[4, 5]", "float32[3, 2, 5, 6]"),
+    ],
+)
+def test_batches_that_repeat_an_operand_do_not_copy_it(left: str, right: str) -> None:
+    (call,) = calls(
+        f"""
+        tape t
+          input %0 : {left}  arg
+          input %1 : {right}  arg
+          %2 = matmul(%0, %1) : float32[3, 2, 4, 6]
+          return %2
+        """
+    )
+    assert numel(call.sizes) == 3 * 2 * 4 * 6 * 5
+
+
+VALUES = {cf.float32: 3, cf.bfloat16: 2, cf.int64: 100}  # so small that sums are exact
+
+
+def whole_numbers(seed: int, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+    most = VALUES[dtype]
+    return np.random.default_rng(seed).integers(1 - most, most, shape)
+
+
+@pytest.mark.parametrize("dtype", VALUES, ids=str)
+@pytest.mark.parametrize(
+    "sizes",
+    [(2, 5, 3, 4), (1, 5, 3, 4), (2, 5, 1, 4), (2, 1, 3, 1), (0, 5, 3, 4), (2, 0, 3, 4),
+     (2, 5, 0, 4), (2, 5, 3, 0), (3, 33, 2, 17)],
+)  # fmt: skip
+def test_attention_over_parts_of_a_projection(dtype: DType, sizes: tuple[int, ...]) -> None:
+    """What heads give, and the gradient of what they were made of."""
+    batch, tokens, heads, width = sizes
+
+    @cf.compile
+    def step(x: cf.Tensor, g: cf.Tensor) -> Any:
+        q, k, v = (x.reshape(batch, tokens, 3, heads, width)[:, :, j] for j in range(3))
+        q, k, v = (part.swapaxes(1, 2) for part in (q, k, v))
+        out = (q @ k.mT @ v).swapaxes(1, 2).reshape(batch, tokens, heads * width)
+        return (out, cf.autograd.grad(out, [x], [g])[0]) if x.requires_grad else (out,)
+
+    x = whole_numbers(1, (batch, tokens, 3 * heads * width), dtype)
+    g = whole_numbers(2, (batch, tokens, heads * width), dtype)
+    q, k, v = (part.reshape(batch, tokens, heads, width) for part in np.split(x, 3, axis=2))
+    g_heads = g.reshape(batch, tokens, heads, width)
+    scores = np.einsum("bthd,bshd->bhts", q, k)
+    g_scores = np.einsum("bthd,bshd->bhts", g_heads, v)
+    expected = [np.einsum("bhts,bshd->bthd", scores, v)]
+    parts = [
+        np.einsum("bhts,bshd->bthd", g_scores, k),
+        np.einsum("bhts,bthd->bshd", g_scores, q),
+        np.einsum("bhts,bthd->bshd", scores, g_heads),
+    ]
+    expected.append(np.stack(parts, axis=2))
+    given = cf.tensor(x, dtype=dtype, requires_grad=dtype.is_floating_point)
+    for found, want in zip(step(given, cf.tensor(g, dtype=dtype)), expected):
+        wanted = cf.tensor(want.reshape(found.shape), dtype=dtype)
+        np.testing.assert_array_equal(found.detach().numpy(), wanted.numpy())
+
+
+@pytest.mark.parametrize("dtype", VALUES, ids=str)
+@pytest.mark.parametrize(
+    ("left", "right", "out"),
+    [
+        ("ghmk", "ghkn", "ghmn"), ("mghk", "knhg", "mghn"), ("gmhk", "gnhk", "gmhn"),
+        ("gmk", "hkn", "ghmn"), ("ghmk", "kn", "mhgn"), ("hmk", "gkhn", "gmnh"),
+        ("gfhmk", "hgfkn", "fghmn"), ("fghmk", "hgkn", "nmhgf"), ("gmhk", "knh", "hgm"),
+    ],
+)  # fmt: skip
+def test_products_of_batches_in_any_order(dtype: Any, left: str, right: str, out: str) -> None:
+    extents = dict(zip("fghmnk", (2, 3, 4, 5, 6, 7)))
+    a, b = (
+        whole_numbers(seed, tuple(extents[c] for c in labels), dtype)
+        for seed, labels in enumerate((left, right))
+    )
+    letters = out if set("mn") <= set(out) else out + "n"
+    spec = f"{left},{right}->{letters}"
+    product = cf.compile(lambda a, b: cf.einsum(spec, a, b))
+    found = product(cf.tensor(a, dtype=dtype), cf.tensor(b, dtype=dtype))
+    wanted = cf.tensor(np.einsum(spec, a, b), dtype=dtype)
+    np.testing.assert_array_equal(found.numpy(), wanted.numpy())
 
 
 # --- patterns ------------------------------------------------------------------------------------

@@ -185,7 +185,7 @@ def test_launches() -> None:
     assert cuda.launch(resized(rows, 0, 129)).grid == (0, 1, 1)
     assert cuda.launch(resized(flat, 257)) == ((2, 1, 1), (256, 1, 1))
     assert cuda.launch(resized(flat, 1 << 30)).grid == (65536, 1, 1)
-    assert cuda.launch(resized(product, 3, 65, 64, 9)).grid == (6, 1, 1)
+    assert cuda.launch(resized(product, 3, 2, 65, 64, 9)).grid == (12, 1, 1)
     assert wgsl.launch(resized(rows, 65535, 10)) == (65535, 1, 1)
     assert wgsl.launch(resized(rows, 65536, 10)) == (32768, 2, 1)
     assert wgsl.launch(resized(rows, 0, 10)) == (0, 1, 1)
@@ -197,7 +197,7 @@ def test_index_bits() -> None:
     assert cuda.index_bits(resized(rows, 1 << 31, 2)) == 64
     # Few points, but far apart.
     assert cuda.index_bits(rows.call._replace(strides=((1 << 30, 1), (1, 1)))) == 64
-    assert cuda.index_bits(resized(product, 1 << 20, 64, 64, 3)) == 64
+    assert cuda.index_bits(resized(product, 1 << 10, 1 << 10, 64, 64, 3)) == 64
     text = cuda.render(rows.call.kernel, index_bits=32)
     assert "int size0, int size1" in text
     assert "long long offset0, long long offset1" in text

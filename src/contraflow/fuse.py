@@ -12,7 +12,7 @@ own; ops without a kernel are host steps.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from contraflow.dtypes import DType
 from contraflow.kernel import Limits
@@ -22,7 +22,9 @@ from contraflow.lower import (
     Fused,
     Group,
     HostUse,
+    Place,
     Scope,
+    Target,
     Use,
     Visit,
     is_access,
@@ -32,7 +34,8 @@ from contraflow.lower import (
     lower_sorting,
     lower_store,
 )
-from contraflow.shapes import View, contiguous, numel
+from contraflow.passes import count_uses, first_parts_of_wholes
+from contraflow.shapes import View, contiguous, numel, rearranged
 from contraflow.spec import Spec
 from contraflow.tape import Tape, TapeLine, Value
 
@@ -42,12 +45,52 @@ def fuse(tape: Tape, host: set[Value], limits: Limits) -> Fused:
     return _Fuser(tape, host, limits).run()
 
 
+class Stored(NamedTuple):
+    """A product that another line stores, both by number, and where its elements lie there."""
+
+    product: int
+    store: int
+    room: View
+
+
+def stored_products(tape: Tape) -> Iterator[Stored]:
+    """Products that nobody reads but who stores them in another order, or as part of a value."""
+    makers = {v: i for i, line in enumerate(tape.lines) for v in line.outs}
+    uses = count_uses(tape)
+
+    def made_for_one(x: Any, lowering: str) -> int | None:
+        """The line that makes what only one line reads, if it is lowered so."""
+        number = makers.get(x) if uses[x] == 1 else None
+        fits = number is not None and tape.lines[number].op.kind.lowering == lowering
+        return number if fits else None
+
+    for number, line in enumerate(tape.lines):
+        assigns = line.op.kind.lowering == "assign"
+        x: Any = line.inputs[-1] if assigns or line.op.name == "clone" else None
+        if not isinstance(x, Value):
+            continue
+        view = contiguous(tape.specs[x].shape)
+        region = View(**line.params) if assigns else view
+        shown = made_for_one(x, "view")
+        if shown is not None:
+            (x,), view = tape.lines[shown].inputs, View(**tape.lines[shown].params)
+        product = made_for_one(x, "contract")
+        if product is not None and tape.specs[x].dtype is tape.specs[line.outs[0]].dtype:
+            room = rearranged(tape.specs[x].shape, view, region)
+            if room is not None:
+                yield Stored(product, number, room)
+
+
 class _Fuser:
     def __init__(self, tape: Tape, host: set[Value], limits: Limits) -> None:
         self.tape, self.host, self.limits = tape, host, limits
         self.scope = Scope(tape, host)
         self.groups: list[Group | Use | None] = []
         self.maker: dict[Value, int] = {}  # the position in `groups` of what makes a value
+        self.begins = first_parts_of_wholes(tape)
+        self.stored: dict[int, Stored] = {}  # by the line whose turn it is to make the product
+        self.settled: set[int] = set()  # the lines that have nothing left to do
+        self._settle_products()
 
     def run(self) -> Fused:
         for number, line in enumerate(self.tape.lines):
@@ -60,7 +103,11 @@ class _Fuser:
 
     def _lower(self, number: int, line: TapeLine) -> None:
         lowering = line.op.kind.lowering
-        if lowering == "view":
+        if number in self.settled:
+            return
+        if number in self.stored:
+            self._store_product(*self.stored[number])
+        elif lowering == "view":
             (x,) = line.inputs
             self.scope.views[line.outs[0]] = (self._whole(x, number), View(**line.params))
         elif line.op.name == "full":
@@ -68,20 +115,10 @@ class _Fuser:
         elif lowering in ("map", "reduce"):
             self._place(number)
         elif lowering == "contract":
-            assert isinstance(line.op.kind, Contracting)
-            labels = line.op.kind.labels(line.op, self.tape.given(line.inputs), line.params)
-
-            def copy(x: Value, dtype: DType, dims: Sequence[tuple[int, int]]) -> Value:
-                return self._copied(x, dtype, dims, number)
-
-            dtype = self.tape.specs[line.outs[0]].dtype
-            layout = ContractionLayout(self.scope, dtype, copy, self.limits.windows)
-            self._append(layout.lower(line, number, labels))
+            self._append(self._layout(number).lower(number))
         elif lowering == "assign":
-            base, value = line.inputs
-            (out,) = line.outs
-            source = self.scope.access(value)
-            rest = self._whole(base, number)
+            (out,), source = line.outs, self.scope.access(line.inputs[1])
+            rest = self._rest(number)
             self._append(lower_store(self.scope, source, out, View(**line.params), number, rest))
         elif lowering == "scatter" and lowering in self.limits.kernels:
             self._scatter(number, line)
@@ -91,6 +128,43 @@ class _Fuser:
             self._append(lower_sorting(self.scope, number, line))
         else:
             self._append(HostUse(number, line, self._in_memory(line, number)))
+
+    def _rest(self, number: int) -> Value | None:
+        """What a line assigns a part to; a fill of which nothing is left need not be stored."""
+        base = self.tape.lines[number].inputs[0]
+        begins = number in self.begins and base in self.scope.fills
+        return None if begins else self._whole(base, number)
+
+    def _layout(self, number: int) -> ContractionLayout:
+        """How a contraction may be laid out."""
+        line = self.tape.lines[number]
+
+        def copy(x: Value, dtype: DType, dims: Sequence[tuple[int, int]]) -> Value:
+            return self._copied(x, dtype, dims, number)
+
+        assert isinstance(line.op.kind, Contracting)
+        labels = line.op.kind.labels(line.op, self.tape.given(line.inputs), line.params)
+        return ContractionLayout(self.scope, line, labels, copy, self.limits.windows)
+
+    def _settle_products(self) -> None:
+        """Find the products that are written where a line stores them: at once, but as a part of a
+        value when that is there."""
+        for found in stored_products(self.tape):
+            if self._layout(found.product).suits(found.room.strides):
+                pair = (found.product, found.store)
+                turn, other = reversed(pair) if self._assigns(found.store) else pair
+                self.stored[turn] = found
+                self.settled.add(other)
+
+    def _assigns(self, number: int) -> bool:
+        return self.tape.lines[number].op.kind.lowering == "assign"
+
+    def _store_product(self, product: int, store: int, room: View) -> None:
+        """Make a product where a line stores it."""
+        (out,) = self.tape.lines[store].outs
+        rest = self._rest(store) if self._assigns(store) else None
+        target = Target(Place(out, room.offset), room.strides, rest)
+        self._append(self._layout(product).lower(product, target))
 
     def _scatter(self, number: int, line: TapeLine) -> None:
         """Sweeps over a copy of the base, or over zeros; half precision is folded in float32."""

@@ -43,14 +43,14 @@ def run_call(call: Call, arrays: Sequence[Bound], scalars: Sequence[float | int]
 
 def _run_contraction(call: Call, kernel: Contraction, arrays: Sequence[Bound]) -> None:
     if kernel.digits:
-        (b, m, o), depths = call.sizes[:3], call.sizes[3 : 3 + kernel.digits[0]]
-        places = call.sizes[3 + kernel.digits[0] :]
+        (*batch, m, o), depths = call.sizes[:4], call.sizes[4 : 4 + kernel.digits[0]]
+        places = call.sizes[4 + kernel.digits[0] :]
         k, n = math.prod(depths), math.prod(places)
-        shapes: Any = ((b, m, o, k), (b, o, *depths, *places), (b, m, n))
+        shapes: Any = ((*batch, m, o, k), (*batch, o, *depths, *places), (*batch, m, n))
         k *= o
     else:
-        b, m, n, k = call.sizes
-        shapes = ((b, m, k), (b, k, n), (b, m, n))
+        *batch, m, n, k = call.sizes
+        shapes = ((*batch, m, k), (*batch, k, n), (*batch, m, n))
     at = [
         offset + _addresses(np.indices(shape, sparse=True), steps, shape)
         for shape, steps, (_, offset) in zip(shapes, call.strides, arrays)
@@ -59,7 +59,8 @@ def _run_contraction(call: Call, kernel: Contraction, arrays: Sequence[Bound]) -
     assert left is not None and right is not None and out is not None
     wide = kernel.accumulate.numpy
     product = np.matmul(
-        left[at[0]].reshape(b, m, k).astype(wide), right[at[1]].reshape(b, k, n).astype(wide)
+        left[at[0]].reshape(*batch, m, k).astype(wide),
+        right[at[1]].reshape(*batch, k, n).astype(wide),
     )
     out[at[2]] = s.saturating_cast(product, kernel.dtype)
 

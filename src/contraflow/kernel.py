@@ -16,7 +16,7 @@ elements are neighbours in memory.
 A `Scatter` folds values into elements chosen by indices. A `Scan` keeps what it folds, point by
 point. A `Sort` gives positions in the order of keys.
 
-A `Contraction` is C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n].
+A `Contraction` is C[g, b, m, n] = sum over k of A[g, b, m, k] * B[g, b, k, n].
 
 Kernels are hashable and hold no sizes: a kernel's text depends on the kernel alone. Sizes,
 strides and offsets come with each `Call`. Operand modes:
@@ -275,13 +275,16 @@ sort = lru_cache(maxsize=1024)(Sort)
 
 @dataclass(frozen=True)
 class Contraction:
-    """C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n], accumulated in `accumulate`.
+    """C[g, b, m, n] = sum over k of A[g, b, m, k] * B[g, b, k, n], accumulated in `accumulate`.
 
-    Operands 0, 1, 2 are A, B and C with axes (b, m, k), (b, k, n) and (b, m, n), any strides.
+    Operands 0, 1, 2 are A, B and C with axes (g, b, m, k), (g, b, k, n) and (g, b, m, n), any
+    strides. The batch has two axes because that of attention has: the heads of an example lie
+    within its rows, so that no one stride walks over the heads of all examples.
 
     With `digits` (p, q) B is read through more strides, as windows are: there k has p axes and n
     has q, which A and C see as one each, and a sum over one more axis, o, lies around that over k.
-    The sizes of a call are (b, m, o, *k, *n), the axes (b, m, o, k), (b, o, *k, *n) and (b, m, n).
+    The sizes of a call are (g, b, m, o, *k, *n), the axes of A (g, b, m, o, k), of B
+    (g, b, o, *k, *n).
     """
 
     dtype: DType
@@ -293,7 +296,7 @@ class Contraction:
     @cached_property
     def operands(self) -> tuple[Operand, ...]:
         """A, B and C, as a Loops kernel has them."""
-        ranks = (4, 2 + sum(self.digits), 3) if self.digits else (3, 3, 3)
+        ranks = (5, 3 + sum(self.digits), 4) if self.digits else (4, 4, 4)
         modes = ("in", "in", "out")
         return tuple(Operand(self.dtype, mode, (STRIDED,) * n) for mode, n in zip(modes, ranks))
 
@@ -313,7 +316,7 @@ Kernel = Loops | Scatter | Scan | Sort | Contraction
 
 
 class Call(NamedTuple):
-    """A kernel with its sizes. `sizes` is per axis; a contraction without digits has (b, m, n, k).
+    """A kernel with its sizes, one per axis: those of a contraction are (g, b, m, n, k).
 
     `strides` has a tuple of element strides per operand, one per axis (empty for scalars).
     What each operand is bound to, and at which element offset, is the plan's business.

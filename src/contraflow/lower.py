@@ -361,47 +361,104 @@ def _number_dtype(x: bool | int | float) -> DType:
 
 LONG_SUM = 64  # products
 
+Groups = tuple[list[str], list[str], list[str], list[str]]  # labels of g, b, m and n
+
+
+class Target(NamedTuple):
+    """Where a product is written: from a place on, with a stride per dim, beside the rest."""
+
+    place: Place
+    strides: Shape
+    rest: Value | None = None
+
+
+class _Sides(NamedTuple):
+    """A and B with their labels, the ways to group the dims of C, and its strides by label."""
+
+    a: tuple[Any, str]
+    b: tuple[Any, str]
+    groups: list[Groups]
+    strides: dict[str, int]
+
 
 class ContractionLayout:
-    """A labelled contraction laid out as C[b, m, n] = sum over k of A[b, m, k] B[b, k, n].
+    """A labelled contraction laid out as C[g, b, m, n] = sum over k of A[g, b, m, k] B[g, b, k, n].
 
-    `copy(x, dtype, dims)` gives a contiguous copy of an operand with dims (number, size), -1 for
-    one that repeats it; it is asked for where the dims of a group do not lie evenly. With `windows`
-    the kernel reads B through several strides instead, as overlapping windows need it.
+    `labels` are those of a, b and the result. `copy(x, dtype, dims)` gives a contiguous copy of an
+    operand with dims (number, size), -1 for one that repeats it; it is asked for where the dims of
+    a group do not lie evenly. With `windows` the kernel reads B through several strides instead, as
+    overlapping windows need it.
     """
 
     def __init__(
-        self, scope: Scope, dtype: DType, copy: Callable[..., Value], windows: bool
+        self,
+        scope: Scope,
+        line: TapeLine,
+        labels: tuple[str, str, str],
+        copy: Callable[..., Value],
+        windows: bool,
     ) -> None:
-        self.scope, self.dtype, self.copy, self.windows = scope, dtype, copy, windows
+        self.scope, self.line, self.labels = scope, line, labels
+        self.copy, self.windows = copy, windows
+        (result,), specs = line.outs, scope.tape.specs
+        self.dtype = specs[result].dtype
+        self.plain = Target(Place(result), contiguous_strides(specs[result].shape))
         self.sizes: dict[str, int] = {}
-
-    def lower(self, line: TapeLine, number: int, labels: tuple[str, str, str]) -> KernelUse:
-        """The kernel for `labels` (of a, b and the result)."""
-        (left, right, out), (a, b) = labels, line.inputs
-        if out and out[-1] in left and out[-1] not in right:
-            a, b, left, right = b, a, right, left  # the last dim of C comes from B
-        specs = self.scope.tape.specs
-        for letters, x in ((left, a), (right, b)):
+        for letters, x in zip(labels, line.inputs):
             assert isinstance(x, Value)
             self.sizes.update(zip(letters, specs[x].shape))
-        (result,) = line.outs
-        own = dict(zip(out, contiguous_strides(specs[result].shape)))
-        (batch, rows, columns), strides_c = self._groups(left, right, out, own)
-        depth = [c for c in left if c in right and c not in out and c != "_"]
-        outer, inner = self._halves(a, left, (batch, rows, depth))
-        window = self._window(b, right, (batch, outer, inner, columns)) if self.windows else None
+
+    def suits(self, strides: Shape) -> bool:
+        """Whether the product may as well be written with these strides along its dims: by products
+        of the same matrices, or their transposes, whose rows are dense."""
+        sides, plain = self._sides(strides), self._sides(self.plain.strides)
+        if not sides.groups:
+            return False
+        found, wanted = sides.groups[0][2:], plain.groups[0][2:]
+        alike = found in (wanted, wanted[::-1])
+        return alike and self._even(found[1:], sides.strides) in ((0,), (1,))
+
+    def lower(self, number: int, target: Target | None = None) -> KernelUse:
+        """The kernel, which writes to the result or to a target that suits."""
+        target = target or self.plain
+        (a, left), (b, right), groups, strides = self._sides(target.strides)
+        *batch, rows, columns = min(groups, key=lambda found: self._copies(found[:2]))
+        depth = [c for c in left if c in right and c not in strides and c != "_"]
+        outer, inner = self._halves(a, left, (*batch, rows, depth))
+        window = self._window(b, right, (*batch, outer, inner, columns)) if self.windows else None
         if window is not None:
-            place_a, strides_a = self._operand(a, left, (batch, rows, outer, inner))
+            place_a, strides_a = self._operand(a, left, (*batch, rows, outer, inner))
             place_b, strides_b, sizes, digits = window
-            sizes = (self._count(batch), self._count(rows), *sizes)
+            sizes = (*map(self._count, (*batch, rows)), *sizes)
         else:
-            place_a, strides_a = self._operand(a, left, (batch, rows, depth))
-            place_b, strides_b = self._operand(b, right, (batch, depth, columns))
-            sizes, digits = tuple(map(self._count, (batch, rows, columns, depth))), None
+            place_a, strides_a = self._operand(a, left, (*batch, rows, depth))
+            place_b, strides_b = self._operand(b, right, (*batch, depth, columns))
+            sizes, digits = tuple(map(self._count, (*batch, rows, columns, depth))), None
         kernel = Contraction(self.dtype, self.dtype.compute, digits)
+        strides_c = self._even((*batch, rows, columns), strides)
+        assert strides_c is not None
         call = Call(kernel, sizes, (strides_a, strides_b, strides_c))
-        return KernelUse(call, (place_a, place_b, Place(result)), number)
+        return KernelUse(call, (place_a, place_b, target.place), number, target.rest)
+
+    def _sides(self, steps: Shape) -> _Sides:
+        """A and B for a C with these strides: the dim along which it is dense is one of B's."""
+        (left, right, out), (a, b) = self.labels, self.line.inputs
+        strides = dict(zip(out, steps))
+        out = "".join(sorted(out, key=lambda c: -strides[c]))
+        if out and out[-1] in left and out[-1] not in right:
+            a, b, left, right = b, a, right, left
+        return _Sides((a, left), (b, right), self._groups(left, right, out, strides), strides)
+
+    def _copies(self, batch: Sequence[Sequence[str]]) -> int:
+        """How many of the operands have to be copied for the way in which a batch is grouped."""
+        found = (self._steps(x, labels) for x, labels in zip(self.line.inputs, self.labels))
+        return sum(self._even(batch, strides) is None for strides in found)
+
+    def _steps(self, x: Any, labels: str) -> dict[str, int]:
+        """The strides of an operand, or those of a copy of it that has its dims."""
+        found = self._in_place(x)
+        shape = self.scope.tape.specs[x].shape
+        return dict(zip(labels, found[1].strides if found else contiguous_strides(shape)))
 
     def _count(self, labels: Sequence[str]) -> int:
         return numel(self.sizes[c] for c in labels)
@@ -427,13 +484,13 @@ class ContractionLayout:
     ) -> tuple[Place, Shape, Shape, tuple[int, int]] | None:
         """B, its strides, the sizes of o, k and n, and the digits, for a read through several
         strides; None where one per group will do, or B must be copied for its other dims."""
-        batch, outer, inner, columns = groups
+        *batch, outer, inner, columns = groups
         found = self._in_place(x)
         if found is None:
             return None
         value, view = found
         strides = dict(zip(labels, view.strides))
-        lead = self._even((batch, outer), strides)
+        lead = self._even((*batch, outer), strides)
         if lead is None or (not outer and self._even((inner, columns), strides) is not None):
             return None
         depths, places = self._digits(inner, strides), self._digits(columns, strides)
@@ -453,24 +510,22 @@ class ContractionLayout:
             result.append((size, stride))
         return result or [(1, 0)]
 
-    def _groups(
-        self, left: str, right: str, out: str, strides: dict[str, int]
-    ) -> tuple[tuple[list[str], list[str], list[str]], tuple[int, ...]]:
-        """Labels of b, m and n, and C's strides along them.
+    def _groups(self, left: str, right: str, out: str, strides: dict[str, int]) -> list[Groups]:
+        """The ways to make groups g, b, m and n of the dims of C, which come in memory's order.
 
-        Leading dims of C act as a batch until what follows is all of m, then all of n, evenly.
+        Leading dims act as a batch until what follows is all of m, then all of n, evenly.
         """
         both = {c for c in out if c in left and c in right}
         order = [c for c in out if c not in both]
-        lead = 0
-        while True:
+        for lead in range(len(order) + 1):
             batch = [c for c in out if c in both or c in order[:lead]]
             rows = [c for c in order[lead:] if c in left]
             columns = [c for c in order[lead:] if c in right]
-            found = self._even((batch, rows, columns), strides)
-            if order[lead:] == rows + columns and found is not None:
-                return (batch, rows, columns), found
-            lead += 1
+            ways = [(batch[:i], batch[i:], rows, columns) for i in range(len(batch) + 1)]
+            even = [groups for groups in ways if self._even(groups, strides) is not None]
+            if even and order[lead:] == rows + columns:
+                return even
+        return []
 
     def _even(
         self, groups: Sequence[Sequence[str]], strides: dict[str, int]
@@ -521,10 +576,9 @@ class ContractionLayout:
             strides = self._even(groups, dict(zip(labels, view.strides)))
             if strides is not None:
                 return Place(value, view.offset), strides
-        batch = [c for c in groups[0] if c in labels]
-        if batch:  # batch dims that repeat the operand, beside some that walk over it
-            batch = list(groups[0])
-        order = self._nearest_last(self.scope.access(x), labels, groups[1:])
+        # Dims of a batch that repeat the operand are copied beside some that walk over it.
+        batch = [c for g in groups[:2] if not set(labels).isdisjoint(g) for c in g]
+        order = self._nearest_last(self.scope.access(x), labels, groups[2:])
         wanted = batch + [c for g in order for c in g if c in labels]
         copy = self.copy(x, self.dtype, [(labels.find(c), self.sizes[c]) for c in wanted])
         shape = self.scope.tape.specs[copy].shape

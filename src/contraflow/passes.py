@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from contraflow.dtypes import bool_, float64, int64
 from contraflow.op import REGISTRY
 from contraflow.shapes import View, contiguous, numel
+from contraflow.spec import Spec
 from contraflow.tape import Operand, Tape, TapeLine, Value
+
+
+def count_uses(tape: Tape) -> Counter[Value]:
+    """How often each value is read, or is a result."""
+    uses = Counter(x for line in tape.lines for x in line.inputs if isinstance(x, Value))
+    uses.update(tape.roots)
+    return uses
 
 
 def eliminate_dead(tape: Tape) -> Tape:
@@ -56,55 +64,6 @@ def _renamed(line: TapeLine, names: Mapping[Value, Value]) -> TapeLine:
     return replace(line, inputs=tuple(inputs))
 
 
-def fold_transposes(tape: Tape) -> Tape:
-    """A copy of a transposed product becomes the product of the transposed factors, swapped."""
-    makers = {v: line for line in tape.lines for v in line.outs}
-    uses = Counter(x for line in tape.lines for x in line.inputs if isinstance(x, Value))
-    uses.update(tape.roots)
-    result = tape.replaced([])
-    for line in tape.lines:
-        product = _transposed_product(tape, makers, uses, line)
-        if product is None:
-            result.lines.append(line)
-            continue
-        place = (line.line, line.region)
-        a, b = (_transposed(result, makers, x, *place) for x in product.inputs)
-        result.lines.append(replace(line, op=product.op, inputs=(b, a)))
-    return result
-
-
-def _transposed_product(
-    tape: Tape, makers: Mapping[Value, TapeLine], uses: Counter[Value], line: TapeLine
-) -> TapeLine | None:
-    """The matmul whose transpose `line` copies and nobody else sees, if that is what it does."""
-    view = makers.get(line.inputs[0]) if line.op.name == "clone" else None  # type: ignore[arg-type]
-    if view is None or view.op.name != "strided" or uses[view.outs[0]] > 1:
-        return None
-    product = makers.get(view.inputs[0])  # type: ignore[arg-type]
-    if product is None or product.op.name != "matmul" or uses[product.outs[0]] > 1:
-        return None
-    shape = tape.specs[product.outs[0]].shape
-    swapped = contiguous(shape).permute((*range(len(shape) - 2), len(shape) - 1, len(shape) - 2))
-    return product if View(**view.params) == swapped else None
-
-
-def _transposed(
-    tape: Tape, makers: Mapping[Value, TapeLine], x: Operand, line: Any, region: int
-) -> Value:
-    """The last two dims of a value exchanged, as a view of what it is a view of."""
-    assert isinstance(x, Value)
-    view = contiguous(tape.specs[x].shape)
-    maker = makers.get(x)
-    if maker is not None and maker.op.name == "strided":
-        x, view = cast(Value, maker.inputs[0]), View(**maker.params)
-    rank = len(view.shape)
-    swapped = view.permute((*range(rank - 2), rank - 1, rank - 2))
-    if swapped == contiguous(swapped.shape) and swapped.shape == tape.specs[x].shape:
-        return x
-    (out,) = tape.add(REGISTRY["strided"], (x,), swapped._asdict(), line, region)
-    return out
-
-
 def fold_whole_assignments(tape: Tape) -> Tape:
     """A value that replaces all of another, in order, is that value in the other's shape."""
     views = {v for line in tape.lines if line.op.name == "strided" for v in line.outs}
@@ -141,8 +100,7 @@ def join_pieces(tape: Tape) -> Tape:
     all as there are parts.
     """
     makers = {v: i for i, line in enumerate(tape.lines) for v in line.outs}
-    uses = Counter(x for line in tape.lines for x in line.inputs if isinstance(x, Value))
-    uses.update(tape.roots)
+    uses = count_uses(tape)
     inner = set()  # sums that are part of others
     kept: dict[int, list[TapeLine]] = {}  # by the number of the line they replace
     same: dict[Value, Value] = {}
@@ -278,6 +236,35 @@ def _stored_beside(tape: Tape, before: Piece, piece: Piece) -> TapeLine:
     return replace(line, op=REGISTRY["assign"], inputs=inputs, params=region._asdict())
 
 
+def first_parts_of_wholes(tape: Tape) -> set[int]:
+    """The lines that assign a first part of a value, if all other parts of it are assigned next.
+
+    Nothing is left then of what they are assigned to.
+    """
+    uses = count_uses(tape)
+    chains: dict[Operand, int] = {}  # the first line of those that assigned the parts of a value
+    parts: dict[int, list[tuple[int, int, int] | None]] = defaultdict(list)
+    for i, line in enumerate(tape.lines):
+        if line.op.name == "assign":
+            base, (out,) = cast(Value, line.inputs[0]), line.outs
+            first = chains[out] = chains.get(base, i) if uses[base] == 1 else i
+            parts[first].append(_part(contiguous(tape.specs[out].shape), View(**line.params)))
+    return {i for i, found in parts.items() if _cover(tape.specs[tape.lines[i].outs[0]], found)}
+
+
+def _cover(spec: Spec, parts: list[tuple[int, int, int] | None]) -> bool:
+    """Whether there is nothing outside of some parts of a value."""
+    known = sorted(part for part in parts if part is not None)
+    if len(known) < len(parts) or known[0][0] != known[-1][0]:
+        return False
+    end = 0
+    for _, start, stop in known:
+        if start > end:
+            return False
+        end = max(end, stop)
+    return end == spec.shape[known[0][0]]
+
+
 def own_results(tape: Tape) -> Tape:
     """Give each result that is an input, a view or another result memory of its own, by a copy."""
     views = {v for line in tape.lines if line.op.name == "strided" for v in line.outs}
@@ -324,4 +311,4 @@ def wide_numbers(tape: Tape) -> list[TapeLine]:
 def optimize(tape: Tape) -> Tape:
     """The passes every program goes through, in order."""
     tape = join_pieces(fold_whole_assignments(merge_common(tape)))
-    return own_results(eliminate_dead(fold_transposes(tape)))
+    return own_results(eliminate_dead(tape))

@@ -169,6 +169,18 @@ def reshape_strides(shape: Shape, strides: Shape, target: Shape) -> Shape | None
     return tuple(result)
 
 
+def rearranged(shape: Shape, view: View, region: View) -> View | None:
+    """Where the elements of a contiguous tensor lie once what a view shows of it is in a region.
+
+    None if the view does not show all of them once, or they do not lie at even distances there.
+    """
+    order = sorted(range(len(view.shape)), key=lambda d: -view.strides[d])
+    shown = view.permute(order)
+    if view.offset or not shown.is_contiguous or numel(view.shape) != numel(shape):
+        return None
+    return region.permute(order).reshape(shape)
+
+
 def whole(op: str, name: str, value: Any) -> int:
     """A whole number that was given as argument `name`, or the TypeError for anything else."""
     try:

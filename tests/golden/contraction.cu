@@ -2,24 +2,26 @@ extern "C" __global__ void __launch_bounds__(256) contraction_float32_float32(
     const float* operand0,
     const float* operand1,
     float* operand2,
-    long long size0, long long size1, long long size2, long long size3,
+    long long size0, long long size1, long long size2, long long size3, long long size4,
     long long offset0, long long offset1, long long offset2,
-    long long stride0_0, long long stride0_1, long long stride0_2,
-    long long stride1_0, long long stride1_1, long long stride1_2,
-    long long stride2_0, long long stride2_1, long long stride2_2) {
+    long long stride0_0, long long stride0_1, long long stride0_2, long long stride0_3,
+    long long stride1_0, long long stride1_1, long long stride1_2, long long stride1_3,
+    long long stride2_0, long long stride2_1, long long stride2_2, long long stride2_3) {
     const long long thread = threadIdx.x;
     const long long threads = blockDim.x;
     const long long group = blockIdx.x;
     const long long groups = gridDim.x;
     __shared__ float a_tile[1040];
     __shared__ float b_tile[1024];
-    const long long row_tiles = (size1 + 63) / 64;
-    const long long column_tiles = (size2 + 63) / 64;
-    const long long tiles = size0 * row_tiles * column_tiles;
+    const long long row_tiles = (size2 + 63) / 64;
+    const long long column_tiles = (size3 + 63) / 64;
+    const long long tiles = size0 * size1 * row_tiles * column_tiles;
     const long long row = thread / 16;
     const long long column = thread % 16;
     for (long long tile = group; tile < tiles; tile += groups) {
         const long long batch = tile / (row_tiles * column_tiles);
+        const long long batch0 = batch / size1;
+        const long long batch1 = batch % size1;
         const long long first_row = tile / column_tiles % row_tiles * 64;
         const long long first_column = tile % column_tiles * 64;
         float sum0_0 = 0.0f;
@@ -38,17 +40,17 @@ extern "C" __global__ void __launch_bounds__(256) contraction_float32_float32(
         float sum3_1 = 0.0f;
         float sum3_2 = 0.0f;
         float sum3_3 = 0.0f;
-        for (long long start = 0; start < size3; start += 16) {
+        for (long long start = 0; start < size4; start += 16) {
             for (long long at = thread; at < 1024; at += threads) {
                 const long long free = at / 16;
                 const long long deep = at % 16;
-                const float v0 = first_row + free < size1 && start + deep < size3 ? operand0[offset0 + batch * stride0_0 + (first_row + free) * stride0_1 + (start + deep) * stride0_2] : 0.0f;
+                const float v0 = first_row + free < size2 && start + deep < size4 ? operand0[offset0 + batch0 * stride0_0 + batch1 * stride0_1 + (first_row + free) * stride0_2 + (start + deep) * stride0_3] : 0.0f;
                 a_tile[deep * 65 + free] = v0;
             }
             for (long long at = thread; at < 1024; at += threads) {
                 const long long free = at % 64;
                 const long long deep = at / 64;
-                const float v1 = first_column + free < size2 && start + deep < size3 ? operand1[offset1 + batch * stride1_0 + (first_column + free) * stride1_2 + (start + deep) * stride1_1] : 0.0f;
+                const float v1 = first_column + free < size3 && start + deep < size4 ? operand1[offset1 + batch0 * stride1_0 + batch1 * stride1_1 + (first_column + free) * stride1_3 + (start + deep) * stride1_2] : 0.0f;
                 b_tile[deep * 64 + free] = v1;
             }
             __syncthreads();
@@ -88,53 +90,53 @@ extern "C" __global__ void __launch_bounds__(256) contraction_float32_float32(
         const long long column2 = first_column + column + 32;
         const long long row3 = first_row + row + 48;
         const long long column3 = first_column + column + 48;
-        if (row0 < size1 && column0 < size2) {
-            operand2[offset2 + batch * stride2_0 + row0 * stride2_1 + column0 * stride2_2] = sum0_0;
+        if (row0 < size2 && column0 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row0 * stride2_2 + column0 * stride2_3] = sum0_0;
         }
-        if (row0 < size1 && column1 < size2) {
-            operand2[offset2 + batch * stride2_0 + row0 * stride2_1 + column1 * stride2_2] = sum0_1;
+        if (row0 < size2 && column1 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row0 * stride2_2 + column1 * stride2_3] = sum0_1;
         }
-        if (row0 < size1 && column2 < size2) {
-            operand2[offset2 + batch * stride2_0 + row0 * stride2_1 + column2 * stride2_2] = sum0_2;
+        if (row0 < size2 && column2 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row0 * stride2_2 + column2 * stride2_3] = sum0_2;
         }
-        if (row0 < size1 && column3 < size2) {
-            operand2[offset2 + batch * stride2_0 + row0 * stride2_1 + column3 * stride2_2] = sum0_3;
+        if (row0 < size2 && column3 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row0 * stride2_2 + column3 * stride2_3] = sum0_3;
         }
-        if (row1 < size1 && column0 < size2) {
-            operand2[offset2 + batch * stride2_0 + row1 * stride2_1 + column0 * stride2_2] = sum1_0;
+        if (row1 < size2 && column0 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row1 * stride2_2 + column0 * stride2_3] = sum1_0;
         }
-        if (row1 < size1 && column1 < size2) {
-            operand2[offset2 + batch * stride2_0 + row1 * stride2_1 + column1 * stride2_2] = sum1_1;
+        if (row1 < size2 && column1 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row1 * stride2_2 + column1 * stride2_3] = sum1_1;
         }
-        if (row1 < size1 && column2 < size2) {
-            operand2[offset2 + batch * stride2_0 + row1 * stride2_1 + column2 * stride2_2] = sum1_2;
+        if (row1 < size2 && column2 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row1 * stride2_2 + column2 * stride2_3] = sum1_2;
         }
-        if (row1 < size1 && column3 < size2) {
-            operand2[offset2 + batch * stride2_0 + row1 * stride2_1 + column3 * stride2_2] = sum1_3;
+        if (row1 < size2 && column3 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row1 * stride2_2 + column3 * stride2_3] = sum1_3;
         }
-        if (row2 < size1 && column0 < size2) {
-            operand2[offset2 + batch * stride2_0 + row2 * stride2_1 + column0 * stride2_2] = sum2_0;
+        if (row2 < size2 && column0 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row2 * stride2_2 + column0 * stride2_3] = sum2_0;
         }
-        if (row2 < size1 && column1 < size2) {
-            operand2[offset2 + batch * stride2_0 + row2 * stride2_1 + column1 * stride2_2] = sum2_1;
+        if (row2 < size2 && column1 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row2 * stride2_2 + column1 * stride2_3] = sum2_1;
         }
-        if (row2 < size1 && column2 < size2) {
-            operand2[offset2 + batch * stride2_0 + row2 * stride2_1 + column2 * stride2_2] = sum2_2;
+        if (row2 < size2 && column2 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row2 * stride2_2 + column2 * stride2_3] = sum2_2;
         }
-        if (row2 < size1 && column3 < size2) {
-            operand2[offset2 + batch * stride2_0 + row2 * stride2_1 + column3 * stride2_2] = sum2_3;
+        if (row2 < size2 && column3 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row2 * stride2_2 + column3 * stride2_3] = sum2_3;
         }
-        if (row3 < size1 && column0 < size2) {
-            operand2[offset2 + batch * stride2_0 + row3 * stride2_1 + column0 * stride2_2] = sum3_0;
+        if (row3 < size2 && column0 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row3 * stride2_2 + column0 * stride2_3] = sum3_0;
         }
-        if (row3 < size1 && column1 < size2) {
-            operand2[offset2 + batch * stride2_0 + row3 * stride2_1 + column1 * stride2_2] = sum3_1;
+        if (row3 < size2 && column1 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row3 * stride2_2 + column1 * stride2_3] = sum3_1;
         }
-        if (row3 < size1 && column2 < size2) {
-            operand2[offset2 + batch * stride2_0 + row3 * stride2_1 + column2 * stride2_2] = sum3_2;
+        if (row3 < size2 && column2 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row3 * stride2_2 + column2 * stride2_3] = sum3_2;
         }
-        if (row3 < size1 && column3 < size2) {
-            operand2[offset2 + batch * stride2_0 + row3 * stride2_1 + column3 * stride2_2] = sum3_3;
+        if (row3 < size2 && column3 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row3 * stride2_2 + column3 * stride2_3] = sum3_3;
         }
     }
 }

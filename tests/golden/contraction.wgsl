@@ -1,4 +1,4 @@
-struct Arguments { zero: u32, size0: i32, size1: i32, size2: i32, size3: i32, offset0: i32, offset1: i32, offset2: i32, stride0_0: i32, stride0_1: i32, stride0_2: i32, stride1_0: i32, stride1_1: i32, stride1_2: i32, stride2_0: i32, stride2_1: i32, stride2_2: i32 }
+struct Arguments { zero: u32, size0: i32, size1: i32, size2: i32, size3: i32, size4: i32, offset0: i32, offset1: i32, offset2: i32, stride0_0: i32, stride0_1: i32, stride0_2: i32, stride0_3: i32, stride1_0: i32, stride1_1: i32, stride1_2: i32, stride1_3: i32, stride2_0: i32, stride2_1: i32, stride2_2: i32, stride2_3: i32 }
 @group(0) @binding(0) var<uniform> arguments: Arguments;
 @group(0) @binding(2) var<storage, read> operand0: array<f32>;
 @group(0) @binding(3) var<storage, read> operand1: array<f32>;
@@ -19,25 +19,31 @@ fn contraction_float32_float32(
     let size1: i32 = arguments.size1;
     let size2: i32 = arguments.size2;
     let size3: i32 = arguments.size3;
+    let size4: i32 = arguments.size4;
     let offset0: i32 = arguments.offset0;
     let offset1: i32 = arguments.offset1;
     let offset2: i32 = arguments.offset2;
     let stride0_0: i32 = arguments.stride0_0;
     let stride0_1: i32 = arguments.stride0_1;
     let stride0_2: i32 = arguments.stride0_2;
+    let stride0_3: i32 = arguments.stride0_3;
     let stride1_0: i32 = arguments.stride1_0;
     let stride1_1: i32 = arguments.stride1_1;
     let stride1_2: i32 = arguments.stride1_2;
+    let stride1_3: i32 = arguments.stride1_3;
     let stride2_0: i32 = arguments.stride2_0;
     let stride2_1: i32 = arguments.stride2_1;
     let stride2_2: i32 = arguments.stride2_2;
-    let row_tiles: i32 = (size1 + 63) / 64;
-    let column_tiles: i32 = (size2 + 63) / 64;
-    let tiles: i32 = size0 * row_tiles * column_tiles;
+    let stride2_3: i32 = arguments.stride2_3;
+    let row_tiles: i32 = (size2 + 63) / 64;
+    let column_tiles: i32 = (size3 + 63) / 64;
+    let tiles: i32 = size0 * size1 * row_tiles * column_tiles;
     let row: i32 = thread / 16;
     let column: i32 = thread % 16;
     for (var tile: i32 = group; tile < tiles; tile += groups) {
         let batch: i32 = tile / (row_tiles * column_tiles);
+        let batch0: i32 = batch / size1;
+        let batch1: i32 = batch % size1;
         let first_row: i32 = tile / column_tiles % row_tiles * 64;
         let first_column: i32 = tile % column_tiles * 64;
         var sum0_0: f32 = 0.0f;
@@ -56,19 +62,19 @@ fn contraction_float32_float32(
         var sum3_1: f32 = 0.0f;
         var sum3_2: f32 = 0.0f;
         var sum3_3: f32 = 0.0f;
-        for (var start: i32 = 0; start < size3; start += 16) {
+        for (var start: i32 = 0; start < size4; start += 16) {
             for (var at: i32 = thread; at < 1024; at += threads) {
                 let free: i32 = at / 16;
                 let deep: i32 = at % 16;
                 var v0: f32 = 0.0f;
-                if (first_row + free < size1 && start + deep < size3) { v0 = operand0[offset0 + batch * stride0_0 + (first_row + free) * stride0_1 + (start + deep) * stride0_2]; }
+                if (first_row + free < size2 && start + deep < size4) { v0 = operand0[offset0 + batch0 * stride0_0 + batch1 * stride0_1 + (first_row + free) * stride0_2 + (start + deep) * stride0_3]; }
                 a_tile[deep * 65 + free] = v0;
             }
             for (var at: i32 = thread; at < 1024; at += threads) {
                 let free: i32 = at % 64;
                 let deep: i32 = at / 64;
                 var v1: f32 = 0.0f;
-                if (first_column + free < size2 && start + deep < size3) { v1 = operand1[offset1 + batch * stride1_0 + (first_column + free) * stride1_2 + (start + deep) * stride1_1]; }
+                if (first_column + free < size3 && start + deep < size4) { v1 = operand1[offset1 + batch0 * stride1_0 + batch1 * stride1_1 + (first_column + free) * stride1_3 + (start + deep) * stride1_2]; }
                 b_tile[deep * 64 + free] = v1;
             }
             workgroupBarrier();
@@ -108,53 +114,53 @@ fn contraction_float32_float32(
         let column2: i32 = first_column + column + 32;
         let row3: i32 = first_row + row + 48;
         let column3: i32 = first_column + column + 48;
-        if (row0 < size1 && column0 < size2) {
-            operand2[offset2 + batch * stride2_0 + row0 * stride2_1 + column0 * stride2_2] = sum0_0;
+        if (row0 < size2 && column0 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row0 * stride2_2 + column0 * stride2_3] = sum0_0;
         }
-        if (row0 < size1 && column1 < size2) {
-            operand2[offset2 + batch * stride2_0 + row0 * stride2_1 + column1 * stride2_2] = sum0_1;
+        if (row0 < size2 && column1 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row0 * stride2_2 + column1 * stride2_3] = sum0_1;
         }
-        if (row0 < size1 && column2 < size2) {
-            operand2[offset2 + batch * stride2_0 + row0 * stride2_1 + column2 * stride2_2] = sum0_2;
+        if (row0 < size2 && column2 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row0 * stride2_2 + column2 * stride2_3] = sum0_2;
         }
-        if (row0 < size1 && column3 < size2) {
-            operand2[offset2 + batch * stride2_0 + row0 * stride2_1 + column3 * stride2_2] = sum0_3;
+        if (row0 < size2 && column3 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row0 * stride2_2 + column3 * stride2_3] = sum0_3;
         }
-        if (row1 < size1 && column0 < size2) {
-            operand2[offset2 + batch * stride2_0 + row1 * stride2_1 + column0 * stride2_2] = sum1_0;
+        if (row1 < size2 && column0 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row1 * stride2_2 + column0 * stride2_3] = sum1_0;
         }
-        if (row1 < size1 && column1 < size2) {
-            operand2[offset2 + batch * stride2_0 + row1 * stride2_1 + column1 * stride2_2] = sum1_1;
+        if (row1 < size2 && column1 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row1 * stride2_2 + column1 * stride2_3] = sum1_1;
         }
-        if (row1 < size1 && column2 < size2) {
-            operand2[offset2 + batch * stride2_0 + row1 * stride2_1 + column2 * stride2_2] = sum1_2;
+        if (row1 < size2 && column2 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row1 * stride2_2 + column2 * stride2_3] = sum1_2;
         }
-        if (row1 < size1 && column3 < size2) {
-            operand2[offset2 + batch * stride2_0 + row1 * stride2_1 + column3 * stride2_2] = sum1_3;
+        if (row1 < size2 && column3 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row1 * stride2_2 + column3 * stride2_3] = sum1_3;
         }
-        if (row2 < size1 && column0 < size2) {
-            operand2[offset2 + batch * stride2_0 + row2 * stride2_1 + column0 * stride2_2] = sum2_0;
+        if (row2 < size2 && column0 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row2 * stride2_2 + column0 * stride2_3] = sum2_0;
         }
-        if (row2 < size1 && column1 < size2) {
-            operand2[offset2 + batch * stride2_0 + row2 * stride2_1 + column1 * stride2_2] = sum2_1;
+        if (row2 < size2 && column1 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row2 * stride2_2 + column1 * stride2_3] = sum2_1;
         }
-        if (row2 < size1 && column2 < size2) {
-            operand2[offset2 + batch * stride2_0 + row2 * stride2_1 + column2 * stride2_2] = sum2_2;
+        if (row2 < size2 && column2 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row2 * stride2_2 + column2 * stride2_3] = sum2_2;
         }
-        if (row2 < size1 && column3 < size2) {
-            operand2[offset2 + batch * stride2_0 + row2 * stride2_1 + column3 * stride2_2] = sum2_3;
+        if (row2 < size2 && column3 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row2 * stride2_2 + column3 * stride2_3] = sum2_3;
         }
-        if (row3 < size1 && column0 < size2) {
-            operand2[offset2 + batch * stride2_0 + row3 * stride2_1 + column0 * stride2_2] = sum3_0;
+        if (row3 < size2 && column0 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row3 * stride2_2 + column0 * stride2_3] = sum3_0;
         }
-        if (row3 < size1 && column1 < size2) {
-            operand2[offset2 + batch * stride2_0 + row3 * stride2_1 + column1 * stride2_2] = sum3_1;
+        if (row3 < size2 && column1 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row3 * stride2_2 + column1 * stride2_3] = sum3_1;
         }
-        if (row3 < size1 && column2 < size2) {
-            operand2[offset2 + batch * stride2_0 + row3 * stride2_1 + column2 * stride2_2] = sum3_2;
+        if (row3 < size2 && column2 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row3 * stride2_2 + column2 * stride2_3] = sum3_2;
         }
-        if (row3 < size1 && column3 < size2) {
-            operand2[offset2 + batch * stride2_0 + row3 * stride2_1 + column3 * stride2_2] = sum3_3;
+        if (row3 < size2 && column3 < size3) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row3 * stride2_2 + column3 * stride2_3] = sum3_3;
         }
     }
 }

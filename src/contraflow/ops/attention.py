@@ -85,9 +85,10 @@ def _of_scores(g: Tensor, value: Tensor, weights: Tensor) -> Tensor:
     ref=_np_attend,
     residuals=("weights",),
     vjp={
-        "query": lambda g, key, value, weights, scale: _of_scores(g, value, weights) @ key * scale,
+        "query": lambda g, key, value, weights, scale: (
+            _of_scores(g, value, weights) * scale @ key),
         "key": lambda g, query, value, weights, scale: (
-            _of_scores(g, value, weights).mT @ (query * scale)),
+            (_of_scores(g, value, weights) * scale).mT @ query),
         "value": lambda g, weights: weights.mT @ g,
         "mask": lambda g, value, weights: _of_scores(g, value, weights),
     },

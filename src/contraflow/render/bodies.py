@@ -426,9 +426,9 @@ class ContractionWriter(Writer):
     def write_tiles(self) -> None:
         """Write the loop over the tiles of the result: everything."""
         for name, value in (
-            ("row_tiles", f"(size1 + {TILE - 1}) / {TILE}"),
-            ("column_tiles", f"(size2 + {TILE - 1}) / {TILE}"),
-            ("tiles", "size0 * row_tiles * column_tiles"),
+            ("row_tiles", f"(size2 + {TILE - 1}) / {TILE}"),
+            ("column_tiles", f"(size3 + {TILE - 1}) / {TILE}"),
+            ("tiles", "size0 * size1 * row_tiles * column_tiles"),
             ("row", f"thread / {SPREAD}"),
             ("column", f"thread % {SPREAD}"),
         ):
@@ -439,12 +439,14 @@ class ContractionWriter(Writer):
         zero = self.syntax.literal(0, accumulate)
         with self.loop("tile", "group", "tiles", "groups"):
             self.index("batch", "tile / (row_tiles * column_tiles)")
+            self.index("batch0", "batch / size1")
+            self.index("batch1", "batch % size1")
             self.index("first_row", f"tile / column_tiles % row_tiles * {TILE}")
             self.index("first_column", f"tile % column_tiles * {TILE}")
             for i, j in cells:
                 type_name = self.syntax.type_of(accumulate)
                 self.line(self.syntax.variable(f"sum{i}_{j}", type_name, zero) + ";")
-            with self.loop("start", "0", "size3", str(DEPTH)):
+            with self.loop("start", "0", "size4", str(DEPTH)):
                 self.stage(0)
                 self.stage(1)
                 self.line(self.syntax.barrier)
@@ -462,22 +464,26 @@ class ContractionWriter(Writer):
         # Threads go along k first in A and along n in B: neighbours in memory unless transposed.
         if number == 0:
             place, free, deep = f"a_tile[deep * {A_PITCH} + free]", f"/ {DEPTH}", f"% {DEPTH}"
-            first, size, free_axis, deep_axis = "first_row", "size1", 1, 2
+            first, size, free_axis, deep_axis = "first_row", "size2", 2, 3
         else:
             place, free, deep = f"b_tile[deep * {TILE} + free]", f"% {TILE}", f"/ {TILE}"
-            first, size, free_axis, deep_axis = "first_column", "size2", 2, 1
+            first, size, free_axis, deep_axis = "first_column", "size3", 3, 2
         with self.loop("at", "thread", str(TILE * DEPTH), "threads"):
             self.index("free", f"at {free}")
             self.index("deep", f"at {deep}")
             address = (
-                f"offset{number} + batch * stride{number}_0"
+                f"{self.matrix(number)}"
                 f" + ({first} + free) * stride{number}_{free_axis}"
                 f" + (start + deep) * stride{number}_{deep_axis}"
             )
-            inside = [f"{first} + free < {size}", "start + deep < size3"]
+            inside = [f"{first} + free < {size}", "start + deep < size4"]
             value = self.element(number, address, inside)
             kernel = self.kernel
             self.line(f"{place} = {self.syntax.convert(value, kernel.dtype, kernel.accumulate)};")
+
+    def matrix(self, number: int) -> str:
+        """Where the matrix of an operand begins that the tile belongs to."""
+        return f"offset{number} + batch0 * stride{number}_0 + batch1 * stride{number}_1"
 
     def multiply(self, cells: Sequence[tuple[int, int]]) -> None:
         """Write the products of one k for a thread's cells."""
@@ -501,9 +507,9 @@ class ContractionWriter(Writer):
     def finish(self, i: int, j: int) -> None:
         """Write the store of one cell, where it lies inside the result."""
         kernel = self.kernel
-        address = f"offset2 + batch * stride2_0 + row{i} * stride2_1 + column{j} * stride2_2"
+        address = f"{self.matrix(2)} + row{i} * stride2_2 + column{j} * stride2_3"
         value = self.syntax.convert(f"sum{i}_{j}", kernel.accumulate, kernel.dtype)
-        with self.block(f"if (row{i} < size1 && column{j} < size2)"):
+        with self.block(f"if (row{i} < size2 && column{j} < size3)"):
             self.line(self.syntax.store(2, kernel.dtype, address, value))
 
 

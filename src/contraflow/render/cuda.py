@@ -283,9 +283,9 @@ def index_bits(call: Call) -> int:
     most = (1 << 31) - MOST_BLOCKS * source.THREADS
     shapes: list[tuple[int, ...]]
     if isinstance(call.kernel, Contraction):
-        b, m, n, k = call.sizes
-        shapes = [(b, m, k), (b, k, n), (b, m, n)]
-        counts = [b * m * n, k]
+        *batch, m, n, k = call.sizes
+        shapes = [(*batch, m, k), (*batch, k, n), (*batch, m, n)]
+        counts = [math.prod((*batch, m, n)), k]
     else:
         shapes = [call.sizes] * len(call.strides)
         counts = [math.prod(call.sizes[: call.kernel.outer])]

@@ -46,11 +46,12 @@ class Sides(NamedTuple):
     """What a contraction is given, as names: where A, B and C begin, sizes, and strides of each."""
 
     pointers: list[str]
-    b: str
+    b: str  # matrices in all
     m: str
     n: str
     k: str
-    batch: list[str]  # strides of A, B and C
+    inner: str  # the size of the batch's second axis
+    batch: list[tuple[str, str]]  # strides of A, B and C along both
     rows: list[str]  # strides of A and C along m
     column: str  # stride of C along n
     depth: str  # stride of A along k
@@ -351,9 +352,11 @@ class ContractionRenderer:
     def _sides(self, code: Code) -> Sides:
         """Read the arguments, and exchange A and B where C is narrow and tall."""
         pointers = self._pointers(code)
-        b, m, n, k = (code.word("%arguments", 6 + i, name) for i, name in enumerate("bmnk"))
-        strides = [code.word("%arguments", 10 + i, "stride") for i in range(9)]
-        (ab, am, ak), (bb, bk, bn), (cb, cm, cn) = strides[:3], strides[3:6], strides[6:]
+        g, b, m, n, k = (code.word("%arguments", 6 + i, name) for i, name in enumerate("gbmnk"))
+        strides = [code.word("%arguments", 11 + i, "stride") for i in range(12)]
+        (ag, ab, am, ak), (bg, bb, bk, bn), (cg, cb, cm, cn) = (
+            strides[i : i + 4] for i in (0, 4, 8)
+        )
         narrow = code.let(f"icmp sle i64 {n}, {self.width}")
         tall = code.let(f"icmp slt i64 {n}, {m}")
         swap = code.let(f"and i1 {narrow}, {tall}", "swap")
@@ -365,11 +368,21 @@ class ContractionRenderer:
             )
 
         pointers[:2] = exchange("ptr", *pointers[:2])
-        (ab, bb), (ak, self.bk), (am, self.bn) = (
-            exchange("i64", *pair) for pair in ((ab, bb), (ak, bk), (am, bn))
+        (ag, bg), (ab, bb), (ak, self.bk), (am, self.bn) = (
+            exchange("i64", *pair) for pair in ((ag, bg), (ab, bb), (ak, bk), (am, bn))
         )
         (m, n), (cm, cn) = exchange("i64", m, n), exchange("i64", cm, cn)
-        return Sides(pointers, b, m, n, k, [ab, bb, cb], [am, cm], cn, ak)
+        matrices, batch = code.integer("mul", g, b), [(ag, ab), (bg, bb), (cg, cb)]
+        return Sides(pointers, matrices, m, n, k, b, batch, [am, cm], cn, ak)
+
+    def _matrices(self, code: Code, sides: Sides, number: str) -> list[str]:
+        """Where the matrices of A, B and C begin that have a number in the batch."""
+        outer = code.let(f"sdiv i64 {number}, {sides.inner}")
+        inner = code.let(f"sub i64 {number}, {code.integer('mul', outer, sides.inner)}")
+        return [
+            self._ahead(code, self._ahead(code, pointer, outer, far), inner, near)
+            for pointer, (far, near) in zip(sides.pointers, sides.batch)
+        ]
 
     def _pointers(self, code: Code) -> list[str]:
         result = []
@@ -429,10 +442,7 @@ class ContractionRenderer:
         ahead = self._ahead
         with function.loop(*batches, 1) as batch:
             code = function.code()
-            a, b, c = (
-                ahead(code, pointer, batch.index, stride)
-                for pointer, stride in zip(sides.pointers, sides.batch)
-            )
+            a, b, c = self._matrices(code, sides, batch.index)
             if self.packs_rows:
                 columns = self._packed_columns(function, sides, (a, b, c), rows, columns, empty)
             with function.loop(*rows, self.strip_rows) as block:

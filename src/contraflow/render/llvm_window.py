@@ -39,25 +39,27 @@ class WindowRenderer(ContractionRenderer):
     def _digits(self, code: Code, of_depth: bool) -> list[tuple[str, str]]:
         """The sizes and strides of B's digits along k, or along n."""
         skipped, count = (0, self.depths) if of_depth else (self.depths, self.places)
-        sizes = _SIZES + 3 + skipped
-        strides = _SIZES + 3 + self.depths + self.places + 4 + 2 + skipped
+        sizes = _SIZES + 4 + skipped
+        strides = _SIZES + 4 + self.depths + self.places + 5 + 3 + skipped
         return [
             (code.word("%arguments", sizes + i, "size"), code.word("%arguments", strides + i))
             for i in range(count)
         ]
 
     def _sides(self, code: Code) -> Sides:
-        b, m, outer = (code.word("%arguments", _SIZES + i) for i in range(3))
+        g, b, m, outer = (code.word("%arguments", _SIZES + i) for i in range(4))
         k, n = (
             self._product(code, [size for size, _ in self._digits(code, of_depth)])
             for of_depth in (True, False)
         )
-        first = _SIZES + 3 + self.depths + self.places
-        ab, am, ao, ak, bb, bo = (code.word("%arguments", first + i, "stride") for i in range(6))
-        last = first + 6 + self.depths + self.places
-        cb, cm, cn = (code.word("%arguments", last + i, "stride") for i in range(3))
+        first = _SIZES + 4 + self.depths + self.places
+        strides = [code.word("%arguments", first + i, "stride") for i in range(8)]
+        (ag, ab, am, ao, ak), (bg, bb, bo) = strides[:5], strides[5:]
+        last = first + 8 + self.depths + self.places
+        cg, cb, cm, cn = (code.word("%arguments", last + i, "stride") for i in range(4))
+        matrices, batch = code.integer("mul", g, b), [(ag, ab), (bg, bb), (cg, cb)]
         return Sides(
-            self._pointers(code), b, m, n, k, [ab, bb, cb], [am, cm], cn, ak, outer, (ao, bo)
+            self._pointers(code), matrices, m, n, k, b, batch, [am, cm], cn, ak, outer, (ao, bo)
         )
 
     def _product(self, code: Code, factors: Sequence[str]) -> str:

@@ -4,7 +4,7 @@
 the body. A body uses these names, which the text around it declares:
 
     thread, threads, group, groups    the place in the launch, counted from zero
-    size0, size1, ...                 the extent of each axis; of a contraction: b, m, n, k
+    size0, size1, ...                 the extent of each axis; of a contraction: g, b, m, n, k
     offset0, ...                      per operand that is no scalar: its first element's address
     stride0_1, ...                    per operand and axis whose stride class is STRIDED
     operand0, ...                     per operand in memory: its elements
@@ -131,7 +131,7 @@ def is_cooperative(kernel: Kernel) -> bool:
 
 def integer_names(kernel: Kernel) -> list[str]:
     """The integer arguments of a kernel, in the order in which they are passed."""
-    axes = 4 if isinstance(kernel, Contraction) else kernel.outer + kernel.inner
+    axes = 5 if isinstance(kernel, Contraction) else kernel.outer + kernel.inner
     sizes = [f"size{k}" for k in range(axes)]
     offsets = [f"offset{i}" for i, o in enumerate(kernel.operands) if o.mode != "scalar"]
     strides = [
@@ -154,7 +154,7 @@ def integer_values(call: Call, offsets: Sequence[int], line: int = 0) -> list[in
 def count_groups(call: Call) -> int:
     """How many groups the call has work for; with none it need not be launched."""
     if isinstance(call.kernel, Contraction):
-        b, m, n, _ = call.sizes
-        return b * math.ceil(m / TILE) * math.ceil(n / TILE)
+        g, b, m, n, _ = call.sizes
+        return g * b * math.ceil(m / TILE) * math.ceil(n / TILE)
     points = math.prod(call.sizes[: call.kernel.outer])
     return points if is_cooperative(call.kernel) else math.ceil(points / THREADS)

@@ -57,8 +57,8 @@ def _is_long(call: Call) -> bool:
     """Whether the work of a call is dealt out. A sort has scratch memory for one share each."""
     kernel, sizes = call.kernel, call.sizes
     if isinstance(kernel, Contraction):
-        columns = sizes[3 + kernel.digits[0] :] if kernel.digits else sizes[2:3]
-        if math.prod((*sizes[:2], *columns)) < LONG_RESULT:
+        columns = sizes[4 + kernel.digits[0] :] if kernel.digits else sizes[3:4]
+        if math.prod((*sizes[:3], *columns)) < LONG_RESULT:
             return False
     return work(call) >= LONG_WORK and not isinstance(kernel, Sort)
 
