@@ -259,7 +259,7 @@ def test_small_programs_wake_no_worker(threads):
 
 
 def test_every_part_of_a_long_kernel_is_done_once(threads, sleeping):
-    assert LARGE >= program.LONG_WORK
+    assert LARGE >= program.LONG_LOOP
     slots = [Slot("output", float32, LARGE), Slot("output", float32, 1000)]
     loaded = program.load(
         Plan(
@@ -301,6 +301,25 @@ def test_work_counts_points_and_multiply_adds():
     assert program.work(Call(map_kernel(lambda x: x), (1000,), ((1,), (1,)))) == 1000
     contraction = Call(Contraction(float32, float32), (2, 3, 4, 5, 6), ((0, 0, 0, 0),) * 3)
     assert program.work(contraction) == 2 * 3 * 4 * 5 * 6 // 8
+
+
+def test_work_counts_what_is_done_at_each_point():
+    size = ((1000,), ((1,), (1,)))
+    work = [program.work(Call(map_kernel(f), *size)) for f in (s.abs_, s.exp, s.erf)]
+    assert work == sorted(set(work))
+    assert work[0] == 1000
+    # What is the same at all points of a row is not done at each.
+    operands = (Operand(float32, "in", (0, 1)), Operand(float32, "in", (1, 0)))
+    store = Store(2, load(0) * s.exp(load(1)), inner=True)
+    row = Loops(1, 1, 1, (*operands, Operand(float32, "out", (1, 1))), (), (store,))
+    assert program.work(Call(row, (10, 100), ((0, 1), (1, 0), (100, 1)))) == 1000
+
+
+def test_threads_that_meet_more_often_need_more_work():
+    call = Call(map_kernel(lambda x: x), (4 * program.SMALL_WORK,), ((1,), (1,)))
+    tiny = Call(map_kernel(lambda x: x), (1,), ((1,), (1,)))
+    assert not program._is_small([call])
+    assert program._is_small([call, tiny, tiny])
 
 
 def test_scalars_are_given_per_replay():

@@ -30,6 +30,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(native, "SMALL", 0)
     monkeypatch.setattr(native, "COMPOSITE", 0)
     monkeypatch.setattr(native, "JOINED", 0)
+    monkeypatch.setattr(native, "SHARED", 0)
     yield
     native._routines.clear()
 
@@ -42,6 +43,28 @@ def over_numpy(function: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> 
 
 def routines() -> list[Routine]:
     return [r for r in native._routines.values() if isinstance(r, Routine)]
+
+
+def test_gradients_that_meet_are_added_by_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = cf.arange(12, dtype=cf.float32).reshape(3, 4).requires_grad_()
+    factor = cf.arange(3, dtype=cf.float32)
+
+    def gradient() -> Any:
+        seen: list[Tensor] = []
+        y = x * 1.0
+        y.register_hook(seen.append)
+        # One cotangent of y is a view of another's elements, the others are the engine's own.
+        ((y.T * factor).sum() + (y * 2.0).sum() + y.sum()).backward()
+        (whole,) = seen
+        found, x.grad = x.grad, None
+        assert found is not None
+        assert (found == whole).all()
+        return found.numpy()
+
+    by_program = gradient()
+    assert any("add" in key[:1] for key in native._routines)
+    assert (by_program == np.arange(3, dtype=np.float32)[:, None] + 3.0).all()
+    assert (by_program == over_numpy(gradient, monkeypatch)).all()
 
 
 @pytest.mark.parametrize(("op", "sample"), list(cases()))
@@ -89,8 +112,8 @@ def test_backward_sums_gradients_to_the_shapes_of_inputs_in_its_program() -> Non
 
 
 def test_attention_and_convolution_are_a_program_each_way() -> None:
-    q = cf.randn(2, 4, 8, requires_grad=True)
-    cf.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).backward(q.detach())
+    q, k, v = (cf.randn(2, 4, 8, requires_grad=True) for _ in range(3))
+    cf.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).backward(q.detach())
     assert [key[0] for key in native._routines] == ["attend", "attend"]
     native._routines.clear()
     x, w = cf.randn(2, 3, 6, 6, requires_grad=True), cf.randn(4, 3, 3, 3, requires_grad=True)

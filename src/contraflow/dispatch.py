@@ -42,6 +42,10 @@ class Context:
         """A tensor over an array with which backward has computed."""
         return self.below.of_array(array)
 
+    def added(self, held: Any, g: Any) -> Any:
+        """The sum of two cotangents, as an array that is backward's own."""
+        return self.below.added(held, g)
+
     def joined(self, parts: Any) -> Any:
         """A tensor of the parts that backward has computed of it."""
         return self.below.joined(parts)

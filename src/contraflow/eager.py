@@ -15,12 +15,12 @@ from contraflow import config, memory, native
 from contraflow.applied import OpNode
 from contraflow.dispatch import apply, set_base_context, state
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
-from contraflow.engine import Parts, fit
+from contraflow.engine import Cotangent, Parts, added, array_of, fit
 from contraflow.op import REGISTRY, Op
 from contraflow.promotion import DTYPE_RULES
 from contraflow.reference import Prepared, prepare, quiet
 from contraflow.run import Run, specs
-from contraflow.shapes import Shape, View
+from contraflow.shapes import Shape, View, numel
 from contraflow.spec import Params, Spec
 from contraflow.tensor import Tensor
 
@@ -92,13 +92,16 @@ class Eager(Run):
     ) -> np.ndarray:
         """The result of an elementwise op by a kernel, which takes numbers as it takes tensors.
 
-        NumPy's own loops for some ops are as fast as memory is, if that has been used before.
+        NumPy's own loops for some ops are as fast as one thread can be, if memory has been used
+        before.
         """
         ref: Any = op.ref
         if ref in _QUICK and not params:
-            made = np.dtype(np.bool_) if ref in _COMPARING else dtype.numpy
-            out, _ = memory.room(np.broadcast(*arrays).shape, made)
-            return quiet.call(ref, *arrays, out=out)  # type: ignore[no-any-return]
+            shape = np.broadcast(*arrays).shape
+            if numel(shape) < native.SHARED:
+                made = np.dtype(np.bool_) if ref in _COMPARING else dtype.numpy
+                out, _ = memory.room(shape, made)
+                return quiet.call(ref, *arrays, out=out)  # type: ignore[no-any-return]
         given = [
             x if isinstance(x, Tensor) else Tensor.of_array(np.array(x, dtype.numpy))
             for x in inputs
@@ -199,6 +202,14 @@ class Eager(Run):
             if results is not None:
                 return results[0]  # type: ignore[no-any-return]
         return Tensor.of_array(parts.joined())
+
+    def added(self, held: Cotangent, g: Cotangent) -> Cotangent:
+        if array_of(g).size >= native.SHARED and config.eager_kernels:
+            terms = [x if isinstance(x, Tensor) else Tensor.of_array(x) for x in (held, g)]
+            results = _by_kernel(REGISTRY["add"], terms, {})
+            if results is not None:
+                return results[0].array
+        return added(held, g)
 
     def write(self, target: Tensor, value: Tensor, op: str, line: Any) -> None:
         if target.storage is value.storage:

@@ -174,7 +174,7 @@ class Parts:
     def joined(self) -> np.ndarray:
         """All of the tensor, as an array of its own."""
         (first, region), *others = self.pieces
-        array = _array(first)
+        array = array_of(first)
         whole = memory.empty(self.shape, array.dtype)
         if _lie_apart(self.pieces):
             whole.fill(0)
@@ -185,8 +185,15 @@ class Parts:
         return _with_pieces(whole, others)
 
 
-def _array(g: Cotangent) -> Any:
+def array_of(g: Cotangent) -> Any:
+    """The elements of a cotangent that has no parts."""
     return g if type(g) in BARE else g.array
+
+
+def added(held: Cotangent, g: Cotangent) -> Any:
+    """The sum of two cotangents, in place where one of them is ours."""
+    into = held if type(held) is np.ndarray else g if type(g) is np.ndarray else ...
+    return quiet.call(np.add, array_of(held), array_of(g), out=into, order="C")
 
 
 def _lie_apart(pieces: Sequence[tuple[Cotangent, View]]) -> bool:
@@ -201,7 +208,7 @@ def _with_pieces(whole: np.ndarray, pieces: Iterable[tuple[Cotangent, View]]) ->
     """An array to which pieces are added, each where it lies."""
     for g, region in pieces:
         shown = strided(whole, region)
-        quiet.call(np.add, shown, _array(g), out=shown)
+        quiet.call(np.add, shown, array_of(g), out=shown)
     return whole
 
 
@@ -322,10 +329,9 @@ class Pass:
                 return held
             held = self.whole(held)
         if type(g) is Parts:
-            whole = held if type(held) is np.ndarray else np.array(_array(held), order="C")
+            whole = held if type(held) is np.ndarray else np.array(array_of(held), order="C")
             return _with_padded(whole, g.pieces)
-        into = held if type(held) is np.ndarray else g if type(g) is np.ndarray else ...
-        return quiet.call(np.add, _array(held), _array(g), out=into, order="C")
+        return self.context.added(held, g)
 
     def whole(self, g: Cotangent) -> Cotangent:
         """A cotangent whose parts, if it has any, were put into one array, which is ours."""
@@ -390,7 +396,7 @@ class Pass:
         if needed is not None and (id(node) not in needed or (id(node), 0) in self.wanted):
             return None
         if type(g) not in BARE:
-            g = _array(self.whole(g))
+            g = array_of(self.whole(g))
         shape = g.shape
         # NumPy is much faster with scalars than with arrays that have no dims.
         named = [g if shape or type(g) is not np.ndarray else g[()]]

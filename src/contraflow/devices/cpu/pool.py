@@ -31,9 +31,7 @@ from collections.abc import Callable
 
 from contraflow.devices.cpu import jit
 
-IDLE_SPIN = (
-    20000  # pauses, about 300 us, before a worker sleeps: eager ops follow each other so fast
-)
+IDLE_SPIN = 40000  # pauses, about a millisecond, before a worker sleeps: eager ops come so fast
 BARRIER_SPIN = 1000  # pauses before a thread that waits for others lets the system run them
 
 # How a row is run, and what follows it; where threads check for errors they have met before.

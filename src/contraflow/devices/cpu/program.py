@@ -21,15 +21,29 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from contraflow import config
+from contraflow import scalar as s
 from contraflow.devices.cpu import jit
 from contraflow.devices.cpu.pool import CHECK, DEAL, ERRORS, MEET, PARTS, pool
 from contraflow.dispatch import state
-from contraflow.kernel import READS, WRITES, Call, Contraction, Kernel, Sort, strided_arguments
+from contraflow.kernel import (
+    READS,
+    WRITES,
+    Box,
+    Call,
+    Contraction,
+    Kernel,
+    Sort,
+    strided_arguments,
+)
 from contraflow.plan import SCALARS, HostStep, KernelStep, Plan, Slot
 from contraflow.render.llvm import entry_name, render, text_identity
+from contraflow.render.llvm_text import lower
+from contraflow.scalar import Expr
 
-SMALL_WORK = 200_000  # element operations that one thread does sooner than it meets another
-LONG_WORK = 100_000  # element operations of a kernel that are worth dealing out
+SMALL_WORK = 12_500  # element operations that one thread does sooner than it meets another
+MEETINGS = 3  # beside those after its kernels, of the threads of a program: they are called first
+FREE_STEPS = 8  # steps of an expression that take as long as reading and writing an element
+LONG_LOOP = 100_000  # points of a kernel that are worth dealing out
 LONG_RESULT = 1 << 15  # elements of a contraction's result: small ones are not worth packing twice
 HUGE_PAGE = 1 << 21
 
@@ -50,7 +64,34 @@ def work(call: Call) -> int:
     if isinstance(call.kernel, Sort):
         return 16 * points
     # A contraction's multiply-adds are the cheapest operations there are.
-    return points // 8 if isinstance(call.kernel, Contraction) else points
+    if isinstance(call.kernel, Contraction):
+        return points // 8
+    return points * _weight(call.kernel)
+
+
+@functools.lru_cache(maxsize=8192)
+def _weight(kernel: Box) -> int:
+    """How many times as long as one that is only read and written a point of a kernel takes."""
+    inner = slice(kernel.outer if kernel.inner else 0, None)
+    varying: set[Expr] = set()  # what differs from point to point
+    steps = 0
+    for e in s.walk(lower(kernel.roots)):
+        if e.fn == "load" and any(kernel.operands[e.data].strides[inner]):
+            varying.add(e)
+        elif not varying.isdisjoint(e.args):
+            varying.add(e)
+            steps += 1
+    return 1 + steps // FREE_STEPS
+
+
+def _is_small(calls: Sequence[Call]) -> bool:
+    """Whether one thread does all calls sooner than several, which meet after each."""
+    limit, total = SMALL_WORK * (MEETINGS + len(calls)), 0
+    for call in calls:
+        total += work(call)
+        if total >= limit:
+            return False
+    return True
 
 
 def _is_long(call: Call) -> bool:
@@ -58,9 +99,8 @@ def _is_long(call: Call) -> bool:
     kernel, sizes = call.kernel, call.sizes
     if isinstance(kernel, Contraction):
         columns = sizes[4 + kernel.digits[0] :] if kernel.digits else sizes[3:4]
-        if math.prod((*sizes[:3], *columns)) < LONG_RESULT:
-            return False
-    return work(call) >= LONG_WORK and not isinstance(kernel, Sort)
+        return math.prod((*sizes[:3], *columns)) >= LONG_RESULT
+    return math.prod(sizes) >= LONG_LOOP and not isinstance(kernel, Sort)
 
 
 # --- scratch memory ----------------------------------------------------------------------------
@@ -106,9 +146,11 @@ class _Scratch:
 
 def _allocate(size: int) -> _Arena:
     size = -(-size // HUGE_PAGE) * HUGE_PAGE
-    memory = mmap.mmap(-1, size + HUGE_PAGE)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
+    if hasattr(mmap, "MADV_HUGEPAGE"):  # which memory that processes share does not have
+        memory = mmap.mmap(-1, size + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         memory.madvise(mmap.MADV_HUGEPAGE)
+    else:
+        memory = mmap.mmap(-1, size + HUGE_PAGE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     return _Arena(memory, -(-address // HUGE_PAGE) * HUGE_PAGE, size)
 
@@ -233,7 +275,7 @@ class Program:
         self._bases[self._index[SCALARS]] = ctypes.addressof(self._scalars)
         self._arena = _Arena(None, 0, 0)
         kernels = [step for step in plan.steps if isinstance(step, KernelStep)]
-        self._small = sum(work(step.call) for step in kernels) < SMALL_WORK
+        self._small = _is_small([step.call for step in kernels])
         self._errors = (ctypes.c_int64 * 0)()
         self._segments = list(self._build(kernels))
         self._shares = 0
