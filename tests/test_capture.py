@@ -1721,3 +1721,36 @@ def test_a_hook_left_on_a_tensor_from_outside_is_refused(kind: str) -> None:
     assert w.grad.tolist() == [4.0, 4.0]
     w.sum().backward()
     assert w.grad.tolist() == [5.0, 5.0]
+
+
+@pytest.mark.parametrize("x", [cf.tensor(0.7), cf.tensor(3), cf.tensor([1, 2]), cf.tensor([0.5])])
+def test_the_numbers_of_an_optimizer_promote_as_numbers(x: cf.Tensor) -> None:
+    optimizer = cf.optim.SGD([cf.zeros(1, requires_grad=True)], lr=0.1)
+
+    def step(x: cf.Tensor) -> Any:
+        rate = optimizer.param_groups[0]["lr"]
+        return x * rate, 1 - rate / 3 + x, x > rate, x.float().clone().mul_(rate * rate)
+
+    for found, expected in zip(cf.compile(step)(x), step(x)):
+        assert found.dtype is expected.dtype
+        assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("optimizer", [cf.optim.Adam, cf.optim.AdamW, cf.optim.NAdam])
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_optimizers_give_the_same_bits_compiled(optimizer: Any, shape: Any) -> None:
+    def trained(wrap: Any) -> cf.Tensor:
+        p = cf.full(shape, 0.3, requires_grad=True)
+        optim = optimizer([p], lr=0.013)
+
+        def step(x: cf.Tensor) -> None:
+            optim.zero_grad()
+            ((p * x) * p).sum().backward()
+            optim.step()
+
+        step = wrap(step)
+        for x in np.random.default_rng(0).standard_normal(60):
+            step(cf.tensor(x, dtype=cf.float32))
+        return p
+
+    assert trained(cf.compile).tolist() == trained(lambda f: f).tolist()

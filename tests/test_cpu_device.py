@@ -511,7 +511,7 @@ def test_object_code_is_kept_and_damage_is_noticed(tmp_path, monkeypatch):
     name, text = unique_kernel(1234.5)
     compiled = []
     emit = jit._emit
-    monkeypatch.setattr(jit, "_emit", lambda text: compiled.append(text) or emit(text))
+    monkeypatch.setattr(jit, "_emit", lambda text, on: compiled.append(text) or emit(text, on))
 
     def forget_and_load() -> int:
         jit._addresses.clear()
@@ -529,6 +529,22 @@ def test_object_code_is_kept_and_damage_is_noticed(tmp_path, monkeypatch):
         assert forget_and_load() == before + 1
         assert entry.read_bytes() == content
     assert [path.name for path in entry.parent.iterdir()] == [entry.name]
+
+
+def test_threads_compile_what_one_does(tmp_path, monkeypatch):
+    """Several kernels at once give the same object code, and an error reaches who asked."""
+    monkeypatch.setattr(config, "cache_folder", tmp_path)
+    kernels = [unique_kernel(41.5 + n) for n in range(6)]
+    sources = [jit.Source(name, text, lambda text=text: text) for name, text in kernels]
+    found = []
+    for threads in (1, 2, 3):
+        monkeypatch.setattr(config, "num_threads", threads)
+        found.append(jit._compiled([(s.name, s) for s in sources]))
+    assert len(found[0]) == 6
+    assert found[0] == found[1] == found[2]
+    broken = [jit.Source(f"wrong{n}", f"wrong {n}", lambda: "this is no text") for n in range(4)]
+    with pytest.raises(RuntimeError, match="expected top-level entity"):
+        jit.functions([*sources, *broken])
 
 
 def test_no_text_is_written_for_machine_code_that_is_there(tmp_path, monkeypatch):
@@ -633,7 +649,7 @@ def test_a_kernel_is_compiled_once_however_many_threads_ask(tmp_path, monkeypatc
     name, text = unique_kernel(4321.5)
     compiled = []
     emit = jit._emit
-    monkeypatch.setattr(jit, "_emit", lambda text: compiled.append(text) or emit(text))
+    monkeypatch.setattr(jit, "_emit", lambda text, on: compiled.append(text) or emit(text, on))
     found: list[int] = []
     asking = [
         threading.Thread(target=lambda: found.append(jit.function(name, text))) for _ in range(8)

@@ -363,5 +363,5 @@ def test_gradients_of_parts_are_put_side_by_side_by_one_program() -> None:
     sum(part.sum() for part in parts).backward()
     (joined,) = [r for full, r in native._routines.items() if full[0] == "joined"]
     assert isinstance(joined, Routine)
-    assert len(joined.executable.kernels) == 1 + len(parts), "zeros, and a store for each part"
+    assert len(joined.executable.kernels) == len(parts), "a store for each, since nothing is left"
     assert_close(x.grad, np.broadcast_to(np.array([[1.0], [2.0], [3.0]], "f4"), (4, 3, 5)))

@@ -341,3 +341,10 @@ def test_expand_keeps_sharing_and_native_rows() -> None:
     kept = mathematics.expand([transcendental.cosh(x)], native=lambda fn: fn == "exp")
     assert "exp" in {e.fn for e in s.walk(kept)}
     assert mathematics.expand([s.tanh(x)], native=lambda fn: fn == "tanh") == [s.tanh(x)]
+
+
+def test_leaves_that_are_equal_but_not_the_same_are_different() -> None:
+    number, place = s.leaf("load", float32, 0.0), s.leaf("load", float32, 0)
+    assert place is s.leaf("load", float32, 0)
+    assert number is not place
+    assert type(place.data) is int

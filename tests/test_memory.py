@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 
 import numpy as np
 import pytest
@@ -72,6 +73,15 @@ def test_arrays_of_the_user_keep_the_memory_of_tensors() -> None:
 
 def test_small_arrays_are_numpys_own() -> None:
     assert memory.empty((4,), FLOAT32).base is None
+
+
+@pytest.mark.parametrize("n", [4, 100, 5000, N])
+def test_views_hold_the_array(n: int) -> None:
+    array = memory.empty((n, 2), FLOAT32)
+    held = sys.getrefcount(array)
+    views = [array.reshape(-1), array[1:], array[1:].T]
+    assert all(view.base is array for view in views)
+    assert sys.getrefcount(array) == held + len(views)
 
 
 @pytest.mark.parametrize("n", [16, 100, 5000, N, 3 * N + 5])

@@ -91,6 +91,8 @@ class _Fuser:
         self.stored: dict[int, Stored] = {}  # by the line whose turn it is to make the product
         self.settled: set[int] = set()  # the lines that have nothing left to do
         self._settle_products()
+        self.state = set(tape.writes.values())  # what inputs will hold
+        self.last_risk = -1  # the position of the last that may fail
 
     def run(self) -> Fused:
         for number, line in enumerate(self.tape.lines):
@@ -208,6 +210,8 @@ class _Fuser:
     def _append(self, use: Use) -> None:
         self.groups.append(use)
         self.maker.update(dict.fromkeys(use.writes, len(self.groups) - 1))
+        if use.may_fail:
+            self.last_risk = len(self.groups) - 1
 
     # --- values that must lie in memory -----------------------------------------------------
 
@@ -264,7 +268,9 @@ class _Fuser:
         found = {self.maker[v] for v, _ in visit.reads if v in self.maker}
         producers = sorted(found, reverse=True)
         at = producers[0] if producers else -1
-        if at < 0 or not self._fits(self.groups[at], visit):
+        # State that is made before all risks are over cannot be made where it will lie.
+        early = at < self.last_risk and not self.state.isdisjoint(visit.line.outs)
+        if at < 0 or early or not self._fits(self.groups[at], visit):
             at = len(self.groups)
             self.groups.append(Group(visit.shape, visit.line.region))
         for p in producers:
@@ -275,7 +281,9 @@ class _Fuser:
         if visit.reduced is not None:
             group.inner |= visit.reduced
         group.lines.append(number)
-        group.reads.update(v for v, _ in visit.reads)
+        if visit.line.op.kind.indexes:
+            self.last_risk = max(self.last_risk, at)
+        group.reads.update([v for v, _ in visit.reads])
         for v in visit.line.outs:
             group.made[v] = group.storing(visit, self.tape.specs[v].shape)
             self.maker[v] = at

@@ -312,6 +312,8 @@ class Contraction:
         return self.name
 
 
+contraction = lru_cache(maxsize=256)(Contraction)
+
 Kernel = Loops | Scatter | Scan | Sort | Contraction
 
 

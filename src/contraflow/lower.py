@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from contraflow.dtypes import DType, bool_, float64, get_default_dtype, int64
-from contraflow.kernel import READS, WRITES, Call, Contraction
+from contraflow.kernel import READS, WRITES, Call, contraction
 from contraflow.kinds import Scattering, Sorting
 from contraflow.pattern import (
     Line,
@@ -77,6 +77,11 @@ class KernelUse:
                     self.writes.add(place.value)
         self.reads = self.loads if self.rest is None else {*self.loads, self.rest}
 
+    @property
+    def may_fail(self) -> bool:
+        """Whether it may raise: one that checks indices does."""
+        return self.call.kernel.checks_indices
+
 
 @dataclass
 class HostUse:
@@ -85,6 +90,7 @@ class HostUse:
     line: int
     tape_line: TapeLine
     inputs: tuple[Any, ...]  # an Access per tensor, and literals
+    may_fail = True  # as Python may
 
     @property
     def reads(self) -> set[Value]:
@@ -434,7 +440,7 @@ class ContractionLayout:
             place_a, strides_a = self._operand(a, left, (*batch, rows, depth))
             place_b, strides_b = self._operand(b, right, (*batch, depth, columns))
             sizes, digits = tuple(map(self._count, (*batch, rows, columns, depth))), None
-        kernel = Contraction(self.dtype, self.dtype.compute, digits)
+        kernel = contraction(self.dtype, self.dtype.compute, digits)
         strides_c = self._even((*batch, rows, columns), strides)
         assert strides_c is not None
         call = Call(kernel, sizes, (strides_a, strides_b, strides_c))

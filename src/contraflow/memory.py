@@ -75,7 +75,7 @@ def empty(shape: Shape, dtype: np.dtype) -> np.ndarray:
     size = numel(shape) * dtype.itemsize
     if size >= LEAST or size < ALIGNMENT:
         return room(shape, dtype)[0]
-    ground = np.empty(size + ALIGNMENT, np.uint8)
+    ground = _Piece(size + ALIGNMENT, np.uint8)  # so that views hold the array, and not the ground
     return np.ndarray(shape, dtype, ground, -ground.ctypes.data % ALIGNMENT)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple, cast
 
 from contraflow.dtypes import bool_, float64, int64
@@ -16,9 +15,9 @@ from contraflow.spec import Spec
 from contraflow.tape import Operand, Tape, TapeLine, Value
 
 
-def count_uses(tape: Tape) -> Counter[Value]:
-    """How often each value is read, or is a result."""
-    uses = Counter(x for line in tape.lines for x in line.inputs if isinstance(x, Value))
+def count_uses(tape: Tape) -> Counter[Operand]:
+    """How often each value is read, or is a result; numbers are counted too."""
+    uses: Counter[Operand] = Counter(chain.from_iterable([line.inputs for line in tape.lines]))
     uses.update(tape.roots)
     return uses
 
@@ -28,8 +27,8 @@ def eliminate_dead(tape: Tape) -> Tape:
     live = set(tape.roots)
     kept = []
     for line in reversed(tape.lines):
-        if any(v in live for v in line.outs):
-            live.update(x for x in line.inputs if isinstance(x, Value))
+        if not live.isdisjoint(line.outs):
+            live.update([x for x in line.inputs if type(x) is Value])
             kept.append(line)
     return tape.replaced(reversed(kept))
 
@@ -61,7 +60,7 @@ def _renamed(line: TapeLine, names: Mapping[Value, Value]) -> TapeLine:
     if names.keys().isdisjoint(line.inputs):
         return line
     inputs = [names.get(x, x) if isinstance(x, Value) else x for x in line.inputs]
-    return replace(line, inputs=tuple(inputs))
+    return line._replace(inputs=tuple(inputs))
 
 
 def fold_whole_assignments(tape: Tape) -> Tape:
@@ -76,7 +75,7 @@ def fold_whole_assignments(tape: Tape) -> Tape:
         if region.offset or not region.is_contiguous or numel(region.shape) != numel(whole.shape):
             return line
         op, params = REGISTRY["strided"], whole._asdict()
-        return replace(line, op=op, inputs=(line.inputs[1],), params=params)
+        return line._replace(op=op, inputs=(line.inputs[1],), params=params)
 
     return tape.replaced(map(folded, tape.lines))
 
@@ -126,7 +125,7 @@ def join_pieces(tape: Tape) -> Tape:
         total = left[0]
         for n, term in enumerate(left[1:], 2):
             outs = root.outs if n == len(left) else (result.new(tape.specs[root.outs[0]]),)
-            kept[i].append(replace(root, outs=outs, inputs=(total, term)))
+            kept[i].append(root._replace(outs=outs, inputs=(total, term)))
             (total,) = outs
         if len(left) == 1:
             same[root.outs[0]] = total
@@ -146,7 +145,7 @@ def _is_plain_sum(tape: Tape, line: TapeLine) -> bool:
 
 
 def _terms(
-    tape: Tape, makers: Mapping[Value, int], uses: Counter[Value], root: int
+    tape: Tape, makers: Mapping[Value, int], uses: Counter[Operand], root: int
 ) -> tuple[list[int], list[Value]]:
     """The sums that only serve this one, by line, and the terms it has in all, in order."""
     sums, terms = [], []
@@ -165,7 +164,7 @@ def _terms(
 
 
 def _piece(
-    tape: Tape, makers: Mapping[Value, int], uses: Counter[Value], v: Value, root: int
+    tape: Tape, makers: Mapping[Value, int], uses: Counter[Operand], v: Value, root: int
 ) -> Piece | None:
     """What a term is, if it is a value that was put among zeros along one dim for this sum."""
     i = makers.get(v, -1)
@@ -229,11 +228,11 @@ def _stored_beside(tape: Tape, before: Piece, piece: Piece) -> TapeLine:
     """The line that stores a piece into what holds the pieces before it."""
     line, base = tape.lines[piece.line], tape.lines[before.line].outs[0]
     if line.op.name == "assign":
-        return replace(line, inputs=(base, line.inputs[1]))
+        return line._replace(inputs=(base, line.inputs[1]))
     whole = contiguous(tape.specs[line.outs[0]].shape)
     region = whole.slice(piece.dim, piece.start, piece.stop, 1)
     inputs = (base, line.inputs[0])
-    return replace(line, op=REGISTRY["assign"], inputs=inputs, params=region._asdict())
+    return line._replace(op=REGISTRY["assign"], inputs=inputs, params=region._asdict())
 
 
 def first_parts_of_wholes(tape: Tape) -> set[int]:
@@ -288,8 +287,8 @@ def host_values(tape: Tape) -> set[Value]:
     for line in tape.lines:
         if (
             line.op.kind.name in ("elementwise", "create")
-            and all(x in known for x in line.inputs if isinstance(x, Value))
-            and not any(tape.specs[v].shape for v in line.outs)
+            and not tape.specs[line.outs[0]].shape  # nor do other results have dims
+            and known.issuperset([x for x in line.inputs if type(x) is Value])
         ):
             known.update(line.outs)
     return known
@@ -300,12 +299,19 @@ def wide_numbers(tape: Tape) -> list[TapeLine]:
     known = {v for v, role in tape.inputs.items() if role == "scalar"}
     lines = []
     for line in tape.lines:
-        inputs = {x for x in line.inputs if isinstance(x, Value)}
-        wide = all(tape.specs[v].dtype in (bool_, int64, float64) for v in line.outs)
-        if line.op.kind.name == "elementwise" and inputs and inputs <= known and wide:
+        if is_wide(tape, line, known):
             known.update(line.outs)
             lines.append(line)
     return lines
+
+
+def is_wide(tape: Tape, line: TapeLine, numbers: set[Value]) -> bool:
+    """Whether a line computes with some of these numbers alone, and gives such numbers again."""
+    if line.op.kind.name != "elementwise":
+        return False
+    inputs = {x for x in line.inputs if isinstance(x, Value)}
+    wide = all(tape.specs[v].dtype in (bool_, int64, float64) for v in line.outs)
+    return wide and bool(inputs) and inputs <= numbers
 
 
 def optimize(tape: Tape) -> Tape:

@@ -123,7 +123,7 @@ class _Planner:
                 self.uses.append(_copy(tape, use.rest, out, use.line))
             self.uses.append(use)
         # What may fail comes first, so that a failed replay has changed no input.
-        self.last_risk = max((i for i, u in enumerate(self.uses) if u and _may_fail(u)), default=-1)
+        self.last_risk = max((i for i, u in enumerate(self.uses) if u and u.may_fail), default=-1)
         # What an input holds when the program ends is a value of its own, made by its copy.
         self.finals: dict[Value, tuple[Value, int]] = {}
         for target, v in tape.writes.items():
@@ -257,15 +257,17 @@ class _Planner:
         size = 0
         for n, i in enumerate(temps):
             slot = self.slots[i]
-            rivals = np.flatnonzero((births[:n] <= dies[i]) & (deaths[:n] >= born[i]))
-            rivals = rivals[np.argsort(starts[rivals])]
+            (rivals,) = ((births[:n] <= dies[i]) & (deaths[:n] >= born[i])).nonzero()
+            begins = starts[rivals]
+            order = begins.argsort()
             # The first place after some rivals that ends before all others begin.
             places = np.zeros(len(rivals) + 1, np.int64)
-            np.maximum.accumulate(stops[rivals], out=places[1:])
-            fits = places[:-1] + slot.nbytes <= starts[rivals]
-            slot.offset = starts[n] = int(places[fits.argmax() if fits.any() else -1])
-            size = max(size, slot.offset + slot.nbytes)
-            stops[n] = -(-(slot.offset + slot.nbytes) // self.alignment) * self.alignment
+            np.maximum.accumulate(stops[rivals[order]], out=places[1:])
+            (fits,) = (places[:-1] + slot.nbytes <= begins[order]).nonzero()
+            slot.offset = starts[n] = int(places[fits[0] if len(fits) else -1])
+            end = slot.offset + slot.nbytes
+            size = max(size, end)
+            stops[n] = -(-end // self.alignment) * self.alignment
         return size
 
     # --- steps ----------------------------------------------------------------------------
@@ -322,12 +324,6 @@ def _loads(use: Use) -> set[Value]:
     return use.loads if isinstance(use, KernelUse) else use.reads
 
 
-def _may_fail(use: Use) -> bool:
-    """Whether a step may raise: one that checks indices, or runs Python."""
-    kernel = use.call.kernel if isinstance(use, KernelUse) else None
-    return kernel is None or kernel.checks_indices
-
-
 def _reads_where_it_writes(use: KernelUse, target: Value, v: Value) -> bool:
     """Whether a kernel reads each old element only at the point that writes the new one."""
     kernel = use.call.kernel
@@ -345,21 +341,28 @@ def _reads_where_it_writes(use: KernelUse, target: Value, v: Value) -> bool:
     )
 
 
-def _map(tape: Tape, target: Value, operand: Operand, place: Place, line: int) -> KernelUse:
-    """A map over the flat elements of `target` that stores one operand."""
-    spec = tape.specs[target]
-    out = Operand(spec.dtype, "out", (1,))
-    value = s.cast(s.leaf("load", operand.dtype, 0), spec.dtype)
-    kernel = loops(1, 0, 0, (operand, out), (), (Store(1, value, False),))
-    strides = ((1,), (1,)) if operand.mode == "in" else ((), (1,))
-    return KernelUse(Call(kernel, (numel(spec.shape),), strides), (place, Place(target)), line)
-
-
 def _copy(tape: Tape, source: Value, target: Value, line: int = 0) -> KernelUse:
     """A step that copies a whole value."""
-    return _map(tape, target, Operand(tape.specs[source].dtype, "in", (1,)), Place(source), line)
+    return _map(tape, "in", source, target, line)
 
 
 def _fill(tape: Tape, source: Value, target: Value, line: int = 0) -> KernelUse:
     """A step that stores a host scalar."""
-    return _map(tape, target, Operand(tape.specs[source].dtype, "scalar"), Place(source), line)
+    return _map(tape, "scalar", source, target, line)
+
+
+def _map(tape: Tape, mode: str, source: Value, target: Value, line: int) -> KernelUse:
+    """A map over the flat elements of `target` that stores one operand."""
+    shape, dtype = tape.specs[target]
+    kernel, strides = _storing(tape.specs[source].dtype, mode, dtype)
+    call = Call(kernel, (numel(shape),), strides)
+    return KernelUse(call, (Place(source), Place(target)), line)
+
+
+@functools.lru_cache(maxsize=256)
+def _storing(given: DType, mode: str, dtype: DType) -> tuple[Loops, tuple[tuple[int, ...], ...]]:
+    """The kernel that stores the elements of an operand, cast, and the strides of its calls."""
+    strides = ((1,) if mode == "in" else (), (1,))
+    operands = (Operand(given, mode, strides[0]), Operand(dtype, "out", strides[1]))
+    value = s.cast(s.leaf("load", given, 0), dtype)
+    return loops(1, 0, 0, operands, (), (Store(1, value, False),)), strides

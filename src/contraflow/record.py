@@ -24,6 +24,7 @@ from contraflow.errors import CaptureError, describe
 from contraflow.hostscalar import HostScalar
 from contraflow.node import Node, numbers
 from contraflow.op import REGISTRY, Op
+from contraflow.passes import is_wide
 from contraflow.random import Generator
 from contraflow.run import Run, specs
 from contraflow.shapes import Shape, contiguous, numel
@@ -127,6 +128,7 @@ class Recorder(Run):
         self._held: dict[int, Storage] = {}  # keeps those ids meaningful
         self._inputs: dict[Value, Storage] = {}
         self._views: set[Value] = set()
+        self._numbers: set[Value] = set()  # computed from host scalars as Python computes
         self._regions = {0: 0}
         self._roles: dict[int, Source] = {}
         self._arguments: dict[int, int] = {}  # by id of the tensor
@@ -155,6 +157,8 @@ class Recorder(Run):
         if op.kind.lowering != "composite":
             if Symbol in map(type, inputs):
                 inputs = tuple(self._entered(x, inputs) if is_symbol(x) else x for x in inputs)
+            if self._numbers:
+                inputs = self._with_numbers(inputs)
             for value in params.values():
                 if symbols_in(value):
                     self.symbols.need(value)
@@ -169,32 +173,37 @@ class Recorder(Run):
 
     def _entered(self, symbol: Symbol, inputs: tuple[Any, ...]) -> Tensor:
         """A symbol as an operand: a 0-d tensor that promotes as the Python number would."""
-        tensor = symbol._tensor
         others = [x for x in inputs if isinstance(x, Tensor)]
-        category = tensor.dtype.category
-        if any(x.layout.shape and x.dtype.category >= category for x in others):
-            return tensor
-        rivals = [x.dtype for x in others if x.dtype.category == category]
-        if rivals:
-            dtype = dtypes.fold(rivals)
-        elif category == dtypes.FLOAT and not any(x.dtype.category > category for x in others):
-            dtype = dtypes.get_default_dtype()
-        else:
-            return tensor
-        if dtype in dtypes.HALVES:  # which compute with numbers that are not rounded to them
+        entered = _among(symbol._tensor, others)
+        if entered.dtype in dtypes.HALVES:  # which compute with numbers that are not rounded
             self.symbols.need(symbol)
-        return tensor.to(dtype)
+        return entered
+
+    def _with_numbers(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Inputs in which what is computed from host scalars promotes beside others as a number."""
+        others = [x for x in inputs if isinstance(x, Tensor) and not self._is_number(x)]
+        if not others:
+            return inputs
+        return tuple([
+            _among(x, others) if isinstance(x, Tensor) and self._is_number(x) else x for x in inputs
+        ])  # fmt: skip
+
+    def _is_number(self, x: Tensor) -> bool:
+        return self._values.get(id(x.storage)) in self._numbers
 
     def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         if op.dynamic:
             raise self.refusal(f"{op.name} has a result whose shape depends on values")
-        given = specs(op, inputs)  # the error for an input that is neither a tensor nor a number
+        if {*map(type, inputs)} != {Tensor}:
+            specs(op, inputs)  # the error for an input that is neither a tensor nor a number
         if dtypes.get_default_dtype() is not self._default_dtype:
-            inputs = _cast(inputs, op.types(given, params)[0])  # the tape has another default
-            given = specs(op, inputs)
+            # The tape has another default.
+            inputs = _cast(inputs, op.types(specs(op, inputs), params)[0])
         operands = tuple([self.read(x) for x in inputs])
         line = state().line or user_line(4)  # three frames up is `dispatch.apply`
-        values = self.tape.add(op, operands, params, line, self._region(), given)
+        values = self.tape.add(op, operands, params, line, self._region())
+        if self._numbers and is_wide(self.tape, self.tape.lines[-1], self._numbers):
+            self._numbers.update(values)
         return tuple([self._tensor(v, line) for v in values])
 
     def _region(self) -> int:
@@ -215,9 +224,8 @@ class Recorder(Run):
         if not isinstance(x, Tensor):
             literal: Operand = x
             return literal
-        value = self._value_of(x)
-        natural = contiguous(self.tape.specs[value].shape)
-        if x.layout == natural:
+        value = self._values.get(id(x.storage)) or self._value_of(x)
+        if x.layout == contiguous(self.tape.specs[value].shape):
             return value
         shape, strides, offset = x.layout
         params = {"shape": shape, "strides": strides, "offset": offset}
@@ -324,6 +332,7 @@ class Recorder(Run):
             spec = Spec((), int64 if isinstance(cell.value, int) else float64)
             value = self.tape.add_input(spec, "scalar")
             self.sources[value] = Source("scalar", cell=weakref.ref(cell))
+            self._numbers.add(value)
             symbol = self._tensor(value)
             self._cells[cell] = (symbol, symbol)
         return self._cells[cell][0]
@@ -485,6 +494,19 @@ class Recorder(Run):
             for storage, spec, line in found
             if storage is not None
         ]
+
+
+def _among(number: Tensor, others: Sequence[Tensor]) -> Tensor:
+    """A 0-d tensor that promotes beside others as the Python number would that it stands for."""
+    category = number.dtype.category
+    if any(x.layout.shape and x.dtype.category >= category for x in others):
+        return number
+    rivals = [x.dtype for x in others if x.dtype.category == category]
+    if rivals:
+        return number.to(dtypes.fold(rivals))
+    if category == dtypes.FLOAT and not any(x.dtype.category > category for x in others):
+        return number.to(dtypes.get_default_dtype())
+    return number
 
 
 def _cast(inputs: Sequence[Any], casts: Sequence[DType | None]) -> tuple[Any, ...]:

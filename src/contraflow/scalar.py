@@ -138,7 +138,7 @@ _interned: weakref.WeakValueDictionary[tuple[Any, ...], Expr] = weakref.WeakValu
 def make(fn: str, args: tuple[Expr, ...], dtype: DType, data: Any = None) -> Expr:
     """The one expression with these fields."""
     # 1, 1.0 and True are equal in Python, 0.0 and -0.0 too, and nan is not: spell constants out.
-    key = (fn, args, dtype, (type(data), repr(data)) if fn == "const" else data)
+    key = (fn, args, dtype, type(data), repr(data) if fn == "const" else data)
     found = _interned.get(key)
     if found is None:
         found = object.__new__(Expr)

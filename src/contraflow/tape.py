@@ -40,11 +40,12 @@ class Value(NamedTuple):
         return f"%{self.number}"
 
 
+_new_value = tuple.__new__  # as the class does it, which takes twice as long
+
 Operand = Value | bool | int | float
 
 
-@dataclass(frozen=True, slots=True)
-class TapeLine:
+class TapeLine(NamedTuple):
     """`outs = op(inputs, params)`, the user's line that caused it, and its checkpoint region."""
 
     outs: tuple[Value, ...]
@@ -70,7 +71,7 @@ class Tape:
 
     def new(self, spec: Spec) -> Value:
         """A fresh value."""
-        value = Value(len(self.specs))
+        value = _new_value(Value, (len(self.specs),))
         self.specs[value] = spec
         return value
 
@@ -88,17 +89,16 @@ class Tape:
         params: Params,
         line: Any = None,
         region: int = 0,
-        given: Sequence[Given] | None = None,
     ) -> tuple[Value, ...]:
-        """Append an applied op; shapes and dtypes are inferred, from those `given` if they are."""
-        given = self.given(inputs) if given is None else given
-        outs = tuple(map(self.new, _infer(op, given, params)))
+        """Append an applied op; shapes and dtypes are inferred."""
+        outs = tuple([self.new(spec) for spec in _infer(op, self.given(inputs), params)])
         self.lines.append(TapeLine(outs, op, inputs, params, line, region))
         return outs
 
     def given(self, inputs: Sequence[Operand]) -> list[Given]:
         """What `Op.infer` takes: specs and numbers."""
-        return [self.specs[x] if isinstance(x, Value) else x for x in inputs]
+        specs = self.specs
+        return [specs[x] if isinstance(x, Value) else x for x in inputs]
 
     def replaced(self, lines: Iterable[TapeLine], substitute: Mapping[Value, Value] = {}) -> Tape:
         """The same program with other lines, and values renamed in writes and outputs."""

@@ -38,6 +38,7 @@ from contraflow.ops import (
     search,
     shape,
     statistics,
+    update,
     view,
     window,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "search",
     "shape",
     "statistics",
+    "update",
     "view",
     "window",
 ]

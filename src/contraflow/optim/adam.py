@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from contraflow.dispatch import apply
 from contraflow.hostscalar import StepScalar
 from contraflow.ops.create import zeros_like
 from contraflow.ops.elementwise import abs_, maximum, sqrt
+from contraflow.ops.update import running_averages, scaled_step
 from contraflow.optim.optimizer import (
     Optimizer,
     ParamGroup,
@@ -46,9 +48,8 @@ def _average(group: ParamGroup, g: Tensor, state: State) -> tuple[Tensor, Tensor
     """The running means of the gradient and of its square, brought up to date."""
     beta1, beta2 = group["betas"]
     mean, square = state["exp_avg"], state["exp_avg_sq"]
-    mean.add_((g - mean) * (1 - beta1))
-    square.copy_(square * beta2 + g * g * (1 - beta2))
-    return mean, square
+    new = apply(running_averages, (mean, square, g, 1 - beta1, beta2, 1 - beta2))
+    return mean.copy_(new.mean), square.copy_(new.square)
 
 
 class Adam(_TwoMeans):
@@ -104,7 +105,7 @@ class Adam(_TwoMeans):
                 if group["amsgrad"]:
                     largest = own["max_exp_avg_sq"]
                     square = largest.copy_(maximum(largest, square))
-                p.sub_(mean / (sqrt(square) + small) * size)
+                p.copy_(apply(scaled_step, (p, mean, square, small, size)))
 
 
 class AdamW(Adam):

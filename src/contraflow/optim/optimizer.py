@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from contraflow import config, native
 from contraflow.autograd.modes import enable_grad, no_grad
 from contraflow.compile import compile
+from contraflow.dispatch import changed
 from contraflow.dispatch import state as thread_state
 from contraflow.errors import describe
 from contraflow.hooks import Structure
@@ -33,6 +34,7 @@ from contraflow.optim.hooks import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
+from contraflow.storage import user_line
 from contraflow.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -419,9 +421,17 @@ class Optimizer(HookedOptimizer):
             if self._runs_fused(updated):
                 chosen = tuple(i for i, p in enumerate(group["params"]) if p.grad is not None)
                 _fused(self, number)(chosen, [u.grad for u in updated])
+            elif self._is_ours:
+                with changed(line=thread_state().line or user_line()):
+                    self.update(group, updated)
             else:
                 self.update(group, updated)
         return loss
+
+    @property
+    def _is_ours(self) -> bool:
+        """Whether `update` is the library's; what somebody else's does has lines of its own."""
+        return type(self).__module__.startswith("contraflow.")
 
     def _runs_fused(self, updated: Sequence[Updated]) -> bool:
         """Whether an update is worth a program, one pass over each parameter.
@@ -430,8 +440,7 @@ class Optimizer(HookedOptimizer):
         """
         current = thread_state()
         replays = current.context.replays and not current.anomaly
-        ours = type(self).__module__.startswith("contraflow.")
-        native_code = replays and ours and config.compile_mode == "native"
+        native_code = replays and self._is_ours and config.compile_mode == "native"
         return native_code and native.is_large([u.parameter for u in updated], native.SMALL)
 
     def _update_some(self, number: int, chosen: Sequence[int], grads: Sequence[Tensor]) -> None:

@@ -1,18 +1,21 @@
 """LLVM IR text to machine code, once per machine: object code is kept on disk (`cache.py`).
 
-A text is written only where no object code is found.
+A text is written only where no object code is found. Several are compiled on several cores.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import hashlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import llvmlite
 import llvmlite.binding as llvm
+from llvmlite.binding import ffi
 
 from contraflow import config
 from contraflow.devices.cpu import cache
@@ -55,8 +58,13 @@ def describe_processor() -> str:
 
 @functools.cache
 def _target() -> llvm.TargetMachine:
+    """What machine code is linked for."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    return _new_target()
+
+
+def _new_target() -> llvm.TargetMachine:
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=features(),
@@ -87,8 +95,7 @@ def functions(sources: Sequence[Source]) -> list[int]:
     with _lock:
         new = {key: s for key, s in zip(keys, sources) if key not in _addresses}
         if new:
-            names = [name for name, _ in new]
-            found = _link(names, [_object_code(source) for source in new.values()])
+            found = _link([name for name, _ in new], _object_codes(list(new.values())))
             _addresses.update(zip(new, found))
         return [_addresses[key] for key in keys]
 
@@ -104,27 +111,79 @@ def _link(names: Sequence[str], codes: Sequence[bytes]) -> list[int]:
     return addresses
 
 
-def _object_code(source: Source) -> bytes:
-    name = _cache_name(source.identity)
-    kept = cache.read(name)
-    if kept is not None:
-        return kept
-    code = _emit(source.text())
-    cache.write(name, code)
-    return code
+def _object_codes(sources: Sequence[Source]) -> list[bytes]:
+    """The object code of functions, read or made."""
+    names = [_cache_name(source.identity) for source in sources]
+    codes = {name: code for name in names if (code := cache.read(name)) is not None}
+    missing = [(name, source) for name, source in zip(names, sources) if name not in codes]
+    if missing:
+        codes |= _compiled(missing)
+        for name, _ in missing:
+            cache.write(name, codes[name])
+    return [codes[name] for name in names]
 
 
-def _emit(text: str) -> bytes:
-    module = llvm.parse_assembly(text)
-    module.triple = _target().triple
-    module.data_layout = str(_target().target_data)
-    # No optimiser passes: the text is already vectorised and hoisted. Strength reduction of loops
-    # takes a third of the time that is left and gains nothing; others in this process may need it.
+def _compiled(named: Sequence[tuple[str, Source]]) -> dict[str, bytes]:
+    """The object code of sources by their names, made by several threads at once."""
+    codes: dict[str, bytes] = {}
+    errors: list[BaseException] = []
+    waiting = iter(named)  # whoever is free takes the next
+
+    def compile_some(target: llvm.TargetMachine) -> None:
+        try:
+            for name, source in waiting:
+                codes[name] = _emit(source.text(), target)
+        except BaseException as error:
+            errors.append(error)
+
+    first = _target()
+    others = [
+        threading.Thread(target=compile_some, args=(_new_target(),))
+        for _ in range(min(config.num_threads, len(named)) - 1)
+    ]
+    with _without_strength_reduction():
+        for thread in others:
+            thread.start()
+        compile_some(first)
+        for thread in others:
+            thread.join()
+    if errors:
+        raise errors[0]
+    return codes
+
+
+@contextmanager
+def _without_strength_reduction() -> Iterator[None]:
+    """Strength reduction of loops takes a third of the time and gains nothing for texts that are
+    hoisted already; others in this process may need it."""
     llvm.set_option("", "-disable-lsr=true")
     try:
-        return bytes(_target().emit_object(module))
+        yield
     finally:
         llvm.set_option("", "-disable-lsr=false")
+
+
+# llvmlite lets one thread at a time into LLVM. Who has a context and a target of its own need not
+# wait: so the one call that takes long is made through another handle of the same library.
+_emit_to_memory = ctypes.CDLL(ffi.lib._name).LLVMPY_TargetMachineEmitToMemory
+_emit_to_memory.argtypes = ffi.lib.LLVMPY_TargetMachineEmitToMemory.argtypes
+_emit_to_memory.restype = ffi.lib.LLVMPY_TargetMachineEmitToMemory.restype
+
+
+def _emit(text: str, target: llvm.TargetMachine) -> bytes:
+    """Object code. No optimiser passes: the text is already vectorised and hoisted."""
+    module = llvm.parse_assembly(text, llvm.create_context())
+    module.triple = target.triple
+    module.data_layout = str(target.target_data)
+    with ffi.OutputString() as problem:
+        buffer = _emit_to_memory(target, module, 1, problem)
+        if not buffer:
+            raise RuntimeError(str(problem))
+    try:
+        size = ffi.lib.LLVMPY_GetBufferSize(buffer)
+        return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(buffer), size)
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
 def _cache_name(identity: str) -> str:

@@ -432,23 +432,24 @@ def _checks(call: Call) -> bool:
     return not isinstance(call.kernel, Contraction) and call.kernel.checks_indices
 
 
-_entries: dict[Kernel, int] = {}  # where the machine code of kernels lies
+_entries: dict[str, int] = {}  # where the machine code of kernels lies, by their identities
 
 
 def _compile(kernels: Sequence[Kernel]) -> list[int]:
     """Where the machine code of each kernel lies, made or loaded if it is new."""
     width = jit.vector_bytes()
-    new = [kernel for kernel in dict.fromkeys(kernels) if kernel not in _entries]
+    unique = {kernel.identity: kernel for kernel in kernels}
+    new = {key: kernel for key, kernel in unique.items() if key not in _entries}
     sources = [
         jit.Source(
             entry_name(kernel, vector_bytes=width),
             text_identity(kernel, vector_bytes=width),
             functools.partial(render, kernel, vector_bytes=width),
         )
-        for kernel in new
+        for kernel in new.values()
     ]
     _entries.update(zip(new, jit.functions(sources)))
-    return [_entries[kernel] for kernel in kernels]
+    return [_entries[kernel.identity] for kernel in kernels]
 
 
 def load(plan: Plan) -> Program:
