@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -85,7 +86,7 @@ def test_views_hold_the_array(n: int) -> None:
 
 
 @pytest.mark.parametrize("n", [16, 100, 5000, N, 3 * N + 5])
-def test_what_stays_begins_with_a_line_of_a_cache(n: int) -> None:
+def test_what_stays_begins_with_a_line_of_a_cache(n: int, tmp_path: Path) -> None:
     x = cf.tensor(np.arange(2 * n, dtype=np.float32)[::2])
     model = cf.nn.Linear(n, 1)
     optimizer = cf.optim.Adam(model.parameters())
@@ -102,6 +103,8 @@ def test_what_stays_begins_with_a_line_of_a_cache(n: int) -> None:
     weight = model.weight
     assert weight.grad is not None
     state = optimizer.state[weight]
-    for t in (x, cf.zeros(n), copy.deepcopy(x), y, weight, weight.grad, state["exp_avg"]):
+    cf.save(x, tmp_path / "x")
+    made = (x, cf.zeros(n), copy.deepcopy(x), cf.load(tmp_path / "x"))
+    for t in (*made, y, weight, weight.grad, state["exp_avg"]):
         assert address(t.detach().numpy()) % memory.ALIGNMENT == 0
     assert x.tolist() == copy.deepcopy(x).tolist() == [float(2 * i) for i in range(n)]

@@ -7,6 +7,7 @@ kernels do with a page. So memory whose last array is gone waits here for the ne
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +20,13 @@ LIMIT = 1 << 28  # bytes that wait, at most
 
 
 class _Piece(np.ndarray):
-    """Memory, as bytes. NumPy keeps it as a base, since it is no plain array."""
+    """Memory, as bytes, and from where on a line of a cache begins in it.
 
-    address = 0  # where it begins, which is asked for once
+    It is no plain array, so NumPy has it as the base of an array, which is the base of its views.
+    """
+
+    start = 0
+    address = 0  # of the start, which is asked for once
 
 
 class _Loan(np.ndarray):
@@ -60,11 +65,15 @@ class _Idle:
             if waiting:
                 self._total -= size
                 return waiting.pop()
-        ground = np.empty(size + ALIGNMENT, np.uint8)
-        start = -ground.ctypes.data % ALIGNMENT
-        piece = _Piece(size, np.uint8, ground, start)
-        piece.address = ground.ctypes.data + start
-        return piece
+        return _new_piece(size)
+
+
+def _new_piece(size: int) -> _Piece:
+    piece = _Piece(size, np.uint8)
+    address: int = piece.ctypes.data
+    piece.start = -address % ALIGNMENT
+    piece.address = address + piece.start
+    return piece
 
 
 _idle = _Idle()
@@ -75,8 +84,15 @@ def empty(shape: Shape, dtype: np.dtype) -> np.ndarray:
     size = numel(shape) * dtype.itemsize
     if size >= LEAST or size < ALIGNMENT:
         return room(shape, dtype)[0]
-    ground = _Piece(size + ALIGNMENT, np.uint8)  # so that views hold the array, and not the ground
-    return np.ndarray(shape, dtype, ground, -ground.ctypes.data % ALIGNMENT)
+    piece = _new_piece(size + ALIGNMENT)
+    return np.ndarray(shape, dtype, piece, piece.start)
+
+
+def full(shape: Shape, dtype: np.dtype, value: Any) -> np.ndarray:
+    """An array of one value, which stays."""
+    made = empty(shape, dtype)
+    made.fill(value)
+    return made
 
 
 def copy(array: np.ndarray) -> np.ndarray:
@@ -91,5 +107,6 @@ def room(shape: Shape, dtype: np.dtype) -> tuple[np.ndarray, int]:
     size = numel(shape) * dtype.itemsize
     if size < LEAST:
         return np.empty(shape, dtype), 0
-    piece = _idle.take(-(-size // GRAIN) * GRAIN)
-    return np.ndarray(shape, dtype, _Loan(piece.size, np.uint8, piece)), piece.address
+    piece = _idle.take(-(-size // GRAIN) * GRAIN + ALIGNMENT)
+    loan = _Loan(piece.size, np.uint8, piece)
+    return np.ndarray(shape, dtype, loan, piece.start), piece.address

@@ -33,6 +33,7 @@ import numpy as np
 from contraflow import dtypes
 from contraflow.dispatch import state
 from contraflow.dtypes import DType
+from contraflow.memory import empty
 from contraflow.shapes import Shape, View, contiguous, numel
 from contraflow.storage import Storage
 from contraflow.tensor import Tensor
@@ -484,7 +485,7 @@ def _copied(file: BinaryIO) -> Callable[[_Entry], Storage]:
     """A reader of entries, in their order, into new memory."""
 
     def read(entry: _Entry) -> Storage:
-        array = np.empty(entry.nbytes, np.uint8)
+        array = empty((entry.nbytes,), np.dtype(np.uint8))
         if file.readinto(array.data) != entry.nbytes:  # type: ignore[attr-defined]
             raise _Damaged(f"it ended while tensor {entry.name!r:.80} was read")
         if entry.checksum is not None and entry.checksum != _checksum(array.data):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from contraflow import convert, devices, dtypes, engine, parallel
+from contraflow import convert, devices, dtypes, engine, memory, parallel
 from contraflow.device import Device
 from contraflow.dispatch import apply, changed, state
 from contraflow.dtypes import DType
@@ -945,9 +945,8 @@ def _operator(op: Op, operator: str) -> Callable[..., Any]:
 
 def _of_numpy(value: np.ndarray | np.generic) -> Tensor:
     """A tensor with a copy of a NumPy array or scalar, if its dtype is one of ours."""
-    array = np.array(value, order="C")
-    dtypes.from_numpy(array.dtype)
-    return Tensor.of_array(array)
+    dtypes.from_numpy(value.dtype)
+    return Tensor.of_array(memory.copy(np.asarray(value)))
 
 
 _OPERANDS = (Tensor, float, int)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, NoReturn
 
-import numpy as np
-
 from contraflow import memory
 from contraflow.device import Device
 from contraflow.dtypes import DType
@@ -93,7 +91,7 @@ class UninitializedTensorMixin(Tensor):
             self.data = self.data.to(device=device or self.device, dtype=dtype or self.dtype)
         # The same storage, which has memory now: for a function that is being recorded it has
         # been there before, so that what is written to it stays.
-        self.storage.data = memory.copy(np.zeros(tuple(shape), self.dtype.numpy))
+        self.storage.data = memory.full(tuple(shape), self.dtype.numpy, 0)
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
         self.layout = contiguous(tuple(shape))
         Structure.changed()

@@ -67,9 +67,7 @@ _SMALL = range(-128, 128)  # these fit every dtype
 def _full_ref(value: Any, shape: Any, dtype: DType) -> np.ndarray:
     if not dtype.is_floating_point:
         value = s.saturating_cast(value, dtype)
-    made = memory.empty(shape, dtype.numpy)
-    made.fill(value)
-    return made
+    return memory.full(shape, dtype.numpy, value)
 
 
 @create(
