@@ -520,8 +520,15 @@ class PlanRun:
             run_call(step.call, bound, scalars)
 
     def run(self, addresses: Sequence[int], scalars: Sequence[Any]) -> None:
+        self.addresses = list(addresses)
+        self.rerun(scalars)
+
+    def put(self, number: int, address: int) -> None:
+        self.addresses[number] = address
+
+    def rerun(self, scalars: Sequence[Any]) -> None:
         slots = [slot for slot in self.plan.slots if slot.kind != "temp"]
-        self.replay([self._given(slot, at) for slot, at in zip(slots, addresses)], scalars)
+        self.replay([self._given(slot, at) for slot, at in zip(slots, self.addresses)], scalars)
 
     @staticmethod
     def _given(slot: Slot, address: int) -> np.ndarray:

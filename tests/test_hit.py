@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import gc
 import threading
 import weakref
 from collections.abc import Callable
@@ -230,6 +232,96 @@ def test_gradients_that_are_read() -> None:
     assert weight.grad.tolist() == [2.0, -4.0]  # type: ignore[union-attr]
 
 
+def gradient_of(weight: cf.Tensor) -> cf.Tensor:
+    gradient = weight.grad
+    assert gradient is not None
+    return gradient
+
+
+def stepping() -> tuple[Any, cf.Tensor]:
+    """A function whose gradient for one weight is what it is called with."""
+    weight = cf.tensor([1.0, 2.0], requires_grad=True)
+
+    def step(x: cf.Tensor) -> cf.Tensor:
+        weight.grad = None
+        (weight * x).sum().backward()
+        return x + 1
+
+    return warmed(step, X), weight
+
+
+def test_a_gradient_that_nobody_looks_at_stays_in_its_memory() -> None:
+    compiled, weight = stepping()
+    compiled(X)
+    block = weight._slot
+    for _ in range(3):
+        compiled(X)
+        assert weight._slot is block
+    assert gradient_of(weight).tolist() == [1.0, -2.0]
+
+
+def test_a_gradient_that_somebody_holds_is_not_overwritten() -> None:
+    compiled, weight = stepping()
+    held = []
+    for i in range(8):
+        compiled(X + i)
+        if i % 3 != 1:
+            held.append((i, gradient_of(weight)))
+    for i, gradient in held:
+        assert gradient.tolist() == [1.0 + i, -2.0 + i]
+
+
+def test_a_gradient_comes_back_where_it_was_replaced() -> None:
+    compiled, weight = stepping()
+    for i in range(6):
+        weight.grad = cf.ones(2) if i % 2 else None
+        compiled(X + i)
+        compiled(X + i)
+        assert gradient_of(weight).tolist() == [1.0 + i, -2.0 + i]
+    (weight * 2).sum().backward()
+    assert gradient_of(weight).tolist() == [8.0, 5.0]
+    compiled(X)
+    assert gradient_of(weight).tolist() == [1.0, -2.0]
+
+
+def test_programs_that_share_a_gradient_take_turns() -> None:
+    weight = cf.tensor([1.0, 2.0], requires_grad=True)
+
+    def step(x: cf.Tensor) -> cf.Tensor:
+        weight.grad = None
+        (weight * x.sum(0)).sum().backward()
+        return x + 1
+
+    compiled = cf.compile(step)
+    for i in range(12):
+        x = cf.ones(1 + (i // 2) % 2, 2) * i
+        compiled(x)
+        compiled(x)
+        assert compiled._hit((x,)) is not MISS
+        if i % 3:
+            assert gradient_of(weight).tolist() == [len(x) * i] * 2
+    assert len(compiled.programs) == 2
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_wrong_index_leaves_gradients_as_they_were(early: bool) -> None:
+    weight, table = cf.tensor([1.0, 2.0], requires_grad=True), cf.arange(3.0)
+
+    def step(i: cf.Tensor) -> cf.Tensor:
+        weight.grad = None
+        factor = 3.0 if early else table[i]
+        (weight * factor).sum().backward()
+        return table[i]
+
+    compiled = warmed(step, cf.tensor([0, 2]))
+    compiled(cf.tensor([1, 2]))
+    with pytest.raises(IndexError, match="index"):
+        compiled(cf.tensor([0, 3]))
+    assert gradient_of(weight).tolist() == ([3.0, 3.0] if early else [1.0, 2.0])
+    compiled(cf.tensor([2, 2]))
+    assert gradient_of(weight).tolist() == ([3.0, 3.0] if early else [2.0, 2.0])
+
+
 @pytest.mark.parametrize(
     "mode",
     [cf.no_grad, cf.inference_mode, lambda: cf.amp.autocast("cpu"), cf.autograd.detect_anomaly],
@@ -290,6 +382,42 @@ def test_writes_are_counted_and_named() -> None:
         product.backward()
 
 
+def test_versions_count_replays_and_other_writes() -> None:
+    state, other = cf.ones(2), cf.ones(2)
+    first = warmed(lambda x: state.add_(x) + 1, X)
+    second = warmed(lambda x: state.mul_(x) + other, X)
+    start, unchanged = state._version, other._version
+    for n in range(1, 4):
+        first(X)
+        second(X)
+        state.zero_()
+        assert state._version == start + 3 * n
+    assert other._version == unchanged
+    for write, name in ((first, "add_"), (lambda x: state.sub_(x), "sub_"), (second, "mul_")):
+        x = cf.tensor([1.0, 2.0], requires_grad=True)
+        product = (x * state).sum()
+        write(X)
+        with pytest.raises(cf.GradientError, match=f"{name} overwrote it"):
+            product.backward()
+
+
+def test_versions_outlast_programs() -> None:
+    state = cf.ones(2)
+    for n in range(1, 5):
+        compiled = warmed(lambda x: state.add_(x) + 1, X)
+        before = state._version
+        compiled(X)
+        compiled.clear()
+        del compiled
+        gc.collect()
+        assert state._version == before + 1
+        assert len(state.storage.replays) <= 2, n  # type: ignore[attr-defined]
+    assert state.storage.writer[0] == "add_"  # type: ignore[index]
+    again = copy.deepcopy(state)
+    again.add_(1)
+    assert (again._version, state._version) == (1, before + 1)
+
+
 def test_a_wrong_index_changes_nothing() -> None:
     table, count = cf.arange(3.0), cf.zeros(1)
 
@@ -308,9 +436,10 @@ def test_a_wrong_index_changes_nothing() -> None:
 def test_state_is_not_kept_alive() -> None:
     held = Holder()
     compiled = warmed(lambda x: x + held.weight, X)
-    storage = weakref.ref(held.weight.storage)
+    storage, array = weakref.ref(held.weight.storage), weakref.ref(held.weight.storage.data)
     held.weight = cf.tensor([5.0, 6.0])
     assert storage() is None
+    assert array() is None
     agree(compiled, X)
 
 

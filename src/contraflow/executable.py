@@ -6,6 +6,7 @@ replay, in Python and float64, and kernels get their results as arguments.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from sys import getrefcount
 from time import perf_counter
@@ -22,8 +23,9 @@ from contraflow.passes import host_values, optimize, wide_numbers
 from contraflow.plan import HostStep, make_plan
 from contraflow.render import python
 from contraflow.spec import Spec
-from contraflow.storage import Block, Storage
+from contraflow.storage import Block, Notice, Storage
 from contraflow.tape import Tape, Value
+from contraflow.tensor import Tensor
 
 
 class Executable(Protocol):
@@ -160,6 +162,43 @@ def _take(rooms: Sequence[_Room], addresses: list[Any]) -> list[Block]:
     return blocks
 
 
+class Standing:
+    """Outputs that stay in one block from replay to replay, as long as nobody looks at it.
+
+    `places` are their numbers among a program's buffers, and `owners` the tensors whose gradients
+    they are.
+    """
+
+    def __init__(
+        self,
+        program: devices.Program,
+        places: Sequence[int],
+        rooms: Sequence[_Room],
+        owners: Sequence[weakref.ref[Tensor]],
+    ) -> None:
+        self.notice = Notice()
+        self._program, self._places, self._rooms = program, places, rooms
+        self._owners, self._blocks = owners, list[Block]()
+
+    def take(self) -> None:
+        """Use blocks that nobody looks at from now on."""
+        addresses: list[int] = []
+        self._blocks = []
+        self._blocks = _take(self._rooms, addresses)
+        for place, address in zip(self._places, addresses):
+            self._program.put(place, address)
+
+    def settle(self) -> None:
+        """Give them to the owners, now that they are filled."""
+        for owner_ref, block in zip(self._owners, self._blocks):
+            owner = owner_ref()
+            if owner is not None:
+                owner._grad = block
+            block.notice = self.notice
+        self._blocks = []
+        self.notice.given = False
+
+
 def _references() -> tuple[int, int]:
     """How many references `_take` counts to a block that only a room holds, and to its array."""
     room = SimpleNamespace(idle=Block(np.empty(0)))
@@ -199,6 +238,16 @@ class Native:
         lines = [x for x in self.tape.lines if host.issuperset(x.outs)]
         self.prologue = python.compile_prologue(python.render(self.tape, lines, wanted))
         self.fixed = None if self.inputs.scalars else self.prepare(())
+        self.late = self._find_late()
+
+    def _find_late(self) -> frozenset[int]:
+        """The outputs that are written when nothing can fail any more."""
+        steps, slots = self.plan.steps, self.plan.slots
+        risks = [i for i, step in enumerate(steps) if step.may_fail]
+        early = {slot for step in steps[: risks[-1] + 1 if risks else 0] for slot in step.writes}
+        made = [i for i in range(len(self.tape.outputs)) if i not in self.numbers]
+        found = [i for i, slot in enumerate(slots) if slot.kind == "output"]
+        return frozenset(i for i, slot in zip(made, found, strict=True) if slot not in early)
 
     def prepare(self, scalars: Sequence[int | float]) -> tuple[Any, tuple[int | float, ...]]:
         """What follows from the host scalars: outputs, and words for kernels."""

@@ -19,7 +19,7 @@ import numpy as np
 from contraflow import scalar as s
 from contraflow.dtypes import DType
 from contraflow.errors import TRANSLATED, retold
-from contraflow.kernel import Call, Limits, Loops, Operand, Store, loops
+from contraflow.kernel import WRITES, Call, Limits, Loops, Operand, Store, loops
 from contraflow.lower import Fused, HostUse, KernelUse, Place, Use, is_access
 from contraflow.op import Op
 from contraflow.reference import run_reference, strided
@@ -63,6 +63,17 @@ class KernelStep:
     bindings: tuple[Binding, ...]
     line: int = 0
 
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """The slots that it writes."""
+        operands = zip(self.call.kernel.operands, self.bindings)
+        return tuple(binding.slot for operand, binding in operands if operand.mode in WRITES)
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether it may find an index out of range."""
+        return self.call.kernel.checks_indices
+
 
 @dataclass
 class HostStep:
@@ -74,6 +85,7 @@ class HostStep:
     writes: tuple[int, ...]
     shapes: dict[int, tuple[int, ...]] = field(default_factory=dict)
     line: int = 0
+    may_fail = True  # as Python may
 
 
 @dataclass

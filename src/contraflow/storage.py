@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+import weakref
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
@@ -62,13 +63,25 @@ def user_line(skip: int = 1) -> Line | None:
 serials = itertools.count()
 
 
-class Block:
-    """Memory that a program fills: an array, and where it begins."""
+class Notice:
+    """Tells whether somebody has looked at blocks, or put something else in their place."""
 
-    __slots__ = ("array", "address")
+    __slots__ = ("given",)
+
+    def __init__(self) -> None:
+        self.given = True
+
+
+_NOBODY = Notice()  # whom that does not concern
+
+
+class Block:
+    """Memory that a program fills: an array, where it begins, and who wants notice."""
+
+    __slots__ = ("array", "address", "notice")
 
     def __init__(self, array: Any, address: int = 0) -> None:
-        self.array, self.address = array, address
+        self.array, self.address, self.notice = array, address, _NOBODY
 
 
 class Storage:
@@ -117,3 +130,64 @@ class Storage:
     def is_recorded(self) -> bool:
         """Whether this stands for a value that only a program will compute."""
         return self._data is None
+
+    def counts(self, writes: Writes, writer: tuple[str, Line | None]) -> None:
+        """Count the writes of a program's replays from now on."""
+        if type(self) is Storage:
+            self.__class__ = _Replayed
+            self.replays = []
+        assert isinstance(self, _Replayed)
+        self.fold()
+        self.replays.append((writes, writer))
+
+
+moments = itertools.count(1)
+
+
+class Writes:
+    """The writes of a program, counted once per replay for all storages that it writes to."""
+
+    __slots__ = ("count", "last", "owner")
+
+    def __init__(self, owner: weakref.ref[Any]) -> None:
+        self.count = self.last = 0  # how often, and when
+        self.owner = owner
+
+
+class _Replayed(Storage):
+    """A storage that programs write to. What they count is added up when somebody asks."""
+
+    replays: list[tuple[Writes, tuple[str, Line | None]]]
+    moment = 0  # of the last write that was no replay
+
+    @property
+    def version(self) -> int:
+        """The number of writes."""
+        own: int = self.__dict__.get("version", 0)
+        return own + sum(writes.count for writes, _ in self.replays)
+
+    @version.setter
+    def version(self, number: int) -> None:
+        self.__dict__["version"] = number - sum(writes.count for writes, _ in self.replays)
+
+    @property
+    def writer(self) -> tuple[str, Line | None] | None:
+        """Who wrote last."""
+        when, writer = self.moment, self.__dict__.get("writer")
+        for writes, other in self.replays:
+            if writes.last > when:
+                when, writer = writes.last, other
+        return writer
+
+    @writer.setter
+    def writer(self, writer: tuple[str, Line | None] | None) -> None:
+        self.__dict__["writer"], self.moment = writer, next(moments)
+
+    def fold(self) -> None:
+        """Take over what programs counted that are gone."""
+        for entry in [entry for entry in self.replays if entry[0].owner() is None]:
+            writes, writer = entry
+            self.replays.remove(entry)
+            self.__dict__["version"] = self.__dict__.get("version", 0) + writes.count
+            if writes.last > self.moment:
+                self.moment, self.__dict__["writer"] = writes.last, writer

@@ -533,11 +533,14 @@ class Tensor(Methods):
         """The gradient. A program leaves a block, which becomes a tensor when it is looked at."""
         slot = self._slot
         if isinstance(slot, Block):
+            slot.notice.given = True
             slot = self._slot = Tensor.of_array(slot.array)
         return slot
 
     @_grad.setter
-    def _grad(self, value: Tensor | None) -> None:
+    def _grad(self, value: Tensor | Block | None) -> None:
+        if type(self._slot) is Block:
+            self._slot.notice.given = True
         self._slot = value
 
     def retain_grad(self) -> None:

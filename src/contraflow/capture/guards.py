@@ -62,6 +62,20 @@ def layout_of(gradient: Tensor | None) -> Any:
     )
 
 
+class Memory:
+    """Arrays that stay until one of those they belong to is gone; who uses them takes the list."""
+
+    __slots__ = ("arrays", "_gone")
+
+    def __init__(self, arrays: list[Any], gone: list[weakref.ref[Any]]) -> None:
+        self.arrays, self._gone = arrays, gone
+
+    def let_go(self, ref: weakref.ref[Any]) -> None:
+        """Note that one of them is gone."""
+        self._gone.append(ref)
+        self.arrays = []
+
+
 class Guards:
     """What a program found, to be found again."""
 
@@ -75,7 +89,7 @@ class Guards:
         self.key: tuple[Any, ...] = ()  # of the surroundings
         self.attributes: list[Attribute] = []
         self.surroundings: list[weakref.ref[Any]] = []
-        self.gone: list[weakref.ref[Any]] = []  # of the surroundings
+        self.gone: list[weakref.ref[Any]] = []  # of the surroundings, and of state
         self.kept: list[Any] = []  # what cannot be referred to weakly
 
     def watch(self, tensors: Sequence[Tensor], arguments: Sequence[Tensor]) -> None:
@@ -95,6 +109,12 @@ class Guards:
                 self.surroundings.append(weakref.ref(value, self.gone.append))
             except TypeError:
                 self.kept.append(value)
+
+    def keep_memory(self, storages: Sequence[Storage]) -> Memory:
+        """The memory of state, as long as the state itself is there."""
+        memory = Memory([storage.data for storage in storages], self.gone)
+        self.surroundings += [weakref.ref(storage, memory.let_go) for storage in storages]
+        return memory
 
     def forget_gone(self) -> None:
         """Leave out modules that the function itself made, and that are gone after it."""

@@ -9,6 +9,7 @@ long way has to look closer.
 from __future__ import annotations
 
 import builtins
+import weakref
 from collections.abc import Sequence
 from itertools import combinations
 from sys import getrefcount
@@ -20,8 +21,9 @@ from contraflow.capture.guards import Surroundings, layout_of
 from contraflow.capture.replay import Hit, Program, new_tensor
 from contraflow.dispatch import state
 from contraflow.dtypes import get_default_dtype
-from contraflow.executable import HELD_BY_BLOCK, HELD_BY_ROOM, Native
+from contraflow.executable import HELD_BY_BLOCK, HELD_BY_ROOM, Native, Standing
 from contraflow.hooks import Structure
+from contraflow.storage import Storage, Writes, moments
 from contraflow.structure import exact
 from contraflow.tensor import Tensor
 
@@ -55,18 +57,24 @@ class _Writer:
     ) -> None:
         self.program, self.native = program, native
         self.arguments, self.names = arguments, names
+        # What the call has just found, so it is there. Numbers may stay longer than their owners.
+        self.state: list[Any] = [ref() for ref in program.state_refs]
+        self.cells: list[Any] = [ref() for ref in program.cells]
+        self.standing = {  # the owners of gradients, by the number of their room
+            self._room(position): ref for ref, position in program.blocks if position in native.late
+        }
         self.scope: dict[str, Any] = {
             "MISS": MISS, "Structure": Structure, "Tensor": Tensor, "config": config,
             "count": getrefcount, "default_dtype": get_default_dtype, "exact": exact,
             "layout_of": layout_of, "locate": native.locate, "located": native.located,
-            "new_tensor": new_tensor, "prologue": native.prologue, "run": native.program.run,
-            "state": state,
+            "moment": moments.__next__, "new_tensor": new_tensor, "prologue": native.prologue,
+            "put": native.program.put, "rerun": native.program.rerun, "state": state,
         }  # fmt: skip
         self.lines: list[str] = []
 
     def function(self) -> Hit:
         """The whole, compiled."""
-        for part in (self._modes, self._arguments, self._guards, self._state):
+        for part in (self._state, self._modes, self._arguments, self._guards):
             part()
         # A name that is not assigned to, or an attribute that is gone, is for the long way.
         text = ["def hit(args):", "  try:", *(f"    {line}" for line in self.lines)]
@@ -156,13 +164,10 @@ class _Writer:
         return f"{place} is {self._name(expected)}"
 
     def _state(self) -> None:
-        """State t0, t1, ... and cells c0, c1, ..."""
-        kinds = {"t": self.program.state_refs, "c": self.program.cells}
-        for kind, refs in kinds.items():
-            for i, ref in enumerate(refs):
-                self.lines.append(f"{kind}{i} = {self._name(ref)}()")
-            if refs:
-                self._unless(*(f"{kind}{i} is not None" for i in range(len(refs))))
+        """Hold the memory of state; guards then notice if some of it was gone before."""
+        if self.state:
+            memory = self.program.guards.keep_memory(self.state)
+            self.lines.append(f"held = {self._name(memory)}.arrays")
 
     # --- from here on nothing misses ----------------------------------------------------------
 
@@ -170,52 +175,80 @@ class _Writer:
         """Compute the outputs: blocks b0, b1, ... and numbers, which are the first of `known`."""
         native, write = self.native, self.lines.append
         if native.fixed is None:
-            scalars = "".join(f"c{i}.value, " for i in range(len(self.program.cells)))
+            scalars = "".join(f"{self._name(cell)}.value, " for cell in self.cells)
             write(f"known = prologue(({scalars}))")
         else:
             write(f"known = {self._name(native.fixed[0])}")
-        numbers = len(native.host_outputs)
+        for place, i in enumerate(self.program.argument_numbers):
+            write(f"put({place}, s{i}.address or locate(s{i}))")
         for i, room in enumerate(native.rooms):
+            if i in self.standing:
+                continue
             m = self._name(room)
             write(f"b{i} = {m}.idle")
             write(f"if count(b{i}) == {HELD_BY_ROOM} and count(b{i}.array) == {HELD_BY_BLOCK}:")
             write(f"  {m}.idle = {m}.recent; {m}.recent = b{i}")
             write(f"else: b{i} = {m}.refill()")
-        assert native.addresses is not None
-        given = [f"s{i}.address or locate(s{i})" for i in self.program.argument_numbers]
-        given += map(str, native.addresses)
-        given += [f"b{i}.address" for i in range(len(native.rooms))]
-        words = f"known[{numbers}:]" if numbers else "known"
-        write(f"try: run(({''.join(f'{address}, ' for address in given)}), {words})")
+            write(f"put({len(native.inputs.arrays) + i}, b{i}.address)")
+        standing = self._stand()
+        if standing:
+            write(f"if {standing}.notice.given: {standing}.take()")
+        numbers = len(native.host_outputs)
+        write(f"try: rerun({f'known[{numbers}:]' if numbers else 'known'})")
         write("except IndexError as error: raise located(error) from None")
+        if standing:
+            write(f"if {standing}.notice.given: {standing}.settle()")
+
+    def _stand(self) -> str | None:
+        """A name for the gradients that may stay where they are, if there are any."""
+        if not self.standing:
+            return None
+        places = [len(self.native.inputs.arrays) + i for i in self.standing]
+        rooms = [self.native.rooms[i] for i in self.standing]
+        standing = Standing(self.native.program, places, rooms, list(self.standing.values()))
+        self.program.standing = standing
+        return self._name(standing)
 
     def _effects(self) -> None:
         program, write = self.program, self.lines.append
-        known = [f"s{i}" for i in program.argument_numbers]
-        known += map(self._name, program.constants)
-        known += [f"t{i}" for i in range(len(program.state_refs))]
+        storages: list[Storage | None] = [None] * len(program.argument_numbers)
+        storages += [*program.constants, *self.state]
+        writes = Writes(weakref.ref(program))
+        counted = False
         for place, writer in program.written:
-            write(f"{known[place]}.version += 1; {known[place]}.writer = {self._name(writer)}")
+            storage = storages[place]
+            if storage is None:
+                argument = f"s{program.argument_numbers[place]}"
+                write(f"{argument}.version += 1; {argument}.writer = {self._name(writer)}")
+            else:
+                storage.counts(writes, writer)
+                counted = True
+        if counted:
+            known = self._name(writes)
+            write(f"{known}.count += 1; {known}.last = moment()")
         for ref, position in program.cell_outputs:
-            write(f"if (c := {self._name(ref)}()) is not None:")
-            write(f"  c.value = type(c.value)({self._number(position)})")
+            cell = ref()
+            if cell is not None:
+                value = f"{self._name(cell)}.value"
+                write(f"{value} = type({value})({self._number(position)})")
         for ref, position in program.blocks:
-            write(f"if (t := {self._name(ref)}()) is not None: t._slot = {self._block(position)}")
+            room = self._room(position)
+            if room not in self.standing:
+                write(f"if (t := {self._name(ref)}()) is not None: t._grad = b{room}")
 
     def _results(self) -> None:
         made = [
-            f"new_tensor({self._block(position)}, {self._name(view)}, {self._name(dtype)}, {whole})"
+            f"new_tensor(b{self._room(position)}, {self._name(view)}, {self._name(dtype)}, {whole})"
             for position, view, dtype, whole in self.program.plain or ()
         ]
         self.lines.append(f"return {self._name(self.program.arranged)}([{', '.join(made)}])")
 
-    def _block(self, position: int) -> str:
-        """The block of an output."""
-        before = sum(number < position for number in self.native.numbers)
-        return f"b{position - before}"
+    def _room(self, position: int) -> int:
+        """The number of the room of an output."""
+        return position - sum(number < position for number in self.native.numbers)
 
     def _number(self, position: int) -> str:
         """The number that an output is, or that its block holds."""
         if position not in self.native.numbers:
-            return f"{self._block(position)}.array"
+            return f"b{self._room(position)}.array"
         return f"known[{[i for i, _ in self.native.host_outputs].index(position)}]"

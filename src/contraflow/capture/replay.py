@@ -26,7 +26,7 @@ from contraflow.capture.trees import builder
 from contraflow.dispatch import state
 from contraflow.dtypes import DType
 from contraflow.errors import GradientError
-from contraflow.executable import Executable
+from contraflow.executable import Executable, Standing
 from contraflow.hooks import Structure
 from contraflow.node import Edge, at
 from contraflow.passes import eliminate_dead
@@ -123,6 +123,7 @@ class Program:
     record_ms: float  # how long the recording took
     pullback: Pullback | None = None
     hit: Hit | None = None  # from the second call on
+    standing: Standing | None = None  # the gradients that stay where they are
 
     def __init__(self, recording: Recording, owner: Owner) -> None:
         self.recording = recording
@@ -231,6 +232,8 @@ class Program:
     def replay(self, call: Call, inputs: Inputs) -> Any:
         """Run the program, repeat the effects, and build the results."""
         storages, scalars = inputs
+        if self.standing is not None:
+            self.standing.notice.given = True
         outputs = self.executable.replay(storages, scalars)
         for place, writer in self.written:
             storage = storages[place]
@@ -244,7 +247,7 @@ class Program:
         for owner_ref, position in self.blocks:
             owner = owner_ref()
             if owner is not None:
-                owner._slot = outputs[position]
+                owner._grad = outputs[position]
         if self.plain is not None and not state().inference:
             return self.arranged(
                 [

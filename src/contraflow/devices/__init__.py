@@ -28,6 +28,12 @@ class Program(Protocol):
     def run(self, addresses: Sequence[int], scalars: tuple[float | int, ...]) -> None:
         """The same, with buffers given by their addresses."""
 
+    def put(self, number: int, address: int) -> None:
+        """Say where one of the buffers is from now on."""
+
+    def rerun(self, scalars: tuple[float | int, ...]) -> None:
+        """The same, with buffers where they were, unless they have been put elsewhere."""
+
 
 class Device(Protocol):
     """One kind of machine: it runs plans."""

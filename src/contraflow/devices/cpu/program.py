@@ -231,7 +231,7 @@ def _nothing() -> None:
 
 _ROW_WORDS = 4  # the kernel, its arguments, how it is run, and tickets for its parts
 _ROW_BYTES = 8 * _ROW_WORDS
-_FIRST = 16  # where the pointers to buffers begin in their table, after errors and scalars
+_FIRST = 2  # where the pointers to buffers begin in their table, after errors and scalars
 
 
 def _noted(timeline: Any, name: str, kind: str) -> Any:
@@ -353,11 +353,20 @@ class Program:
 
     def run(self, addresses: Sequence[int], scalars: tuple[float | int, ...]) -> None:
         """The same, with buffers given by their addresses."""
+        with _scratch.lock:
+            self._pack_addresses(self._bases, 8 * _FIRST, *addresses)
+            self.rerun(scalars)
+
+    def put(self, number: int, address: int) -> None:
+        """Say where one of the buffers is from now on."""
+        self._bases[_FIRST + number] = address
+
+    def rerun(self, scalars: tuple[float | int, ...]) -> None:
+        """The same, with buffers where they were, unless they have been put elsewhere."""
         timeline = state().context.timeline
         with _scratch.lock:
             if self._arena is not _scratch.arena:
                 self._move(_scratch.provide(self._plan.arena_bytes))
-            self._pack_addresses(self._bases, _FIRST, *addresses)
             if scalars is not self._packed:
                 self._pack_scalars(self._scalars, 0, *scalars)
                 self._packed = scalars
