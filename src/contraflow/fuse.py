@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from contraflow.dtypes import DType
 from contraflow.kernel import Limits
 from contraflow.kinds import Contracting, Scattering
+from contraflow.layouts import narrow_layouts
 from contraflow.lower import (
     ContractionLayout,
     Fused,
@@ -85,6 +86,7 @@ class _Fuser:
     def __init__(self, tape: Tape, host: set[Value], limits: Limits) -> None:
         self.tape, self.host, self.limits = tape, host, limits
         self.scope = Scope(tape, host)
+        self.scope.layouts = narrow_layouts(tape, host, limits.narrow)
         self.groups: list[Group | Use | None] = []
         self.maker: dict[Value, int] = {}  # the position in `groups` of what makes a value
         self.begins = first_parts_of_wholes(tape)
@@ -111,7 +113,8 @@ class _Fuser:
             self._store_product(*self.stored[number])
         elif lowering == "view":
             (x,) = line.inputs
-            self.scope.views[line.outs[0]] = (self._whole(x, number), View(**line.params))
+            base = self._whole(x, number)
+            self.scope.views[line.outs[0]] = (base, self.scope.view(base, View(**line.params)))
         elif line.op.name == "full":
             self.scope.fills[line.outs[0]] = line.inputs[0]
         elif lowering in ("map", "reduce"):
@@ -152,6 +155,8 @@ class _Fuser:
         """Find the products that are written where a line stores them: at once, but as a part of a
         value when that is there."""
         for found in stored_products(self.tape):
+            if not self.scope.layouts.keys().isdisjoint(self.tape.lines[found.store].outs):
+                continue
             if self._layout(found.product).suits(found.room.strides):
                 pair = (found.product, found.store)
                 turn, other = reversed(pair) if self._assigns(found.store) else pair
@@ -285,7 +290,7 @@ class _Fuser:
             self.last_risk = max(self.last_risk, at)
         group.reads.update([v for v, _ in visit.reads])
         for v in visit.line.outs:
-            group.made[v] = group.storing(visit, self.tape.specs[v].shape)
+            group.made[v] = group.storing(visit, self.scope.layout(v))
             self.maker[v] = at
 
     def _fits(self, group: Any, visit: Visit) -> bool:

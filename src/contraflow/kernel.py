@@ -56,6 +56,8 @@ class Limits:
     # a reduction runs on one thread, more are computed in parallel first.
     whole_reduction: int = 1 << 16
     windows: bool = False  # whether a contraction may have digits
+    narrow: int = 0  # columns up to which rows do not fill a vector, so that columns had better lie
+    # side by side
     # Of the kernels that not every device has: scatter, scan, sort. Others run on the host.
     kernels: frozenset[str] = frozenset()
 

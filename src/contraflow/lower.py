@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from contraflow.dtypes import DType, bool_, float64, get_default_dtype, int64
 from contraflow.kernel import READS, WRITES, Call, contraction
 from contraflow.kinds import Scattering, Sorting
+from contraflow.layouts import rearranged_view
 from contraflow.pattern import (
     Line,
     Lowered,
@@ -128,6 +129,7 @@ class Scope:
         self.tape, self.host = tape, host
         self.views: dict[Value, Access] = {}  # strided lines, folded into their reads
         self.fills: dict[Value, Any] = {}  # values that are one number throughout
+        self.layouts: dict[Value, View] = {}  # of values that are not row-major
         self._found: dict[Value, Any] = {}
         self._visits: dict[int, Visit] = {}
 
@@ -145,7 +147,19 @@ class Scope:
 
     def located(self, x: Value) -> Access:
         """The value in whose memory a tensor operand lies, if it lies in any, and its view."""
-        return self.views.get(x) or (x, contiguous(self.tape.specs[x].shape))
+        return self.views.get(x) or (x, self.layout(x))
+
+    def layout(self, v: Value) -> View:
+        """How the elements of a value lie in its own memory."""
+        return self.layouts.get(v) or contiguous(self.tape.specs[v].shape)
+
+    def view(self, v: Value, view: View) -> View:
+        """A view of a row-major value, for one that may lie in another order."""
+        if v not in self.layouts:
+            return view
+        found = rearranged_view(view, self.tape.specs[v].shape, self.layouts[v])
+        assert found is not None, "it would not have been laid out so"
+        return found
 
     def visit(self, number: int) -> Visit:
         """A line of a map or a reduction, and where it goes."""
@@ -183,13 +197,13 @@ class Group:
         """The strides over the domain with which a line of this shape reads under a view."""
         return reading(self.domain, self.inner, shape, view.shape, view.strides)
 
-    def storing(self, visit: Visit, shape: Shape) -> Shape:
+    def storing(self, visit: Visit, layout: View) -> Shape:
         """The strides over the domain with which a result of a line would be stored."""
         if visit.reduced is None:
-            return self.reading(shape, contiguous(shape))
+            return self.reading(layout.shape, layout)
         gone = frozenset() if visit.line.params["keepdim"] else visit.reduced
         axes = [d for d in range(len(self.domain)) if d not in gone]
-        return spread(len(self.domain), axes, contiguous_strides(shape), shape)
+        return spread(len(self.domain), axes, layout.strides, layout.shape)
 
 
 # --- groups and stores -------------------------------------------------------------------------
@@ -205,7 +219,10 @@ def lower_group(scope: Scope, group: Group, wanted: set[Value]) -> KernelUse | N
         line = visit.line
         operands = tuple(map(naming.operand, line.inputs))
         params, given = tuple(line.params.items()), tuple(scope.tape.given(line.inputs))
-        layout = group.made[line.outs[0]]
+        first = line.outs[0]
+        layout = group.made[first]
+        if first in scope.layouts:  # elements are numbered in row-major order all the same
+            layout = group.storing(visit, contiguous(scope.tape.specs[first].shape))
         lines.append(Line(line.op, params, operands, given, visit.shape, layout))
         naming.make(line.outs)
     results = tuple(
@@ -408,7 +425,7 @@ class ContractionLayout:
         self.copy, self.windows = copy, windows
         (result,), specs = line.outs, scope.tape.specs
         self.dtype = specs[result].dtype
-        self.plain = Target(Place(result), contiguous_strides(specs[result].shape))
+        self.plain = Target(Place(result), scope.layout(result).strides)
         self.sizes: dict[str, int] = {}
         for letters, x in zip(labels, line.inputs):
             assert isinstance(x, Value)

@@ -16,7 +16,8 @@ class CpuDevice:
     name = "cpu"
 
     def __init__(self) -> None:
-        self.limits = Limits(windows=True, kernels=frozenset(("scatter", "scan", "sort")))
+        kernels = frozenset(("scatter", "scan", "sort"))
+        self.limits = Limits(windows=True, narrow=16, kernels=kernels)
         self.description = jit.describe_processor()
 
     def load(self, plan: Plan) -> Program:
