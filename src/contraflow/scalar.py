@@ -405,7 +405,7 @@ _arithmetic("sub", "-", np.subtract, "fsub", "sub")
 _arithmetic("mul", "*", np.multiply, "fmul", "mul")
 intrinsic(
     "div", 2, np.divide, llvm={"float": "fdiv {t} {0}, {1}"}, cuda="{0} / {1}", wgsl="{0} / {1}",
-    python="divide({0}, {1})",
+    python="{0} / {1} if {1} else divide({0}, {1})",
 )  # fmt: skip
 intrinsic(
     "neg", 1, np.negative,
@@ -559,7 +559,7 @@ def _function(name: str, arity: int, numpy: Callable[..., Any], **columns: Any) 
     intrinsic(name, arity, numpy, **columns)
 
 
-_function("sqrt", 1, np.sqrt, python="root({0})")
+_function("sqrt", 1, np.sqrt, python="root({0}) if {0} >= 0 else nan")
 _function("floor", 1, np.floor)
 _function("ceil", 1, np.ceil)
 _function("trunc", 1, np.trunc)
@@ -629,7 +629,9 @@ def _lifted(function: Callable[[float], float]) -> Callable[[Any], Any]:
 for _name, _numpy in (("exp", np.exp), ("log", np.log), ("tanh", np.tanh), ("sin", np.sin),
                       ("cos", np.cos), ("erf", _lifted(math.erf))):  # fmt: skip
     intrinsic(_name, 1, _numpy, cuda=_name + "({0})")
-intrinsic("pow", 2, np.power, cuda={"float": "pow({0}, {1})"}, python="power({0}, {1})")
+# Of a base up to one and an exponent from zero on, nothing overflows or is complex.
+_POWER = "{0} ** {1} if 0 < {0} <= 1 and {1} >= 0 else power({0}, {1})"
+intrinsic("pow", 2, np.power, cuda={"float": "pow({0}, {1})"}, python=_POWER)
 
 # An index that was loaded: backends write the check themselves (kernel.py says how).
 intrinsic("checked", 2, lambda i, n: _check_index(i, n), llvm="", cuda="", wgsl="")

@@ -19,6 +19,7 @@ from contraflow import config
 from contraflow.capture.attributes import PLAIN, Attribute
 from contraflow.capture.guards import Surroundings, layout_of
 from contraflow.capture.replay import Hit, Program, new_tensor
+from contraflow.capture.trees import written
 from contraflow.dispatch import state
 from contraflow.dtypes import get_default_dtype
 from contraflow.executable import HELD_BY_BLOCK, HELD_BY_ROOM, Native, Standing
@@ -241,7 +242,11 @@ class _Writer:
             f"new_tensor(b{self._room(position)}, {self._name(view)}, {self._name(dtype)}, {whole})"
             for position, view, dtype, whole in self.program.plain or ()
         ]
-        self.lines.append(f"return {self._name(self.program.arranged)}([{', '.join(made)}])")
+        program = self.program
+        text = written(program.structure, iter(made), self._name)
+        if text is None:
+            text = f"{self._name(program.arranged)}([{', '.join(made)}])"
+        self.lines.append(f"return {text}")
 
     def _room(self, position: int) -> int:
         """The number of the room of an output."""

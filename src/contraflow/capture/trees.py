@@ -74,27 +74,36 @@ def builder(structure: Any) -> Callable[[list[Any]], Any]:
     """
     if structure == TENSOR:
         return itemgetter(0)
-    places, constants = count(), []
+    constants: dict[str, Any] = {}
 
-    def written(part: Any) -> str:
-        if isinstance(part, str):
-            return f"leaves[{next(places)}]"
-        kind, *rest = part
-        if kind == "value":
-            constants.append(rest[1])
-            return f"constants[{len(constants) - 1}]"
-        if kind is tuple:
-            return f"({''.join(f'{written(item)}, ' for item in rest[0])})"
-        if kind is list:
-            return f"[{', '.join(map(written, rest[0]))}]"
-        raise NotImplementedError
+    def name(x: Any) -> str:
+        constants[f"x{len(constants)}"] = x
+        return f"x{len(constants) - 1}"
 
-    try:
-        text = written(structure)
-    except NotImplementedError:
+    text = written(structure, (f"leaves[{i}]" for i in count()), name)
+    if text is None:
         return lambda leaves: rebuild(structure, iter(leaves))
-    function: Callable[[list[Any]], Any] = eval(f"lambda leaves: {text}", {"constants": constants})
+    function: Callable[[list[Any]], Any] = eval(f"lambda leaves: {text}", constants)
     return function
+
+
+def written(structure: Any, leaves: Iterator[str], name: Callable[[Any], str]) -> str | None:
+    """Python's own containers of a structure around leaves, as an expression; None for others.
+
+    `name` names an object.
+    """
+    if isinstance(structure, str):
+        return next(leaves)
+    kind, *rest = structure
+    if kind == "value":
+        return name(rest[1])
+    if kind is not tuple and kind is not list:
+        return None
+    items = [written(part, leaves, name) for part in rest[0]]
+    if None in items:
+        return None
+    inside = "".join(f"{item}, " for item in items)
+    return f"({inside})" if kind is tuple else f"[{inside}]"
 
 
 def rebuild(structure: Any, leaves: Iterator[Any]) -> Any:

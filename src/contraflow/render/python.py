@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -47,8 +47,8 @@ def render(tape: Tape, lines: Sequence[TapeLine], wanted: Sequence[Operand]) -> 
 def compile_prologue(text: str) -> Callable[[Sequence[int | float]], tuple[int | float, ...]]:
     """The function of a prologue's text."""
     scope: dict[str, Any] = {
-        "table": _table, "divide": _divide, "power": _power, "root": _root,
-        "whole": _whole,
+        "table": _table, "divide": partial(_table, "div"), "power": partial(_table, "pow"),
+        "root": math.sqrt, "nan": math.nan, "whole": _whole,
     }  # fmt: skip
     exec(builtins.compile(text, "<host prologue>", "exec"), scope)
     prologue: Callable[[Sequence[int | float]], tuple[int | float, ...]] = scope["prologue"]
@@ -106,16 +106,3 @@ def _array(x: bool | int | float) -> np.ndarray:
 
 def _whole(x: float) -> int:
     return int(s.saturating_cast(x, int64))
-
-
-def _divide(a: float, b: float) -> Any:
-    return a / b if b else _table("div", a, b)
-
-
-def _power(a: float, b: float) -> Any:
-    # Of a base up to one and an exponent from zero on, nothing overflows or is complex.
-    return a**b if 0 < a <= 1 and b >= 0 else _table("pow", a, b)
-
-
-def _root(x: float) -> Any:
-    return math.sqrt(x) if x >= 0 else math.nan

@@ -265,6 +265,9 @@ class Program:
         self._index = {slot: i for i, slot in enumerate(order)}
         assert self._index[None] == ERRORS
         self._bases = (ctypes.c_uint64 * len(order))()
+        # Says where one of the buffers is from now on.
+        given = (ctypes.c_uint64 * len(self._external)).from_buffer(self._bases, 8 * _FIRST)
+        self.put: Callable[[int, int], None] = given.__setitem__
         self._addresses = [0] * len(self._external)
         self._known: list[Callable[[], Buffer]] = [_nothing] * len(self._external)
         self._pack_addresses = struct.Struct(f"{len(self._external)}Q").pack_into
@@ -356,10 +359,6 @@ class Program:
         with _scratch.lock:
             self._pack_addresses(self._bases, 8 * _FIRST, *addresses)
             self.rerun(scalars)
-
-    def put(self, number: int, address: int) -> None:
-        """Say where one of the buffers is from now on."""
-        self._bases[_FIRST + number] = address
 
     def rerun(self, scalars: tuple[float | int, ...]) -> None:
         """The same, with buffers where they were, unless they have been put elsewhere."""
