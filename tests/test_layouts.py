@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -165,3 +166,74 @@ def test_a_training_step_uses_it() -> None:
         if "contraction" in s.call.kernel.name
     )
     assert product.sizes == (1, 1, 7, 20, 12)
+
+
+class Narrow:
+    """A random function of weights whose values are narrow, and go through all kinds of ops."""
+
+    def __init__(self, seed: int) -> None:
+        self.choose = random.Random(seed)
+        self.columns = self.choose.choice([2, 3, 7, 10, 16])
+        self.rows = self.choose.choice([16, 20, 33])
+        cf.manual_seed(seed)
+        # In float64, so that errors stay small even where a function magnifies them.
+        self.x = cf.randn(self.rows, 6, dtype=cf.float64)
+        self.w = cf.randn(6, self.columns, dtype=cf.float64)
+        self.t = cf.randint(0, self.columns, (self.rows,))
+        self.steps = self.choose.choices(STEPS, k=self.choose.randint(2, 7))
+        if self.choose.random() < 0.3:
+            self.steps.insert(2, self.choose.choice(BY_ROWS))
+        self.end = self.choose.choice(ENDS)
+
+    def __call__(self, w: cf.Tensor) -> cf.Tensor:
+        value = self.x @ w
+        for step in self.steps:
+            value = step(value, self)
+        return self.end(value, self)
+
+
+Step = Callable[[cf.Tensor, Narrow], cf.Tensor]
+STEPS: list[Step] = [
+    lambda v, p: cf.softmax(v, 1),
+    lambda v, p: cf.log_softmax(v, 1),
+    lambda v, p: cf.softmax(v, 0),
+    lambda v, p: v - v.amax(1, keepdim=True),
+    lambda v, p: v * v.mean(1, keepdim=True).tanh(),
+    lambda v, p: v + (p.x @ p.w),
+    lambda v, p: v + cf.arange(float(p.columns)),
+    lambda v, p: v.T.contiguous().T * 1.5,
+    lambda v, p: (v.T @ v).sum() * v,
+    lambda v, p: v.clone(),
+    lambda v, p: cf.where(v > 0.1, v, 0.5 * v),
+    lambda v, p: v.unsqueeze(1).expand(p.rows, 2, p.columns).sum(1),
+    lambda v, p: v.gather(1, p.t.unsqueeze(1)) + v,
+    lambda v, p: F.one_hot(p.t, p.columns).double() * v + v,
+    lambda v, p: F.layer_norm(v, (p.columns,)),
+]
+# What needs values row by row.
+BY_ROWS: list[Step] = [
+    lambda v, p: v.reshape(-1).reshape(p.rows, p.columns).sin(),
+    lambda v, p: cf.cat([v[:, 1:], v[:, :1]], 1),
+    lambda v, p: v.flip(1) - v,
+    lambda v, p: v.cumsum(1) * 0.1,
+    lambda v, p: cf.sort(v, 1).values,
+]
+ENDS: list[Step] = [
+    lambda v, p: F.cross_entropy(v, p.t),
+    lambda v, p: v.sum(1),
+    lambda v, p: v.sum(0),
+    lambda v, p: v.T @ p.x,
+    lambda v, p: v,
+    lambda v, p: cf.logsumexp(v, 1),
+    lambda v, p: cf.softmax(v, 1) @ p.w.T,
+]
+
+
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_random_functions(first: int) -> None:
+    for seed in range(first, first + 10):
+        function = Narrow(seed)
+        run = train(function)
+        for got, want in zip(cf.compile(run)(function.w), run(function.w)):
+            close = 1e-9 * (1 + float(want.abs().max()))
+            np.testing.assert_allclose(got.numpy(), want.numpy(), 0, close, err_msg=f"{seed}")

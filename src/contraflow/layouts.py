@@ -48,6 +48,7 @@ class _Narrow:
         self.leader: dict[Value, Value] = {}  # of all that have one layout, towards the first
         self.fixed: set[Value] = {*tape.inputs, *tape.roots, *host}
         self.reduced: set[Value] = set()  # row by row
+        self.spread: set[Value] = set()  # views that repeat elements, or do not show rows of them
 
     def layouts(self) -> dict[Value, View]:
         """The layouts of all groups that have no reason against, and one for it."""
@@ -76,7 +77,8 @@ class _Narrow:
         made = [v for v in line.outs if self._is_narrow(v)]
         if lowering == "map":
             for shape in {specs[v].shape for v in line.outs}:
-                self._join(v for v in (*read, *made) if specs[v].shape == shape)
+                alike = (v for v in (*read, *made) if specs[v].shape == shape)
+                self._join(v for v in alike if v not in self.spread)
         elif lowering == "contract":
             self._join(made)
         elif lowering == "reduce":
@@ -86,7 +88,8 @@ class _Narrow:
                     self.reduced.add(v)
             self.fixed.update(made)
         else:
-            self.fixed.update(made)
+            rows = lowering != "view" or line.params["strides"][-1:] == (1,)
+            (self.fixed if rows else self.spread).update(made)
             self.fixed.update(v for v in read if not self._shows(line, specs[v].shape))
 
     def _shows(self, line: TapeLine, shape: Shape) -> bool:

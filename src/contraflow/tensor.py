@@ -153,9 +153,10 @@ class Tensor(Methods):
 
     def _element(self, asked: str) -> bool | int | float:
         state().context.leave(self, asked)
-        if numel(self.layout.shape) != 1:
+        array = self.array
+        if array.size != 1:
             raise ValueError(f"item: {describe(self)} does not have exactly one element.")
-        value = self.array.item()
+        value = array.item()
         return float(value) if isinstance(value, np.generic) else value
 
     def tolist(self) -> Any:
