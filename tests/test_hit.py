@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 import contraflow as cf
 from contraflow import config
 from contraflow.capture.hit import MISS, misses
+from contraflow.devices.cpu.program import Program
 
 factor = 2.0
 
@@ -301,6 +303,91 @@ def test_programs_that_share_a_gradient_take_turns() -> None:
         if i % 3:
             assert gradient_of(weight).tolist() == [len(x) * i] * 2
     assert len(compiled.programs) == 2
+
+
+def test_a_gradient_that_somebody_looks_at_during_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    weight = cf.tensor([1.0, 2.0], requires_grad=True)
+    seen: list[Any] = []
+    looks: list[Callable[[], Any]] = []
+    rerun = Program.rerun
+
+    def observed(self: Program, scalars: Any) -> None:
+        for look in looks:
+            seen.append(look())
+        rerun(self, scalars)
+
+    monkeypatch.setattr(Program, "rerun", observed)
+
+    def step(x: cf.Tensor) -> cf.Tensor:
+        weight.grad = None
+        (weight * x).sum().backward()
+        return x + 1
+
+    compiled = warmed(step, X)
+    for i in range(6):
+        looks[:] = [lambda: gradient_of(weight)] if i % 2 else []
+        compiled(X + i)
+        looks.clear()
+        compiled(X + 10)
+        assert all(held.tolist() != [11.0, 8.0] for held in seen)
+    assert len(seen) == 3
+    looks[:] = [lambda: setattr(weight, "grad", None)]
+    compiled(X + 3)
+    looks.clear()
+    assert gradient_of(weight).tolist() == [4.0, 1.0]
+    compiled(X)
+    assert gradient_of(weight).tolist() == [1.0, -2.0]
+
+
+def test_threads_whose_programs_share_a_gradient() -> None:
+    weight = cf.zeros(300, 300, requires_grad=True)
+
+    def short(x: cf.Tensor) -> cf.Tensor:
+        weight.grad = None
+        (weight * x[:1]).sum().backward()
+        return x + 1
+
+    def long(x: cf.Tensor) -> cf.Tensor:
+        weight.grad = None
+        (((x @ weight) ** 2).sum() + (weight * 2 * x[:1]).sum()).backward()
+        return x + 1
+
+    x = cf.ones(200, 300)
+    functions = {1.0: warmed(short, x), 2.0: warmed(long, x)}
+    until = time.perf_counter() + 0.3
+
+    def work(function: Any) -> None:
+        while time.perf_counter() < until:
+            function(x)
+
+    threads = [threading.Thread(target=work, args=(f,)) for f in functions.values()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for expected, function in [*functions.items()] * 2:
+        for _ in range(2):
+            function(x)
+            assert gradient_of(weight)[0, 0].item() == expected
+            weight.grad = None
+
+
+def test_numbers_whose_owner_is_replaced() -> None:
+    model = cf.nn.Linear(3, 2)
+    optimizers = [cf.optim.SGD(model.parameters(), lr=lr) for lr in (0.1, 0.0)]
+
+    def step(x: cf.Tensor) -> cf.Tensor:
+        optimizers[0].zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        optimizers[0].step()
+        return loss.detach()
+
+    compiled = warmed(step, cf.ones(4, 3))
+    before = model.weight.tolist()
+    optimizers[0].param_groups[:] = optimizers[1].param_groups
+    compiled(cf.ones(4, 3))
+    assert model.weight.tolist() == before
 
 
 @pytest.mark.parametrize("early", [False, True])

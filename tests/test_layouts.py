@@ -83,6 +83,7 @@ def test_views() -> None:
     assert shown(View((20, 1, 10), (10, 7, 1))) == View((20, 1, 10), (1, 0, 20))
     assert shown(View((3, 20, 10), (0, 10, 1))) == View((3, 20, 10), (0, 1, 20))
     assert shown(View((200,), (1,))) is None
+    assert shown(View((10, 10), (1, 1))) is None  # which runs on into the next row
     assert shown(View((20, 9), (10, 1))) is None
     assert shown(View((20, 10), (10, 1), 3)) is None
 
@@ -121,6 +122,9 @@ FUNCTIONS: dict[str, Callable[[cf.Tensor], cf.Tensor]] = {
     "sorted": lambda w: cf.sort(cf.softmax(x @ w, 1), 1).values[:, :2],
     "twice": lambda w: cf.softmax(x @ w, 1) + cf.softmax(x @ w, 0),
     "picked": lambda w: (x @ w).softmax(1).gather(1, t.unsqueeze(1)).log(),
+    "overlapping": lambda w: (
+        cf.softmax(x @ w, 1).reshape(-1).unfold(0, 7, 1)[:7] * (x @ w).exp().sum(1)[:7]
+    ),
     "double": lambda w: F.cross_entropy(x.double() @ w.double(), t).float(),
 }
 

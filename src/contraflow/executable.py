@@ -23,7 +23,7 @@ from contraflow.passes import host_values, optimize, wide_numbers
 from contraflow.plan import HostStep, make_plan
 from contraflow.render import python
 from contraflow.spec import Spec
-from contraflow.storage import Block, Notice, Storage
+from contraflow.storage import Block, Notice, Storage, slots
 from contraflow.tape import Tape, Value
 from contraflow.tensor import Tensor
 
@@ -177,26 +177,39 @@ class Standing:
         owners: Sequence[weakref.ref[Tensor]],
     ) -> None:
         self.notice = Notice()
-        self._program, self._places, self._rooms = program, places, rooms
-        self._owners, self._blocks = owners, list[Block]()
+        self._program, self._rooms = program, rooms
+        self._all = list(zip(places, rooms, owners))
+        self._fresh = False
 
     def take(self) -> None:
         """Use blocks that nobody looks at from now on."""
         addresses: list[int] = []
-        self._blocks = []
-        self._blocks = _take(self._rooms, addresses)
-        for place, address in zip(self._places, addresses):
+        _take(self._rooms, addresses)
+        for (place, _, _), address in zip(self._all, addresses):
             self._program.put(place, address)
+        self._fresh = True
 
     def settle(self) -> None:
-        """Give them to the owners, now that they are filled."""
-        for owner_ref, block in zip(self._owners, self._blocks):
-            owner = owner_ref()
-            if owner is not None:
-                owner._grad = block
-            block.notice = self.notice
-        self._blocks = []
-        self.notice.given = False
+        """Give the blocks to their owners, now that they are filled.
+
+        Who looked at one meanwhile keeps it, and its owner gets a copy.
+        """
+        with slots.lock:
+            self.notice.given = False
+            for place, room, owner_ref in self._all:
+                block = room.recent
+                if not self._fresh and getrefcount(block.array) > HELD_BY_BLOCK:
+                    filled, block = block.array, room.refill()
+                    np.copyto(block.array, filled)
+                    self._program.put(place, block.address)
+                block.notice = self.notice
+                owner = owner_ref()
+                if owner is None:
+                    continue
+                old, owner._slot = owner._slot, block
+                if type(old) is Block and old.notice is not self.notice:
+                    old.notice.given = True
+            self._fresh = False
 
 
 def _references() -> tuple[int, int]:

@@ -25,13 +25,13 @@ def columnwise(shape: Shape) -> View:
 
 def rearranged_view(view: View, shape: Shape, layout: View) -> View | None:
     """A view of a row-major value, for one whose elements lie in another order; None unless it
-    shows whole dims, in any order, or repeats them."""
+    shows whole dims, each once and in any order, or repeats what it shows."""
     strides, places = [], dict(zip(zip(shape, contiguous_strides(shape)), layout.strides))
     for size, stride in zip(view.shape, view.strides):
         if size == 1 or stride == 0:
             strides.append(0)
         elif (size, stride) in places:
-            strides.append(places[size, stride])
+            strides.append(places.pop((size, stride)))
         else:
             return None
     return None if view.offset else View(view.shape, tuple(strides))

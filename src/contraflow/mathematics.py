@@ -309,7 +309,8 @@ def _tanh(x: Expr) -> Expr:
 def _tanh_by_half(x: Expr) -> Expr:
     # With t = 2 tanh(x / 2), tanh(x) = t / (1 + t**2 / 4): the error of t shrinks as this
     # approaches 1, so a short quotient will do for t. It is 1 at the end. The zero that is added
-    # has a sign: it keeps that of x.
+    # has a sign: it keeps that of x. Numbers side by side may have results in the wrong order, as
+    # they are off by more than one unit.
     above, below = HALF_TANH
     y = clamp(x, -9.8, 9.8)
     z = y * y

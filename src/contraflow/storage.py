@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+import threading
 import weakref
 from pathlib import Path
 from types import CodeType
@@ -73,6 +74,22 @@ class Notice:
 
 
 _NOBODY = Notice()  # whom that does not concern
+
+
+class _Slots:
+    """The lock for `.grad` slots: who changes one gives notice in the same moment."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Start afresh: a forked child may find the lock taken by a thread it does not have."""
+        self.lock = threading.RLock()
+
+
+slots = _Slots()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=slots.forget)
 
 
 class Block:

@@ -24,7 +24,7 @@ from contraflow.op import REGISTRY, Op
 from contraflow.printing import tensor_text
 from contraflow.shapes import Shape, View, broadcast_shapes, contiguous, normalize_dim, numel
 from contraflow.spec import Spec
-from contraflow.storage import Block, Storage, user_line
+from contraflow.storage import Block, Storage, slots, user_line
 from contraflow.structure import map_leaves
 
 if TYPE_CHECKING:
@@ -534,15 +534,19 @@ class Tensor(Methods):
         """The gradient. A program leaves a block, which becomes a tensor when it is looked at."""
         slot = self._slot
         if isinstance(slot, Block):
-            slot.notice.given = True
-            slot = self._slot = Tensor.of_array(slot.array)
+            with slots.lock:
+                slot = self._slot
+                if isinstance(slot, Block):
+                    slot.notice.given = True
+                    slot = self._slot = Tensor.of_array(slot.array)
         return slot
 
     @_grad.setter
     def _grad(self, value: Tensor | Block | None) -> None:
-        if type(self._slot) is Block:
-            self._slot.notice.given = True
-        self._slot = value
+        with slots.lock:
+            if type(self._slot) is Block:
+                self._slot.notice.given = True
+            self._slot = value
 
     def retain_grad(self) -> None:
         """Keep the gradient of a tensor that is not a leaf, in `.grad`."""

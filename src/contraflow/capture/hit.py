@@ -58,9 +58,7 @@ class _Writer:
     ) -> None:
         self.program, self.native = program, native
         self.arguments, self.names = arguments, names
-        # What the call has just found, so it is there. Numbers may stay longer than their owners.
-        self.state: list[Any] = [ref() for ref in program.state_refs]
-        self.cells: list[Any] = [ref() for ref in program.cells]
+        self.state: list[Any] = [ref() for ref in program.state_refs]  # which was just found
         self.standing = {  # the owners of gradients, by the number of their room
             self._room(position): ref for ref, position in program.blocks if position in native.late
         }
@@ -165,10 +163,14 @@ class _Writer:
         return f"{place} is {self._name(expected)}"
 
     def _state(self) -> None:
-        """Hold the memory of state; guards then notice if some of it was gone before."""
+        """Hold the memory of state; guards then notice if some of it was gone before. What a
+        number that is gone was kept by has no attributes."""
         if self.state:
             memory = self.program.guards.keep_memory(self.state)
             self.lines.append(f"held = {self._name(memory)}.arrays")
+        if self.native.fixed is None:
+            refs = map(self._name, self.program.cells)
+            self.lines.append(f"cells = ({''.join(f'{ref}().value, ' for ref in refs)})")
 
     # --- from here on nothing misses ----------------------------------------------------------
 
@@ -176,8 +178,7 @@ class _Writer:
         """Compute the outputs: blocks b0, b1, ... and numbers, which are the first of `known`."""
         native, write = self.native, self.lines.append
         if native.fixed is None:
-            scalars = "".join(f"{self._name(cell)}.value, " for cell in self.cells)
-            write(f"known = prologue(({scalars}))")
+            write("known = prologue(cells)")
         else:
             write(f"known = {self._name(native.fixed[0])}")
         for place, i in enumerate(self.program.argument_numbers):
@@ -228,10 +229,8 @@ class _Writer:
             known = self._name(writes)
             write(f"{known}.count += 1; {known}.last = moment()")
         for ref, position in program.cell_outputs:
-            cell = ref()
-            if cell is not None:
-                value = f"{self._name(cell)}.value"
-                write(f"{value} = type({value})({self._number(position)})")
+            write(f"if (c := {self._name(ref)}()) is not None:")
+            write(f"  c.value = type(c.value)({self._number(position)})")
         for ref, position in program.blocks:
             room = self._room(position)
             if room not in self.standing:
