@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from contraflow.routine import Routine
 
 SMALL = engine.SMALL  # elements; an op on fewer of them is done before a program has started
-COMPOSITE = 1 << 9  # the same for composites, which are several ops
+COMPOSITE = 1 << 8  # the same for composites, which are several ops
 SHARED = 1 << 16  # the same for arithmetic, which NumPy does as fast as one thread can
 JOINED = 1 << 16  # the same for parts of a gradient, which NumPy copies side by side
 CAPACITY = 2048  # routines that are kept
