@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from functools import cached_property
 from sys import getrefcount
 from time import perf_counter
 from types import SimpleNamespace
@@ -177,14 +178,13 @@ class Standing:
         owners: Sequence[weakref.ref[Tensor]],
     ) -> None:
         self.notice = Notice()
-        self._program, self._rooms = program, rooms
-        self._all = list(zip(places, rooms, owners))
+        self._program, self._all = program, list(zip(places, rooms, owners))
         self._fresh = False
 
     def take(self) -> None:
         """Use blocks that nobody looks at from now on."""
         addresses: list[int] = []
-        _take(self._rooms, addresses)
+        _take([room for _, room, _ in self._all], addresses)
         for (place, _, _), address in zip(self._all, addresses):
             self._program.put(place, address)
         self._fresh = True
@@ -251,9 +251,9 @@ class Native:
         lines = [x for x in self.tape.lines if host.issuperset(x.outs)]
         self.prologue = python.compile_prologue(python.render(self.tape, lines, wanted))
         self.fixed = None if self.inputs.scalars else self.prepare(())
-        self.late = self._find_late()
 
-    def _find_late(self) -> frozenset[int]:
+    @cached_property
+    def late(self) -> frozenset[int]:
         """The outputs that are written when nothing can fail any more."""
         steps, slots = self.plan.steps, self.plan.slots
         risks = [i for i, step in enumerate(steps) if step.may_fail]

@@ -163,8 +163,8 @@ class _Writer:
         return f"{place} is {self._name(expected)}"
 
     def _state(self) -> None:
-        """Hold the memory of state; guards then notice if some of it was gone before. What a
-        number that is gone was kept by has no attributes."""
+        """Hold the memory of state, and read numbers. Guards notice state that was gone before;
+        a number that is gone is None, which has no value."""
         if self.state:
             memory = self.program.guards.keep_memory(self.state)
             self.lines.append(f"held = {self._name(memory)}.arrays")
@@ -216,7 +216,6 @@ class _Writer:
         storages: list[Storage | None] = [None] * len(program.argument_numbers)
         storages += [*program.constants, *self.state]
         writes = Writes(weakref.ref(program))
-        counted = False
         for place, writer in program.written:
             storage = storages[place]
             if storage is None:
@@ -224,8 +223,7 @@ class _Writer:
                 write(f"{argument}.version += 1; {argument}.writer = {self._name(writer)}")
             else:
                 storage.counts(writes, writer)
-                counted = True
-        if counted:
+        if any(storages[place] is not None for place, _ in program.written):
             known = self._name(writes)
             write(f"{known}.count += 1; {known}.last = moment()")
         for ref, position in program.cell_outputs:

@@ -315,7 +315,7 @@ class Program:
     def _rows(self, kernels: Sequence[KernelStep], first: int, stop: int) -> _Rows:
         """Kernels without a host step between them. Wrong indices are looked for after the last
         one that may find any: what follows writes state."""
-        checking = [i for i in range(first, stop) if _checks(kernels[i].call)]
+        checking = [i for i in range(first, stop) if kernels[i].may_fail]
         if checking:
             self._table[_ROW_WORDS * checking[-1] + 2] |= MEET | CHECK
         address = ctypes.addressof(self._table) + _ROW_BYTES * first
@@ -337,7 +337,7 @@ class Program:
             # A position has no memory, so any index does.
             index = 0 if operand.mode == "position" else self._index[binding.slot]
             words += [index, binding.offset]
-        if _checks(call):
+        if step.may_fail:
             words += [ERRORS, step.line, 0]
         words += call.sizes
         if isinstance(call.kernel, Contraction):
@@ -434,10 +434,6 @@ class Program:
         shape = step.shapes.get(i, (slot.numel,))
         memory = (ctypes.c_char * slot.nbytes).from_address(self._bases[self._index[i]])
         return np.ndarray(shape, slot.dtype.numpy, memoryview(memory))
-
-
-def _checks(call: Call) -> bool:
-    return not isinstance(call.kernel, Contraction) and call.kernel.checks_indices
 
 
 _entries: dict[str, int] = {}  # where the machine code of kernels lies, by their identities
