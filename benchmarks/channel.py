@@ -20,15 +20,19 @@ from pathlib import Path
 from typing import Any, Self
 
 ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src"
 
 
 class ChildError(RuntimeError):
     """A process that was measured failed."""
 
 
-def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What processes are started with: this checkout, and bytecode written whatever is set here."""
-    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+def environment(
+    variables: Mapping[str, str] | None = None, source: Path = SOURCE
+) -> dict[str, str]:
+    """What processes are started with: these benchmarks, the library in `source`, and bytecode
+    written whatever is set here."""
+    paths = [str(ROOT), str(source), os.environ.get("PYTHONPATH", "")]
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
@@ -55,13 +59,17 @@ class Child:
     """A process that serves."""
 
     def __init__(
-        self, name: str, *arguments: str, variables: Mapping[str, str] | None = None
+        self,
+        name: str,
+        *arguments: str,
+        variables: Mapping[str, str] | None = None,
+        source: Path = SOURCE,
     ) -> None:
         self.name = name
         self._process = subprocess.Popen(
-            [sys.executable, *arguments], env=environment(variables), text=True, errors="replace",
+            [sys.executable, *arguments], env=environment(variables, source), text=True,
+            errors="replace", start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            start_new_session=True,
         )  # fmt: skip
         self._answers: queue.Queue[str] = queue.Queue()
         self._complaints: deque[str] = deque(maxlen=20)

@@ -83,7 +83,7 @@ def _begin(
     begin = ("-m", "benchmarks.worker", entry.name, step)
 
     def child(folder: str) -> Child:
-        return Child(entry.name, *begin, variables=_variables(folder))
+        return Child(entry.name, *begin, variables=cache_variables(folder))
 
     def first_call(folder: str) -> float:
         with child(folder) as process:
@@ -116,7 +116,7 @@ def _usual(measure: Callable[[], float], first: float) -> float:
     return first if first > LONG_CALL else statistics.median([first, measure(), measure()])
 
 
-def _variables(folder: str) -> dict[str, str]:
+def cache_variables(folder: str) -> dict[str, str]:
     """Where each library keeps what it compiled, that it keeps all of it, and runs on the cpu."""
     return {
         "CONTRAFLOW_CACHE_DIR": f"{folder}/contraflow",
@@ -196,9 +196,10 @@ def ratios(bursts: Bursts) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, (slow, fast) in pairs.items():
         if slow in bursts and fast in bursts:
-            rounds = [
-                statistics.median(a) / statistics.median(b)
-                for a, b in zip(bursts[slow], bursts[fast])
-            ]
-            found[name] = quartiles(rounds) | {"of": slow}
+            found[name] = quartiles(neighbours(bursts[slow], bursts[fast])) | {"of": slow}
     return found
+
+
+def neighbours(above: Sequence[Sequence[float]], below: Sequence[Sequence[float]]) -> list[float]:
+    """The ratio of medians in each round."""
+    return [statistics.median(a) / statistics.median(b) for a, b in zip(above, below)]

@@ -7,9 +7,10 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
-from benchmarks.channel import Child, ChildError, environment
+from benchmarks.channel import SOURCE, Child, ChildError, environment
 from benchmarks.overhead import OPERATIONS
 from benchmarks.timing import quartiles
 
@@ -49,16 +50,17 @@ def measure_imports(modules: Sequence[str], repeats: int) -> dict[str, Any]:
     """Seconds of `import module` in a new process whose files have been read and compiled."""
     found: dict[str, Any] = {}
     for module in modules:
-        _time_import(module)
-        found[module] = quartiles([_time_import(module) for _ in range(repeats)])
+        time_import(module)
+        found[module] = quartiles([time_import(module) for _ in range(repeats)])
     return found
 
 
-def _time_import(module: str) -> float:
+def time_import(module: str, source: Path = SOURCE) -> float:
+    """Seconds of one import in a new process."""
     code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True,
-        check=False, timeout=TIMEOUT,
+        [sys.executable, "-c", code], env=environment(source=source), text=True,
+        capture_output=True, check=False, timeout=TIMEOUT,
     )  # fmt: skip
     if done.returncode:
         raise ChildError(f"import {module} failed: {done.stderr}")

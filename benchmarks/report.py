@@ -57,14 +57,18 @@ def warnings(results: dict[str, Any]) -> Iterator[str]:
 # --- the terminal ------------------------------------------------------------------------------
 
 
-def text(results: dict[str, Any]) -> Iterator[str]:
-    """Line by line."""
-    where = results["machine"]
+def machine(where: dict[str, Any]) -> Iterator[str]:
+    """Where it was measured."""
     yield "  ".join(f"{name} {version}" for name, version in where["versions"].items())
     features = ", ".join(where["cpu_features"])
     yield f"{where['cpu']} ({where['cpu_target']}; {features}), {where['cores']} cores"
     variables = "".join(f", {k}={v}" for k, v in where["thread_variables"].items())
     yield f"load average at the start {where['load_average']:.2f}{variables}"
+
+
+def text(results: dict[str, Any]) -> Iterator[str]:
+    """Line by line."""
+    yield from machine(results["machine"])
     yield from (f"absent: {name} ({reason})" for name, reason in results["absent"].items())
     for name, step in results["steps"].items():
         yield from _step_text(name, step)

@@ -1,5 +1,7 @@
 """Measure and print: `python -m benchmarks.run [--quick] [--steps small mlp] [--publish]`.
 
+`--against COMMIT` measures this working tree against another commit instead (`against.py`).
+
 The JSON holds what is printed, and more; times are in seconds, and a distribution is its median,
 q1, q3 and samples:
 
@@ -31,7 +33,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import compare, figure, machine, models, probes, report
+from benchmarks import against, compare, figure, machine, models, probes, report
 from benchmarks.channel import ROOT, ChildError
 from benchmarks.contender import ENTRIES, OURS, TORCH_STEP, Entry, absent
 from benchmarks.targets import CHAIN_LENGTH
@@ -119,6 +121,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="only shows that it works")
     parser.add_argument("--json", type=Path, default=SCRATCH, metavar="PATH", help="where to write")
     parser.add_argument("--publish", action="store_true", help="replace results and README tables")
+    parser.add_argument("--against", metavar="COMMIT", help="compare with another commit")
     for option, known in (("--steps", models.STEPS), ("--contenders", ENTRIES)):
         parser.add_argument(
             option, nargs="+", default=list(known), choices=list(known), metavar="NAME",
@@ -127,6 +130,11 @@ def main() -> None:
     given = parser.parse_args()
     # Told to end, end what was started as well: an exception does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if given.against:
+        if given.publish:
+            parser.error("--against compares two commits, and --publish publishes one.")
+        against.run(given.against, given.quick, given.contenders, given.steps, given.json)
+        return
     results = measure(given.quick, given.contenders, given.steps)
     print("\n".join(report.text(results)))
     write(results, given.json)

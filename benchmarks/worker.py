@@ -38,6 +38,12 @@ class Worker:
         self._contender: Contender
         self._turns = 0
 
+    def configuration(self) -> list[str]:
+        """Our processor, vectors and threads, in the library's own words."""
+        library: Any = importlib.import_module("contraflow")
+        lines = library.show_config().splitlines()
+        return [line for line in lines if line.startswith(("cpu:", "threads:"))]
+
     def start(self) -> dict[str, Any]:
         """Import the library and give it weights and batches."""
         library: Any = importlib.import_module(f"benchmarks.with_{self._entry.library}")
@@ -90,7 +96,7 @@ class Worker:
 def main() -> None:
     """Serve the process that started this one."""
     worker = Worker(*sys.argv[1:])
-    names = ("start", "first", "values", "burst", "new_size", "peak")
+    names = ("configuration", "start", "first", "values", "burst", "new_size", "peak")
     channel.serve({name: getattr(worker, name) for name in names})
 
 

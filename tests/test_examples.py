@@ -12,7 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from benchmarks import compare, figure, report
+from benchmarks import against, compare, figure, machine, report
 from benchmarks import run as benchmarks_run
 from benchmarks.channel import Child
 from benchmarks.contender import ENTRIES
@@ -132,6 +132,51 @@ def test_a_ratio_is_of_neighbours_in_time():
     found = compare.ratios({"contraflow compiled": ours, "jax jit": theirs})
     best = found["best_peer_over_compiled"]
     assert (best["median"], best["q1"], best["q3"], best["of"]) == (3.0, 3.0, 3.0, "jax jit")
+
+
+def test_a_loss_is_a_median_above_the_quartiles_before():
+    before = [[1.0, 1.1, 1.2]] * 4
+    assert not against.judge(before, [[1.1, 1.15]] * 4)["slower"]
+    assert not against.judge(before, [[0.5]] * 4)["slower"]
+    lost = against.judge(before, [[1.1, 1.3, 1.3]] * 4)
+    assert lost["slower"]
+    # The ratio is of neighbours in time: a slow half falls on both.
+    drifting = against.judge([[1.0]] * 4 + [[4.0]] * 5, [[2.0]] * 4 + [[8.0]] * 5)
+    assert (drifting["ratio"]["q1"], drifting["ratio"]["q3"]) == (2.0, 2.0)
+    shown = {"rows": {"small, eager": lost}, "before": "a", "now": "b", "configuration": []}
+    shown |= {"machine": machine.describe(), "others_share": 0.0, "quick": False, "errors": []}
+    lines = list(against.text(shown))
+    assert next(line for line in lines if line.endswith("SLOWER")).startswith("small, eager")
+    assert "1 of 1 slower: the median now above the quartiles before" in lines[-1]
+
+
+needs_git = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no repository here")
+
+
+@needs_git
+def test_against_a_commit_that_does_not_exist():
+    with pytest.raises(SystemExit, match=r"--against: git log: fatal: .*nowhere"):
+        against.run("nowhere", True, [], [], Path())
+
+
+@needs_git
+@pytest.mark.slow
+def test_benchmarks_against_a_commit(tmp_path):
+    path = tmp_path / "against.json"
+    command = [sys.executable, "-m", "benchmarks.run", "--quick", "--against", "HEAD"]
+    command += ["--json", str(path), "--steps", "small", "--contenders", *OURS]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    results = json.loads(path.read_text())
+    rows = results["rows"]
+    assert results["errors"] == [], done.stderr
+    modes = {"small, compiled", "small, eager", "small, compiled: first call, cold"}
+    assert rows.keys() >= modes | {"small, compiled: new size", "add two scalars", "import"}
+    assert all(row.keys() == {"before", "now", "ratio", "slower"} for row in rows.values())
+    # Two runs of one commit may differ by noise: the status says what the table says.
+    assert done.returncode == any(row["slower"] for row in rows.values())
+    assert re.search(r"^before: [0-9a-f]{7,} ", done.stdout)
+    assert re.search(r"vectors of \d+ bytes", done.stdout)
+    assert all(name in done.stdout for name in rows)
 
 
 def test_the_figure_has_room_for_every_contender():

@@ -1,0 +1,265 @@
+"""This working tree against another commit, in turns: `python -m benchmarks.run --against COMMIT`.
+
+Both sides run these benchmarks, each in processes of its own with the library of its side, and
+neighbours in time are compared: a slow minute falls on both. Measured are the time of a step in
+every way of running it, first calls with an empty and a filled cache, a new size, single operations,
+a long chain and the import.
+
+A thing is `slower` if its median now lies above the upper quartile of the times before. The status
+is 1 if anything is, or if this working tree failed or computed something else.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks import compare, machine, models, probes, report
+from benchmarks.channel import ROOT, SOURCE, Child, ChildError
+from benchmarks.contender import COMPILED, ENTRIES, OURS, Entry
+from benchmarks.overhead import OPERATIONS
+from benchmarks.targets import CHAIN_LENGTH
+from benchmarks.timing import quartiles
+
+BEFORE, AFTER = "before", "now"
+Rounds = list[list[float]]  # seconds, by round
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two: what its processes are called, and where its library is."""
+
+    name: str
+    source: Path
+
+    def child(self, *arguments: str, folder: str | None = None) -> Child:
+        """A process of this side, whose compiled kernels are kept in `folder`."""
+        variables = compare.cache_variables(folder) if folder else None
+        return Child(self.name, "-m", *arguments, variables=variables, source=self.source)
+
+
+@dataclass
+class Comparison:
+    """What was measured, and what went wrong."""
+
+    sides: tuple[Side, Side]
+    settings: compare.Settings
+    quick: bool
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+
+    def keep(self, name: str, times: dict[str, Rounds]) -> None:
+        """Judge one thing by its seconds before and now, unless a side is missing."""
+        if set(times) == {BEFORE, AFTER}:
+            self.rows[name] = judge(times[BEFORE], times[AFTER])
+
+    def attempt(self, name: str, measure: Callable[[], None]) -> None:
+        """Measure, and go on where a process fails."""
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        try:
+            measure()
+        except ChildError as error:
+            self.errors.append(f"{name}: {error}")
+
+    def in_turns(self, rounds: int, measure: Callable[[Side], dict[str, float]]) -> None:
+        """Things that need a new process each time: seconds by name, from both sides in turns."""
+        found: dict[str, dict[str, Rounds]] = {}
+        for number in range(rounds):
+            for side in self.sides[:: -1 if number % 2 else 1]:
+                for name, seconds in measure(side).items():
+                    found.setdefault(name, {}).setdefault(side.name, []).append([seconds])
+        for name, times in found.items():
+            self.keep(name, times)
+
+
+def judge(before: Rounds, after: Rounds) -> dict[str, Any]:
+    """Two distributions, the ratio of neighbours in time, and whether the second is slower."""
+    old, new = (quartiles(list(itertools.chain(*times))) for times in (before, after))
+    ratio = quartiles(compare.neighbours(after, before))
+    return {BEFORE: old, AFTER: new, "ratio": ratio, "slower": new["median"] > old["q3"]}
+
+
+# --- what is measured --------------------------------------------------------------------------
+
+
+def measure_step(found: Comparison, entry: Entry, step: str) -> None:
+    """The time of a step, and that both sides compute the same."""
+    settings, errors = found.settings, dict[str, str]()
+    with ExitStack() as stack:
+        children, values = {}, {}
+        for side in found.sides:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="contraflow-bench-"))
+            child = side.child("benchmarks.worker", entry.name, step, folder=folder)
+            children[side.name] = stack.enter_context(child)
+            child.ask("start", timeout=settings.start_timeout)
+            request = ("values", compare.CHECKED_STEPS)
+            values[side.name] = child.ask(*request, timeout=settings.first_timeout)
+        errors |= compare.mismatches(values)
+        found.keep(f"{step}, {entry.mode}", compare.alternate(children, settings, errors))
+    found.errors += [f"{step}, {entry.mode}: {error}" for error in errors.values()]
+
+
+def measure_first_calls(found: Comparison, entry: Entry, step: str) -> None:
+    """The first call with an empty cache and with the one that this leaves, and of a new size."""
+
+    def first_calls(side: Side) -> dict[str, float]:
+        times = {}
+        with tempfile.TemporaryDirectory(prefix="contraflow-bench-") as folder:
+            for state in ("cold", "warm"):
+                with side.child("benchmarks.worker", entry.name, step, folder=folder) as child:
+                    child.ask("start", timeout=found.settings.start_timeout)
+                    first = child.ask("first", timeout=found.settings.first_timeout)
+                    times[f"{step}, {entry.mode}: first call, {state}"] = first["seconds"]
+                    if state == "warm" and models.STEPS[step]().learning_rate is not None:
+                        seconds = child.ask("new_size", timeout=found.settings.first_timeout)
+                        times[f"{step}, {entry.mode}: new size"] = seconds
+        return times
+
+    found.in_turns(2 if found.quick else 5, first_calls)
+
+
+def measure_operations(found: Comparison) -> None:
+    """Single operations on small data."""
+    rounds, seconds = (2, 0.002) if found.quick else (15, 0.02)
+    times: dict[str, dict[str, Rounds]] = {name: {} for name in OPERATIONS["contraflow"]}
+    with ExitStack() as stack:
+        children = {
+            side.name: stack.enter_context(side.child("benchmarks.overhead", "contraflow"))
+            for side in found.sides
+        }
+        for child in children.values():
+            child.ask("start", timeout=probes.TIMEOUT)
+        for number in range(rounds):
+            for name in list(children)[:: -1 if number % 2 else 1]:
+                time.sleep(seconds)
+                for operation, by_side in times.items():
+                    request = ("per_call", operation, seconds)
+                    took = children[name].ask(*request, timeout=probes.TIMEOUT)
+                    by_side.setdefault(name, []).append([took])
+    for operation, by_side in times.items():
+        found.keep(operation, by_side)
+
+
+def measure_long_chain(found: Comparison) -> None:
+    """A chain of very many eager operations and its backward."""
+    length = CHAIN_LENGTH // 100 if found.quick else CHAIN_LENGTH
+
+    def long_chain(side: Side) -> dict[str, float]:
+        with side.child("benchmarks.overhead", "contraflow") as child:
+            answer = child.ask("long_chain", length, timeout=probes.TIMEOUT)
+        return {f"chain of {length:,}": answer["seconds"]}
+
+    found.in_turns(2 if found.quick else 3, long_chain)
+
+
+def measure_import(found: Comparison) -> None:
+    """`import contraflow`, whose files have been read and compiled."""
+    for side in found.sides:
+        probes.time_import("contraflow", side.source)
+    found.in_turns(
+        2 if found.quick else 9,
+        lambda side: {"import": probes.time_import("contraflow", side.source)},
+    )
+
+
+def measure(found: Comparison, entries: Sequence[Entry], steps: Sequence[str]) -> None:
+    """Everything."""
+    for step in steps:
+        for entry in entries:
+            if not entry.runs(step):
+                continue
+            name = f"{step}, {entry.mode}"
+            found.attempt(name, partial(measure_step, found, entry, step))
+            if entry.compiles and step not in models.LARGER:
+                found.attempt(
+                    f"{name}: first call", partial(measure_first_calls, found, entry, step)
+                )
+    found.attempt("operations", partial(measure_operations, found))
+    found.attempt("long chain", partial(measure_long_chain, found))
+    found.attempt("import", partial(measure_import, found))
+
+
+# --- the two sides -----------------------------------------------------------------------------
+
+
+def _git(*arguments: str) -> bytes:
+    done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"--against: git {arguments[0]}: {done.stderr.decode().strip()}")
+    return done.stdout
+
+
+def check_out(commit: str, folder: Path) -> Path:
+    """The library of a commit, as files in a folder; the repository is only read."""
+    with tarfile.open(fileobj=io.BytesIO(_git("archive", commit, "src"))) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "src"
+
+
+def describe(commit: str) -> str:
+    """A commit's number and first line."""
+    return _git("log", "-1", "--format=%h %s", commit).decode().strip()
+
+
+def run(commit: str, quick: bool, contenders: list[str], steps: list[str], path: Path) -> None:
+    """Measure, print, write the JSON, and end with status 1 after a loss."""
+    before = describe(commit)
+    after = describe("HEAD") + (" (changed)" if _git("status", "--porcelain") else "")
+    watch, where = machine.Watch(), machine.describe()
+    settings = compare.QUICK if quick else compare.FULL
+    entries = [ENTRIES[name] for name in contenders if name in OURS]
+    with tempfile.TemporaryDirectory(prefix="contraflow-against-") as folder:
+        sides = Side(BEFORE, check_out(commit, Path(folder))), Side(AFTER, SOURCE)
+        found = Comparison(sides, settings, quick)
+        with sides[1].child("benchmarks.worker", COMPILED.name, "small") as child:
+            configuration = child.ask("configuration", timeout=settings.start_timeout)
+        measure(found, entries, steps)
+    results = {
+        "machine": where,
+        "configuration": configuration,
+        BEFORE: before,
+        AFTER: after,
+        "quick": quick,
+        "rows": found.rows,
+        "errors": found.errors,
+        "others_share": watch.others(),
+    }
+    print("\n".join(text(results)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=2) + "\n")
+    print(f"written to {path}")
+    if found.errors or any(row["slower"] for row in found.rows.values()):
+        raise SystemExit(1)
+
+
+def text(results: dict[str, Any]) -> Iterator[str]:
+    """Line by line: what was compared, where, and a line for each thing."""
+    yield f"before: {results[BEFORE]}"
+    yield f"now:    {results[AFTER]}"
+    yield from report.machine(results["machine"])
+    yield from results["configuration"]
+    yield f"\n{'':38}{'before (quartiles)':32}{'now (quartiles)':32}now / before (quartiles)"
+    for name, row in results["rows"].items():
+        ratio = "{median:.3f} ({q1:.3f} - {q3:.3f})".format(**row["ratio"])
+        line = f"{name:38}{report.spread(row[BEFORE]):32}{report.spread(row[AFTER]):32}{ratio}"
+        yield line + ("   SLOWER" if row["slower"] else "")
+    slower = sum(row["slower"] for row in results["rows"].values())
+    yield f"\n{slower} of {len(results['rows'])} slower: the median now above the quartiles before"
+    others = results["others_share"]
+    if others is not None and others > machine.BUSY:
+        yield f"WARNING: others took {others:.0%} of the machine while it measured: this is noise"
+    if results["quick"]:
+        yield "WARNING: a quick run: it shows that everything works, not how fast"
+    yield from (f"ERROR {error}" for error in results["errors"])
