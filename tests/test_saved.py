@@ -380,8 +380,6 @@ def test_a_recomputation_that_differs() -> None:
         "checkpoint: determinism_check is 'maybe'; it must be 'default' or 'none'.",
     ):
         cf.checkpoint(more, leaf(1.0), determinism_check="maybe")
-    with refused(ValueError, "checkpoint_sequential: segments is 3; it must be 1 to 2."):
-        cf.checkpoint_sequential([more, more], 3, leaf(1.0))
 
 
 def test_an_argument_overwritten_before_the_recomputation() -> None:

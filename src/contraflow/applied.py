@@ -13,7 +13,7 @@ from contraflow.op import REGISTRY, Op
 from contraflow.rules import Backward
 from contraflow.shapes import numel
 from contraflow.spec import Params
-from contraflow.storage import Line, Place
+from contraflow.storage import Line, Place, Storage
 from contraflow.tensor import Tensor
 
 
@@ -25,6 +25,15 @@ class Keeper(Protocol):
 
     @property
     def line(self) -> Line | None: ...
+
+
+def overwritten(keeper: Keeper, value: str, storage: Storage) -> GradientError:
+    """The error for a value that was written to since its keeper kept it."""
+    writer, line = storage.writer or ("a write", None)
+    return GradientError(
+        f"{keeper.name} saved {value}{at(keeper.line)} for its backward, but {writer} overwrote "
+        f"it{at(line)}. Use the out-of-place form, or clone it before."
+    )
 
 
 class Saved:
@@ -64,11 +73,7 @@ class Saved:
         """The value at its place in the graph, or a GradientError if it was overwritten since."""
         storage, edge = self.storage, self.edge
         if storage.version != self.version:
-            writer, line = storage.writer or ("a write", None)
-            raise GradientError(
-                f"{keeper.name} saved {self}{at(keeper.line)} for its backward, but {writer} "
-                f"overwrote it{at(line)}. Use the out-of-place form, or clone it before."
-            )
+            raise overwritten(keeper, str(self), storage)
         t = Tensor.of_storage(storage, self.layout, self.dtype)
         t._array = self.array
         if self.tangents is not None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ class Context:
     first_node = 0  # backward may not reach nodes with lower numbers; see `refuse_node`
     recording = False  # tensors have no values here
     replays = False  # a compiled function may replay its program here, since nothing else listens
+    hits = False  # it may take the shortest way, on which nobody hears what it reads
     bare = False  # backward may compute with arrays, since nothing else listens
     timeline: Any = None  # where programs note how long each of their kernels takes, if anywhere
 
@@ -37,6 +38,10 @@ class Context:
     def write(self, target: Any, value: Any, op: str, line: Any) -> None:
         """Put the elements of `value` into the memory of `target` and count the write."""
         self.below.write(target, value, op, line)
+
+    def snapshot(self, tensor: Any) -> Any:
+        """A tensor of the elements that `tensor` has now, whatever is written to it later."""
+        return self.below.snapshot(tensor)
 
     def of_array(self, array: Any) -> Any:
         """A tensor over an array with which backward has computed."""
@@ -74,6 +79,10 @@ class Context:
     def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:
         """Take `blocks` counters of a random generator: its (seed, offset) before, as op inputs."""
         return self.below.draw(generator, blocks)
+
+    def replay(self, read: Iterable[Any], written: Iterable[Any], random: Iterable[Any]) -> None:
+        """A program is about to run that reads tensors, writes to some and draws random numbers."""
+        self.below.replay(read, written, random)
 
     def read_generator(self, generator: Any) -> None:
         """The state of a random generator is about to be read."""

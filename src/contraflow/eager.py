@@ -28,7 +28,7 @@ from contraflow.tensor import Tensor
 class Eager(Run):
     """Run ops over NumPy."""
 
-    replays = bare = True
+    replays = hits = bare = True
 
     def __init__(self) -> None:
         self._calls: dict[Any, tuple[tuple[Spec, ...], Prepared]] = {}  # by op, specs, params

@@ -89,7 +89,7 @@ class _Watch(Context):
         self.below = below
         self.timeline: profile = timeline
         self.first_node, self.recording = below.first_node, below.recording
-        self.replays = below.replays
+        self.replays, self.hits = below.replays, below.hits
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         with self.timeline.event(op.name, "op", state().line or user_line()) as results:

@@ -290,6 +290,12 @@ class Recorder(Run):
             )
         storage.wrote(op, line)
 
+    def snapshot(self, tensor: Tensor) -> Tensor:
+        """The value that it holds, which no write changes."""
+        value = self.read(tensor)
+        assert isinstance(value, Value)
+        return self._tensor(value)
+
     def leave(self, tensor: Tensor, what: str) -> None:
         storage = tensor.storage
         untouched = id(storage) not in self._values or self._values[id(storage)] in self.tape.inputs

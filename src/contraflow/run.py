@@ -6,7 +6,7 @@ a recording has eager's meaning by construction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +17,7 @@ from contraflow.engine import SMALL
 from contraflow.errors import GradientError
 from contraflow.hostscalar import HostScalar
 from contraflow.node import Form
-from contraflow.op import Op
+from contraflow.op import REGISTRY, Op
 from contraflow.retrace import retraced
 from contraflow.shapes import numel
 from contraflow.spec import Given, Params, Spec
@@ -52,6 +52,10 @@ class Run(Context):
         """The results of a composite as one program, None where that is not worth it."""
         return None
 
+    def snapshot(self, tensor: Tensor) -> Tensor:
+        """A copy."""
+        return REGISTRY["clone"](tensor)  # type: ignore[no-any-return]
+
     def leave(self, tensor: Tensor, what: str) -> None:
         """Eager data may leave at any time, unless it is a recording's."""
         if tensor.storage.is_recorded:
@@ -71,6 +75,9 @@ class Run(Context):
     def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:
         """The generator's own numbers."""
         return generator.take(blocks)  # type: ignore[no-any-return]
+
+    def replay(self, read: Iterable[Any], written: Iterable[Any], random: Iterable[Any]) -> None:
+        """Nothing to note in eager mode."""
 
     def read_generator(self, generator: Any) -> None:
         """Nothing to note in eager mode."""

@@ -7,23 +7,30 @@ arguments, nesting and any structure of outputs work as without a checkpoint.
 
 The tensors among the arguments are themselves saved values: one that was overwritten before the
 second run is an error, and those of a checkpoint inside another are dropped and computed again
-like everything else in there.
+like everything else in there. What the block takes from outside in any other way (weights, buffers,
+closures, globals) is noted with its version by a context that listens to both runs, `_Listener`,
+and the same error follows. It also notes every generator that is drawn from, and what the block
+writes to tensors from outside: the second run finds what the first found, and is undone.
 """
 
 from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
-from contraflow.applied import Saved, keep
-from contraflow.dispatch import changed, state
+from contraflow.applied import Saved, keep, overwritten
+from contraflow.dispatch import Context, changed, state
 from contraflow.errors import GradientError, describe, public
-from contraflow.random import default_generator
-from contraflow.storage import user_line
-from contraflow.structure import map_leaves
+from contraflow.node import at
+from contraflow.op import REGISTRY, Op
+from contraflow.random import Generator
+from contraflow.spec import Params
+from contraflow.storage import Line, Storage, serials, user_line
+from contraflow.structure import leaves_of, map_leaves
 from contraflow.tensor import Tensor
 
 _regions = itertools.count(1)
@@ -33,8 +40,163 @@ _turn = threading.RLock()
 
 
 def is_recomputing() -> bool:
-    """Whether a checkpointed function is running for the second time."""
+    """Whether a checkpointed function is running for the second time.
+
+    What the function does to tensors is undone then. What it does to Python objects is not: ask
+    here before a list is appended to, a counter raised or a line printed.
+
+    >>> import contraflow as cf
+    >>> calls = []
+    >>> def block(v):
+    ...     if not cf.is_recomputing():
+    ...         calls.append("block")
+    ...     return v.sin()
+    >>> x = cf.ones(2, requires_grad=True)
+    >>> cf.checkpoint(block, x).sum().backward()
+    >>> calls
+    ['block']
+    """
     return _recomputing.get()
+
+
+class _Read(NamedTuple):
+    """A tensor from outside that was read: its memory, which it does not keep alive."""
+
+    storage: weakref.ref[Storage]
+    version: int
+    text: str
+
+
+class _Before(NamedTuple):
+    """What was written to from outside: the region, what it held, and the last write before."""
+
+    region: Tensor
+    elements: Tensor
+    version: int
+    writer: tuple[str, Line | None] | None
+
+
+class _Listener(Context):
+    """Notes what a run of a block reads, writes and draws from that is older than the run."""
+
+    def __init__(self, below: Context, arguments: Iterable[Any]) -> None:
+        self.below = below
+        self.first_node, self.recording = below.first_node, below.recording
+        self.replays, self.timeline = below.replays, below.timeline
+        self.arguments = {x.storage.serial for x in arguments if isinstance(x, Tensor)}
+        self.start = next(serials)
+        self.end: int | None = None  # from when on it listens no more
+        # Storages by their serials, since they need not live on.
+        self.reads: dict[int, _Read] = {}
+        self.writes: dict[Any, _Before] = {}
+        self.written: set[int] = set()
+        self.places: list[tuple[weakref.ref[Tensor], tuple[Any, ...]]] = []
+        self.random: dict[Generator, tuple[int, int]] = {}  # states before the first draw
+
+    def close(self) -> None:
+        """Listen no more: a checkpoint within this one may hold on to the context."""
+        self.end = next(serials)
+
+    def _is_outside(self, storage: Storage) -> bool:
+        return storage.serial < self.start and self.end is None
+
+    def _reads(self, t: Any) -> None:
+        if isinstance(t, Tensor):
+            storage = t.storage
+            known = storage.serial in self.reads or storage.serial in self.arguments
+            if not known and self._is_outside(storage):
+                read = _Read(weakref.ref(storage), storage.version, describe(t))
+                self.reads[storage.serial] = read
+
+    def _writes(self, t: Tensor) -> None:
+        """Keep what a tensor from outside holds, where it is about to be written to."""
+        storage = t.storage
+        key = storage.serial, t.layout, t.dtype
+        if self._is_outside(storage) and key not in self.writes:
+            region = t.alias()
+            with changed(context=self.below, grad=False):
+                elements = self.below.snapshot(region)
+            self.writes[key] = _Before(region, elements, storage.version, storage.writer)
+            self.written.add(storage.serial)
+
+    def _draws(self, generator: Generator) -> None:
+        if self.end is None and generator not in self.random:
+            self.below.read_generator(generator)
+            self.random[generator] = generator.seed, generator.offset
+
+    # --- before and after a second run ----------------------------------------------------
+
+    def rewind(self, first: _Listener, random: bool) -> None:
+        """Let tensors and generators be again what they were before the first run."""
+        for generator, seed_and_offset in first.random.items():
+            if random:
+                generator.set_state(seed_and_offset)
+        for before in reversed(first.writes.values()):
+            self.write(before.region, before.elements, *(before.writer or ("checkpoint", None)))
+        for ref, fields in first.places:
+            t = ref()
+            if t is not None:
+                self._moves(t)
+                t._node, t._index, t._needs, t._edits = fields
+
+    def undo(self, random: bool) -> None:
+        """Put back all that was written, and drawn, since the start."""
+        for generator, seed_and_offset in self.random.items():
+            if random:
+                generator.set_state(seed_and_offset)
+        for region, elements, version, writer in reversed(self.writes.values()):
+            self.below.write(region, elements, *(writer or ("checkpoint", None)))
+            region.storage.version, region.storage.writer = version, writer
+        for ref, fields in reversed(self.places):
+            t = ref()
+            if t is not None:
+                t._node, t._index, t._needs, t._edits = fields
+
+    def _moves(self, t: Tensor) -> None:
+        """Note the place in the graph of a tensor that is about to be given another one."""
+        if self._is_outside(t.storage):
+            self.places.append((weakref.ref(t), (t._node, t._index, t._needs, t._edits)))
+
+    # --- what a context hears of ----------------------------------------------------------
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        for x in inputs:
+            self._reads(x)
+        return self.below.apply(op, inputs, params)
+
+    def leave(self, tensor: Tensor, what: str) -> None:
+        self._reads(tensor)
+        self.below.leave(tensor, what)
+
+    def write(self, target: Tensor, value: Tensor, op: str, line: Any) -> None:
+        self._writes(target)
+        self._moves(target)
+        if target._base is not None:
+            self._moves(target._base)
+        self.below.write(target, value, op, line)
+
+    def draw(self, generator: Generator, blocks: int) -> tuple[Any, Any]:
+        self._draws(generator)
+        return self.below.draw(generator, blocks)
+
+    def read_generator(self, generator: Generator) -> None:
+        self._draws(generator)
+        self.below.read_generator(generator)
+
+    def write_generator(self, generator: Generator, saved: tuple[int, int]) -> None:
+        self._draws(generator)
+        self.below.write_generator(generator, saved)
+
+    def replay(
+        self, read: Iterable[Tensor], written: Iterable[Tensor], random: Iterable[Generator]
+    ) -> None:
+        for t in read:
+            self._reads(t)
+        for t in written:
+            self._writes(t)
+        for generator in random:
+            self._draws(generator)
+        self.below.replay(read, written, random)
 
 
 class _Block:
@@ -45,19 +207,26 @@ class _Block:
     def __init__(
         self, function: Callable[..., Any], args: Any, kwargs: Any, preserve: bool, check: bool
     ) -> None:
-        self.function, self.line = function, state().line or user_line()
         current = state()
+        self.function, self.line = function, current.line or user_line()
         # Forward mode, anomaly mode and autocast save other values, so they are on again then.
-        self.modes = {
-            "grad": True, "context": current.context, "anomaly": current.anomaly,
-            "autocast": current.autocast,
-        }  # fmt: skip
+        self.context = current.context
+        self.modes = {"grad": True, "anomaly": current.anomaly, "autocast": current.autocast}
         self.arguments = map_leaves(_saved, (args, kwargs))
-        self.random = default_generator.get_state() if preserve else None
-        self.check = check
-        self.seen: list[Any] = []  # spec and storage of each value, in the order of saving
-        self.held: dict[int, Tensor] = {}  # values of the recomputation not yet asked for
-        self.uses: dict[int, int] = {}
+        self.preserve, self.check = preserve, check
+        self.first = _Listener(self.context, leaves_of((args, kwargs)))
+        self.seen: list[Any] = []  # spec of each value, in the order of saving
+        # Values of the recomputation not yet asked for, and the versions they had.
+        self.held: dict[int, tuple[Tensor, int]] = {}
+
+    def run(self, args: Any, kwargs: Any) -> Any:
+        """The result, by the first run."""
+        hooks = (*state().saved_hooks, (self.pack, self.unpack))
+        try:
+            with changed(context=self.first, saved_hooks=hooks):
+                return self.function(*args, **kwargs)
+        finally:
+            self.first.close()
 
     def pack(self, tensor: Tensor) -> int:
         """The number of a value that is being saved."""
@@ -70,48 +239,81 @@ class _Block:
             if number not in self.held:
                 self._recompute()
             # Under retain_graph a value may be asked for again; it is computed again then.
-            return self.held.pop(number)
+            tensor, version = self.held.pop(number)
+        if tensor.storage.version != version:
+            raise overwritten(self, describe(tensor), tensor.storage)
+        return tensor
 
     def _recompute(self) -> None:
-        saved: list[Tensor] = []
+        first = self.first
+        for serial, read in first.reads.items():
+            storage = read.storage()
+            known = storage is None or storage.version == read.version or serial in first.written
+            if storage is not None and not known:
+                raise overwritten(self, read.text, storage)
+        with changed(context=self.context, **self.modes):
+            args, kwargs = map_leaves(self._restored, self.arguments)
+        second = _Listener(self.context, leaves_of((args, kwargs)))
+        saved: list[tuple[Tensor, int]] = []
 
         def keep(tensor: Tensor) -> Tensor:
-            saved.append(tensor)
+            if tensor.storage.serial in first.written:  # which is undone
+                tensor = REGISTRY["clone"](tensor)
+            saved.append((tensor, tensor.storage.version))
             return tensor
 
-        before = default_generator.get_state()
+        hooks = (*state().saved_hooks, (keep, lambda t: t))
         token = _recomputing.set(True)
         try:
-            if self.random is not None:
-                default_generator.set_state(self.random)
-            hooks = (*state().saved_hooks, (keep, lambda t: t))
-            with changed(**self.modes):
-                args, kwargs = map_leaves(self._restored, self.arguments)
-            with changed(**self.modes, saved_hooks=hooks, region=next(_regions)):
+            with changed(context=second, saved_hooks=hooks, region=next(_regions), **self.modes):
+                second.rewind(first, self.preserve)
                 self.function(*args, **kwargs)
         finally:
             _recomputing.reset(token)
-            if self.random is not None:
-                default_generator.set_state(before)
+            second.close()
+            with changed(grad=False):
+                second.undo(self.preserve)
         if self.check:
             self._compare(saved)
+            self._compare_reads(second)
         self.held = dict(enumerate(saved))
 
     def _restored(self, x: Any) -> Any:
-        return x.get(self) if isinstance(x, Saved) else x
+        if not isinstance(x, Saved):
+            return x
+        storage = getattr(x, "storage", None)  # of one that a hook has packed there is none
+        if storage is not None and storage.serial in self.first.written:
+            x.version = (
+                storage.version
+            )  # the function writes to it itself, and will find it rewound
+        return x.get(self)
 
-    def _compare(self, saved: Sequence[Tensor]) -> None:
+    def _compare(self, saved: Sequence[tuple[Tensor, int]]) -> None:
         if len(saved) != len(self.seen):
             raise GradientError(
                 f"checkpoint: the recomputation saved {len(saved)} values, the first run "
                 f"{len(self.seen)}. The function must do the same each time."
             )
-        for i, (spec, tensor) in enumerate(zip(self.seen, saved)):
+        for i, (spec, (tensor, _)) in enumerate(zip(self.seen, saved)):
             if tensor.spec != spec:
                 raise GradientError(
                     f"checkpoint: saved value {i} was {spec} in the first run and is "
                     f"{describe(tensor)} in the recomputation. The function must do the same "
                     f"each time."
+                )
+
+    def _compare_reads(self, second: _Listener) -> None:
+        """Refuse another tensor in place of one that the function captured."""
+        first = self.first
+        assert first.end is not None
+        for serial, read in second.reads.items():
+            # What the first run has made the function may have kept.
+            known = serial in first.reads or serial in first.arguments
+            if not known and not first.start < serial < first.end:
+                raise GradientError(
+                    f"checkpoint: the recomputation reads {read.text}, which the first run"
+                    f"{at(self.line)} did not. A tensor that the function takes from outside must "
+                    f"stay the same until backward; pass it as an argument."
                 )
 
 
@@ -129,6 +331,13 @@ def checkpoint(
 ) -> Any:
     """Run `function(*args, **kwargs)` without keeping what its backward needs.
 
+    Backward runs the function again, with the random numbers of the first run. Tensors that it
+    takes from outside, as arguments or in any other way, must not be overwritten or replaced until
+    then; that is an error. What it writes to such tensors itself (batch statistics) it writes once:
+    the second run finds what the first found, and is undone. `is_recomputing` tells a function that
+    it runs again, for what it does to Python objects. `determinism_check="none"` accepts a second
+    run that saves other values or reads other tensors than the first.
+
     >>> import contraflow as cf
     >>> x = cf.ones(3, requires_grad=True)
     >>> cf.checkpoint(lambda v: (v * 2.0).exp().sum(), x).backward()
@@ -145,27 +354,40 @@ def checkpoint(
     if not state().grad:
         return function(*args, **kwargs)
     block = _Block(function, args, kwargs, preserve_rng_state, determinism_check == "default")
-    with changed(saved_hooks=(*state().saved_hooks, (block.pack, block.unpack))):
-        return function(*args, **kwargs)
+    return block.run(args, kwargs)
 
 
 @public
 def checkpoint_sequential(functions: Sequence[Callable[..., Any]], segments: int, x: Any) -> Any:
-    """Apply functions one after the other, in `segments` checkpointed groups."""
+    """Apply functions one after the other, in `segments` checkpointed groups.
+
+    More segments than functions are one for each function; without functions `x` is the result.
+
+    >>> import contraflow as cf
+    >>> x = cf.ones(2, requires_grad=True)
+    >>> cf.checkpoint_sequential([cf.sin, cf.exp, cf.tanh], 2, x).sum().backward()
+    >>> cf.checkpoint_sequential([], 2, x) is x
+    True
+    """
     functions = list(functions)
-    if not 1 <= segments <= len(functions):
+    if isinstance(segments, bool) or not isinstance(segments, int) or segments < 1:
         raise ValueError(
-            f"checkpoint_sequential: segments is {segments}; it must be 1 to {len(functions)}."
+            f"checkpoint_sequential: segments is {segments!r}; it must be a positive whole number."
         )
-    bounds = [len(functions) * i // segments for i in range(segments + 1)]
-    for start, stop in itertools.pairwise(bounds):
-
-        def run(
-            value: Any, part: Sequence[Callable[..., Any]] = tuple(functions[start:stop])
-        ) -> Any:
-            for function in part:
-                value = function(value)
-            return value
-
-        x = checkpoint(run, x)
+    segments = min(segments, len(functions))
+    for i in range(segments):
+        first, last = len(functions) * i // segments, len(functions) * (i + 1) // segments
+        x = checkpoint(_Chain(functions[first:last]), x)
     return x
+
+
+class _Chain:
+    """Functions applied one after the other."""
+
+    def __init__(self, functions: Sequence[Callable[..., Any]]) -> None:
+        self.functions = functions
+
+    def __call__(self, x: Any) -> Any:
+        for function in self.functions:
+            x = function(x)
+        return x

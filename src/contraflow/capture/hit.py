@@ -101,7 +101,7 @@ class _Writer:
         now = state()
         self.lines.append("current = state()")
         self._unless(
-            "current.context.replays", "not current.anomaly", f"current.grad is {now.grad}",
+            "current.context.hits", "not current.anomaly", f"current.grad is {now.grad}",
             f"current.inference is {now.inference}",
             f"current.autocast is {self._name(now.autocast)}",
             f"config.num_threads == {config.num_threads}",

@@ -411,9 +411,14 @@ def _flat(t: Tensor) -> np.ndarray:
     return np.ascontiguousarray(t.array).reshape(-1)
 
 
+def whole(storage: Storage, spec: Spec) -> Tensor:
+    """The whole memory of a storage as a tensor."""
+    return Tensor.of_storage(storage, contiguous(spec.shape), spec.dtype)
+
+
 def saved_memory(storage: Storage, spec: Spec) -> Saved:
     """The whole memory of a storage, kept with its version."""
-    return Saved(Tensor.of_storage(storage, contiguous(spec.shape), spec.dtype), None)
+    return Saved(whole(storage, spec), None)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from contraflow.capture.pullback import (
     Pullback,
     Residual,
     saved_memory,
+    whole,
     written_back,
 )
 from contraflow.capture.trees import builder
@@ -232,6 +233,13 @@ class Program:
     def replay(self, call: Call, inputs: Inputs) -> Any:
         """Run the program, repeat the effects, and build the results."""
         storages, scalars = inputs
+        context = state().context
+        if not context.hits:
+            specs = [self.tape.specs[v] for v in self.tape.inputs]
+            memory = [whole(storage, spec) for storage, spec in zip(storages, specs)]
+            written = [memory[place] for place, _ in self.written]
+            random = (*self.recording.advances, *self.recording.reseeds)
+            context.replay(memory, written, random)
         if self.standing is not None:
             self.standing.notice.given = True
         outputs = self.executable.replay(storages, scalars)
