@@ -166,7 +166,7 @@ def test_saved_values_pass_through_the_hooks() -> None:
         y = (x * x).sin().sum()
     assert len(packed) == 3
     assert unpacked == []
-    assert y.grad_fn.next_functions[0][0].saved["x"].nbytes == 0
+    assert y.grad_fn.next_functions[0][0].saved["x"].nbytes == 16  # what pack made of it
     y.backward()
     assert len(unpacked) == 3
     assert_close(x.grad, 2 * x.array * np.cos(x.array**2))

@@ -37,7 +37,14 @@ from contraflow.dtypes import (
 from contraflow.dtypes import (
     bool_ as bool,
 )
-from contraflow.errors import CaptureError, DeviceError, GradientError
+from contraflow.errors import (
+    CaptureError,
+    DeviceError,
+    GradientError,
+    GradientShapeError,
+    NotScalarError,
+    OverwrittenError,
+)
 from contraflow.op import REGISTRY as _REGISTRY
 from contraflow.ops.arithmetic import allclose, equal
 from contraflow.ops.create import (
@@ -135,6 +142,9 @@ __all__ = [
     "DeviceError",
     "Generator",
     "GradientError",
+    "GradientShapeError",
+    "NotScalarError",
+    "OverwrittenError",
     "Tensor",
     "__version__",
     "allclose",

@@ -7,12 +7,18 @@ from typing import Any, Protocol
 
 from contraflow.dispatch import changed, state
 from contraflow.dtypes import from_numpy
-from contraflow.errors import GradientError, describe, describe_spec
-from contraflow.node import NOWHERE, Edge, Form, Node, at, numbers
+from contraflow.errors import (
+    GradientError,
+    OverwrittenError,
+    bytes_text,
+    describe,
+    describe_spec,
+)
+from contraflow.node import NOWHERE, Edge, Form, Node, at, location, numbers
 from contraflow.op import REGISTRY, Op
 from contraflow.rules import Backward
 from contraflow.shapes import numel
-from contraflow.spec import Params
+from contraflow.spec import Params, Spec
 from contraflow.storage import Line, Place, Storage
 from contraflow.tensor import Tensor
 
@@ -27,13 +33,15 @@ class Keeper(Protocol):
     def line(self) -> Line | None: ...
 
 
-def overwritten(keeper: Keeper, value: str, storage: Storage) -> GradientError:
+def overwritten(keeper: Keeper, spec: Spec, version: int, storage: Storage) -> OverwrittenError:
     """The error for a value that was written to since its keeper kept it."""
     writer, line = storage.writer or ("a write", None)
-    return GradientError(
-        f"{keeper.name} saved {value}{at(keeper.line)} for its backward, but {writer} overwrote "
-        f"it{at(line)}. Use the out-of-place form, or clone it before."
-    )
+    return OverwrittenError(
+        f"{keeper.name} saved {spec}{at(keeper.line)} for its backward, but {writer} overwrote "
+        f"it{at(line)}. Use the out-of-place form, or clone it before.",
+        op=keeper.name, line=location(keeper.line), shape=spec.shape, dtype=str(spec.dtype),
+        saved_version=version, version=storage.version, writer=writer, written=location(line),
+    )  # fmt: skip
 
 
 class Saved:
@@ -73,7 +81,7 @@ class Saved:
         """The value at its place in the graph, or a GradientError if it was overwritten since."""
         storage, edge = self.storage, self.edge
         if storage.version != self.version:
-            raise overwritten(keeper, str(self), storage)
+            raise overwritten(keeper, Spec(self.layout.shape, self.dtype), self.version, storage)
         t = Tensor.of_storage(storage, self.layout, self.dtype)
         t._array = self.array
         if self.tangents is not None:
@@ -92,9 +100,19 @@ class Saved:
         self.tangents = tangents
 
     @property
+    def memory(self) -> Any:
+        """What is kept alive: several values may share it."""
+        return self.storage
+
+    @property
     def nbytes(self) -> int:
         """Bytes kept alive."""
         return numel(self.layout.shape) * self.dtype.itemsize
+
+    @property
+    def size(self) -> str:
+        """The bytes, for a listing."""
+        return bytes_text(self.nbytes)
 
     def __str__(self) -> str:
         return describe_spec(self.dtype, self.layout.shape)
@@ -144,8 +162,18 @@ class Packed(Saved):
             self.packed._tangents = tangents
 
     @property
+    def memory(self) -> Any:
+        return self.packed.storage if isinstance(self.packed, Tensor) else self.packed
+
+    @property
     def nbytes(self) -> int:
-        return 0
+        """Bytes of what the hook made of it, where that says."""
+        found = getattr(self.packed, "nbytes", 0)
+        return found if isinstance(found, int) else 0
+
+    @property
+    def size(self) -> str:
+        return f"packed {bytes_text(self.nbytes)}" if self.nbytes else "packed"
 
 
 def keep(tensor: Tensor, edge: Edge | None) -> Saved:

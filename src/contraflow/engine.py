@@ -20,8 +20,14 @@ import numpy as np
 from contraflow import memory
 from contraflow.dispatch import changed, state
 from contraflow.dtypes import DType
-from contraflow.errors import GradientError, describe, describe_spec
-from contraflow.node import Edge, Node, Watchers, at, below, nodes_below
+from contraflow.errors import (
+    GradientError,
+    GradientShapeError,
+    NotScalarError,
+    describe,
+    describe_spec,
+)
+from contraflow.node import Edge, Node, Watchers, at, below, location, nodes_below
 from contraflow.op import REGISTRY
 from contraflow.reference import quiet, strided
 from contraflow.shapes import Shape, View, contiguous, numel
@@ -117,17 +123,22 @@ def _start(
             )
         if g is None:
             if numel(root.shape) != 1:
-                raise GradientError(
+                raise NotScalarError(
                     f"backward: {describe(root)} is not a scalar, so it needs a gradient. Call "
-                    f"out.sum().backward(), or out.backward(g) with g of shape {root.shape}."
+                    f"out.sum().backward(), or out.backward(g) with g of shape {root.shape}.",
+                    op="backward",
+                    shape=root.shape,
                 )
             g = REGISTRY["full"](root.shape, 1.0, dtype=root.dtype)
         elif not hasattr(g, "storage"):
             raise TypeError(f"backward: the gradient must be a Tensor, not {type(g).__name__}.")
         elif g.shape != root.shape:
-            raise GradientError(
+            raise GradientShapeError(
                 f"backward: the gradient has shape {g.shape}, but the tensor {describe(root)} "
-                f"has shape {root.shape}."
+                f"has shape {root.shape}.",
+                op="backward",
+                shape=g.shape,
+                expected=root.shape,
             )
         edge = root.edge
         assert edge is not None
@@ -593,10 +604,14 @@ def _call_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
         replaced = hook(g)
         if replaced is not None:
             if getattr(replaced, "spec", None) != g.spec:
-                raise GradientError(
+                message = (
                     f"hook: returned {describe(replaced)} for a gradient {describe(g)}; it must "
                     f"be a tensor of that shape and dtype, or None."
                 )
+                shape = getattr(replaced, "shape", g.shape)
+                if shape == g.shape:
+                    raise GradientError(message)
+                raise GradientShapeError(message, op="hook", shape=shape, expected=g.shape)
             g = replaced
     return g
 
@@ -615,10 +630,11 @@ def fit(node: Node, g: Tensor, shape: Shape, dtype: DType) -> Tensor:
         )
         kept = g.shape[lead:] if lead >= 0 else ()
         if lead < 0 or any(n not in (1, m) for n, m in zip(shape, kept)):
-            raise GradientError(
+            raise GradientShapeError(
                 f"backward: the gradient rule of {node.name} gave {describe(g)} for an input "
-                f"{describe_spec(dtype, shape)}."
-            )
+                f"{describe_spec(dtype, shape)}.",
+                op=node.name, line=location(node.line), shape=g.shape, expected=shape,
+            )  # fmt: skip
         g = REGISTRY["sum"](g, dim=dims, keepdim=True)
         if lead:
             g = REGISTRY["reshape"](g, shape)

@@ -2,7 +2,8 @@
 
 Wrong arguments raise Python's own TypeError, ValueError and IndexError. What is wrong with the
 state of the program (the graph, a recording, a machine) raises one of these. Every message reads
-`op: what was asked; what is wrong; what would work`.
+`op: what was asked; what is wrong; what would work`. The errors of backward that a program may
+want to tell apart are subclasses, with what their messages say as fields; all can be pickled.
 """
 
 from __future__ import annotations
@@ -14,13 +15,107 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FunctionType, TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 
 class GradientError(RuntimeError):
     """The autograd graph cannot give the gradient that was asked for."""
+
+
+class Location(NamedTuple):
+    """A line of a file; as text it is what messages say."""
+
+    file: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).name}:{self.number}"
+
+
+class OverwrittenError(GradientError):
+    """A value that backward needs was overwritten after it was saved.
+
+    >>> import contraflow as cf
+    >>> x = cf.ones(3, requires_grad=True)
+    >>> y = x * 2
+    >>> z = y.sin()
+    >>> y.add_(1).shape
+    (3,)
+    >>> try:
+    ...     z.sum().backward()
+    ... except cf.OverwrittenError as error:
+    ...     print(error.op, error.shape, error.writer, error.saved_version, error.version)
+    sin (3,) add_ 0 1
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        op: str = "",
+        line: Location | None = None,
+        shape: tuple[int, ...] = (),
+        dtype: str = "",
+        saved_version: int = 0,
+        version: int = 0,
+        writer: str = "",
+        written: Location | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.op = op  # what saved the value
+        self.line = line  # where that was applied
+        self.shape, self.dtype = shape, dtype  # of the value
+        self.saved_version, self.version = saved_version, version  # of its storage, then and now
+        self.writer = writer  # what wrote to it last
+        self.written = written  # where that was applied
+
+
+class GradientShapeError(GradientError):
+    """A gradient has another shape than what it is the gradient of.
+
+    >>> import contraflow as cf
+    >>> y = cf.ones(3, requires_grad=True) * 2
+    >>> try:
+    ...     y.backward(cf.ones(2))
+    ... except cf.GradientShapeError as error:
+    ...     print(error.op, error.shape, error.expected)
+    backward (2,) (3,)
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        op: str = "",
+        line: Location | None = None,
+        shape: tuple[int, ...] = (),
+        expected: tuple[int, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.op = op  # whose gradient it is: an op, a custom function, a hook, or backward itself
+        self.line = line  # where that was applied
+        self.shape, self.expected = shape, expected
+
+
+class NotScalarError(GradientError):
+    """Backward was asked of a tensor of several elements, without a gradient for it.
+
+    >>> import contraflow as cf
+    >>> try:
+    ...     cf.ones(3, requires_grad=True).exp().backward()
+    ... except cf.NotScalarError as error:
+    ...     print(error.op, error.shape)
+    backward (3,)
+    """
+
+    def __init__(
+        self, message: str = "", *, op: str = "", shape: tuple[int, ...] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.op = op  # what was asked
+        self.shape = shape  # of what should be a scalar, None for what is no tensor
 
 
 class CaptureError(RuntimeError):
@@ -50,6 +145,14 @@ def describe(x: Any) -> str:
 def describe_spec(dtype: object, shape: Sequence[int]) -> str:
     """Write a dtype and a shape the way every message and every tape does."""
     return f"{dtype}[{', '.join(map(str, shape))}]"
+
+
+def bytes_text(n: int) -> str:
+    """Write a number of bytes the way every listing does."""
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if n >= 10 * scale:
+            return f"{n / scale:.1f} {unit}"
+    return f"{n} bytes"
 
 
 # --- errors that are Python's or NumPy's ---------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import Any
 from contraflow import engine
 from contraflow.batch import RANDOMNESS, Batch
 from contraflow.dispatch import apply, changed, state
-from contraflow.errors import GradientError, describe, public
+from contraflow.errors import GradientError, NotScalarError, describe, public
 from contraflow.forward import Forward
 from contraflow.node import Node, numbers
 from contraflow.op import REGISTRY
@@ -150,9 +150,11 @@ def value_and_grad(
         chosen = _chosen("grad", argnums, args)
         run = _Linearized("grad", func, args, chosen, kwargs, has_aux)
         if not isinstance(run.output, Tensor) or run.output.numel() != 1:
-            raise GradientError(
+            raise NotScalarError(
                 f"grad: the function must return a scalar, not {describe(run.output)}. Use vjp or "
-                f"jacrev."
+                f"jacrev.",
+                op="grad",
+                shape=getattr(run.output, "shape", None),
             )
         grads = fill(run.inputs, run.pull([None], False))
         value = run.released(run.output)

@@ -9,6 +9,7 @@ from operator import attrgetter
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from contraflow.errors import Location
 from contraflow.hooks import Handle
 from contraflow.rules import Backward
 from contraflow.spec import Spec
@@ -32,6 +33,11 @@ NOWHERE: tuple[CodeType | None, int] = (None, 0)  # in place of the place of a n
 def at(line: Line | None) -> str:
     """Where something happened, for a message."""
     return "" if line is None else f" at {line}"
+
+
+def location(line: Line | tuple[CodeType, int] | None) -> Location | None:
+    """The same as data, for an error."""
+    return None if line is None else Line(*line).location
 
 
 class Watchers:

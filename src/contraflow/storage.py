@@ -16,6 +16,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from contraflow import memory
+from contraflow.errors import Location
 
 _PACKAGE = str(Path(__file__).parent) + os.sep
 
@@ -37,8 +38,13 @@ class Line(NamedTuple):
                 return line
         return self.code.co_firstlineno
 
+    @property
+    def location(self) -> Location:
+        """File and number, which can be kept where the code cannot."""
+        return Location(self.code.co_filename, self.number)
+
     def __str__(self) -> str:
-        return f"{Path(self.code.co_filename).name}:{self.number}"
+        return str(self.location)
 
 
 def user_place(skip: int = 1) -> Place | None:

@@ -28,7 +28,7 @@ from contraflow.errors import GradientError, describe, public
 from contraflow.node import at
 from contraflow.op import REGISTRY, Op
 from contraflow.random import Generator
-from contraflow.spec import Params
+from contraflow.spec import Params, Spec
 from contraflow.storage import Line, Storage, serials, user_line
 from contraflow.structure import leaves_of, map_leaves
 from contraflow.tensor import Tensor
@@ -64,7 +64,7 @@ class _Read(NamedTuple):
 
     storage: weakref.ref[Storage]
     version: int
-    text: str
+    spec: Spec
 
 
 class _Before(NamedTuple):
@@ -105,7 +105,7 @@ class _Listener(Context):
             storage = t.storage
             known = storage.serial in self.reads or storage.serial in self.arguments
             if not known and self._is_outside(storage):
-                read = _Read(weakref.ref(storage), storage.version, describe(t))
+                read = _Read(weakref.ref(storage), storage.version, t.spec)
                 self.reads[storage.serial] = read
 
     def _writes(self, t: Tensor) -> None:
@@ -241,7 +241,7 @@ class _Block:
             # Under retain_graph a value may be asked for again; it is computed again then.
             tensor, version = self.held.pop(number)
         if tensor.storage.version != version:
-            raise overwritten(self, describe(tensor), tensor.storage)
+            raise overwritten(self, tensor.spec, version, tensor.storage)
         return tensor
 
     def _recompute(self) -> None:
@@ -250,7 +250,7 @@ class _Block:
             storage = read.storage()
             known = storage is None or storage.version == read.version or serial in first.written
             if storage is not None and not known:
-                raise overwritten(self, read.text, storage)
+                raise overwritten(self, read.spec, read.version, storage)
         with changed(context=self.context, **self.modes):
             args, kwargs = map_leaves(self._restored, self.arguments)
         second = _Listener(self.context, leaves_of((args, kwargs)))
@@ -311,7 +311,7 @@ class _Block:
             known = serial in first.reads or serial in first.arguments
             if not known and not first.start < serial < first.end:
                 raise GradientError(
-                    f"checkpoint: the recomputation reads {read.text}, which the first run"
+                    f"checkpoint: the recomputation reads {read.spec}, which the first run"
                     f"{at(self.line)} did not. A tensor that the function takes from outside must "
                     f"stay the same until backward; pass it as an argument."
                 )

@@ -9,8 +9,8 @@ from typing import Any
 
 from contraflow.applied import Saved, keep
 from contraflow.dispatch import changed, state
-from contraflow.errors import GradientError, describe, describe_spec
-from contraflow.node import Node, at
+from contraflow.errors import GradientError, GradientShapeError, describe, describe_spec
+from contraflow.node import Node, at, location
 from contraflow.op import REGISTRY
 from contraflow.spec import Spec
 from contraflow.storage import Line, user_line
@@ -155,10 +155,11 @@ class FunctionNode(Node):
         lead = g.ndim - len(spec.shape)
         fits = lead >= 0 and all(n in (1, m) for n, m in zip(spec.shape, g.shape[lead:]))
         if not fits:
-            raise GradientError(
+            raise GradientShapeError(
                 f"{self.name}.backward: returned {describe(g)} for {where}, which is "
-                f"{describe_spec(spec.dtype, spec.shape)}."
-            )
+                f"{describe_spec(spec.dtype, spec.shape)}.",
+                op=self.name, line=location(self.line), shape=g.shape, expected=spec.shape,
+            )  # fmt: skip
 
     def free(self) -> None:
         if self.kept:

@@ -13,7 +13,7 @@ from typing import Any
 from contraflow import engine
 from contraflow import func as transforms
 from contraflow.dispatch import changed
-from contraflow.errors import GradientError, describe
+from contraflow.errors import GradientError, NotScalarError, describe
 from contraflow.ops.create import ones_like
 from contraflow.structure import leaves_of, map_leaves
 from contraflow.tensor import Tensor
@@ -47,8 +47,10 @@ class _Call:
             return v
         for x in leaves_of(like):
             if x.numel() != 1:
-                raise GradientError(
-                    f"{self.caller}: {describe(x)} is not a scalar, so v must be given."
+                raise NotScalarError(
+                    f"{self.caller}: {describe(x)} is not a scalar, so v must be given.",
+                    op=self.caller,
+                    shape=x.shape,
                 )
         return map_leaves(ones_like, like)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from contraflow.applied import Saved
 from contraflow.dispatch import changed, state
-from contraflow.errors import GradientError, describe
+from contraflow.errors import GradientError, bytes_text, describe
 from contraflow.hooks import Handle
 from contraflow.node import Edge, Node
 from contraflow.spec import Spec
@@ -137,13 +137,15 @@ class Graph:
 
     @property
     def saved_bytes(self) -> int:
-        """Bytes that the nodes keep for backward; a storage counts once."""
+        """Bytes that the nodes keep for backward; a storage counts once.
+
+        Of a value that a hook has packed away, those of what the hook gave: none in a checkpoint.
+        """
         kept: dict[int, int] = {}
         for node in self.nodes:
             for saved in _saved(node).values():
-                if saved.storage is not None:
-                    size = saved.nbytes
-                    kept[id(saved.storage)] = max(size, kept.get(id(saved.storage), 0))
+                key = id(saved.memory)
+                kept[key] = max(saved.nbytes, kept.get(key, 0))
         return sum(kept.values())
 
     def _input(self, edge: Edge | None, spec: Spec | None) -> str:
@@ -169,7 +171,7 @@ class Graph:
         rows = [(self._names[id(t)], f"leaf : {describe(t)}", "", "") for t in self.leaves]
         for node in self.nodes:
             inputs = ", ".join(map(self._input, node.edges, node.input_specs))
-            kept = ", ".join(f"{k} {_size(s.nbytes)}" for k, s in _saved(node).items())
+            kept = ", ".join(f"{k} {s.size}" for k, s in _saved(node).items())
             rows.append((
                 self._names[id(node)],
                 f"{node.name}({inputs}) : {self._result(node)}",
@@ -181,7 +183,7 @@ class Graph:
             f"{row[0]:<{name}} = {row[1]:<{text}}  {row[2]:<{line}}  {row[3]}".rstrip()
             for row in rows
         ]
-        return "\n".join([head + _size(self.saved_bytes) + " saved", *body])
+        return "\n".join([head + bytes_text(self.saved_bytes) + " saved", *body])
 
     def dot(self) -> str:
         """The graph in graphviz's language."""
@@ -192,7 +194,7 @@ class Graph:
         for node in self.nodes:
             line = "" if node.line is None else f"\\n{node.line}"
             kept = sum(s.nbytes for s in _saved(node).values())
-            keeps = f"\\nsaves {_size(kept)}" if kept else ""
+            keeps = f"\\nsaves {bytes_text(kept)}" if kept else ""
             label = f"{node.name}\\n{self._result(node)}{line}{keeps}"
             rows.append(f'  "{self._names[id(node)]}" [label="{_quoted(label)}"];')
             for e in node.edges:
@@ -204,13 +206,6 @@ class Graph:
 def _saved(node: Node) -> dict[str, Saved]:
     """What a node keeps that has a size: not the numbers."""
     return {name: s for name, s in node.saved.items() if isinstance(s, Saved)}
-
-
-def _size(n: int) -> str:
-    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if n >= 10 * scale:
-            return f"{n / scale:.1f} {unit}"
-    return f"{n} bytes"
 
 
 def _quoted(label: str) -> str:

@@ -8,6 +8,7 @@ cheap work makes again from others are made again, and the rest are residuals.
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -264,7 +265,7 @@ class Pullback:
         self.targets, self.target_specs = targets, target_specs
         self._state = [target.tensor for target in targets if target.number < 0]
         # None, or why backward is impossible: what eager would say when it comes to that.
-        self.refusal: str | None = None
+        self.refusal: GradientError | None = None
         self.scalars: list[int] = []  # numbers of the host scalars of the forward that it takes
         self.variants: dict[Any, Variant] = {}
         self.lock = threading.RLock()  # a program runs in one thread at a time
@@ -341,7 +342,7 @@ class CompiledNode(Node):
                 f"freed. Pass retain_graph=True to the first backward."
             )
         if self.pullback.refusal is not None:
-            raise GradientError(self.pullback.refusal)
+            raise copy.copy(self.pullback.refusal)
         current = state()
         if current.grad or not current.context.replays:
             return self._again(cotangents)

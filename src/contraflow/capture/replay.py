@@ -25,11 +25,11 @@ from contraflow.capture.pullback import (
 )
 from contraflow.capture.trees import builder
 from contraflow.dispatch import state
-from contraflow.dtypes import DType
-from contraflow.errors import GradientError
+from contraflow.dtypes import DType, from_numpy
+from contraflow.errors import GradientError, OverwrittenError
 from contraflow.executable import Executable, Standing
 from contraflow.hooks import Structure
-from contraflow.node import Edge, at
+from contraflow.node import Edge, at, location
 from contraflow.passes import eliminate_dead
 from contraflow.record import Recording, Source
 from contraflow.shapes import View, contiguous
@@ -371,11 +371,14 @@ class Program:
         for storage, version in node.state:
             if storage.version != version:
                 writer, line = storage.writer or ("a write", None)
-                raise GradientError(
+                raise OverwrittenError(
                     f"backward: create_graph differentiates {self.name_at(node)} by running it "
                     f"again, but {writer} overwrote what it reads{at(line)}. Use the out-of-place "
-                    f"form, or run backward before."
-                )
+                    f"form, or run backward before.",
+                    op=node.name, line=location(node.line), shape=(storage.data.size,),
+                    dtype=str(from_numpy(storage.data.dtype)), saved_version=version,
+                    version=storage.version, writer=writer, written=location(line),
+                )  # fmt: skip
         guards = self.guards
         named = self.owner.surroundings_key() == guards.key
         if not named or not guards.are_current() or guards.changed_attribute(given) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import warnings
 import weakref
@@ -343,11 +344,11 @@ class Trace:
                 f"function."
             )
         task = Inward(False, edges, recorder.first_node)
-        refusal = None
+        refusal: GradientError | None = None
         try:
             task.run(starts)
         except GradientError as error:  # as in eager, nobody need ever ask for the gradient
-            refusal = str(error)
+            refusal = copy.copy(error)  # without the frames that it came through
         found = task.found()
         reached = [i for i, g in enumerate(found) if g is not None or refusal is not None]
         if recorder.effects() != effects:
