@@ -10,6 +10,7 @@ import pytest
 from tests.engine_common import refused
 
 import contraflow as cf
+from contraflow.errors import Absent
 from contraflow.tensor import Tensor
 from contraflow.testing import assert_close
 
@@ -165,11 +166,11 @@ def test_devices_have_names() -> None:
         (lambda: cf.tensor("a"), TypeError, "tensor: cannot make a tensor of str 'a'."),
         (lambda: cf.tensor([1j]), NotImplementedError,
          "tensor: there are no complex tensors; see docs/differences.md."),
-        (lambda: cf.fft, NotImplementedError,
+        (lambda: cf.fft, Absent,
          "fft: there are no Fourier transforms in contraflow; see docs/differences.md."),
-        (lambda: cf.complex64, NotImplementedError,
+        (lambda: cf.complex64, Absent,
          "complex64: there are no complex numbers in contraflow; see docs/differences.md."),
-        (lambda: cf.sparse, NotImplementedError,
+        (lambda: cf.sparse, Absent,
          "sparse: there are no sparse tensors in contraflow; see docs/differences.md."),
     ],
 )  # fmt: skip
@@ -353,3 +354,11 @@ def test_arange_of_truth_values_compiles() -> None:
     step = cf.compile(lambda: cf.arange(0, 3, True))
     assert step().tolist() == cf.arange(0, 3, True).tolist() == [0, 1, 2]
     assert step().dtype is cf.int64
+
+
+def test_hasattr_of_what_is_absent() -> None:
+    assert not hasattr(cf, "complex64")
+    assert getattr(cf, "fft", None) is None
+    for kind in (NotImplementedError, AttributeError):
+        with pytest.raises(kind, match="complex64: there are no complex numbers in contraflow"):
+            _ = cf.complex64

@@ -422,3 +422,115 @@ def test_bilinear_by_einsum() -> None:
     out = F.bilinear(*map(cf.tensor, (a, b, w, c)))
     assert_close(out, np.einsum("...i,oij,...j->...o", a, w, b) + c)
     check_gradients(F.bilinear, [a, b, w, c])
+
+
+def _bag(at: Any, w: Any, starts: Any, mode: str) -> np.ndarray:
+    """Bag by bag."""
+    ends = [*starts[1:], len(at)]
+    fold = {"sum": np.sum, "mean": np.mean, "max": np.max}[mode]
+    rows = [w[at[a:b]] for a, b in zip(starts, ends)]
+    return np.stack([fold(r, 0) if len(r) else np.zeros(w.shape[1]) for r in rows])
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_cut_by_offsets(mode: str) -> None:
+    w, starts = random(6, 3), np.array([0, 3, 3, 4, 9])
+    at = np.array([0, 2, 2, 5, 1, 3, 3, 4, 0, 2, 5])
+    expected = _bag(at, w, starts, mode)
+
+    def bags(w: Any, at: Any, starts: Any) -> Any:
+        return F.embedding_bag(at, w, starts, mode=mode)
+
+    given = cf.tensor(w), cf.tensor(at), cf.tensor(starts)
+    assert_close(bags(*given), expected)
+    assert_close(cf.compile(bags)(*given), expected)
+    with_end = cf.tensor([*starts, len(at)])
+    ended = F.embedding_bag(given[1], given[0], with_end, mode=mode, include_last_offset=True)
+    assert_close(ended, expected)
+    kept = at != 2
+    cut = np.array([kept[:i].sum() for i in starts])
+    padded = F.embedding_bag(given[1], given[0], given[2], mode=mode, padding_idx=-4)
+    assert_close(padded, _bag(at[kept], w, cut, mode))
+    check_gradients(lambda w: bags(w, *given[1:]), [w])
+    if mode == "sum":
+        check_gradients(
+            lambda w, p: F.embedding_bag(
+                given[1], w, given[2], mode=mode, per_sample_weights=p, padding_idx=2
+            ),
+            [w, random(11)],
+        )
+
+
+def test_of_equal_rows_in_a_bag_the_first_has_the_gradient() -> None:
+    w = leaf([[1.0, 5.0], [1.0, 5.0], [0.0, 7.0]])
+    largest = F.embedding_bag(cf.tensor([0, 1, 2]), w, cf.tensor([0]), mode="max")
+    (g,) = grad(largest.sum(), [w])
+    assert g.tolist() == [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
+
+
+def test_no_bag_looks_at_the_rows_of_another() -> None:
+    # Were every row kept for every bag, this would take 4,000 times the memory of the rows.
+    at, starts = cf.zeros(20_000, dtype=cf.int64), cf.arange(0, 20_000, 5)
+    w = cf.ones(4, 64, requires_grad=True)
+    with cf.profiler.profile() as profile:
+        total = F.embedding_bag(at, w, starts, mode="sum")
+        total.sum().backward()
+    assert total.shape == (4000, 64)
+    assert w.grad is not None
+    assert w.grad[0, 0].item() == 20_000
+    assert profile.peak_memory < 20 * 20_000 * 64 * 4
+
+
+def test_linear_without_input_features_has_gradients() -> None:
+    x, w, b = (cf.zeros(*shape, requires_grad=True) for shape in ((3, 0), (2, 0), (2,)))
+    F.linear(x, w, b).sum().backward()
+    assert (x.grad.shape, w.grad.shape, b.grad.tolist()) == ((3, 0), (2, 0), [3.0, 3.0])
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_grid_sample_where_there_is_no_number(padding: str) -> None:
+    x = cf.arange(1.0, 17.0).reshape(1, 1, 4, 4).requires_grad_()
+    points = cf.tensor([[[[math.nan, 0.3], [0.3, math.nan], [0.0, 0.0]]]])
+    near = F.grid_sample(x, points, "nearest", padding, align_corners=False)
+    linear = F.grid_sample(x, points, "bilinear", padding, align_corners=False)
+    cubic = F.grid_sample(x, points, "bicubic", padding, align_corners=False)
+    assert cubic.isnan().reshape(-1).tolist() == [True, True, False]
+    if padding == "zeros":
+        assert near.reshape(-1).tolist() == [0.0, 0.0, 11.0]
+        assert linear.isnan().reshape(-1).tolist() == [True, True, False]
+    else:  # the first pixel of the dim
+        assert near.reshape(-1).tolist() == [9.0, 3.0, 11.0]
+        assert_close(linear.reshape(-1), cf.tensor([9.4, 3.1, 8.5]))
+    (g,) = grad(linear.sum(), x)
+    assert g.sum().item() == (1.0 if padding == "zeros" else 3.0)
+
+
+def test_ctc_loss_refuses_lengths_that_are_not_there() -> None:
+    log_probs, targets = F.log_softmax(cf.zeros(5, 2, 4), 2), cf.tensor([[1, 2], [2, 3]])
+
+    def loss(lengths: Any, labels: Any) -> Any:
+        return F.ctc_loss(log_probs, targets, lengths, labels)
+
+    with refused(ValueError, "ctc_loss: input_lengths holds 6; it must be from 0 to 5."):
+        loss((5, 6), (2, 2))
+    with refused(ValueError, "ctc_loss: input_lengths holds -1; it must be from 0 to 5."):
+        loss(cf.tensor([5, -1]), (2, 2))
+    with refused(ValueError, "ctc_loss: target_lengths holds 3; it must be from 0 to 2."):
+        loss((5, 5), (2, 3))
+    with refused(ValueError, "ctc_loss: target_lengths add up to 4, but the targets are int64[3]."):
+        F.ctc_loss(log_probs, cf.tensor([1, 2, 2]), (5, 5), (2, 2))
+    compiled = cf.compile(loss)
+    fitting = cf.tensor([5, 4]), cf.tensor([2, 1])
+    assert_close(compiled(*fitting), loss(*fitting))
+    with pytest.raises(IndexError, match="gather: index 6 is out of range"):
+        compiled(cf.tensor([6, 5]), cf.tensor([2, 2]))
+
+
+def test_norms_of_nothing() -> None:
+    w = cf.ones(3, requires_grad=True)
+    for shape in ((0, 3), (0, 3, 4), (2, 3, 0)):
+        x = cf.zeros(*shape, requires_grad=True)
+        (F.batch_norm(x, cf.zeros(3), cf.ones(3), w, training=True)).sum().backward()
+        assert x.grad is not None
+        assert x.grad.shape == shape
+    assert F.instance_norm(cf.zeros(2, 3, 0), weight=w).shape == (2, 3, 0)

@@ -209,3 +209,11 @@ def test_distance_to_itself_has_gradient_zero() -> None:
     x = cf.tensor([[1.0, 2.0]], requires_grad=True)
     (g,) = grad(cf.cdist(x, x.detach()).sum(), x)
     assert g.tolist() == [[0.0, 0.0]]
+
+
+def test_the_zeroth_power_has_a_graph() -> None:
+    x = cf.tensor([[1.0, np.nan], [0.0, 2.0]], requires_grad=True)
+    power = cf.linalg.matrix_power(x, 0)
+    assert power.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    (g,) = grad(power.sum(), x)
+    assert g.tolist() == [[0.0, 0.0], [0.0, 0.0]]

@@ -1213,3 +1213,21 @@ def test_layers_agree_with_pytorch():
             close(a.grad, b.grad.numpy(), 1e-3)
         for mine, other in zip(ours.buffers(), theirs.buffers()):
             close(mine, other.numpy())
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_tracking_may_be_turned_off_and_on(compiled):
+    layer = nn.BatchNorm1d(2)
+    call = cf.compile(layer) if compiled else layer
+    x = cf.tensor([[0.0, 1.0], [4.0, 3.0]])
+    seen = []
+    for tracked in (True, False, False, True):
+        layer.track_running_stats = tracked
+        close(call(x), np.array([[-1.0, -1.0], [1.0, 1.0]]), 1e-4)
+        seen.append(layer.num_batches_tracked.item())
+        assert (layer.running_mean[0].item() != 0.0) is True
+    assert seen == [1, 1, 1, 2]
+    close(layer.running_mean, np.array([2.0, 2.0]) * (1 - 0.9**2))
+    layer.eval()
+    layer.track_running_stats = False  # outside training it reads the history that is there
+    close(call(x)[0], (np.array([0.0, 1.0]) - 0.38) / np.sqrt(layer.running_var.numpy() + 1e-5))

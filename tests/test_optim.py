@@ -1146,3 +1146,131 @@ def test_deepcopy_with_its_model():
     assert twin_optimizer.state[twin.weight]["step"].value == 1
     assert optimizer.state[model.weight]["step"].value == 0
     assert model.weight.tolist() != twin.weight.tolist()
+
+
+# --- groups and state that users change ----------------------------------------------------------
+
+
+def _run(compiled, change, kind, size=3, **options):
+    """Three steps, a change, three more: the parameters after that."""
+    params = [parameter(size), parameter(2)]
+    optimizer = kind(params, **options)
+    gradients = [cf.linspace(-1.0, 1.0, size), cf.ones(2)]
+
+    def step(*gradients):
+        for p, g in zip(params, gradients):
+            p.grad = g
+        optimizer.step()
+
+    call = cf.compile(step) if compiled else step
+    for _ in range(3):
+        call(*gradients)
+    kept = change(optimizer, params)
+    for _ in range(3):
+        call(*gradients)
+    return [p.tolist() for p in params], kept
+
+
+def _replaced(optimizer, params):
+    optimizer.param_groups[0] = {**optimizer.param_groups[0], "lr": 0.5}
+
+
+def _lower(optimizer, params):
+    optimizer.param_groups[0]["lr"] = 0.5
+
+
+def _cut(optimizer, params):
+    (group,) = optimizer.param_groups
+    optimizer.param_groups = [{**group, "params": [p]} for p in params]
+
+
+def _none(optimizer, params):
+    pass
+
+
+def _counted_anew(optimizer, params):
+    for p in params:
+        optimizer.state[p]["step"] = 0
+
+
+def _counted_by_tensors(optimizer, params):
+    for p in params:
+        optimizer.state[p]["step"] = cf.tensor(0.0)
+
+
+def _forgotten(optimizer, params):
+    for name in list(optimizer.state[params[0]]):
+        optimizer.state[params[0]][name] = None
+
+
+def _emptied(optimizer, params):
+    optimizer.state[params[0]] = {}
+
+
+def _popped(optimizer, params):
+    optimizer.state.pop(params[0])
+
+
+def _all_forgotten(optimizer, params):
+    optimizer.state = {}
+
+
+def _all_cleared(optimizer, params):
+    optimizer.state.clear()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        (_replaced, _lower), (_cut, _none), (_counted_anew, _counted_by_tensors),
+        (_forgotten, _emptied), (_forgotten, _popped), (_all_forgotten, _all_cleared),
+    ],
+)  # fmt: skip
+def test_what_users_put_in_place_of_groups_and_state(change, same, compiled):
+    assert _run(compiled, change, Adam, lr=0.1) == _run(False, same, Adam, lr=0.1)
+    if change not in (_counted_anew, _cut):
+        options = {"lr": 0.1, "momentum": 0.9, "dampening": 0.5}
+        assert _run(compiled, change, SGD, **options) == _run(False, same, SGD, **options)
+
+
+def test_a_counter_that_begins_anew():
+    p = parameter(3)
+    optimizer = Adam([p, parameter(2)], lr=0.1)
+    p.grad = cf.ones(3)
+    optimizer.step()
+    optimizer.state[p].update(step=0, exp_avg=cf.zeros(3), exp_avg_sq=cf.zeros(3))
+    before = p.tolist()
+    optimizer.step()
+    assert optimizer.state[p]["step"].value == 1
+    np.testing.assert_allclose(p.detach(), np.array(before) - 0.1, atol=1e-6)
+    assert optimizer.state_dict()["state"][1]["step"] == 0
+
+
+def test_momentum_that_is_none_begins_with_the_next_gradient():
+    p = parameter(3)
+    optimizer = SGD([p], lr=1.0, momentum=0.9, dampening=0.5)
+    for _ in range(2):
+        p.grad = cf.ones(3)
+        optimizer.step()
+    optimizer.state[p]["momentum_buffer"] = None
+    before = p.tolist()
+    optimizer.step()
+    # The first gradient is not damped.
+    np.testing.assert_allclose(p.detach(), np.array(before) - 1.0, atol=1e-6)
+
+
+def test_groups_are_checked_before_they_are_taken_over():
+    p = parameter(3)
+    optimizer = Adam([p])
+    with pytest.raises(ValueError, match=r"Adam: parameter 0 of group 1, float32\[3\], was given"):
+        optimizer.param_groups.append({"params": [p]})
+    with pytest.raises(TypeError, match="Adam: a parameter group is a dict with 'params', not 3"):
+        optimizer.param_groups[0] = 3
+    assert len(optimizer.param_groups) == 1
+    optimizer.param_groups += [{"params": [parameter(2)], "lr": 0.5}]
+    assert optimizer.param_groups[1]["betas"] == (0.9, 0.999)
+    assert optimizer.param_groups.pop()["lr"] == 0.5
+    alone = LBFGS([p])
+    with pytest.raises(ValueError, match="LBFGS: there can be one parameter group only"):
+        alone.param_groups.append({"params": [parameter(2)]})

@@ -168,3 +168,25 @@ def test_compiled_cat_of_many() -> None:
 
     for found, expected in zip(cf.compile(loss)(*parts), loss(*parts), strict=True):
         assert_close(found, expected)
+
+
+def test_cat_with_a_vector_of_nothing_that_requires_grad() -> None:
+    nothing, x = cf.zeros(0, requires_grad=True), cf.ones(2, 3, requires_grad=True)
+    joined = cf.cat([nothing, x], 1)
+    assert joined.shape == (2, 3)
+    joined.sum().backward()
+    assert nothing.grad is not None
+    assert nothing.grad.shape == (0,)
+    assert cf.cat([nothing, cf.ones(2, 3)]).requires_grad
+
+
+def test_more_dims_than_there_can_be() -> None:
+    assert (cf.zeros([1] * 64) + 1).sum().item() == 1
+    for name, make in {
+        "zeros": lambda: cf.zeros([1] * 65),
+        "tensor": lambda: cf.tensor(eval("[" * 65 + "]" * 65)),
+        "reshape": lambda: cf.zeros(1).reshape([1] * 65),
+        "expand": lambda: cf.zeros(1).expand([1] * 65),
+    }.items():
+        with pytest.raises(ValueError, match=f"{name}: a tensor has at most 64 dims."):
+            make()

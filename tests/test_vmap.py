@@ -295,3 +295,21 @@ def test_pulling_back_a_batch_of_cotangents_through_a_graph_from_outside() -> No
     found, x.grad = x.grad, None
     norm(cf.stack([vjp(f, x)[1](unit)[0] for unit in units])).backward()
     assert_close(found, x.grad)
+
+
+def test_an_index_of_each_example() -> None:
+    rows, at = cf.randn(3, 2, 4), cf.tensor([0, 1, 1])
+    expected = cf.stack([row[i] for row, i in zip(rows, at.tolist())])
+    assert_close(vmap(lambda row, i: row[i])(rows, at), expected)
+    assert_close(vmap(lambda row, i: row[i, None, :2])(rows, at), expected[:, None, :2])
+    shared = vmap(lambda row, i: row[0, i], in_dims=(None, 0))(rows, at)
+    assert_close(shared, rows[0, at])
+    g = vmap(grad(lambda row, i: (row[i] ** 2).sum()))(rows, at)
+    assert_close(g[1], cf.stack([cf.zeros(4), 2 * rows[1, 1]]))
+
+    def put(row: Any, i: Any) -> Any:
+        row = row.clone()
+        row[i] = 0.0
+        return row
+
+    assert vmap(put)(rows, at)[2, 1].tolist() == [0.0] * 4

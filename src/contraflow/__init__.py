@@ -37,6 +37,7 @@ from contraflow.dtypes import (
 from contraflow.dtypes import (
     bool_ as bool,
 )
+from contraflow.errors import Absent as _Absent
 from contraflow.errors import (
     CaptureError,
     DeviceError,
@@ -125,7 +126,7 @@ def __getattr__(name: str) -> object:
     if name in _LATER_MODULES:
         return import_module(f"contraflow.{name}")
     if name in _ABSENT:
-        raise NotImplementedError(
+        raise _Absent(
             f"{name}: there are no {_ABSENT[name]} in contraflow; see docs/differences.md."
         )
     op = _REGISTRY.find(name)

@@ -126,6 +126,10 @@ class DeviceError(RuntimeError):
     """A device is absent, full, or has no kernel for what was asked."""
 
 
+class Absent(AttributeError, NotImplementedError):
+    """A name of PyTorch's for what is absent by choice; to `hasattr` it is not there."""
+
+
 class OutOfRange(IndexError):
     """An index found out of range by a part that many ops share; `retold` names the op."""
 
@@ -169,6 +173,10 @@ TRANSLATED: dict[type[Exception], type[Exception]] = {
     MemoryError: DeviceError,
 }
 
+DIM_LIMIT = 64  # NumPy's
+TOO_MANY_DIMS = f"a tensor has at most {DIM_LIMIT} dims."
+_NUMPY_DIMS = re.compile("maximum (supported|number of) dimension")
+
 # A message of ours begins with a name and a colon; Python's and NumPy's do not.
 _OURS = re.compile(r"[A-Za-z_][\w.]*(\(.*?\))?: ")
 _INSIDE = tuple(str(Path(file).parent) + os.sep for file in (__file__, np.__file__))
@@ -194,6 +202,8 @@ def retold(
     told = next(told for kind, told in TRANSLATED.items() if isinstance(raw, kind))
     if isinstance(raw, OutOfRange):
         text = f"{name}: {raw}"
+    elif isinstance(raw, ValueError) and _NUMPY_DIMS.search(str(raw)):
+        text = f"{name}: {TOO_MANY_DIMS}"
     else:
         given = [brief(value) for value in args]
         given += [f"{key}={brief(value)}" for key, value in (kwargs or {}).items()]

@@ -14,7 +14,7 @@ from contraflow.applied import OpNode
 from contraflow.dispatch import Context, changed, state
 from contraflow.dtypes import float32, float64
 from contraflow.engine import SMALL
-from contraflow.errors import GradientError
+from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS, GradientError
 from contraflow.hostscalar import HostScalar
 from contraflow.node import Form
 from contraflow.op import REGISTRY, Op
@@ -110,7 +110,10 @@ class Run(Context):
         x = inputs[0]
         if not isinstance(x, Tensor):
             raise TypeError(f"{op.name}: expected a tensor, not {type(x).__name__}.")
-        t = Tensor.of_storage(x.storage, op.body(x.layout, **params), x.dtype)
+        seen = op.body(x.layout, **params)
+        if len(seen.shape) > DIM_LIMIT:
+            raise ValueError(f"{op.name}: {TOO_MANY_DIMS}")
+        t = Tensor.of_storage(x.storage, seen, x.dtype)
         grad = state().grad
         base = x._base
         t._base = x if base is None else base

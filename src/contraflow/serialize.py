@@ -33,6 +33,7 @@ import numpy as np
 from contraflow import dtypes
 from contraflow.dispatch import state
 from contraflow.dtypes import DType
+from contraflow.errors import DIM_LIMIT
 from contraflow.memory import empty
 from contraflow.shapes import Shape, View, contiguous, numel
 from contraflow.storage import Storage
@@ -40,7 +41,6 @@ from contraflow.tensor import Tensor
 
 HEADER_LIMIT = 100_000_000  # bytes, the format's own limit
 DEPTH_LIMIT = 100  # containers within containers
-DIM_LIMIT = 64  # NumPy's
 ALIGNMENT = 64  # the bytes of tensors begin at such an address of a mapped file
 LEFT_OVER = 3600.0  # seconds after which an unfinished file is nobody's any more
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from contraflow.dispatch import state
 from contraflow.errors import describe, public
 from contraflow.nn.steps import time_steps
 from contraflow.ops.arithmetic import clamp_min
@@ -50,9 +51,15 @@ def ctc_loss(
         raise ValueError(
             f"ctc_loss: blank {blank} is none of the classes of {describe(log_probs)}."
         )
-    lengths, labels = (
-        reshape(as_tensor(given), (-1,)) for given in (input_lengths, target_lengths)
-    )
+    in_a_row = targets.ndim == 1
+    counted = _numbers(target_lengths)
+    if in_a_row and counted is not None and sum(counted) != targets.shape[0]:
+        raise ValueError(
+            f"ctc_loss: target_lengths add up to {sum(counted)}, but the targets are "
+            f"{describe(targets)}."
+        )
+    lengths = _checked("input_lengths", input_lengths, log_probs.shape[0])
+    labels = _checked("target_lengths", target_lengths, targets.shape[0 if in_a_row else 1])
     if lengths.shape != (batch,) or labels.shape != (batch,):
         raise ValueError(
             f"ctc_loss: {describe(log_probs)} needs {batch} input_lengths and target_lengths, got "
@@ -66,6 +73,23 @@ def ctc_loss(
     elif reduction == "sum":
         loss = sum_(loss)
     return loss[0] if single and reduction == "none" else loss
+
+
+def _numbers(lengths: Any) -> list[int] | None:
+    """The lengths, None where only a program will know them."""
+    if not isinstance(lengths, Tensor):
+        return list(map(int, lengths if isinstance(lengths, (tuple, list)) else [lengths]))
+    known = not lengths.storage.is_recorded and not state().context.recording
+    return reshape(lengths, (-1,)).tolist() if known else None
+
+
+def _checked(name: str, given: Any, most: int) -> Tensor:
+    """Lengths from 0 to `most`; those that are not known yet are checked when they are read."""
+    for value in _numbers(given) or ():
+        if not 0 <= value <= most:
+            raise ValueError(f"ctc_loss: {name} holds {value}; it must be from 0 to {most}.")
+    found: Tensor = gather(arange(most + 1), 0, reshape(as_tensor(given), (-1,)))
+    return found
 
 
 def _extended(targets: Tensor, labels: Tensor, blank: int) -> Tensor:

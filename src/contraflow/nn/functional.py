@@ -78,7 +78,7 @@ from contraflow.ops.entropy import (
 )
 from contraflow.ops.grid import affine_grid, grid_sample
 from contraflow.ops.index import embedding as _embedding
-from contraflow.ops.index import segment_sum
+from contraflow.ops.index import gather, segment_sum
 from contraflow.ops.loss import (
     cosine_embedding_loss,
     gaussian_nll_loss,
@@ -140,9 +140,10 @@ from contraflow.ops.resample import (
     pixel_shuffle,
     pixel_unshuffle,
 )
-from contraflow.ops.search import one_hot
+from contraflow.ops.scatter import scatter_reduce
+from contraflow.ops.search import one_hot, searchsorted
 from contraflow.ops.shape import cat
-from contraflow.ops.view import reshape
+from contraflow.ops.view import expand, reshape
 from contraflow.ops.window import col2im as fold
 from contraflow.ops.window import im2col as unfold
 from contraflow.shapes import numel
@@ -281,26 +282,46 @@ def embedding_bag(
     rows = embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights[..., None]
+    inside = ones(*input.shape, dtype=bool_)
+    if padding_idx is not None:
+        inside = input != padding_idx % weight.shape[0]
     if offsets is not None:
         starts = offsets[:-1] if include_last_offset else offsets
-        at = arange(input.shape[0])
-        ends = cat([starts[1:], full((1,), input.shape[0], dtype=starts.dtype)], 0)
-        # Every bag looks at every row: simple and fusible, and slow where bags are many.
-        inside = (at >= starts[:, None]) & (at < ends[:, None])
-        bags = rows[None]
-    else:
-        inside, bags = ones(*input.shape, dtype=bool_), rows
-    if padding_idx is not None:
-        inside = inside & (input != padding_idx % weight.shape[0])
+        return _cut_into_bags(rows, inside, starts, mode)
     kept = inside[..., None]
     count = sum_(kept, dim=1)
     if mode == "max":
         if 0 in inside.shape:
             return zeros(inside.shape[0], weight.shape[1], dtype=weight.dtype)
-        largest, _ = max_(where(kept, bags, -math.inf), 1)
+        largest, _ = max_(where(kept, rows, -math.inf), 1)
         return where(count > 0, largest, 0.0)  # type: ignore[no-any-return]
-    total: Tensor = sum_(where(kept, bags, 0.0), dim=1)
+    total: Tensor = sum_(where(kept, rows, 0.0), dim=1)
     return total / clamp_min(count, 1) if mode == "mean" else total
+
+
+def _cut_into_bags(rows: Tensor, inside: Tensor, starts: Tensor, mode: str) -> Tensor:
+    """Rows [n, width] folded into the bags that begin at `starts`; some rows are in none."""
+    bags, (n, width) = starts.shape[0], rows.shape
+    at = arange(n)
+    # Of several bags that begin at one row all but the last are empty.
+    bag = searchsorted(starts, at.to(starts.dtype), right=True).long() - 1
+    bag = where(inside & (bag >= 0), bag, bags)  # what is in none has a bag of its own, the last
+    if mode == "max":
+        spread = expand(bag[:, None], (n, width))
+        lowest = full((bags + 1, width), -math.inf, rows.dtype)
+        largest = scatter_reduce(lowest, 0, spread, rows.detach(), "amax")
+        # Of equal rows the first has the gradient.
+        chosen = (rows == gather(largest, 0, spread)) | rows.isnan()
+        candidates = where(chosen, at[:, None], n)
+        first = scatter_reduce(full((bags + 1, width), n), 0, spread, candidates, "amin")[:bags]
+        padded = cat([rows, zeros(1, width, dtype=rows.dtype)], 0)  # an empty bag is zeros
+        best: Tensor = gather(padded, 0, first)
+        return best
+    total: Tensor = segment_sum(rows, bag, size=bags + 1)[:bags]
+    if mode == "mean":
+        count = segment_sum(ones(n, 1, dtype=rows.dtype), bag, size=bags + 1)[:bags]
+        total = total / clamp_min(count, 1)
+    return total
 
 
 def _uses(input: Tensor, weight: Tensor) -> Tensor:
@@ -477,7 +498,7 @@ def instance_norm(
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     count = numel(input.shape[2:])
-    if input.ndim < 3 or count < 2:
+    if input.ndim < 3 or count == 1:
         raise ValueError(
             f"instance_norm: {describe(input)} has {count} value per channel and sample; it needs "
             f"[n, channels, ...] with more than one."

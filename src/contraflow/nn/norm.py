@@ -204,12 +204,16 @@ class _BatchNorm(_Running):
     def forward(self, input: Tensor) -> Tensor:
         self._check(input, 1)
         momentum: float | Tensor = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.num_batches_tracked is not None:
+        tracked = self.training and self.track_running_stats
+        if tracked and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:
                 momentum = 1.0 / self.num_batches_tracked
+        history = (self.running_mean, self.running_var)
+        if self.training and not tracked:
+            history = (None, None)
         return F.batch_norm(
-            input, self.running_mean, self.running_var, self.weight, self.bias,
+            input, *history, self.weight, self.bias,
             self.training or self.running_mean is None, momentum, self.eps,
         )  # fmt: skip
 

@@ -108,8 +108,10 @@ def _taps(at: Tensor, n: int, mode: str, padding: str, align_corners: bool) -> l
         pixels = [_inside(first + (k - 1), n, padding, align_corners, hardtanh) for k in range(4)]
         return list(zip(pixels, _cubic_weights(at - first)))
     at = _inside(at, n, padding, align_corners, hardtanh)
+    if padding != "zeros":  # what is nowhere reads the first pixel: PyTorch's
+        at = where(at.isnan(), 0.0, at)
     if mode == "nearest":
-        return [(at.detach().round(), at * 0.0 + 1.0)]
+        return [(at.detach().round(), where(at.isfinite(), at, 0.0) * 0.0 + 1.0)]
     first = at.detach().floor()
     return [(first, 1.0 - (at - first)), (first + 1.0, at - first)]
 
@@ -215,6 +217,8 @@ def grid_sample(x, grid, *, mode="bilinear", padding_mode="zeros", align_corners
             place = place + clamp(pixel, 0.0, length - 1.0).to(int64) * stride
             weight = weight * share
         at = expand(reshape(place, (n, 1, count)), (n, channels, count))
-        part = gather(rows, 2, at) * reshape(where(valid, weight, 0.0), (n, 1, count))
+        # Pixels outside are zeros, whose weight may be NaN.
+        pixels = where(reshape(valid, (n, 1, count)), gather(rows, 2, at), 0.0)
+        part = pixels * reshape(weight, (n, 1, count))
         total = part if total is None else total + part
     return reshape(total, (n, channels, *grid.shape[1:-1])).to(x.dtype)

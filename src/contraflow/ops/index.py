@@ -37,7 +37,7 @@ def check_range(name: str, i: np.ndarray, n: int) -> np.ndarray:
 
 def _wrapped(i: np.ndarray, dim: int, n: int, wrap: bool) -> np.ndarray:
     """Indices into a dim of n elements, negative ones counted from its end if they may be."""
-    wide = np.ascontiguousarray(i, np.int64)
+    wide = np.asarray(i, np.int64)
     bad = (wide < (-n if wrap else 0)) | (wide >= n)
     if bad.any():
         raise OutOfRange(f"index {wide[bad].flat[0]} is out of range for dim {dim} with size {n}.")

@@ -89,7 +89,8 @@ def resolve(x: Tensor, key: Any) -> tuple[Tensor, list[Point]]:
             points.append((dim, flag))
             dim += 1
         elif isinstance(k, Tensor):
-            if not k.ndim and not state().context.recording:  # its value is known
+            known = not k.storage.is_recorded and not state().context.recording
+            if not k.ndim and known:
                 x = _selected(x, dim, int(k))
                 continue
             _check_mask(x, dim, k)

@@ -14,7 +14,7 @@ from contraflow.errors import describe
 from contraflow.kinds import composite, host
 from contraflow.op import Op
 from contraflow.ops.arrange import flip, tril
-from contraflow.ops.create import as_tensor, ones, ones_like, zeros
+from contraflow.ops.create import as_tensor, full, ones_like, zeros
 from contraflow.ops.decompositions import eigvalsh, svdvals
 from contraflow.ops.elementwise import maximum, sign, sqrt, to_dtype, where
 from contraflow.ops.linalg import (
@@ -441,6 +441,7 @@ def cond(x, *, p=None):
         Sample((random_matrices(2, 3, 3),), {"n": 3}),
         Sample((random_matrices(1, 3, 3, shift=2.0),), {"n": -2}),
         Sample((random_matrices(1, 3, 3),), {"n": 1}),
+        Sample((random_matrices(2, 3, 3),), {"n": 0}),
     ),
     failures=lambda: (
         Failure((np.zeros((2, 3)),), {"n": 2}, ValueError, "matrix_power: float64[2, 3] is not"),
@@ -450,7 +451,8 @@ def matrix_power(x, *, n):
     """The n-th power of square matrices, of their inverse for a negative n."""
     size = require_square("matrix_power", x.spec)
     if n == 0:
-        return where(identity_mask(size), ones(x.shape, dtype=x.dtype), 0)
+        # Of x, which gets a gradient of zeros.
+        return where(identity_mask(size), 1.0, where(full(x.shape, False), x, 0.0))
     base = inv(x) if n < 0 else x
     n = abs(n)
     result = None

@@ -20,7 +20,7 @@ from contraflow.ops.reduce import sum_
 from contraflow.ops.view import reshape
 from contraflow.promotion import DTYPE_RULES
 from contraflow.samples import Array, Failure, Sample
-from contraflow.shapes import broadcast_shapes, normalize_dim
+from contraflow.shapes import broadcast_shapes, normalize_dim, numel
 from contraflow.tensor import Tensor
 
 _BATCH = "".join(c for c in string.ascii_letters if c not in "kmn")
@@ -159,10 +159,10 @@ def _linear_x(g, weight):
 
 
 def _linear_weight(g, x, weight_spec):
-    rows = x.reshape(-1, x.shape[-1])
+    rows = x.reshape(numel(x.shape[:-1]), x.shape[-1])
     if len(weight_spec.shape) == 1:
         return g.reshape(-1) @ rows
-    return g.reshape(-1, g.shape[-1]).mT @ rows
+    return g.reshape(rows.shape[0], g.shape[-1]).mT @ rows
 
 
 def _linear_bias(g, bias_spec):
@@ -177,6 +177,7 @@ def _linear_bias(g, bias_spec):
         Sample((Array((3, 4)), Array((5, 4)), Array((5,)))),
         Sample((Array((2, 3, 4)), Array((5, 4)), None)),
         Sample((Array((3, 4)), Array((4,)), Array(()))),
+        Sample((Array((3, 0)), Array((2, 0)), Array((2,)))),
     ),
     failures=lambda: (
         Failure((Array((3, 4)), Array((5, 3)), None), {}, ValueError,

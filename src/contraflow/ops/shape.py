@@ -109,7 +109,14 @@ def _cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
             raise ValueError(f"cat: {describe(x)} has no dims; use stack.")
     # A vector without elements fits everything: PyTorch keeps it as the start of a loop.
     full = [x for x in given if x.shape != (0,)] or list(given[:1])
-    dim = normalize_dim("cat", dim if axis is None else axis, full[0].ndim)
+    shape = full[0].shape
+    dim = normalize_dim("cat", dim if axis is None else axis, len(shape))
+    nothing = (*shape[:dim], 0, *shape[dim + 1 :])
+    full = [
+        reshape(x, nothing) if x.shape == (0,) else x
+        for x in given
+        if x.shape != (0,) or x.requires_grad or len(shape) == 1
+    ]
     parts = tuple(_promoted(given, full))
     while len(parts) > WIDEST and state().context.recording:
         groups = (parts[i : i + WIDEST] for i in range(0, len(parts), WIDEST))

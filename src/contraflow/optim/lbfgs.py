@@ -6,7 +6,7 @@ It evaluates the loss as often as it needs, by a closure, and decides by what it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from contraflow.autograd.modes import enable_grad, no_grad
@@ -62,11 +62,11 @@ class LBFGS(Optimizer):
             },
         )  # fmt: skip
 
-    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
+    def adopt_groups(self, given: Sequence[Any]) -> list[ParamGroup]:
         """Take the one group there may be."""
-        if self.param_groups:
+        if len(given) > 1:
             raise ValueError("LBFGS: there can be one parameter group only.")
-        super().add_param_group(param_group)
+        return super().adopt_groups(given)
 
     def check_group(self, group: Mapping[str, Any]) -> None:
         check_not_negative("LBFGS", group, "lr")

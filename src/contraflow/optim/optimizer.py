@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contraflow import config, native
@@ -25,15 +24,16 @@ from contraflow.compile import compile
 from contraflow.dispatch import changed
 from contraflow.dispatch import state as thread_state
 from contraflow.errors import describe
-from contraflow.hooks import Structure
 from contraflow.hostscalar import HostScalar, StepScalar
 from contraflow.nn.module import clear_gradients
 from contraflow.ops.elementwise import where
+from contraflow.optim.groups import ParamGroup, ParamGroups
 from contraflow.optim.hooks import (
     HookedOptimizer,
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
+from contraflow.optim.state import ParameterState, State, States, as_counter
 from contraflow.storage import user_line
 from contraflow.tensor import Tensor
 
@@ -43,185 +43,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Optimizer",
     "ParamGroup",
+    "State",
     "register_optimizer_step_post_hook",
     "register_optimizer_step_pre_hook",
 ]
-
-State = dict[str, Any]
-
-
-class ParamGroup(dict[str, Any]):
-    """Parameters and their hyper-parameters: a dict whose numbers live in host scalars.
-
-    Reading an entry gives the number, or its symbol while recording. Setting a number where one
-    is writes into the same host scalar; any other change is one of structure (`changed_at`).
-
-    >>> group = ParamGroup({"lr": 0.1, "betas": (0.9, 0.999), "nesterov": False})
-    >>> group["lr"] = 0.01
-    >>> group
-    {'lr': 0.01, 'betas': (0.9, 0.999), 'nesterov': False}
-    """
-
-    def __init__(self, entries: Mapping[str, Any]) -> None:
-        super().__init__()
-        self._asked: dict[str, dict[Callable[[Any], Any], Any]] = {}  # answers to questions
-        self.changed_at = 0  # the structure epoch of the last change
-        self.owner: weakref.ref[Optimizer] | None = None
-        self.update(entries)
-
-    def uses(self, name: str) -> bool:
-        """Whether a number is other than zero. From now on a change of this is one of structure."""
-        answer: bool = self._ask(name, _is_used)
-        return answer
-
-    def fixed(self, name: str) -> Any:
-        """A number as it is now. From now on every change of it is one of structure."""
-        return self._ask(name, _itself)
-
-    def _ask(self, name: str, question: Callable[[Any], Any]) -> Any:
-        answers = self._asked.setdefault(name, {})
-        if question not in answers:
-            held = super().__getitem__(name)
-            answers[question] = question(held.value if isinstance(held, HostScalar) else held)
-        return answers[question]
-
-    def restructured(self) -> None:
-        """Tell recordings that something else than a number has changed."""
-        Structure.changed()
-        self.changed_at = Structure.epoch
-
-    def __getitem__(self, name: str) -> Any:
-        return _read(super().__getitem__(name))
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        fits = name in self and _write(super().get(name), value)
-        if not fits:
-            super().__setitem__(name, _pack(value))
-        asked = self._asked.get(name, {})
-        answers = {question: question(value) for question in asked}
-        if fits and answers == asked:
-            return
-        asked.update(answers)
-        self.restructured()
-        owner = self.owner() if self.owner is not None else None
-        if owner is not None:
-            owner.complete_state(self)
-
-    def __delitem__(self, name: str) -> None:
-        super().__delitem__(name)
-        self._asked.pop(name, None)
-        self.restructured()
-
-    # dict's own methods would hand out the host scalars. That __iter__ is overridden also makes
-    # dict(group) and {**group} read through __getitem__.
-
-    def __iter__(self) -> Iterator[str]:
-        return super().__iter__()
-
-    def items(self) -> Any:
-        return [(name, self[name]) for name in self]
-
-    def values(self) -> Any:
-        return [self[name] for name in self]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return _read(super().get(name, default))
-
-    def setdefault(self, name: str, default: Any = None) -> Any:
-        if name not in self:
-            self[name] = default
-        return self[name]
-
-    def update(self, *entries: Any, **named: Any) -> None:
-        for name, value in dict(*entries, **named).items():
-            self[name] = value
-
-    def pop(self, name: str, *default: Any) -> Any:
-        if name not in self and default:
-            return default[0]
-        value = self[name]
-        del self[name]
-        return value
-
-    def popitem(self) -> tuple[str, Any]:
-        name = next(reversed(self.keys()))
-        return name, self.pop(name)
-
-    def clear(self) -> None:
-        for name in list(self):
-            del self[name]
-
-    def copy(self) -> dict[str, Any]:
-        return dict(self.items())
-
-    def __eq__(self, other: object) -> bool:
-        return self.copy() == other
-
-    __hash__ = None
-
-    def __or__(self, other: Any) -> Any:
-        return self.copy() | other
-
-    def __ror__(self, other: Any) -> Any:
-        return other | self.copy()
-
-    def __ior__(self, other: Any) -> Any:
-        self.update(other)
-        return self
-
-    def __repr__(self) -> str:
-        return repr(self.copy())
-
-    def __reduce__(self) -> Any:  # a copy has host scalars of its own
-        return ParamGroup, (self.copy(),)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _is_used(value: Any) -> bool:
-    return not _is_number(value) or value != 0
-
-
-def _itself(value: Any) -> Any:
-    return value
-
-
-def _pack(value: Any) -> Any:
-    """A number as a host scalar, a tuple of numbers as several, anything else as it is."""
-    if _is_number(value):
-        return HostScalar(int(value) if isinstance(value, Integral) else float(value))
-    if isinstance(value, tuple) and value and all(map(_is_number, value)):
-        return tuple(map(_pack, value))
-    return value
-
-
-def _read(held: Any) -> Any:
-    if isinstance(held, HostScalar):
-        return held.get()
-    if isinstance(held, tuple) and held and isinstance(held[0], HostScalar):
-        return tuple(cell.get() for cell in held)
-    return held
-
-
-def _write(held: Any, value: Any) -> bool:
-    """Put a value into the host scalars that are there; False if it does not fit them."""
-    if isinstance(held, HostScalar):
-        if isinstance(value, Tensor):
-            held.set(value if value.storage.is_recorded else value.item())
-        elif not _is_number(value):
-            return False
-        elif isinstance(held.value, float):
-            held.set(float(value))
-        elif isinstance(value, Integral):
-            held.set(int(value))
-        else:
-            return False
-        return True
-    if isinstance(held, tuple) and isinstance(value, (tuple, list)) and len(held) == len(value):
-        return all(_write(cell, v) for cell, v in zip(held, value))
-    return held is value
 
 
 class Updated(NamedTuple):
@@ -265,8 +90,13 @@ class Optimizer(HookedOptimizer):
     """The base of optimizers. One writes `initial_state` and `update`.
 
     `params` is an iterable of tensors, or of dicts that each hold "params" and the
-    hyper-parameters in which that group differs from `defaults`.
+    hyper-parameters in which that group differs from `defaults`. Groups and state may be changed or
+    replaced between steps; what is put there is taken over at once.
     """
+
+    state: States
+    param_groups: ParamGroups
+    _parted = False  # some counters may stand at the same numbers and not be shared
 
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
         name = type(self).__name__
@@ -279,8 +109,7 @@ class Optimizer(HookedOptimizer):
             )
         super().__init__()
         self.defaults = dict(defaults)
-        self.state: defaultdict[Tensor, State] = defaultdict(dict)
-        self.param_groups: list[ParamGroup] = []
+        self.state, self.param_groups = States({}, self), ParamGroups((), self)
         given = list(params)
         if not given:
             raise ValueError(
@@ -309,17 +138,21 @@ class Optimizer(HookedOptimizer):
 
     def add_param_group(self, param_group: Mapping[str, Any]) -> None:
         """Optimize further parameters, with hyper-parameters of their own."""
+        self.param_groups += [param_group]  # type: ignore[list-item]  # it becomes one
+
+    def adopt_groups(self, given: Sequence[Any]) -> list[ParamGroup]:
+        """Parameter groups as this optimizer's, with `defaults` for what they do not say."""
+        known: set[int] = set()
+        return [self._adopted(number, group, known) for number, group in enumerate(given)]
+
+    def _adopted(self, number: int, given: Any, known: set[int]) -> ParamGroup:
         name = type(self).__name__
-        if not isinstance(param_group, Mapping) or "params" not in param_group:
+        if not isinstance(given, Mapping) or "params" not in given:
             raise TypeError(
-                f"{name}: a parameter group is a dict with 'params', not {param_group!r:.60}."
+                f"{name}: a parameter group is a dict with 'params', not {given!r:.60}."
             )
-        params = param_group["params"]
+        params = given["params"]
         params = [params] if isinstance(params, Tensor) else list(params)
-        entries = {"params": params, **self.defaults}
-        entries.update((key, value) for key, value in param_group.items() if key != "params")
-        number = len(self.param_groups)
-        known = {id(p) for group in self.param_groups for p in group["params"]}
         for i, p in enumerate(params):
             which = f"parameter {i} of group {number}"
             if not isinstance(p, Tensor):
@@ -336,22 +169,37 @@ class Optimizer(HookedOptimizer):
                     f"one group, once."
                 )
             known.add(id(p))
+        if isinstance(given, ParamGroup) and given.owner is not None and given.owner() is self:
+            return given
+        entries = {"params": params, **self.defaults}
+        entries.update((key, value) for key, value in given.items() if key != "params")
         self.check_group(entries)
         group = ParamGroup(entries)
-        self.param_groups.append(group)
         group.owner = weakref.ref(self)
-        self.complete_state(group)
+        return group
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Take over groups and state that are put in the place of those that are there."""
+        if name == "param_groups" and not (isinstance(value, ParamGroups) and value.is_of(self)):
+            value = ParamGroups(value, self)
+        elif name == "state" and not (isinstance(value, States) and value.is_of(self)):
+            value = States(value, self)
+        super().__setattr__(name, value)
+        if name == "state":
+            for group in self.__dict__.get("param_groups", ()):
+                self.complete_state(group)
+            self._restructured()
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        """Take over the attributes of a copy, whose groups belong to it."""
-        self.__dict__.update(state)
-        for group in self.param_groups:
-            group.owner = weakref.ref(self)
+        """Take over the attributes of a copy."""
+        own = ("param_groups", "state")
+        self.__dict__.update({name: value for name, value in state.items() if name not in own})
+        self.state, self.param_groups = state["state"], state["param_groups"]
 
     @property
     def _structure(self) -> int:
         """Rises with every change that a recording of `step` must notice."""
-        return max(self._hooked_at, *(group.changed_at for group in self.param_groups))
+        return max([self._hooked_at, *(group.changed_at for group in self.param_groups)])
 
     def complete_state(self, group: ParamGroup) -> None:
         """Create the state that is missing: all of it at first, later what a change asks for.
@@ -359,7 +207,34 @@ class Optimizer(HookedOptimizer):
         It happens at once and not in `step`, so that a recording only ever sees finished state.
         """
         for p in group["params"]:
-            self.state[p] = {**self.initial_state(p, group), **self.state[p]}
+            self._complete(p, group)
+        self._share_counters(group)
+
+    def _complete(self, p: Tensor, group: ParamGroup) -> None:
+        initial, held = self.initial_state(p, group), self.state.get(p, {})
+        entries = dict(initial)
+        for name, value in held.items():
+            if value is not None or name not in initial:
+                entries[name] = as_counter(initial.get(name), value)
+        if not isinstance(held, ParameterState):
+            held = self.state[p] = ParameterState(self, p)
+        held.become(entries, initial)
+
+    def begin_anew(self, parameter: Tensor, name: str | None = None) -> None:
+        """Let the state of a parameter, or one entry of it, be as it was at first."""
+        for group in self.param_groups:
+            if any(p is parameter for p in group["params"]):
+                held: State = self.state.get(parameter, {})
+                dict.pop(held, name or "", None)
+                self._complete(parameter, group)
+                self._parted = True
+                self._restructured()
+
+    def part_counters(self, group: ParamGroup) -> None:
+        """Give a group counters that it shares with no other one."""
+        for p in group["params"]:
+            state = self.state[p]
+            dict.update(state, {name: StepScalar(c.value) for name, c in _counters(state).items()})
         self._share_counters(group)
 
     def _share_counters(self, group: ParamGroup) -> None:
@@ -368,7 +243,7 @@ class Optimizer(HookedOptimizer):
         for p in group["params"]:
             counters = _counters(self.state[p])
             numbers = tuple((name, counter.value) for name, counter in counters.items())
-            self.state[p].update(known.setdefault(numbers, counters))
+            dict.update(self.state[p], known.setdefault(numbers, counters))
 
     def _part(self, group: ParamGroup, updated: Sequence[Updated]) -> None:
         """Give parameters that go on alone counters of their own."""
@@ -388,7 +263,7 @@ class Optimizer(HookedOptimizer):
                     if counter not in twins:
                         twins[counter] = StepScalar(counter.value)
                         twins[counter].set(counter.get())
-                    u.state[name] = twins[counter]
+                    dict.__setitem__(u.state, name, twins[counter])
         if twins:
             group.restructured()
             thread_state().context.use_once()  # what it has read of a counter is not its own
@@ -401,6 +276,10 @@ class Optimizer(HookedOptimizer):
             with enable_grad():
                 loss = closure()
         thread_state().context.visit_module(self)
+        if self._parted:
+            self._parted = False
+            for group in self.param_groups:
+                self._share_counters(group)
         for number, group in enumerate(self.param_groups):
             updated = []
             for i, p in enumerate(group["params"]):

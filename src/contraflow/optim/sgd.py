@@ -66,6 +66,11 @@ class SGD(Optimizer):
             state["step"] = StepScalar(0)
         return state
 
+    def begin_anew(self, parameter: Tensor, name: str | None = None) -> None:
+        if name == "momentum_buffer":  # the counter tells whether there was a gradient yet
+            super().begin_anew(parameter, "step")
+        super().begin_anew(parameter, name)
+
     def update(self, group: ParamGroup, updated: list[Updated]) -> None:
         if group.uses("momentum") and group.uses("dampening"):
             for state, members in together(updated):
