@@ -2,8 +2,8 @@
 
 Both sides run these benchmarks, each in processes of its own with the library of its side, and
 neighbours in time are compared: a slow minute falls on both. Measured are the time of a step in
-every way of running it, first calls with an empty and a filled cache, a new size, single operations,
-a long chain and the import.
+every way of running it, first calls with an empty and a filled cache, a new size, single
+operations, a long chain and the import.
 
 A thing is `slower` if its median now lies above the upper quartile of the times before. The status
 is 1 if anything is, or if this working tree failed or computed something else.

@@ -1,8 +1,13 @@
-"""The meaning of an op over NumPy arrays: its `ref`, with dtypes cast and rounded as declared."""
+"""The meaning of an op over NumPy arrays: its `ref`, with dtypes cast and rounded as declared.
+
+NumPy adds rows to rows one after the other, whatever their number, and so does `np.add.at`. What a
+`ref` sums goes through the functions at the end, which carry float64.
+"""
 
 from __future__ import annotations
 
 import contextvars
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -98,3 +103,44 @@ def strided(array: np.ndarray, view: View) -> np.ndarray:
     size = flat.itemsize
     strides = tuple(st * size for st in view.strides)
     return np.ndarray(view.shape, flat.dtype, flat, view.offset * size, strides)
+
+
+# --- sums --------------------------------------------------------------------------------------
+
+BLOCK = 128  # so many float32 may be added one after the other
+
+
+def carried(x: np.ndarray) -> np.ndarray:
+    """What sums of an array are carried in: float64 for float32."""
+    return x.astype(np.float64) if x.dtype == np.float32 else x
+
+
+def add_up(x: np.ndarray, dim: tuple[int, ...], keepdim: bool = False) -> Any:
+    """The sum over dims."""
+    if x.dtype != np.float32 or x.size <= BLOCK or _lies_in_rows(x, dim):
+        return x.sum(dim, keepdims=keepdim)
+    return x.sum(dim, np.float64, keepdims=keepdim).astype(np.float32)
+
+
+def _lies_in_rows(x: np.ndarray, dim: tuple[int, ...]) -> bool:
+    """Whether what is added lies side by side: NumPy then adds halves of halves, which is as good.
+
+    Few rows are good in any order.
+    """
+    count = math.prod([x.shape[d] for d in dim])
+    return count <= BLOCK or (x.flags.c_contiguous and min(dim) == x.ndim - len(dim))
+
+
+def add_at(x: np.ndarray, key: Any, values: np.ndarray) -> np.ndarray:
+    """A copy of `x` with values added at the places of a key, which may be there several times."""
+    out = carried(x)
+    out = x.copy() if out is x else out
+    np.add.at(out, key, carried(values))
+    return out.astype(x.dtype, copy=False)
+
+
+def product(a: np.ndarray, b: np.ndarray, depth: int, multiply: Callable[..., Any]) -> Any:
+    """`multiply(a, b)`, in which sums are of `depth` products each."""
+    if depth <= BLOCK or a.dtype != np.float32:
+        return multiply(a, b)
+    return multiply(carried(a), carried(b)).astype(a.dtype)

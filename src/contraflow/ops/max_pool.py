@@ -23,6 +23,7 @@ from contraflow.ops.reduce import lowest
 from contraflow.ops.scatter import scatter
 from contraflow.ops.view import reshape
 from contraflow.ops.window import Pads, covering, np_windows, padded, windows
+from contraflow.reference import add_at
 from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape, contiguous_strides, numel
 from contraflow.tensor import Tensor
@@ -190,10 +191,10 @@ def _put_ref(
     n = len(size)
     lead = g_.shape[:-n]
     places = _place_ref(taps, size, kernel, stride, dilation, pads)
-    out = np.zeros((numel(lead), numel(size)), g_.dtype)
+    zeros = np.zeros((numel(lead), numel(size)), g_.dtype)
     rows = np.arange(numel(lead))[:, None]
     flat = (numel(lead), numel(g_.shape[-n:]))
-    np.add.at(out, (rows, places.reshape(flat)), g_.reshape(flat))
+    out = add_at(zeros, (rows, places.reshape(flat)), g_.reshape(flat))
     return out.reshape(*lead, *size)
 
 

@@ -14,7 +14,7 @@ from contraflow.errors import describe
 from contraflow.kinds import composite
 from contraflow.op import Op
 from contraflow.ops.elementwise import clone, exp, log, rsqrt, to_dtype, where
-from contraflow.ops.reduce import amax, mean, require_floating, sum_
+from contraflow.ops.reduce import amax, mean, moments, require_floating, sum_
 from contraflow.ops.view import expand, reshape
 from contraflow.ops.window import padded, windows
 from contraflow.samples import Array, Failure, Sample
@@ -190,10 +190,8 @@ def layer_norm(x, weight=None, bias=None, *, normalized_shape, eps=1e-5):
     """(x - mean) / sqrt(var + eps) over the last dims, then scaled and shifted."""
     require_floating("layer_norm", x)
     dims = _last_dims("layer_norm", x, normalized_shape)
-    w = wide(x)
-    centre = mean(w, dim=dims, keepdim=True)
-    centred = w - centre
-    scale = rsqrt(mean(centred * centred, dim=dims, keepdim=True) + eps)
+    centred, centre, variance = moments(wide(x), dims)
+    scale = rsqrt(variance + eps)
     out = centred * scale
     out = out if weight is None else out * weight
     return (out if bias is None else out + bias).to(x.dtype), centre, scale
@@ -295,10 +293,7 @@ def _standardize_x(
 def standardize(x, *, dim, eps):
     """(x - mean) / sqrt(var + eps) over dims, and the mean and biased variance, dims kept."""
     require_floating("standardize", x)
-    w = wide(x)
-    centre = mean(w, dim=dim, keepdim=True)
-    centred = w - centre
-    variance = mean(centred * centred, dim=dim, keepdim=True)
+    centred, centre, variance = moments(wide(x), dim)
     return (centred * rsqrt(variance + eps)).to(x.dtype), centre, variance
 
 

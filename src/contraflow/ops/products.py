@@ -5,6 +5,7 @@ Products of more operands, and with labels that are summed or repeated, are in `
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from contraflow.ops.arrange import roll
 from contraflow.ops.reduce import sum_
 from contraflow.ops.view import reshape
 from contraflow.promotion import DTYPE_RULES
+from contraflow.reference import product
 from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import broadcast_shapes, normalize_dim, numel
 from contraflow.tensor import Tensor
@@ -60,7 +62,7 @@ def _matmul_labels(a: Any, b: Any) -> tuple[str, str, str]:
 
 
 @contraction(
-    ref=np.matmul,
+    ref=lambda a, b: product(a, b, a.shape[-1], np.matmul),
     dtype=_of_numbers("matmul"),
     labels=_matmul_labels,
     vjp={"a": lambda g, b: g @ b.mT, "b": lambda g, a: a.mT @ g},
@@ -106,7 +108,9 @@ def _matmul(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _contract_ref(a: np.ndarray, b: np.ndarray, spec: str) -> np.ndarray:
-    return np.einsum(spec, a, b, optimize=True)
+    left, _, out = _contract_labels(a, b, spec)
+    depth = math.prod(n for n, label in zip(a.shape, left) if label not in out)
+    return product(a, b, depth, lambda a, b: np.einsum(spec, a, b, optimize=True))
 
 
 def _contract_labels(a: Any, b: Any, spec: str) -> tuple[str, str, str]:

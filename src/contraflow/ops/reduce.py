@@ -21,6 +21,7 @@ from contraflow.ops.create import ones_like
 from contraflow.ops.elementwise import exp, log, maximum, minimum, to_dtype, where
 from contraflow.ops.index import constant_pad, put_along_dim
 from contraflow.ops.view import expand, permute, reshape
+from contraflow.reference import add_up
 from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape, normalize_dim, normalize_dims, numel, reduced_shape
 from contraflow.tensor import Tensor
@@ -68,7 +69,7 @@ def spread(g: Tensor, x_spec: Any, dim: tuple[int, ...], keepdim: bool) -> Tenso
 
 
 @reduction(
-    ref=lambda x, dim, keepdim: np.sum(x, axis=dim, keepdims=keepdim),
+    ref=add_up,
     dtype="sum",
     combine=lambda a, b: a + b,
     identity=0,
@@ -474,6 +475,19 @@ def mean(x, *, dim=None, keepdim=False):
 
 
 takes_dtype(mean)
+
+
+def moments(x: Tensor, dim: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """(deviations from the mean, mean, variance) over dims, which are kept.
+
+    The mean is rounded, so the deviations from it have a mean of their own: with rest = x - c the
+    variance is mean(rest**2) - mean(rest)**2, whatever c is. One pass forms both means.
+    """
+    centre = mean(x, dim=dim, keepdim=True)
+    rest = x - centre
+    off = mean(rest, dim=dim, keepdim=True)
+    variance = maximum(mean(rest * rest, dim=dim, keepdim=True) - off * off, 0.0)
+    return rest - off, centre + off, variance
 
 
 _WITH_NANS = (

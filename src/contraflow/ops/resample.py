@@ -22,6 +22,7 @@ from contraflow.ops.create import tensor
 from contraflow.ops.elementwise import to_dtype
 from contraflow.ops.norm import wide
 from contraflow.ops.view import permute, reshape
+from contraflow.reference import carried
 from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import whole
 from contraflow.tensor import Tensor
@@ -130,6 +131,7 @@ def _along(x: Tensor, grid: Grid, dim: int) -> Tensor:
 
 def _weigh_ref(x: Any, places: Any, weights: Any, dim: int, grid: Grid) -> Any:
     out: Any = 0
+    x = carried(x)
     shape = (-1, *(1,) * (x.ndim - dim - 1))
     for at, weight in zip(places, weights):
         term = np.take(x, np.maximum(at, 0), dim) * weight.reshape(shape)

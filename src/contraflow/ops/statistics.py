@@ -18,10 +18,10 @@ from contraflow.ops.create import full, full_like
 from contraflow.ops.elementwise import maximum, sqrt, to_dtype, where
 from contraflow.ops.index import gather, put_along_dim
 from contraflow.ops.order import argsort, diff
-from contraflow.ops.reduce import mean, require_floating, spread, sum_
+from contraflow.ops.reduce import mean, moments, require_floating, spread, sum_
 from contraflow.ops.view import contiguous, movedim, reshape, slice_
 from contraflow.samples import Array, Failure, Sample
-from contraflow.shapes import normalize_dim, normalize_dims, numel
+from contraflow.shapes import normalize_dim, normalize_dims, numel, reduced_shape
 from contraflow.spec import Spec
 from contraflow.tensor import Tensor
 
@@ -68,10 +68,11 @@ def var(x, *, dim=None, correction=1, keepdim=False):
     """Variance over dims; `correction` is subtracted from the count."""
     require_floating("var", x)
     wide = to_dtype(x, dtype=float32) if x.dtype in HALVES else x
-    centred = wide - mean(wide, dim=dim, keepdim=True)
-    total = sum_(centred * centred, dim=dim, keepdim=keepdim)
+    _, _, variance = moments(wide, dim)
+    n = numel(x.shape[d] for d in dim)
     # Where nothing is left to divide by, the result is NaN or infinite.
-    return (total / max(0.0, numel(x.shape[d] for d in dim) - correction)).to(x.dtype)
+    out = (variance * float(n) / max(0.0, n - correction)).to(x.dtype)
+    return out if keepdim else reshape(out, reduced_shape(x.shape, dim, False))
 
 
 @composite(
@@ -186,7 +187,7 @@ def cov(x, fweights=None, aweights=None, *, correction=1):
         x = x.to(get_default_dtype())
     rows = reshape(x, (x.shape[0] if x.ndim == 2 else 1, n))
     if not weights:
-        centred = rows - mean(rows, dim=1, keepdim=True)
+        centred = moments(rows, (1,))[0]
         return (centred @ centred.mT / max(0, n - correction)).squeeze()
     weight = reduce(mul, weights)
     total = sum_(weight)

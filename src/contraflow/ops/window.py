@@ -18,6 +18,7 @@ from contraflow.errors import describe
 from contraflow.kinds import composite, view, window
 from contraflow.ops.index import constant_pad
 from contraflow.ops.view import reshape, slice_
+from contraflow.reference import carried
 from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape, View, numel
 from contraflow.tensor import Tensor
@@ -132,7 +133,7 @@ def _sum_windows_ref(
     n = len(kernel)
     whole = reach(x.shape[-n:], kernel, stride, dilation)
     whole = tuple(max(m, first + wanted) for m, first, wanted in zip(whole, start, size))
-    out: Any = np.zeros((*x.shape[: -2 * n], *whole), x.dtype)
+    out: Any = np.zeros((*x.shape[: -2 * n], *whole), carried(x[:0]).dtype)
     for tap in np.ndindex(kernel):
         starts = [i * d for i, d in zip(tap, dilation)]
         covered = [

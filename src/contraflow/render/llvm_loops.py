@@ -41,7 +41,9 @@ class LoopsRenderer(BoxRenderer):
         super().__init__(kernel, [*roots, *(st.value for st in self.stores)], name, vector_bytes)
         self.lane_is_inner = self.lane >= kernel.outer
         self.lane_is_outer = 0 <= self.lane < kernel.outer
-        if self.lane != NO_LANE and kernel.reductions and self.size <= SMALL_BODY:
+        inner = frozenset(range(kernel.outer, self.axis_count))
+        body = sum(not inner.isdisjoint(axes) for axes in self.axes_of.values())
+        if self.lane != NO_LANE and kernel.reductions and body <= SMALL_BODY:
             self.unroll = UNROLL
 
     def _carried(self, e: Expr) -> tuple[frozenset[int], int]:
