@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
 import re
+from pathlib import Path
 
 import contraflow as cf
 from contraflow.autograd.graph import Graph, saved_tensors_hooks
@@ -49,3 +51,16 @@ def test_a_graph_with_hooks_on_saved_values() -> None:
         "x packed 8 bytes", "out packed 16 bytes", "x packed", "a 16 bytes, b 16 bytes",
     ]  # fmt: skip
     assert "saves 8 bytes" in cf.draw(y)
+
+
+# --- the page about it -----------------------------------------------------------------------
+
+
+def test_the_examples_of_the_page() -> None:
+    page = Path(__file__).parent.parent / "docs" / "autograd.md"
+    text = page.read_text(encoding="utf-8").replace("```", "")
+    test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    found = doctest.DocTestRunner(optionflags=flags).run(test)
+    assert found.attempted > 8
+    assert found.failed == 0

@@ -79,11 +79,12 @@ def grad(
     retain_graph: bool | None,
     create_graph: bool,
     allow_unused: bool,
+    order: Callable[..., Pass] | None = None,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of `inputs`, `.grad` untouched."""
     starts = _start(outputs, gradients)
     retain = create_graph if retain_graph is None else retain_graph
-    task = Pass(retain, create_graph, _targets("grad", inputs))
+    task = (order or Pass)(retain, create_graph, _targets("grad", inputs))
     task.run(starts)
     found = task.found()
     if not allow_unused:
@@ -101,11 +102,20 @@ def gradients(
     given: Sequence[Tensor | None],
     retain_graph: bool | None,
     create_graph: bool,
-) -> list[tuple[Tensor, Tensor]]:
-    """Every leaf with its gradient, `.grad` untouched."""
-    task = _Collecting(create_graph if retain_graph is None else retain_graph, create_graph, None)
-    task.run(_start(roots, given))
-    return task.pairs
+    everything: bool = False,
+    order: Callable[..., Pass] | None = None,
+) -> list[tuple[Node | Tensor | Edge, Tensor]]:
+    """Every leaf with its gradient, `.grad` untouched; with `everything`, every node's output too.
+
+    Nodes come first, the newest first, as backward comes to them.
+    """
+    starts = _start(roots, given)
+    retain = create_graph if retain_graph is None else retain_graph
+    task = (order or Pass)(retain, create_graph, None)
+    task.collect(everything)
+    task.run(starts)
+    outputs = sorted((task.outputs or {}).values(), key=lambda found: -found[0][0].sequence_nr)
+    return [*outputs, *(task.pairs or ())]
 
 
 def _start(
@@ -257,6 +267,16 @@ class Pass:
         self.anomaly = state().anomaly
         self.bare = self.context.bare and not create_graph
         self.sweeps = self.bare and not self.anomaly
+        # What is collected instead of being accumulated: leaves, and outputs of nodes by place.
+        self.pairs: list[tuple[Tensor, Tensor]] | None = None
+        self.outputs: dict[tuple[int, int], tuple[tuple[Node, int], Tensor]] | None = None
+
+    def collect(self, everything: bool) -> None:
+        """Leave `.grad` alone and list the leaves; with `everything`, all outputs of nodes too."""
+        self.pairs = []
+        if everything:
+            self.outputs = {}
+            self.sweeps = False  # every node is seen
 
     def run(self, starts: Sequence[tuple[Edge, Tensor]]) -> None:
         """Send the cotangents of the roots through the graph."""
@@ -435,7 +455,7 @@ class Pass:
             if g is not None:
                 cotangents[i] = self.tensor(g)
         watchers = node.watchers or _NOBODY
-        if self.wanted or watchers is not _NOBODY:
+        if self.wanted or watchers is not _NOBODY or self.outputs is not None:
             self.observe(node, watchers, cotangents)
         if not self.runs(node):
             return ()
@@ -509,6 +529,10 @@ class Pass:
         for index, g in enumerate(cotangents):
             if g is not None and (id(node), index) in self.wanted:
                 self.collected[id(node), index] = g
+        if self.outputs is not None:
+            for index, g in enumerate(cotangents):
+                if g is not None:
+                    self.outputs[id(node), index] = (node, index), g
         for index, kept in watchers.retainers.items():
             g, output = cotangents[index], kept()
             if g is not None and output is not None:
@@ -527,18 +551,10 @@ class Pass:
 
     def give(self, leaf: Tensor, g: Tensor, owned: bool) -> None:
         """What becomes of the gradient of a leaf; `owned` says that nobody else has it."""
-        _accumulate(leaf, g, owned, self.create_graph)
-
-
-class _Collecting(Pass):
-    """A pass that leaves `.grad` alone and lists the leaves it came to."""
-
-    def __init__(self, *how: Any) -> None:
-        super().__init__(*how)
-        self.pairs: list[tuple[Tensor, Tensor]] = []
-
-    def give(self, leaf: Tensor, g: Tensor, owned: bool) -> None:
-        self.pairs.append((leaf, g))
+        if self.pairs is None:
+            _accumulate(leaf, g, owned, self.create_graph)
+        else:
+            self.pairs.append((leaf, g))
 
 
 def _examine(

@@ -32,10 +32,10 @@ SMALL = 1 << 18
 Gift = tuple[int, Cotangent]  # which output it is for, and the cotangent
 
 
-def order(workers: int) -> Callable[..., Pass] | None:
+def order(workers: int, caller: str = "backward") -> Callable[..., Pass] | None:
     """How backward goes through the nodes with this many workers."""
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise ValueError(f"backward: workers is {workers!r}; it must be a positive whole number.")
+        raise ValueError(f"{caller}: workers is {workers!r}; it must be a positive whole number.")
     return None if workers == 1 else functools.partial(ParallelPass, workers)
 
 

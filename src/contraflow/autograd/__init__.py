@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from contraflow.autograd.modes import (
     no_grad,
     set_grad_enabled,
 )
+from contraflow.autograd.store import Gradients
 from contraflow.errors import brief, describe
 from contraflow.ops.create import zeros_like
 from contraflow.tensor import Tensor
@@ -55,7 +56,10 @@ def backward(
     inputs: Tensors | None = None,
     workers: int = 1,
 ) -> None:
-    """Accumulate the gradients of several tensors into the leaves."""
+    """Accumulate the gradients of several tensors into the leaves.
+
+    Several `workers` are threads that share the nodes; see `docs/autograd.md` for when that helps.
+    """
     roots = _tensors("backward", tensors)
     given = _gradients_of("backward", roots, grad_tensors)
     targets = None if inputs is None else _tensors("backward", inputs)
@@ -71,10 +75,13 @@ def grad(
     create_graph: bool = False,
     allow_unused: bool | None = None,
     materialize_grads: bool = False,
+    *,
+    workers: int = 1,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of `outputs` with respect to `inputs`; `.grad` is not touched.
 
-    `materialize_grads` gives zeros instead of None for inputs that were not used.
+    `materialize_grads` gives zeros instead of None for inputs that were not used. Several `workers`
+    are threads that share the nodes; see `docs/autograd.md` for when that helps.
 
     >>> import contraflow as cf
     >>> x = cf.tensor([1.0, 2.0], requires_grad=True)
@@ -86,34 +93,11 @@ def grad(
     roots, targets = _tensors("grad", outputs), _tensors("grad", inputs)
     given = _gradients_of("grad", roots, grad_outputs)
     unused = materialize_grads if allow_unused is None else allow_unused
-    found = engine.grad(roots, targets, given, retain_graph, create_graph, unused)
+    order = parallel.order(workers, "grad")
+    found = engine.grad(roots, targets, given, retain_graph, create_graph, unused, order)
     if materialize_grads:
         return tuple(zeros_like(x) if g is None else g for x, g in zip(targets, found))
     return found
-
-
-class Gradients(Mapping[Tensor, Tensor]):
-    """Gradients by tensor, which is found by identity: tensors compare element by element."""
-
-    def __init__(self, pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
-        self._pairs = {id(tensor): (tensor, g) for tensor, g in pairs}
-
-    def __getitem__(self, tensor: Tensor) -> Tensor:
-        if id(tensor) not in self._pairs:
-            raise KeyError(f"{describe(tensor)} is no leaf that the loss was computed from")
-        return self._pairs[id(tensor)][1]
-
-    def __contains__(self, tensor: object) -> bool:
-        return id(tensor) in self._pairs
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return (tensor for tensor, _ in self._pairs.values())
-
-    def __len__(self) -> int:
-        return len(self._pairs)
-
-    def __repr__(self) -> str:
-        return f"Gradients({', '.join(describe(tensor) for tensor in self)})"
 
 
 def gradients(
@@ -121,20 +105,37 @@ def gradients(
     grad_tensors: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    *,
+    all: bool = False,
+    into: Gradients | None = None,
+    workers: int = 1,
 ) -> Gradients:
     """The gradient of every leaf, as a mapping from tensor to gradient; `.grad` is not touched.
 
+    With `all` it has the gradient of every tensor of the graph, which keeps them in memory. With
+    `into` gradients are added to those of a store, which is given back.
+
     >>> import contraflow as cf
     >>> x = cf.tensor([1.0, 2.0], requires_grad=True)
-    >>> found = cf.autograd.gradients((x * x).sum())
+    >>> h = x * x
+    >>> found = cf.autograd.gradients((h * 3).sum(), all=True)
     >>> found[x]
-    tensor([2., 4.])
+    tensor([ 6., 12.])
+    >>> found[h]
+    tensor([3., 3.])
     >>> x.grad is None
     True
     """
     roots = _tensors("gradients", tensors)
     given = _gradients_of("gradients", roots, grad_tensors)
-    return Gradients(engine.gradients(roots, given, retain_graph, create_graph))
+    if not isinstance(into, Gradients | None):
+        raise TypeError(f"gradients: into must be a Gradients, not {describe(into)}.")
+    order = parallel.order(workers, "gradients")
+    pairs = engine.gradients(roots, given, retain_graph, create_graph, all, order)
+    store = Gradients() if into is None else into
+    for end, g in pairs:
+        store.accumulate(end, g)
+    return store
 
 
 __all__ = [

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from contraflow.autograd.store import Gradients
 from contraflow.errors import CaptureError
 from contraflow.tensor import Tensor
 
@@ -46,6 +47,13 @@ def flatten(x: Any, leaves: list[Any], weak: bool = False) -> Any:
         return ARRAY
     if isinstance(x, (tuple, list)):
         return kind, tuple(flatten(item, leaves, weak) for item in x)
+    if kind is Gradients:
+        if not all(isinstance(key, Tensor) for key in x):
+            raise CaptureError(
+                "compile: a store with gradients of computed tensors is of no use outside of the "
+                "call that computes them. Return those that are needed: store[h]."
+            )
+        return kind, tuple(flatten(pair, leaves, weak) for pair in x.items())
     if isinstance(x, dict):
         return kind, tuple((k, flatten(v, leaves, weak)) for k, v in x.items())
     if dataclasses.is_dataclass(x) and not isinstance(x, type):

@@ -1,0 +1,137 @@
+"""A store of gradients: a mapping from tensor to gradient that leaves `.grad` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from typing import Any
+
+from contraflow.errors import GradientShapeError, describe
+from contraflow.node import Edge, Node
+from contraflow.tensor import Tensor
+
+# What a gradient is asked for by: a tensor, or a place in the graph. A node stands for its first
+# output; of several, each is a pair of node and number.
+Key = Tensor | Node | Edge
+
+
+class Gradients(MutableMapping[Any, Tensor]):
+    """Gradients by tensor, which is found by its place in the graph: tensors compare by element.
+
+    A leaf stands for itself. A computed tensor is found by the node that made it, which is what the
+    store keeps and lists: `store[h]` and `store[h.grad_fn]` are the same.
+
+    >>> import contraflow as cf
+    >>> w = cf.tensor([1.0, 2.0], requires_grad=True)
+    >>> store = cf.autograd.Gradients()
+    >>> for batch in (cf.ones(2), cf.full((2,), 3.0)):
+    ...     found = cf.autograd.gradients((w * batch).sum(), into=store)
+    >>> store[w]
+    tensor([4., 4.])
+    >>> (store + store)[w]
+    tensor([8., 8.])
+    >>> store.clear()
+    >>> len(store)
+    0
+    """
+
+    __slots__ = ("_held",)
+
+    def __init__(self, pairs: Mapping[Any, Tensor] | Iterable[tuple[Any, Tensor]] = ()) -> None:
+        self._held: dict[tuple[int, int], tuple[Key, Tensor]] = {}
+        self.update(pairs)
+
+    def __getitem__(self, key: Key) -> Tensor:
+        found = self._held.get(_place(key)[0])
+        if found is None:
+            raise KeyError(self._missing(key))
+        return found[1]
+
+    def _missing(self, key: Any) -> str:
+        what = repr(key) if isinstance(key, (Node, tuple)) else describe(key)
+        if any(isinstance(end, (Node, tuple)) for end in self):
+            return f"{what} is no tensor that the loss was computed from"
+        return (
+            f"{what} is no leaf that the loss was computed from; gradients(loss, all=True) has "
+            f"every tensor"
+        )
+
+    def __setitem__(self, key: Key, gradient: Tensor) -> None:
+        place, end = _place(key)
+        _check(key, gradient)
+        self._held[place] = end, gradient
+
+    def __delitem__(self, key: Key) -> None:
+        if self._held.pop(_place(key)[0], None) is None:
+            raise KeyError(self._missing(key))
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, (Tensor, Node, tuple)) and _place(key)[0] in self._held
+
+    def __iter__(self) -> Iterator[Any]:
+        return (end for end, _ in self._held.values())
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def accumulate(self, key: Key, gradient: Tensor) -> None:
+        """Add a gradient to what is held, which stays as it is for whoever has it."""
+        place, end = _place(key)
+        _check(key, gradient)
+        held = self._held.get(place)
+        self._held[place] = end, gradient if held is None else held[1] + gradient
+
+    def __iadd__(self, other: Mapping[Any, Tensor]) -> Gradients:
+        for key, gradient in other.items():
+            self.accumulate(key, gradient)
+        return self
+
+    def __add__(self, other: Mapping[Any, Tensor]) -> Gradients:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        made = Gradients(self)
+        made += other
+        return made
+
+    def copy(self) -> Gradients:
+        """Another store of the same gradients."""
+        return Gradients(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Gradients({', '.join(map(_describe, self))})"
+
+
+def _place(key: Any) -> tuple[tuple[int, int], Key]:
+    """Under which a gradient is held, and what stands for that in a listing."""
+    if isinstance(key, Tensor):
+        target, index = key.edge or (key, 0)
+    elif isinstance(key, Node):
+        target, index = key, 0
+    elif isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], (Node, Tensor)):
+        target, index = key
+    else:
+        raise TypeError(f"Gradients: expected a tensor or a node, not {describe(key)}.")
+    several = isinstance(target, Node) and target.output_count > 1
+    return (id(target), index), (target, index) if several else target
+
+
+def _check(key: Key, gradient: Any) -> None:
+    if not isinstance(gradient, Tensor):
+        raise TypeError(f"Gradients: a gradient must be a tensor, not {describe(gradient)}.")
+    if isinstance(key, Tensor) and key.shape != gradient.shape:
+        raise GradientShapeError(
+            f"Gradients: {describe(gradient)} cannot be the gradient of {describe(key)}.",
+            op="Gradients",
+            shape=gradient.shape,
+            expected=key.shape,
+        )
+
+
+def _describe(end: Key) -> str:
+    if isinstance(end, tuple):
+        return f"{end[0]!r} {end[1]}"
+    return repr(end) if isinstance(end, Node) else describe(end)
