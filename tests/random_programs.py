@@ -356,6 +356,22 @@ class Generator:
         ]  # fmt: skip
         self.define(self.random.choice(forms))
 
+    def pool(self) -> None:
+        """Reads at positions that may lie outside, of values that may be constants."""
+        x = self.real(2)
+        shape = self.scope[x].shape
+        flat = f"{x}.reshape((1, {shape[0]}, -1))"
+        size = self.random.choice((1, 2, 3))
+        forms = [
+            f"F.max_pool1d({flat}, {size}, padding={size // 2})",
+            f"F.avg_pool1d({flat}, {size}, padding={size // 2})",
+            f"{x}.unfold(-1, {size}, {self.random.choice((1, 2))})",
+            f"F.unfold({x}.reshape((1, 1, {shape[0]}, -1)), {size}, padding={size // 2})",
+            f"F.pad({x}, (1, 1))",
+            f"cf.full({shape}, 0.5, dtype={self.dtype_of(x)}) * {x}.roll(1, 0)",
+        ]
+        self.define(self.random.choice(forms))
+
     def in_place(self) -> None:
         owned = [n for n in self.tensors(2) if n[0] in "vabx" and n not in self.frozen]
         x = self.pick(owned)
@@ -413,7 +429,13 @@ class Generator:
         if not wanted:
             return False
         chosen = self.random.sample(wanted, min(len(wanted), self.random.randint(1, 3)))
-        loss = " + ".join(f"({n} * {self.number()}).sum().to(cf.float64)" for n in chosen)
+        # The cotangent of a sum or a mean is a constant.
+        forms = ("({n} * {w}).sum()", "{n}.sum()", "{n}.mean()", "({n} * {n}).mean()")
+        losses = [
+            self.random.choice(forms).format(n=n, w=self.number()) + ".to(cf.float64)"
+            for n in chosen
+        ]
+        loss = " + ".join(losses)
         if not self.run(f"loss = {loss}"):
             return False
         leaves = [n for n in self.scope if n[0] in "pe"]
@@ -456,7 +478,7 @@ class Generator:
             [self.elementwise] * 10 + [self.view] * 6 + [self.reduction] * 4 + [self.composite] * 3
             + [self.matmul] * 2 + [self.host, self.index, self.truth, self.whole, self.create]
             + [self.draw] * 2 + [self.in_place] * 4 + [self.hook, self.checkpoint, self.quiet]
-            + [self.cast] + [self.rearrange] * 4
+            + [self.cast] + [self.rearrange] * 4 + [self.pool] * 2
         )  # fmt: skip
         try:
             for leaf in ("p0", "e0"):

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, pairwise
 from typing import NamedTuple, cast
 
-from contraflow.dtypes import bool_, float64, int64
+from contraflow.dtypes import bool_, float64, int64, of_number
 from contraflow.op import REGISTRY
+from contraflow.scalar import leaf, walk
 from contraflow.shapes import View, contiguous, numel
 from contraflow.spec import Spec
 from contraflow.tape import Operand, Tape, TapeLine, Value
@@ -289,9 +290,27 @@ def host_values(tape: Tape) -> set[Value]:
             line.op.kind.name in ("elementwise", "create")
             and not tape.specs[line.outs[0]].shape  # nor do other results have dims
             and known.issuperset([x for x in line.inputs if type(x) is Value])
+            and _means_the_same_wide(tape, line)
         ):
             known.update(line.outs)
     return known
+
+
+def _means_the_same_wide(tape: Tape, line: TapeLine) -> bool:
+    """Whether float64 and int64, in which the host computes, give what the line's dtypes do.
+
+    Floats are only more exact there. Integers of fewer bits would not wrap, and who looks at the
+    bits of a number sees others.
+    """
+    given = tape.given(line.inputs)
+    own = [x.dtype if isinstance(x, Spec) else of_number(x) for x in given]
+    dtypes = own + [tape.specs[v].dtype for v in line.outs]
+    if not all(d.is_floating_point or d in (bool_, int64) for d in dtypes):
+        return False
+    casts, _ = line.op.types(given, line.params)
+    leaves = [leaf("input", (c or d).compute, i) for i, (c, d) in enumerate(zip(casts, own))]
+    body = line.op.kind.expression(line.op, given, line.params, leaves)
+    return not any(e.fn == "bitcast" for e in walk(body))
 
 
 def wide_numbers(tape: Tape) -> list[TapeLine]:
@@ -311,7 +330,7 @@ def is_wide(tape: Tape, line: TapeLine, numbers: set[Value]) -> bool:
         return False
     inputs = {x for x in line.inputs if isinstance(x, Value)}
     wide = all(tape.specs[v].dtype in (bool_, int64, float64) for v in line.outs)
-    return wide and bool(inputs) and inputs <= numbers
+    return wide and bool(inputs) and inputs <= numbers and _means_the_same_wide(tape, line)
 
 
 def optimize(tape: Tape) -> Tape:

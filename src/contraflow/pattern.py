@@ -305,13 +305,13 @@ class Builder:
 
     def _read(self, line: Line, i: int, args: Sequence[Expr]) -> Expr:
         x, given = line.operands[i], line.given[i]
-        if isinstance(x, Number):
-            assert isinstance(given, Spec)
-            return self.scalar(x, given.dtype.compute)
-        assert isinstance(x, Read)
-        rank = len(x.shape)
-        strides, offset = self.place(args[:rank], x.strides)
+        assert isinstance(given, Spec)
+        rank = len(given.shape)
         valid = args[rank:]
+        if isinstance(x, Number):
+            return _fill_read(self.scalar(x, given.dtype.compute), args[:rank], valid)
+        assert isinstance(x, Read)
+        strides, offset = self.place(args[:rank], x.strides)
         if offset is None and valid:
             offset = s.const(0, int64)
         extra = () if offset is None else (offset, *valid)
@@ -420,6 +420,19 @@ class Builder:
         if key not in self._numbers:
             self._numbers[key] = self.bind(int64, "scalar", (), n)
         return s.leaf("load", int64, self._numbers[key])
+
+
+def _fill_read(element: Expr, coordinates: Sequence[Expr], valid: Sequence[Expr]) -> Expr:
+    """What reading a fill gives: its element, or zero where the position is not valid.
+
+    No address depends on the coordinates, but loaded indices among them must be in range all the
+    same: the test, which always holds where they are, keeps their check in the kernel.
+    """
+    conditions = list(valid)
+    conditions += [e >= 0 for e in s.walk(coordinates) if e.fn == "checked"]
+    for condition in conditions:
+        element = s.select(condition, element, 0)
+    return element
 
 
 def _is_size(e: Expr) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
@@ -36,8 +37,9 @@ def render(tape: Tape, lines: Sequence[TapeLine], wanted: Sequence[Operand]) -> 
             for x, cast in zip(line.inputs, casts)
         ]
         outs = line.op.kind.expression(line.op, given, _widened(line.params), sources)
-        for v, e in zip(line.outs, outs):
-            rows.append(f"    {_name(v)} = {_render(e)}")
+        body, texts = _render(outs)
+        rows += [f"    {row}" for row in body]
+        rows += [f"    {_name(v)} = {text}" for v, text in zip(line.outs, texts)]
     results = (_name(x) if isinstance(x, Value) else _number(x) for x in wanted)
     rows.append(f"    return ({''.join(result + ', ' for result in results)})")
     return "\n".join(rows) + "\n"
@@ -77,21 +79,38 @@ def _number(x: bool | int | float) -> str:
     return f"({plain!r})" if math.isfinite(x) else f'float("{x}")'
 
 
-def _render(e: Expr) -> str:
+def _render(roots: Sequence[Expr]) -> tuple[list[str], list[str]]:
+    """Statements, and the text of each root. What is needed twice is computed once, by name."""
+    mentions: Counter[Expr] = Counter()
+    for e in s.walk(roots):
+        template = _template(e)
+        for i, a in enumerate(e.args):
+            mentions[a] += template.count(f"{{{i}}}")
+    rows: list[str] = []
+    texts: dict[Expr, str] = {}
+    for e in s.walk(roots):
+        texts[e] = _template(e).format(*(texts[a] for a in e.args))
+        if e.args and mentions[e] > 1:
+            rows.append(f"t{len(rows)} = {texts[e]}")
+            texts[e] = f"t{len(rows) - 1}"
+    return rows, [texts[e] for e in roots]
+
+
+def _template(e: Expr) -> str:
+    """The text of an expression, with a field for each argument."""
     if e.fn == "input":
         return _name(e.data) if isinstance(e.data, Value) else _number(e.data)
     if e.fn == "const":
         return _number(e.data)
-    args = [_render(a) for a in e.args]
     if e.fn == "cast":
-        convert = {bool_: "bool", int64: "whole"}.get(e.dtype, "float")
-        return f"{convert}({args[0]})"
+        return {bool_: "bool", int64: "whole"}.get(e.dtype, "float") + "({0})"
     column = s.INTRINSICS[e.fn].python
     if isinstance(column, dict):
         column = column.get(s.category(e.args[-1].dtype))
     if column is not None:
-        return "(" + column.format(*args) + ")"
-    return f'table("{e.fn}", {", ".join(args)})'
+        return f"({column})"
+    fields = ", ".join(f"{{{i}}}" for i in range(len(e.args)))
+    return f'table("{e.fn}", {fields})'
 
 
 def _table(fn: str, *args: Any) -> Any:
