@@ -553,6 +553,30 @@ for (function,) in parameters(test_inplace.test_writes_through_views_have_right_
     )(function)
 
 
+for (function,) in parameters(test_inplace.test_a_view_of_many_views):
+    inplace.pure(function.__name__, "a_view_of_many_views", leaf(3, 2), leaf(2, 2))(function)
+
+
+@inplace("rows_written_one_by_one_copy_nothing_else", leaf(2))
+def writes_row_by_row(w: Tensor) -> None:
+    rows = cf.zeros(5, 2, dtype=cf.float64)
+    for i in range(5):
+        rows[i] = w * float(i)
+    rows[3] = 0.0
+    (rows * rows).sum().backward()
+
+
+@inplace("gradients_of_a_written_row_are_not_shared", leaf(2), leaf(1))
+def gradients_of_a_written_row(x: Tensor, z: Tensor) -> Any:
+    y = x * 1.0
+    y[:1] = z
+    seen = []
+    y.register_hook(lambda g: seen.append(g * 1.0))
+    y.backward(cf.ones(2, dtype=cf.float64), retain_graph=True)
+    y.backward(cf.ones(2, dtype=cf.float64))
+    return seen
+
+
 @inplace("a_write_under_no_grad_changes_data_only", leaf(2))
 def writes_under_no_grad(x: Tensor) -> Tensor:
     y = x * 3.0

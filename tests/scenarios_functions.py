@@ -409,6 +409,16 @@ def gradients_of_views(x: Tensor) -> None:
     sum((v * float(i + 1)).sin().sum() for i, v in enumerate(views_of(x))).backward()
 
 
+@shape("cat_with_a_vector_of_nothing_that_requires_grad", leaf(0), leaf(2, 3))
+def cat_with_nothing(nothing: Tensor, x: Tensor) -> None:
+    (cf.cat([nothing, x], 1) * x).sum().backward()
+
+
+@shape("more_dims_than_there_can_be", plain(1), raises=ValueError)
+def too_many_dims(x: Tensor) -> Any:
+    return x.reshape([1] * 65)
+
+
 @shape("views_share_memory", plain(3, 4))
 def views_as_results(x: Tensor) -> Any:
     return views_of(x)

@@ -39,6 +39,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "test_seed_graph.test_line_09_checkpoints_drop_activations",
     ),
     "asserts which Python objects a node holds: a program has no nodes": (
+        "test_inplace.test_a_view_of_many_views_keeps_few_moves",
         "test_autograd.test_seed_17_the_graph_can_be_walked_and_printed",
         "test_autograd.test_seed_17_one_line_for_all_ops_of_a_call",
         "test_saved.test_each_op_saves_what_its_bound_rules_name",
@@ -58,6 +59,8 @@ REASONS: dict[str, tuple[str, ...]] = {
         "test_optim.test_large_parameters_are_updated_by_one_program",
         "test_optim.test_the_prologue_of_a_compiled_step_does_not_grow_with_the_parameters",
         "test_seed_graph.test_line_19_a_tape_can_be_read",
+        "test_nn.test_tracking_may_be_turned_off_and_on",
+        "test_optim.test_what_users_put_in_place_of_groups_and_state",
     ),
     "tries an op at a time, which test_compiled_ops.py does compiled": (
         "test_func.test_forward_mode_is_the_transpose_of_backward",
@@ -106,6 +109,9 @@ REASONS: dict[str, tuple[str, ...]] = {
         "test_optim.test_state_dict_layout",
         "test_optim.test_load_state_dict_errors",
         "test_optim.test_deepcopy_with_its_model",
+        "test_optim.test_a_counter_that_begins_anew",
+        "test_optim.test_momentum_that_is_none_begins_with_the_next_gradient",
+        "test_optim.test_groups_are_checked_before_they_are_taken_over",
     ),
     "compares eager mode with PyTorch": (
         "test_nn.test_layers_agree_with_pytorch",
@@ -159,4 +165,4 @@ def test_every_eager_test_is_compiled_or_says_why_not() -> None:
     missing = [
         n for n, itself in known.items() if not itself and n not in covered | NOT_COMPILED.keys()
     ]
-    assert not missing, "neither a scenario nor a line of NOT_COMPILED"
+    assert not missing, f"neither a scenario nor a line of NOT_COMPILED: {missing}"

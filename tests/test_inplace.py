@@ -11,6 +11,7 @@ from tests.engine_common import leaf, place, refused, temporary
 
 import contraflow as cf
 from contraflow.kinds import view
+from contraflow.op import REGISTRY
 from contraflow.ops.window import windows
 from contraflow.samples import Array, Sample
 from contraflow.tensor import Tensor
@@ -326,3 +327,92 @@ def test_a_saved_leaf_whose_data_was_replaced() -> None:
     assert_close(g.detach(), np.cos([1.0]))  # of what was computed
     (h,) = cf.autograd.grad(g, x)
     assert_close(h, -np.sin([1.0]))
+
+
+# --- long chains ---------------------------------------------------------------------------------
+
+
+def turned(x: Tensor, times: int) -> Tensor:
+    """A view of a view of a view ..., which is what `x[1:].t()` is."""
+    y = x[1:].t()
+    for _ in range(times):
+        y = y.t()
+    return y
+
+
+def write_through_many(x: Tensor, z: Tensor) -> Tensor:
+    y = x * 2.0
+    turned(y, 20).mul_(z)
+    return y * y
+
+
+def read_through_many(x: Tensor, z: Tensor) -> Tensor:
+    y = x * 2.0
+    shown = turned(y, 20)
+    repeated = turned(y, 2)[0].expand(4, 2).t()
+    for _ in range(10):
+        repeated = repeated.t()
+    y.mul_(3.0)
+    y[0] = z[0]
+    return shown * z + repeated.sum()
+
+
+def strided_base(x: Tensor, z: Tensor) -> Tensor:
+    y = cf.arange(6.0, dtype=cf.float64).reshape(3, 2).t().detach()  # its memory is not in order
+    shown = y
+    for _ in range(20):
+        shown = shown.t()
+    shown[1:].mul_(z[0, 0])
+    return y * x.t()
+
+
+@pytest.mark.parametrize("function", [write_through_many, read_through_many, strided_base])
+def test_a_view_of_many_views(function: Callable[..., Tensor]) -> None:
+    rng = np.random.default_rng(0)
+    check_gradients(function, [rng.standard_normal((3, 2)), rng.standard_normal((2, 2))])
+
+
+def test_a_view_of_many_views_keeps_few_moves() -> None:
+    y = leaf(1.0, 2.0)[None] * 1.0
+    for _ in range(1000):
+        y = y.t()
+        assert len(y._moves) <= 9
+    y.mul_(2.0)
+    steps, node = 0, y.node
+    while node is not None and node.name != "assign":
+        (node, _), steps = node.next_functions[0], steps + 1
+    assert steps <= 9
+
+
+def test_rows_written_one_by_one_copy_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each write, and its gradient, touches its row alone."""
+    copies = []
+    assign = REGISTRY["assign"]
+    whole: Any = assign.ref
+
+    def counted(*args: Any, **how: Any) -> Any:
+        copies.append(args)
+        return whole(*args, **how)
+
+    monkeypatch.setattr(assign, "ref", counted)
+    w = leaf(1.0, 2.0)
+    rows = cf.zeros(50, 2, dtype=cf.float64)
+    for i in range(50):
+        rows[i] = w * float(i)
+    rows[3] = 0.0
+    (rows * rows).sum().backward()
+    squares = sum(i * i for i in range(50)) - 9
+    assert_close(w.grad, 2 * squares * w.detach())
+    assert not copies
+
+
+def test_gradients_of_a_written_row_are_not_shared() -> None:
+    x, z = leaf(1.0, 2.0), leaf(3.0)
+    y = x * 1.0
+    y[:1] = z
+    seen = []
+    y.register_hook(lambda g: seen.append(g))
+    y.backward(cf.ones(2, dtype=cf.float64), retain_graph=True)
+    y.backward(cf.ones(2, dtype=cf.float64))
+    assert [g.tolist() for g in seen] == [[1.0, 1.0], [1.0, 1.0]]
+    assert (x.grad.tolist(), z.grad.tolist()) == ([0.0, 2.0], [2.0])

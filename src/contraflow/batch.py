@@ -94,7 +94,7 @@ class Batch(Run):
             return x
         view = x._base
         with self.down():
-            for op, params in x._moves:
+            for op, params in x.moves:
                 view = apply(op, (view,), params)
         return view
 

@@ -64,6 +64,10 @@ class Context:
         """Data of `tensor` is about to become Python's; a recording refuses."""
         self.below.leave(tensor, what)
 
+    def placed(self, base: Any, value: Any, region: Any) -> Any:
+        """`base` where it stands in the graph once `value` was written to a region of it."""
+        return self.below.placed(base, value, region)
+
     def touch_grad(self, tensor: Any, reading: bool) -> None:
         """The `.grad` of `tensor` is about to be read or set."""
         self.below.touch_grad(tensor, reading)

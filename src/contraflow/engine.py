@@ -505,9 +505,11 @@ class Pass:
 
         None where `visit` must see the node, or where the rule gives a view of what came.
         """
-        (edge,), ((shape, _),) = node.edges, node.input_specs
         if (id(node), 0) in self.wanted or not self.runs(node):
             return None
+        if len(node.targets) > 1:
+            return self.assigned(node, g)
+        (edge,), ((shape, _),) = node.edges, node.input_specs
         region = node.op.body(contiguous(shape), **node.params)
         moved: Cotangent
         if numel(region.shape) < numel(shape):
@@ -519,6 +521,29 @@ class Pass:
         if not self.retain:
             node.done = True
         return ((edge, moved),)
+
+    def assigned(self, node: Any, g: Cotangent) -> Iterable[tuple[Edge, Cotangent]] | None:
+        """The cotangents of an assignment: what came, without the region, and what the region had.
+
+        However large the whole is, only the region is touched, unless others have what came.
+        """
+        region = View(**node.params)
+        of_base, of_value = node.edges
+        if node.input_specs[1][0] != region.shape:
+            return None
+        g = self.whole(g)
+        if type(g) is not np.ndarray or not g.flags.c_contiguous:
+            g = memory.copy(array_of(g))
+        shown = strided(g, region)
+        sent: list[tuple[Edge, Cotangent]] = []
+        if of_value is not None:
+            sent.append((of_value, memory.copy(shown)))
+        if of_base is not None:
+            shown[...] = 0
+            sent.append((of_base, g))
+        if not self.retain:
+            node.done = True
+        return sent
 
     def observe(self, node: Node, watchers: Watchers, cotangents: list[Tensor | None]) -> None:
         """Tensor hooks, targets and retained gradients: who looks at a node's outputs."""

@@ -43,7 +43,7 @@ class Forward(Context):
             t = self.tangent(base)
             if t is not None:
                 with changed(context=self.below):
-                    for op, params in x._moves:
+                    for op, params in x.moves:
                         t = apply(op, (_in_order(t),), params)
             self.set_tangent(x, t)  # other handles on the view, which know no base, get it too
             return t

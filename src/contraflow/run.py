@@ -19,7 +19,7 @@ from contraflow.hostscalar import HostScalar
 from contraflow.node import Form
 from contraflow.op import REGISTRY, Op
 from contraflow.retrace import retraced
-from contraflow.shapes import numel
+from contraflow.shapes import View, numel
 from contraflow.spec import Given, Params, Spec
 from contraflow.storage import user_place
 from contraflow.tensor import Tensor
@@ -62,6 +62,12 @@ class Run(Context):
             raise GradientError(
                 f"{what}: {tensor!r} was recorded by compile and never had a value."
             )
+
+    def placed(self, base: Tensor, value: Tensor, region: View) -> Tensor:
+        """What writes has its elements already: only the node of the assignment is made."""
+        t = base.alias()
+        self._attach(REGISTRY["assign"], (base, value), region._asdict(), (t,))
+        return t
 
     def touch_grad(self, tensor: Tensor, reading: bool) -> None:
         """Nothing to note in eager mode."""
@@ -117,7 +123,7 @@ class Run(Context):
         grad = state().grad
         base = x._base
         t._base = x if base is None else base
-        t._moves = (*x._moves, (op, params)) if base is not None else ((op, params),)
+        t._moves = ((op, params),) if base is None else (*x.moves, (op, params))
         t._edits = t._base._edits
         # A view of a view that may not be written to may not either.
         refused = op.extra.get("several", False) or not x._writable
@@ -203,7 +209,8 @@ def form_of(op: Op, *described: Any) -> Form:
         (kind,) = kinds
         sweeps = kind.dtype in (float32, float64) and numel(kind.shape) <= SMALL
     numbers = tuple(index or 0 for index in indices)
-    return Form(given, numbers, op.output_count, op, plan, sweeps, "distinct" in op.extra)
+    moves = "distinct" in op.extra or op.kind.lowering == "assign"
+    return Form(given, numbers, op.output_count, op, plan, sweeps, moves)
 
 
 def specs(op: Op, inputs: Sequence[Any]) -> list[Given]:

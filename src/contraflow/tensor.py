@@ -22,7 +22,15 @@ from contraflow.hooks import Handle, Structure
 from contraflow.node import Edge, Node, at
 from contraflow.op import REGISTRY, Op
 from contraflow.printing import tensor_text
-from contraflow.shapes import Shape, View, broadcast_shapes, contiguous, normalize_dim, numel
+from contraflow.shapes import (
+    Shape,
+    View,
+    broadcast_shapes,
+    contiguous,
+    contiguous_strides,
+    normalize_dim,
+    numel,
+)
 from contraflow.spec import Spec
 from contraflow.storage import Block, Storage, slots, user_line
 from contraflow.structure import map_leaves
@@ -36,6 +44,8 @@ else:
 
 
 Number = bool | int | float
+
+MANY_MOVES = 8  # views of views from which on one op stands for all of them
 
 
 class Tensor(Methods):
@@ -454,10 +464,21 @@ class Tensor(Methods):
             )
         with changed(grad=True):
             t = base
-            for op, params in self._moves:
+            for op, params in self.moves:
                 t = apply(op, (t,), params)
         self._node, self._index, self._needs = t._node, t._index, t._needs
         self._edits = base._edits
+
+    @property
+    def moves(self) -> tuple[tuple[Op, Any], ...]:
+        """How a view came from its base: the ops, or one that does what many of them did."""
+        if len(self._moves) >= MANY_MOVES and self._base is not None:
+            region = _lies_in(self, self._base)
+            if region is not None:
+                shape, strides, offset = region
+                params = {"size": shape, "stride": strides, "offset": offset}
+                self._moves = ((REGISTRY["as_strided"], params),)
+        return self._moves
 
     grad_fn = node
 
@@ -797,28 +818,29 @@ def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
     if base is None:
         if not value.requires_grad:
             # The old value has a gradient still, which is zero, and the target requires grad.
-            everything = contiguous(target.layout.shape)._asdict()
-            value = apply(REGISTRY["assign"], (target, value), everything)
-        elif value is given and not fresh:
+            everything = contiguous(target.layout.shape)
+            place = current.context.placed(target, value, everything)
+            current.context.write(target, value, op, line)
+            take_place(target, place)
+            return target
+        if value is given and not fresh:
             value = apply(REGISTRY["clone"], (value,))  # with its own hooks and gradient
         current.context.write(target, value, op, line)
         take_place(target, value)
         return target
-    region = region_of(target, base, op)
-    assigned = apply(
-        REGISTRY["assign"],
-        (base, value),
-        {"shape": region.shape, "strides": region.strides, "offset": region.offset},
-    )
+    place = current.context.placed(base, value, region_of(target, base, op))
     current.context.write(target, value, op, line)
-    take_place(base, assigned)
+    take_place(base, place)
     return target
 
 
 def region_of(target: Tensor, base: Tensor, op: str) -> View:
     """Where a view's elements stand among its base's, counted as if that were contiguous."""
+    region = _lies_in(target, base)
+    if region is not None:
+        return region
     region = contiguous(base.layout.shape)
-    for move, params in target._moves:
+    for move, params in target.moves:
         moved: View | None = move.body(region, **params)
         if moved is None:  # the base's own memory is not in order, so it was a view there
             raise GradientError(
@@ -827,6 +849,14 @@ def region_of(target: Tensor, base: Tensor, op: str) -> View:
             )
         region = moved
     return region
+
+
+def _lies_in(target: Tensor, base: Tensor) -> View | None:
+    """The same, where it follows from how both lie in memory: that of the base is in order."""
+    shape, strides, offset = base.layout
+    if target.storage is not base.storage or strides != contiguous_strides(shape):
+        return None
+    return target.layout._replace(offset=target.layout.offset - offset)
 
 
 def take_place(target: Tensor, source: Tensor) -> None:

@@ -113,7 +113,8 @@ def _selected(x: Tensor, dim: int, i: int) -> Tensor:
         raise IndexError(
             f"getitem: index {i} is out of range for dim {dim} of {describe(x)} with size {n}."
         )
-    return select(x, dim, i)
+    out: Tensor = apply(select, (x,), {"dim": dim, "index": i % n})
+    return out
 
 
 def _sliced(x: Tensor, dim: int, k: slice) -> Tensor:
@@ -123,7 +124,9 @@ def _sliced(x: Tensor, dim: int, k: slice) -> Tensor:
     start, stop, step = k.indices(n)
     if (start, step) == (0, 1) and stop >= n:
         return x
-    return slice_(x, dim=dim, start=start, stop=max(start, stop), step=step)
+    part = {"dim": dim, "start": start, "stop": max(start, stop), "step": step}
+    out: Tensor = apply(slice_, (x,), part)
+    return out
 
 
 def _check_mask(x: Tensor, dim: int, k: Tensor) -> None:
@@ -208,6 +211,8 @@ def _by_mask(x: Tensor, dim: int, mask: Tensor, value: Any) -> Tensor | None:
 
 def _fitted(value: Tensor, shape: Shape) -> Tensor:
     """A value without leading dims of size one that the shape does not have."""
+    if value.shape == shape:
+        return value
     lead = value.ndim - len(shape)
     if lead > 0 and all(n == 1 for n in value.shape[:lead]):
         value = reshape(value, value.shape[lead:])
