@@ -12,6 +12,7 @@ from contraflow.dtypes import bool_, float64, int64, of_number
 from contraflow.op import REGISTRY
 from contraflow.scalar import leaf, walk
 from contraflow.shapes import View, contiguous, numel
+from contraflow.spans import cut_products
 from contraflow.spec import Spec
 from contraflow.tape import Operand, Tape, TapeLine, Value
 
@@ -336,4 +337,4 @@ def is_wide(tape: Tape, line: TapeLine, numbers: set[Value]) -> bool:
 def optimize(tape: Tape) -> Tape:
     """The passes every program goes through, in order."""
     tape = join_pieces(fold_whole_assignments(merge_common(tape)))
-    return own_results(eliminate_dead(tape))
+    return own_results(eliminate_dead(cut_products(tape)))

@@ -20,14 +20,14 @@ import sys
 from typing import Any
 
 from contraflow import transcendental  # noqa: F401 - functions get their decompositions there
-from contraflow.kernel import Kernel, Loops, Scan, Scatter, Sort
+from contraflow.kernel import Contraction, Kernel, Loops, Scan, Scatter, Sort
 from contraflow.render.llvm_contraction import ContractionRenderer
 from contraflow.render.llvm_kept import keep_values
 from contraflow.render.llvm_loops import LoopsRenderer
 from contraflow.render.llvm_scan import ScanRenderer
 from contraflow.render.llvm_scatter import ScatterRenderer
 from contraflow.render.llvm_sort import SortRenderer
-from contraflow.render.llvm_text import write_apart
+from contraflow.render.llvm_text import REDUCE_STRENGTH, write_apart
 from contraflow.render.llvm_window import WindowRenderer
 
 # The modules in which it is decided which text a kernel becomes.
@@ -76,4 +76,7 @@ def render(kernel: Kernel, *, vector_bytes: int) -> str:
         renderer = WindowRenderer if kernel.digits else ContractionRenderer
         body = renderer(kernel, name, vector_bytes).text()
     attributes = f'nounwind "prefer-vector-width"="{8 * vector_bytes}"'
-    return f"{body}{write_apart(body)}\nattributes #0 = {{ {attributes} }}\n"
+    groups = f"attributes #0 = {{ {attributes} }}\n"
+    if isinstance(kernel, Contraction):
+        groups += f"attributes #1 = {{ {attributes} {REDUCE_STRENGTH} }}\n"
+    return f"{body}{write_apart(body)}\n{groups}"

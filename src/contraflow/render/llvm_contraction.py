@@ -3,11 +3,13 @@
 A panel of B, two vectors wide and DEPTH deep, is packed into scratch memory on the stack, converted
 to the accumulator's type and filled up to its width, so that all layouts run alike from there. One
 that few rows meet, and that needs none of this, is read where it lies.
-Blocks of rows of A meet it: each keeps rows x 2 vectors of sums in registers while it walks down.
+Blocks of rows of A meet it: each keeps rows x 2 vectors of sums in registers while it walks down,
+from zero, so that what is rounded is a sum of DEPTH products, or one of such sums.
 Where the elements of a row lie far apart, and many panels meet them, blocks are packed as well.
 Between panels the sums rest in C, or, where C has another type, gaps or fewer columns, in a strip
 of scratch, also two vectors wide, which is converted and written to C once, when all of K has been
-added. So every sum is taken in the order of K, in the accumulator's type, however the work is cut.
+added. So every sum is taken in the order of K, in the accumulator's type, and in panels that begin
+at multiples of DEPTH, however the work is cut and however wide vectors are.
 
 Where C is narrow and tall its transpose is computed instead, to fill the vectors.
 """
@@ -15,6 +17,7 @@ Where C is narrow and tall its transpose is computed instead, to fill the vector
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from contraflow.dtypes import DType
@@ -36,8 +39,10 @@ STRIP_ROWS = 240
 # apart than so many elements: where they are, they displace each other in the cache.
 FEW_ROWS, NEAR_ROWS = 64, 128
 # Rows whose elements are further apart than FAR are packed, if MANY panels meet them: so many rows
-# that they fill PACKED_BYTES, a part of a second-level cache.
+# that they fill PACKED_BYTES, a part of a second-level cache. So are rows that begin a multiple of
+# CLASH bytes apart, where a block has more of them than a first-level cache has places for those.
 FAR, MANY, PACKED_BYTES = 128, 8, 1 << 17
+CLASH, PLACES = 1 << 11, 8
 # Rows of a block by bytes of a vector: with two vectors of B they fill the registers.
 BLOCK_ROWS = {16: 4, 32: 6, 64: 14}
 
@@ -114,6 +119,9 @@ class ContractionRenderer:
         product = code.let(f"mul {self.vector} {a}, {b}")
         return code.let(f"add {self.vector} {product}, {c}")
 
+    def _add(self, code: Code, a: str, b: str) -> str:
+        return code.let(f"{'fadd' if self.sum.is_floating_point else 'add'} {self.vector} {a}, {b}")
+
     def _masks(self, code: Code, columns: str) -> list[str]:
         """Which lanes of the two vectors are columns of C."""
         lanes = wide("i64", self.width)
@@ -149,15 +157,14 @@ class ContractionRenderer:
         """Add `rows` rows of A, times the panel, to rows of sums, and write them to the target."""
         function = Function(
             f"define internal void @{self.name}_rows{rows}(ptr %a, i64 %am, i64 %ak, ptr %panel, "
-            "i64 %width, ptr %sums, i64 %apart, ptr %target, i64 %pitch, i64 %depth) #0"
+            "i64 %width, ptr %sums, i64 %apart, ptr %target, i64 %pitch, i64 %depth) #1"
         )
         code = function.code()
         starts = [
             code.at("%a", memory(self.dtype), code.let(f"mul i64 %am, {r}")) for r in range(rows)
         ]
-        before = [self._row_apart(code, "%sums", str(r), "%apart") for r in range(rows)]
-        sums = [vector for row in before for vector in self._read_row(code, row)]
-        with function.loop("0", "%depth", 1, [(self.vector, x) for x in sums]) as loop:
+        nothing = [(self.vector, "zeroinitializer")] * (2 * rows)
+        with function.loop("0", "%depth", 1, nothing) as loop:
             body = function.code()
             step = body.integer("mul", loop.index, "%ak")
             right = self._read_row(body, self._row_apart(body, "%panel", loop.index, "%width"))
@@ -174,8 +181,9 @@ class ContractionRenderer:
             loop.following = following
         end = function.code()
         for r in range(rows):
-            row = self._row_apart(end, "%target", str(r), "%pitch")
-            self._write_row(end, row, loop.carried[2 * r : 2 * r + 2])
+            before = self._read_row(end, self._row_apart(end, "%sums", str(r), "%apart"))
+            totals = map(partial(self._add, end), before, loop.carried[2 * r :])
+            self._write_row(end, self._row_apart(end, "%target", str(r), "%pitch"), list(totals))
         return function.text()
 
     def _pack(self) -> str:
@@ -438,7 +446,8 @@ class ContractionRenderer:
         products = code.integer("mul", sides.outer, sides.k)
         empty = code.let(f"icmp eq i64 {products}, 0")
         (am, cm), ak = sides.rows, sides.depth
-        batches, rows, columns = self._cut(code, sides.b, sides.m, sides.n, ak)
+        self.apart = self._apart(code, am, ak)
+        batches, rows, columns = self._cut(code, sides.b, sides.m, sides.n)
         ahead = self._ahead
         with function.loop(*batches, 1) as batch:
             code = function.code()
@@ -507,12 +516,9 @@ class ContractionRenderer:
         (a, b, c), (am, cm), ak = pointers, sides.rows, sides.depth
         extent = code.let(f"sub i64 {columns[1]}, {columns[0]}")
         whole = code.let(f"and i64 {extent}, {-self.columns}")
-        worth = self._flag(code, f"{sides.column}, 1")
-        for condition in (
-            f"sgt i64 {ak}, {FAR}", f"sge i64 {extent}, {MANY * self.columns}",
-            f"sge i64 {sides.m}, {self.block}",
-        ):  # fmt: skip
-            worth = code.let(f"and i1 {worth}, {code.let(f'icmp {condition}')}")
+        worth = code.let(f"and i1 {self._flag(code, f'{sides.column}, 1')}, {self.apart}")
+        for size, least in ((extent, MANY * self.columns), (sides.m, self.block)):
+            worth = code.let(f"and i1 {worth}, {code.let(f'icmp sge i64 {size}, {least}')}")
         worth = code.let(f"select i1 {empty}, i1 false, i1 {worth}")
         stop = code.let(f"add i64 {columns[0]}, {whole}")
         stop = code.let(f"select i1 {worth}, i64 {stop}, i64 {columns[0]}")
@@ -622,7 +628,15 @@ class ContractionRenderer:
         left = code.let(f"sub i64 {stop}, {start}")
         return code.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {most})")
 
-    def _cut(self, code: Code, b: str, m: str, n: str, ak: str) -> list[tuple[str, str]]:
+    def _apart(self, code: Code, am: str, ak: str) -> str:
+        """Whether a block of rows had better be packed."""
+        far = code.let(f"icmp sgt i64 {ak}, {FAR}")
+        if self.block <= PLACES:
+            return far
+        odd = code.let(f"and i64 {am}, {CLASH // self.dtype.itemsize - 1}")
+        return code.let(f"or i1 {far}, {code.let(f'icmp eq i64 {odd}, 0')}")
+
+    def _cut(self, code: Code, b: str, m: str, n: str) -> list[tuple[str, str]]:
         """The ranges of batches, rows and columns in these parts: one of the three is cut.
 
         Batches where there are many, else rows or columns, whichever has more blocks, or columns
@@ -637,7 +651,7 @@ class ContractionRenderer:
         many = code.let(f"icmp sge i64 {b}, {code.let('mul i64 %parts, 2')}")
         least = code.let(f"call i64 @llvm.smax.i64(i64 %parts, i64 {MANY})")
         enough = code.let(f"icmp sge i64 {units[2]}, {least}")
-        near = code.let(f"icmp sle i64 {ak}, {FAR}")
+        near = code.let(f"xor i1 {self.apart}, true")
         wider = code.let(f"icmp sge i64 {units[2]}, {units[1]}")
         by_columns = code.let(f"or i1 {wider}, {code.let(f'and i1 {near}, {enough}')}")
         axis = code.let(f"select i1 {by_columns}, i64 2, i64 1")

@@ -34,6 +34,8 @@ from contraflow.scalar import Expr
 
 # What the function of every kernel is given: memory, and which parts of the work it is to do.
 ARGUMENTS = "(ptr %bases, ptr %arguments, i64 %first, i64 %last, i64 %parts)"
+# The attribute of functions whose loops need LLVM's strength reduction, which others do without.
+REDUCE_STRENGTH = '"reduce-strength"'
 
 _REGISTER = {
     bool_: "i1", uint8: "i8", int8: "i8", int16: "i16", int32: "i32", uint32: "i32", int64: "i64",

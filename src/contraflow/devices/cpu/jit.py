@@ -19,12 +19,19 @@ from llvmlite.binding import ffi
 
 from contraflow import config
 from contraflow.devices.cpu import cache
+from contraflow.render.llvm_text import REDUCE_STRENGTH
 
-FORMAT = "contraflow-cpu-2"  # changes when the options of code generation do
+FORMAT = "contraflow-cpu-3"  # changes when the options of code generation do
 
 _lock = threading.RLock()
 _addresses: dict[tuple[str, str], int] = {}  # by name and identity
 _engines: list[llvm.ExecutionEngine] = []  # they own the machine code, so they are never dropped
+
+
+@functools.cache
+def processor() -> str:
+    """The processor's name, as LLVM spells it."""
+    return str(llvm.get_host_cpu_name())
 
 
 @functools.cache
@@ -53,7 +60,7 @@ def describe_processor() -> str:
     present = llvm.get_host_cpu_features()
     wanted = ("avx2", "fma", "f16c", "avx512f", "avx512bf16", "neon", "sve")
     found = " ".join(name for name in wanted if present.get(name))
-    return f"{llvm.get_host_cpu_name()}, vectors of {vector_bytes()} bytes; {found or 'baseline'}"
+    return f"{processor()}, vectors of {vector_bytes()} bytes; {found or 'baseline'}"
 
 
 @functools.cache
@@ -66,7 +73,7 @@ def _target() -> llvm.TargetMachine:
 
 def _new_target() -> llvm.TargetMachine:
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
+        cpu=processor(),
         features=features(),
         opt=3,
         reloc="default",
@@ -155,7 +162,7 @@ def _compiled(named: Sequence[tuple[str, Source]]) -> dict[str, bytes]:
 @contextmanager
 def _without_strength_reduction() -> Iterator[None]:
     """Strength reduction of loops takes a third of the time and gains nothing for texts that are
-    hoisted already; others in this process may need it."""
+    hoisted already, except where they ask for it; others in this process may need it."""
     llvm.set_option("", "-disable-lsr=true")
     try:
         yield
@@ -171,10 +178,8 @@ _emit_to_memory.restype = ffi.lib.LLVMPY_TargetMachineEmitToMemory.restype
 
 
 def _emit(text: str, target: llvm.TargetMachine) -> bytes:
-    """Object code. No optimiser passes: the text is already vectorised and hoisted."""
-    module = llvm.parse_assembly(text, llvm.create_context())
-    module.triple = target.triple
-    module.data_layout = str(target.target_data)
+    """Object code. Hardly any optimiser passes: the text is already vectorised and hoisted."""
+    module = _parsed(text, target)
     with ffi.OutputString() as problem:
         buffer = _emit_to_memory(target, module, 1, problem)
         if not buffer:
@@ -186,6 +191,21 @@ def _emit(text: str, target: llvm.TargetMachine) -> bytes:
         ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
+def _parsed(text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
+    """The module of a text, with strength reduction in the functions that ask for it."""
+    module = llvm.parse_assembly(text, llvm.create_context())
+    module.triple = target.triple
+    module.data_layout = str(target.target_data)
+    if REDUCE_STRENGTH in text:
+        builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options())
+        passes = llvm.create_new_function_pass_manager()
+        passes.add_loop_strength_reduce_pass()
+        for f in module.functions:
+            if any(REDUCE_STRENGTH.encode() in group for group in f.attributes):
+                passes.run(f, builder)
+    return module
+
+
 def _cache_name(identity: str) -> str:
-    parts = (FORMAT, llvmlite.__version__, llvm.get_host_cpu_name(), features(), identity)
+    parts = (FORMAT, llvmlite.__version__, processor(), features(), identity)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest() + ".o"

@@ -24,6 +24,7 @@ from contraflow import config
 from contraflow import scalar as s
 from contraflow.devices.cpu import jit
 from contraflow.devices.cpu.pool import CHECK, DEAL, ERRORS, MEET, PARTS, pool
+from contraflow.devices.cpu.vectors import bytes_for
 from contraflow.dispatch import state
 from contraflow.kernel import (
     READS,
@@ -441,7 +442,6 @@ _entries: dict[str, int] = {}  # where the machine code of kernels lies, by thei
 
 def _compile(kernels: Sequence[Kernel]) -> list[int]:
     """Where the machine code of each kernel lies, made or loaded if it is new."""
-    width = jit.vector_bytes()
     unique = {kernel.identity: kernel for kernel in kernels}
     new = {key: kernel for key, kernel in unique.items() if key not in _entries}
     sources = [
@@ -450,7 +450,7 @@ def _compile(kernels: Sequence[Kernel]) -> list[int]:
             text_identity(kernel, vector_bytes=width),
             functools.partial(render, kernel, vector_bytes=width),
         )
-        for kernel in new.values()
+        for kernel, width in zip(new.values(), map(bytes_for, new.values()))
     ]
     _entries.update(zip(new, jit.functions(sources)))
     return [_entries[kernel.identity] for kernel in kernels]

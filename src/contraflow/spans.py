@@ -1,0 +1,141 @@
+"""Long sums of products cut into spans, whose sums are added up.
+
+A product keeps one running sum of its panels for each element, whose error grows with their number.
+So where k is longer than a span the spans are a batch, and one more sum adds up what each gives.
+Where it is cut follows from the sizes alone, so results have the same bits for any number of
+threads; and these find work in a product of few rows and columns too.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from contraflow.dtypes import HALVES, float32
+from contraflow.kinds import Contracting
+from contraflow.op import REGISTRY
+from contraflow.shapes import View, contiguous, numel
+from contraflow.tape import Operand, Tape, TapeLine, Value
+
+SPAN = 1 << 15  # products: a hundred panels of a kernel
+
+
+class Cut(NamedTuple):
+    """The labels of a product, the one that is cut, its size, and into how many parts."""
+
+    labels: tuple[str, str, str]
+    along: str
+    size: int
+    parts: int
+
+
+def cut_products(tape: Tape) -> Tape:
+    """The tape with long products as the sums of shorter ones."""
+    shown: dict[Value, tuple[Value, View]] = {}  # what the values that are views show
+    result = tape.replaced([])
+    for line in tape.lines:
+        if line.op.name == "strided":
+            (x,) = line.inputs
+            assert isinstance(x, Value)
+            shown[line.outs[0]] = (x, View(**line.params))
+        cut = _cut(tape, line) if line.op.kind.lowering == "contract" else None
+        if cut is None:
+            result.lines.append(line)
+        else:
+            _Product(result, line, shown, cut).write()
+    return result
+
+
+def _cut(tape: Tape, line: TapeLine) -> Cut | None:
+    """How a contraction is cut, None if it is short."""
+    if not tape.specs[line.outs[0]].dtype.is_floating_point:  # sums of integers are exact
+        return None
+    assert isinstance(line.op.kind, Contracting)
+    labels = line.op.kind.labels(line.op, tape.given(line.inputs), line.params)
+    shape = tape.specs[line.inputs[0]].shape  # type: ignore[index]
+    summed = [(c, n) for c, n in zip(labels[0], shape) if c in labels[1] and c not in labels[2]]
+    wanted = -(-numel(n for _, n in summed) // SPAN)
+    if wanted < 2:
+        return None
+    # The first label with as many coordinates as there are to be parts, or the one with most.
+    enough = ((c, n) for c, n in summed if n >= wanted)
+    along, size = next(enough, max(summed, key=lambda pair: pair[1]))
+    parts = min(wanted, size)
+    # Up to twice as many if nothing is left over then.
+    parts = next((n for n in range(parts, 2 * parts) if size % n == 0), parts)
+    return Cut(labels, along, size, parts)
+
+
+class _Product:
+    """The lines of one product that is cut."""
+
+    def __init__(
+        self, tape: Tape, line: TapeLine, shown: Mapping[Value, tuple[Value, View]], cut: Cut
+    ) -> None:
+        self.tape, self.line, self.shown, self.cut = tape, line, shown, cut
+        self.spec = tape.specs[line.outs[0]]
+        self.batch = next(c for c in string.ascii_letters if c not in "".join(cut.labels))
+
+    def write(self) -> None:
+        """Append the lines; the last of them gives the product."""
+        whole = self.cut.size - self.cut.size % self.cut.parts
+        total = self._add("sum", self._spans(0, whole, self.cut.parts), dim=(0,), keepdim=False)
+        if whole < self.cut.size:
+            rest = self._add("sum", self._spans(whole, self.cut.size, 1), dim=(0,), keepdim=False)
+            total = self._add("add", total, rest)
+        if self.spec.dtype in HALVES:
+            self._add("to_dtype", total, dtype=self.spec.dtype)
+        self.tape.lines[-1] = self.tape.lines[-1]._replace(outs=self.line.outs)
+
+    def _add(self, name: str, *inputs: Operand, **params: Any) -> Value:
+        line = self.line
+        (out,) = self.tape.add(REGISTRY[name], inputs, params, line.line, line.region)
+        return out
+
+    def _spans(self, start: int, stop: int, parts: int) -> Value:
+        """The products of as many spans between two coordinates, side by side."""
+        *sides, out = self.cut.labels
+        seen = [
+            self._view(x, labels, start, stop, parts) for x, labels in zip(self.line.inputs, sides)
+        ]
+        if numel(self.spec.shape) == 1 and self.spec.dtype not in HALVES:
+            return self._inner(seen)
+        (a, left), (b, right) = ((self._read(x, view), labels) for x, view, labels in seen)
+        return self._add("contract", a, b, spec=f"{left},{right}->{self.batch}{out}")
+
+    def _inner(self, seen: list[tuple[Value, View, str]]) -> Value:
+        """Products with one row and one column fill no vectors: they are added as a row is."""
+        out = self.cut.labels[2]
+        summed = [c for c in seen[0][2] if c != self.batch and c not in out]
+        operands = []
+        for value, view, labels in seen:
+            at = [labels.find(c) for c in (self.batch, *out, *summed)]
+            shape = tuple(1 if d < 0 else view.shape[d] for d in at)
+            strides = tuple(0 if d < 0 else view.strides[d] for d in at)
+            operands.append(self._read(value, View(shape, strides, view.offset)))
+        first = 1 + len(out)
+        dims = tuple(range(first, first + len(summed)))
+        return self._add("sum", self._add("mul", *operands), dim=dims, keepdim=False)
+
+    def _read(self, x: Value, view: View) -> Value:
+        """A view as a value; half precision is made float32, since its sums must not be rounded."""
+        x = self._add("strided", x, **view._asdict())
+        return self._add("to_dtype", x, dtype=float32) if self.spec.dtype in HALVES else x
+
+    def _view(
+        self, x: Operand, labels: str, start: int, stop: int, parts: int
+    ) -> tuple[Value, View, str]:
+        """What an operand shows between two coordinates, in parts, and the labels of its dims."""
+        assert isinstance(x, Value)
+        value, view = self.shown.get(x) or (x, contiguous(self.tape.specs[x].shape))
+        for d in reversed(range(len(labels))):
+            if labels[d] == "_":  # one that broadcasts
+                labels, view = labels[:d] + labels[d + 1 :], view.select(d, 0)
+        d = labels.index(self.cut.along)
+        view = view.slice(d, start, stop, 1)
+        length, stride = (stop - start) // parts, view.strides[d]
+        shape = (*view.shape[:d], parts, length, *view.shape[d + 1 :])
+        strides = (*view.strides[:d], length * stride, stride, *view.strides[d + 1 :])
+        split = labels[:d] + self.batch + labels[d:]
+        return value, View(shape, strides, view.offset), split
