@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import doctest
 import re
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import contraflow as cf
+from contraflow import nn
 from contraflow.autograd.graph import Graph, saved_tensors_hooks
+from contraflow.nn import functional as F
+from contraflow.op import REGISTRY
 from contraflow.tensor import Tensor
 
 
@@ -51,6 +57,92 @@ def test_a_graph_with_hooks_on_saved_values() -> None:
         "x packed 8 bytes", "out packed 16 bytes", "x packed", "a 16 bytes, b 16 bytes",
     ]  # fmt: skip
     assert "saves 8 bytes" in cf.draw(y)
+
+
+# --- the user's ops --------------------------------------------------------------------------
+
+
+def r(*shape: int) -> Tensor:
+    return cf.rand(*shape, requires_grad=True)
+
+
+APPLIED: dict[str, Callable[[int], Tensor]] = {
+    "conv1d": lambda n: F.conv1d(r(1, 2, 5 * n), r(3, 2, 3), r(3)),
+    "conv2d": lambda n: F.conv2d(r(1, 2, 5 * n, 5 * n), r(3, 2, 3, 3), r(3), padding=1),
+    "conv_transpose2d": lambda n: F.conv_transpose2d(r(1, 2, 5 * n, 5 * n), r(2, 3, 3, 3)),
+    "max_pool2d": lambda n: F.max_pool2d(r(1, 2, 4 * n, 4 * n), 2),
+    "avg_pool2d": lambda n: F.avg_pool2d(r(1, 2, 4 * n, 4 * n), 2),
+    "adaptive_avg_pool2d": lambda n: F.adaptive_avg_pool2d(r(1, 2, 4 * n, 4 * n), 2),
+    "batch_norm": lambda n: nn.BatchNorm1d(3 * n)(r(4, 3 * n)),
+    "group_norm": lambda n: F.group_norm(r(4, 4 * n), 2, r(4 * n), r(4 * n)),
+    "instance_norm": lambda n: F.instance_norm(r(2, 3, 4 * n)),
+    "layer_norm": lambda n: F.layer_norm(r(4, 3 * n), (3 * n,), r(3 * n), r(3 * n)),
+    "index_select": lambda n: r(5 * n, 3).index_select(0, cf.tensor([0, 2])),
+    "dropout": lambda n: nn.Dropout(0.5)(r(4 * n, 4 * n)),
+    "cross_entropy": lambda n: F.cross_entropy(r(4 * n, 4), cf.zeros(4 * n, dtype=cf.int64)),
+    "mse_loss": lambda n: nn.MSELoss()(r(4 * n, 4), r(4 * n, 4)),
+    "scaled_dot_product_attention": lambda n: F.scaled_dot_product_attention(
+        r(1, 2, 4 * n, 3), r(1, 2, 4 * n, 3), r(1, 2, 4 * n, 3)
+    ),
+    "mean": lambda n: r(5 * n, 3).mean(0),
+    "pow": lambda n: r(5 * n) ** 2,
+    "getitem": lambda n: r(5 * n, 3)[cf.tensor([0, 1])],
+    "unfold": lambda n: F.unfold(r(1, 1, 4 * n, 4 * n), 2),
+    "pad": lambda n: F.pad(r(3 * n), (1, 1)),
+    "stack": lambda n: cf.stack([r(3 * n), r(3 * n)]),
+    "einsum": lambda n: cf.einsum("ij,jk->ik", r(3, 4 * n), r(4 * n, 2)),
+    "sum": lambda n: r(3 * n).sum(),
+}
+
+
+@pytest.mark.parametrize("size", [1, 8])
+@pytest.mark.parametrize("name", APPLIED)
+def test_nodes_bear_the_name_of_what_the_user_called(name: str, size: int) -> None:
+    y = APPLIED[name](size)
+    graph = Graph(y)
+    assert {node.name for node in graph} == {name}
+    assert y.grad_fn.label.split(".")[0] == name
+    for node in graph:
+        assert node.label == name or not REGISTRY[node.label.split(".")[1]].internal
+    assert f"grad_fn=<{name}>" in repr(y)
+
+
+def test_parts_are_told_apart_in_listings() -> None:
+    x = cf.ones(4, 3, requires_grad=True)
+    y = F.batch_norm(x, None, None, cf.ones(3), cf.ones(3), training=True)
+    rows = [row.split(" = ")[1].split("(")[0] for row in listing(y.mean())[2:]]
+    assert rows == ["batch_norm", "batch_norm.mul", "batch_norm.add", "mean.sum", "mean.div"]
+    assert repr(y.grad_fn).startswith("<batch_norm.add #")
+    drawn = cf.draw(y)
+    assert '"batch_norm\\n' in drawn
+    assert '"batch_norm.mul\\n' in drawn
+
+
+def test_errors_name_what_the_user_called() -> None:
+    x, w = cf.ones(1, 1, 3, 3), cf.ones(1, 1, 2, 2, requires_grad=True)
+    y = F.conv2d(x, w)
+    x.add_(1)
+    with pytest.raises(
+        cf.OverwrittenError, match=r"^conv2d saved float32.1, 1, 3, 3. at "
+    ) as caught:
+        y.sum().backward()
+    assert caught.value.op == "conv2d"
+    assert caught.value.__notes__[0].startswith("In the backward of conv2d, applied at ")
+    with cf.autograd.detect_anomaly(), pytest.raises(cf.GradientError, match=r"^mse_loss\.mul: "):
+        F.mse_loss(cf.full((2,), 1e30, requires_grad=True), cf.zeros(2))
+
+
+@pytest.mark.parametrize("size", [4, 32])
+def test_a_profile_shows_what_the_user_called(size: int) -> None:
+    layer = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.MaxPool2d(2))
+    with cf.profiler.profile() as p:
+        layer(cf.rand(1, 1, size, size)).mean().backward()
+    rows = {row.name: row.calls for row in p.key_averages() if not row.name.endswith("(kernel)")}
+    assert rows["conv2d"] == 1
+    assert rows["max_pool2d"] == 1
+    assert rows["max_pool2d (backward)"] == 1
+    parts = {name.removesuffix(" (backward)").split(".")[-1] for name in rows}
+    assert not [name for name in parts if getattr(REGISTRY.get(name), "internal", False)]
 
 
 # --- the page about it -----------------------------------------------------------------------

@@ -19,7 +19,7 @@ from contraflow.op import REGISTRY, Op
 from contraflow.rules import Backward
 from contraflow.shapes import numel
 from contraflow.spec import Params, Spec
-from contraflow.storage import Line, Place, Storage
+from contraflow.storage import OWNERS, Line, Place, Storage
 from contraflow.tensor import Tensor
 
 
@@ -182,13 +182,24 @@ def keep(tensor: Tensor, edge: Edge | None) -> Saved:
     return Packed(tensor, edge, *hooks[-1]) if hooks else Saved(tensor, edge)
 
 
+def part_name(op: Op, owner: str | None) -> str:
+    """What an applied op is called in a listing: `conv2d`, `batch_norm.mul`, `mul`.
+
+    A part that users can apply by itself is named behind what it is part of; one that they cannot
+    stands for that.
+    """
+    name = OWNERS.get(owner or op.name, op.name)
+    return name if op.internal or name == op.name else f"{name}.{op.name}"
+
+
 class OpNode(Node):
     """An applied op: its rules run when backward reaches it."""
 
     # `kept` is what the rules name, in order, as entries of one tuple; None when it was freed. Four
     # of each value: storage, its version, array and layout of a tensor as most are; else a Saved or
     # a number, and three times None.
-    __slots__ = ("params", "kept")
+    # `owner` is what the user called, a key of `OWNERS`, where this is part of that.
+    __slots__ = ("params", "kept", "owner")
 
     def __init__(
         self,
@@ -206,6 +217,7 @@ class OpNode(Node):
         self.sequence_nr = next(numbers)
         self.done = False
         self.watchers = None
+        self.owner: str | None = None
         self.kept: tuple[Any, ...] | None = self._entries(values) if form.saved else ()
 
     def _entries(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -251,7 +263,11 @@ class OpNode(Node):
 
     @property
     def name(self) -> str:
-        return self.op.name
+        return OWNERS.get(self.owner or self.op.name, self.op.name)
+
+    @property
+    def label(self) -> str:
+        return part_name(self.op, self.owner)
 
     @property
     def saved(self) -> dict[str, Any]:

@@ -134,8 +134,13 @@ class Node:
 
     @property
     def name(self) -> str:
-        """What was applied."""
+        """What the user applied."""
         return type(self).__name__
+
+    @property
+    def label(self) -> str:
+        """The same in a listing of nodes, where the parts of what was applied are told apart."""
+        return self.name
 
     @property
     def line(self) -> Line | None:
@@ -173,7 +178,7 @@ class Node:
         """Drop what was saved; a second backward through this node is an error then."""
 
     def __repr__(self) -> str:
-        return f"<{self.name} #{self.sequence_nr}{at(self.line)}>"
+        return f"<{self.label} #{self.sequence_nr}{at(self.line)}>"
 
 
 def below(edges: Iterable[Edge], first: int = 0) -> list[Node | Tensor]:

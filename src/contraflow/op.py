@@ -51,6 +51,13 @@ def _parameters(function: Any) -> tuple[tuple[str, ...], str | None, tuple[str, 
     return names[: code.co_argcount], variadic, names[code.co_argcount : keywords]
 
 
+def _name_code(function: Any, name: str) -> None:
+    """Let the code of a function bear the name of its op, by which frames tell what was called."""
+    code = function.__code__
+    if code.co_name != name:
+        function.__code__ = code.replace(co_name=name)
+
+
 class Op:
     """One operation. Calling it takes PyTorch's signature; see the module's text."""
 
@@ -107,6 +114,7 @@ class Op:
         defaults = body.__defaults__ or ()
         self.defaults = dict(zip(self.inputs[len(self.inputs) - len(defaults) :], defaults))
         self.params = {k: (body.__kwdefaults__ or {}).get(k, REQUIRED) for k in keywords}
+        _name_code(body, self.name)
         self.call: Callable[..., Any] = self.bind
         self.custom = False  # whether `call` is a signature of the op's own
         self.samples = samples or (lambda: kind.samples(self))
@@ -181,6 +189,7 @@ class Op:
 
     def signature(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Decorator: use `call` as the public signature; it must end in `apply(op, ...)`."""
+        _name_code(call, self.name)
         self.call, self.custom = call, True
         return call
 

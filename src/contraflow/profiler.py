@@ -17,10 +17,11 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from contraflow.applied import part_name
 from contraflow.dispatch import Context, changed, state
 from contraflow.op import Op
 from contraflow.spec import Params
-from contraflow.storage import Line, user_line
+from contraflow.storage import Line, user_call, user_line
 from contraflow.tensor import Tensor
 
 __all__ = ["Averages", "Event", "profile", "record_function"]
@@ -92,13 +93,18 @@ class _Watch(Context):
         self.replays, self.hits = below.replays, below.hits
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
-        with self.timeline.event(op.name, "op", state().line or user_line()) as results:
+        code, instruction, owner = user_call()
+        line = state().line or (None if code is None else Line(code, instruction))
+        name = part_name(op, owner)
+        if self.timeline.is_part(op, name):
+            return self.below.apply(op, inputs, params)
+        with self.timeline.event(name, "op", line) as results:
             out = self.below.apply(op, inputs, params)
             results += out if isinstance(out, (tuple, list)) else (out,)
         return out
 
     def derive(self, node: Any, named: list[Any]) -> list[Any]:
-        with self.timeline.event(node.name, "backward", node.line) as results:
+        with self.timeline.event(node.label, "backward", node.line) as results:
             results += self.below.derive(node, named)
         return results
 
@@ -120,9 +126,10 @@ class profile:
         self._live = 0
         self._followed: set[int] = set()  # ids of storages
         self._start = 0.0
-        # Per event that is running: the time of those in it, and its line.
+        # Per event that is running: the time of those in it, its line and its name.
         self._inside: list[float] = [0.0]
         self._lines: list[Line | None] = [None]
+        self._names = [""]
         self._block: changed | None = None
 
     def __enter__(self) -> profile:
@@ -146,6 +153,7 @@ class profile:
         line = line or self._lines[-1]  # a kernel belongs to the op that runs it
         self._inside.append(0.0)
         self._lines.append(line)
+        self._names.append(name if kind in ("op", "backward") else "")
         results: list[Any] = []
         start = time.perf_counter()
         try:
@@ -155,10 +163,16 @@ class profile:
             inside = self._inside.pop()
             self._inside[-1] += total
             self._lines.pop()
+            self._names.pop()
             made = sum(map(self._follow, results))
             self.events.append(
                 Event(name, kind, line, start - self._start, total, total - inside, made)
             )
+
+    def is_part(self, op: Op, name: str) -> bool:
+        """Whether an op is part of what is running and has no name that users know."""
+        running = self._names[-1]
+        return running == name or (op.internal and running != "")
 
     def _follow(self, x: Any) -> int:
         """The bytes of a result, whose storage is followed until it is gone."""

@@ -21,7 +21,7 @@ from contraflow.op import REGISTRY, Op
 from contraflow.retrace import retraced
 from contraflow.shapes import View, numel
 from contraflow.spec import Given, Params, Spec
-from contraflow.storage import user_place
+from contraflow.storage import user_call
 from contraflow.tensor import Tensor
 
 
@@ -182,8 +182,12 @@ class Run(Context):
         if not needed:
             return
         form = form_of(op, *described)
-        place = state().line or user_place(5)
+        place, owner = state().line, None
+        if place is None:
+            code, instruction, owner = user_call(4)
+            place = None if code is None else (code, instruction)
         node = OpNode(form, params, tuple(targets), place, inputs + outs)
+        node.owner = owner
         for i, _ in enumerate(op.outs):
             out = outs[i]
             if out.dtype.is_floating_point:

@@ -47,24 +47,48 @@ class Line(NamedTuple):
         return str(self.location)
 
 
-def user_place(skip: int = 1) -> Place | None:
-    """The nearest caller outside this package; `skip` frames are known to be inside."""
+# What users know as one operation, by the names of code: ops, and functions of several ops.
+# Methods of tensors that are no ops stand here.
+OWNERS: dict[str, str] = {
+    "__getitem__": "getitem", "__setitem__": "setitem", "copy_": "copy_", "to": "to",
+}  # fmt: skip
+_inside: set[str] = set()  # files of this package
+
+
+def user_call(skip: int = 1) -> tuple[CodeType | None, int, str | None]:
+    """The nearest caller outside this package, and what it called, as a key of `OWNERS`.
+
+    `skip` frames are known to be inside. Every node of a graph comes through here: what is called
+    is found by the names of code, with no function call for each frame.
+    """
+    owner = None
     try:
         frame = sys._getframe(skip)
     except ValueError:  # C has called the library, and no Python is below it
-        return None
+        return None, 0, None
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith(_PACKAGE):
-            return code, frame.f_lasti
+        file = code.co_filename
+        if file not in _inside:
+            if not file.startswith(_PACKAGE):
+                return code, frame.f_lasti, owner
+            _inside.add(file)
+        if code.co_name in OWNERS:
+            owner = code.co_name
         frame = frame.f_back  # type: ignore[assignment]
-    return None
+    return None, 0, owner
+
+
+def user_place(skip: int = 1) -> Place | None:
+    """The nearest caller outside this package; `skip` frames are known to be inside."""
+    code, instruction, _ = user_call(skip + 1)
+    return None if code is None else (code, instruction)
 
 
 def user_line(skip: int = 1) -> Line | None:
     """The user's line that led here."""
-    place = user_place(skip + 1)
-    return None if place is None else Line(*place)
+    code, instruction, _ = user_call(skip + 1)
+    return None if code is None else Line(code, instruction)
 
 
 serials = itertools.count()

@@ -32,7 +32,7 @@ from contraflow.shapes import (
     numel,
 )
 from contraflow.spec import Spec
-from contraflow.storage import Block, Storage, slots, user_line
+from contraflow.storage import OWNERS, Block, Storage, slots, user_line
 from contraflow.structure import map_leaves
 
 if TYPE_CHECKING:
@@ -874,6 +874,8 @@ def take_place(target: Tensor, source: Tensor) -> None:
 
 def _attach(op: Op) -> None:
     """Give Tensor the method, the operators and the in-place method of an op."""
+    if not op.internal:
+        OWNERS[op.name] = op.name
     if op.method:
 
         def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:

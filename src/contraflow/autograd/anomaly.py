@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from contraflow.applied import part_name
 from contraflow.autograd.modes import Mode
 from contraflow.dispatch import Context, change, changed, state
 from contraflow.errors import CaptureError, GradientError, describe
@@ -19,7 +20,7 @@ from contraflow.kinds import Creating
 from contraflow.node import at
 from contraflow.op import Op
 from contraflow.spec import Params
-from contraflow.storage import user_line
+from contraflow.storage import Line, user_call, user_line
 from contraflow.tensor import Tensor
 
 
@@ -44,8 +45,10 @@ class _Watch(Context):
     def _refuse(self, op: Op, wrong: Tensor, inputs: Iterable[Any]) -> None:
         what = "a NaN" if np.isnan(wrong.array).any() else "an infinity"
         given = ", ".join(describe(x) for x in inputs)
-        line = state().line or user_line()
-        raise GradientError(f"{op.name}: made {what} out of finite values ({given}){at(line)}.")
+        code, instruction, owner = user_call()
+        line = state().line or (None if code is None else Line(code, instruction))
+        name = part_name(op, owner)
+        raise GradientError(f"{name}: made {what} out of finite values ({given}){at(line)}.")
 
 
 def _is_finite(x: Any) -> bool:

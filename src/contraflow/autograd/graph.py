@@ -174,7 +174,7 @@ class Graph:
             kept = ", ".join(f"{k} {s.size}" for k, s in _saved(node).items())
             rows.append((
                 self._names[id(node)],
-                f"{node.name}({inputs}) : {self._result(node)}",
+                f"{node.label}({inputs}) : {self._result(node)}",
                 "" if node.line is None else f"at {node.line}",
                 f"saves {kept}" if kept else "",
             ))  # fmt: skip
@@ -195,7 +195,7 @@ class Graph:
             line = "" if node.line is None else f"\\n{node.line}"
             kept = sum(s.nbytes for s in _saved(node).values())
             keeps = f"\\nsaves {bytes_text(kept)}" if kept else ""
-            label = f"{node.name}\\n{self._result(node)}{line}{keeps}"
+            label = f"{node.label}\\n{self._result(node)}{line}{keeps}"
             rows.append(f'  "{self._names[id(node)]}" [label="{_quoted(label)}"];')
             for e in node.edges:
                 if e is not None:

@@ -39,6 +39,7 @@ from contraflow.nn.inplace import (
 )
 from contraflow.nn.multihead import multi_head_attention_forward
 from contraflow.nn.projection import linear_cross_entropy
+from contraflow.op import Op
 from contraflow.ops.activation import (
     gelu,
     glu,
@@ -147,6 +148,7 @@ from contraflow.ops.view import expand, reshape
 from contraflow.ops.window import col2im as fold
 from contraflow.ops.window import im2col as unfold
 from contraflow.shapes import numel
+from contraflow.storage import OWNERS
 from contraflow.tensor import Tensor
 
 # --- dropout -----------------------------------------------------------------------------------
@@ -630,3 +632,8 @@ __all__ = [
     "triplet_margin_with_distance_loss",
     "unfold",
 ]  # fmt: skip
+
+for _name in __all__:
+    _function = globals()[_name]
+    # A part of other ops that is public here is known by its name here.
+    OWNERS[_function.name if isinstance(_function, Op) else _name] = _name

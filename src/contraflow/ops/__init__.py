@@ -42,6 +42,14 @@ from contraflow.ops import (
     view,
     window,
 )
+from contraflow.storage import OWNERS
+
+# Functions that are no ops and have parts which users do not know.
+_DRAWING = (
+    "rand", "randn", "rand_like", "randn_like", "randint", "randint_like", "randperm", "normal",
+    "bernoulli", "multinomial", "uniform_", "normal_", "exponential_", "bernoulli_", "random_",
+)  # fmt: skip
+OWNERS.update({name: name for name in _DRAWING})
 
 __all__ = [
     "REGISTRY",
