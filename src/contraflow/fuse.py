@@ -128,7 +128,7 @@ class _Fuser:
         elif lowering == "scatter" and lowering in self.limits.kernels:
             self._scatter(number, line)
         elif lowering == "scan" and lowering in self.limits.kernels:
-            self._append(lower_scanning(self.scope, number, line))
+            self._append(lower_scanning(self.scope, number, line, self._carried(line)))
         elif lowering == "sort" and lowering in self.limits.kernels:
             self._append(lower_sorting(self.scope, number, line))
         else:
@@ -174,20 +174,27 @@ class _Fuser:
         self._append(self._layout(product).lower(product, target))
 
     def _scatter(self, number: int, line: TapeLine) -> None:
-        """Sweeps over a copy of the base, or over zeros; half precision is folded in float32."""
+        """Sweeps over a copy of the base, or over zeros, in the type that is carried."""
         op, (out,) = line.op, line.outs
         assert isinstance(op.kind, Scattering)
         shape, dtype = self.tape.specs[out]
-        rest = self._base(line, Spec(shape, dtype.compute), number)
-        sweeps = len(op.kind.sweeps(op, dtype.compute, line.params))
+        carried = self._carried(line) or dtype.compute
+        rest = self._base(line, Spec(shape, carried), number)
+        sweeps = len(op.kind.sweeps(op, carried, line.params))
         for sweep in range(sweeps):
-            last = sweep == sweeps - 1 and dtype.compute is dtype
-            target = out if last else self.tape.new(Spec(shape, dtype.compute))
+            last = sweep == sweeps - 1 and carried is dtype
+            target = out if last else self.tape.new(Spec(shape, carried))
             self._append(lower_scattering(self.scope, number, line, target, rest, sweep))
             rest = target
         if rest is not out:
             whole = contiguous(shape)
             self._append(lower_store(self.scope, (rest, whole), out, whole, number))
+
+    def _carried(self, line: TapeLine) -> DType | None:
+        """What a line's sums are carried in, None for what arithmetic is done in."""
+        if not self.limits.doubles:
+            return None
+        return line.op.kind.carried(line.op, self.tape.given(line.inputs), line.params)
 
     def _base(self, line: TapeLine, spec: Spec, number: int) -> Value:
         """What a scattering line begins with, as a value of this spec that lies in memory."""

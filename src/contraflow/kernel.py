@@ -60,6 +60,7 @@ class Limits:
     # side by side
     # Of the kernels that not every device has: scatter, scan, sort. Others run on the host.
     kernels: frozenset[str] = frozenset()
+    doubles: bool = False  # whether sums may be carried in float64, where an op would have that
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ from contraflow.dtypes import DType, float64, int64
 from contraflow.op import REGISTRY, Op
 from contraflow.samples import Array, Sample
 from contraflow.scalar import Expr, Source
-from contraflow.shapes import broadcast_shapes, contiguous, normalize_dims, reduced_shape
+from contraflow.shapes import broadcast_shapes, contiguous, normalize_dims, numel, reduced_shape
 from contraflow.spec import Given, Params, Spec
 
 LINEAR = s.leaf("axis", int64, "linear")  # the element's row-major number in the output
 REDUCED = s.leaf("axis", int64, "reduced")  # its row-major number within the reduced dims
+FEW = 128  # so many values may be folded into one element, one after the other, in float32
 
 
 class Kind:
@@ -64,6 +65,13 @@ class Kind:
     def samples(self, op: Op) -> Iterable[Sample]:
         """Default samples; an op that has none must declare its own."""
         return ()
+
+    def carried(self, op: Op, inputs: Sequence[Given], params: Params) -> DType | None:
+        """What sums are carried in from point to point, if in more than arithmetic is done in.
+
+        A device that lacks the type carries what it does arithmetic in.
+        """
+        return None
 
     def expression(
         self, op: Op, inputs: Sequence[Given], params: Params, sources: Sequence[Any]
@@ -314,6 +322,23 @@ class Scattering(Kind):
         assert isinstance(values, Spec)
         return values.shape
 
+    def walked(self, op: Op, inputs: Sequence[Given], params: Params) -> frozenset[int]:
+        """The dims along which points may meet in one element: no coordinate is that of the dim."""
+        coordinates, _ = self.points(op, inputs, params)
+        return frozenset(
+            d for d in range(len(self.domain(op, inputs))) if s.axis(d) not in coordinates
+        )
+
+    def carried(self, op: Op, inputs: Sequence[Given], params: Params) -> DType | None:
+        """float64, where many may meet and a wider copy of the result is not more than they are."""
+        ((shape, dtype),) = self.infer(op, inputs, params)
+        points = self.domain(op, inputs)
+        if not dtype.is_floating_point or numel(points) < numel(shape):
+            return None
+        meeting = numel(points[d] for d in self.walked(op, inputs, params))
+        rounds = meeting > FEW and s.rounds(self.sweeps(op, dtype.compute, params))
+        return float64 if rounds else None
+
     def sweeps(self, op: Op, dtype: DType, params: Params) -> tuple[Expr, ...]:
         """What an element becomes in each sweep, over `left`, what it was, and `right`."""
         old, new = s.leaf("left", dtype, 0), s.leaf("right", dtype, 0)
@@ -333,6 +358,17 @@ class Scanning(Kind):
 
     name = "scan"
     lowering = "scan"
+
+    def carried(self, op: Op, inputs: Sequence[Given], params: Params) -> DType | None:
+        """float64, unless states are elements, as a maximum is."""
+        casts, dtypes = op.types(inputs, params)
+        elements = [
+            s.leaf("input", (cast or x.dtype).compute, i)
+            for i, (x, cast) in enumerate(zip(inputs, casts))
+            if isinstance(x, Spec)
+        ]
+        _, step = self.fold(op, elements, [dtype.compute for dtype in dtypes])
+        return float64 if dtypes[0].is_floating_point and s.rounds(step) else None
 
     def fold(
         self, op: Op, elements: Sequence[Expr], dtypes: Sequence[DType]

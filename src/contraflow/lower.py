@@ -264,12 +264,12 @@ def lower_scattering(
     return naming.use(lowered, number, rest)
 
 
-def lower_scanning(scope: Scope, number: int, line: TapeLine) -> KernelUse:
+def lower_scanning(scope: Scope, number: int, line: TapeLine, carried: DType | None) -> KernelUse:
     """The kernel for a running fold; one from the end walks over everything backwards."""
     walk = _Walk(scope, line, line.params.get("reverse", False))
     results = tuple(Result(i, *walk.target(v)) for i, v in enumerate(line.outs))
     dtypes = tuple(walk.naming.dtypes)
-    lowered = lower_scan(ScanPattern(walk.line, dtypes, line.params["dim"], results))
+    lowered = lower_scan(ScanPattern(walk.line, dtypes, line.params["dim"], results, carried))
     return walk.naming.use(lowered, number)
 
 

@@ -58,7 +58,7 @@ class Prepared(NamedTuple):
     results: tuple[DType, ...]
 
     def run(self, op: Op, arrays: Sequence[Any], params: Params) -> tuple[np.ndarray, ...]:
-        """Cast, run `ref` (halves in float32), and round to the dtypes of the results."""
+        """Cast, run `ref` (halves in float32, or what the op carries), and round to the results."""
         outs: tuple[np.ndarray, ...] = quiet.run(self._run, op, arrays, params)
         return outs
 
@@ -78,13 +78,16 @@ class Prepared(NamedTuple):
 def prepare(op: Op, given: Sequence[Given], params: Params) -> Prepared:
     """Ask the dtype rule of an op once for all inputs like these."""
     casts, results = op.types(given, params)
-    return Prepared(tuple(map(_cast, given, casts)), results)
+    carried = op.kind.carried(op, given, params)
+    return Prepared(tuple([_cast(x, c, carried) for x, c in zip(given, casts)]), results)
 
 
-def _cast(x: Given, wanted: DType | None) -> DType | None:
+def _cast(x: Given, wanted: DType | None, carried: DType | None) -> DType | None:
     if not isinstance(x, Spec):
         return None if wanted is None else wanted.compute
     target = (x.dtype if wanted is None else wanted).compute
+    if carried is not None and target.is_floating_point:
+        target = carried
     return None if x.dtype is target else target
 
 

@@ -310,6 +310,15 @@ def walk(roots: Sequence[Expr]) -> Iterator[Expr]:
             stack.extend((a, False) for a in reversed(e.args) if a not in seen)
 
 
+# Functions that give one of their arguments, if in another type.
+_CHOICES = frozenset(("select", "max", "min", "cast", "bitcast"))
+
+
+def rounds(roots: Sequence[Expr]) -> bool:
+    """Whether there is arithmetic on floats in some expressions, each step of which rounds."""
+    return any(e.args and e.dtype.is_floating_point and e.fn not in _CHOICES for e in walk(roots))
+
+
 def rewrite(roots: Sequence[Expr], replace: Callable[[Expr], Expr | None]) -> list[Expr]:
     """Rebuild expressions bottom up; `replace` gives a node's substitute or None to keep it."""
     done: dict[Expr, Expr] = {}

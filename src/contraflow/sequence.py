@@ -34,8 +34,7 @@ def lower_scatter(pattern: ScatterPattern) -> Lowered:
     op, params, dtype = line.op, dict(line.params), arguments[target]
     assert isinstance(op.kind, Scattering)
     coordinates, value = op.kind.points(op, line.given, params)
-    # Where a coordinate is that of an axis, points along this axis go to different elements.
-    walked = frozenset(d for d in range(len(line.shape)) if s.axis(d) not in coordinates)
+    walked = op.kind.walked(op, line.given, params)
     builder = Builder(Pattern(line.shape, walked, (line,), arguments, (), dtype))
     *coordinates_read, value = builder.reads(line, [*coordinates, value])
     strides, offset = builder.place(coordinates_read, contiguous_strides(shape))
@@ -61,18 +60,23 @@ class ScanPattern(NamedTuple):
     arguments: tuple[DType, ...]
     dim: int
     results: tuple[Result, ...]
+    carried: DType | None  # what floats of the state are, None for what arithmetic is done in
 
 
 @lru_cache(maxsize=1024)
 def lower_scan(pattern: ScanPattern) -> Lowered:
     """The kernel of a scanning line."""
-    line, arguments, dim, results = pattern
+    line, arguments, dim, results, carried = pattern
     op, inner, params = line.op, frozenset((dim,)), dict(line.params)
     assert isinstance(op.kind, Scanning)
     casts, dtypes = op.types(line.given, params)
     builder = Builder(Pattern(line.shape, inner, (line,), arguments, results, dtypes[0]))
     elements = [builder.operand(line, i, cast) for i, cast in enumerate(casts)]
-    start, step = op.kind.fold(op, elements, [dtype.compute for dtype in dtypes])
+    states = [dtype.compute for dtype in dtypes]
+    if carried is not None:
+        elements = [s.cast(e, carried) for e in elements]
+        states = [carried if dtype.is_floating_point else dtype for dtype in states]
+    start, step = op.kind.fold(op, elements, states)
     along = tuple(int(d == dim) for d in range(len(line.shape)))
     step = builder.with_positions(step, "reduced", along, ())
     builder.reductions.append(Reduction(step, (), start))

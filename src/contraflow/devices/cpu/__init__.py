@@ -17,7 +17,7 @@ class CpuDevice:
 
     def __init__(self) -> None:
         kernels = frozenset(("scatter", "scan", "sort"))
-        self.limits = Limits(windows=True, narrow=16, kernels=kernels)
+        self.limits = Limits(windows=True, narrow=16, kernels=kernels, doubles=True)
         self.description = jit.describe_processor()
 
     def load(self, plan: Plan) -> Program:
