@@ -6,15 +6,19 @@ import doctest
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.engine_common import leaf, refused
 
 import contraflow as cf
 from contraflow import nn
-from contraflow.autograd.graph import Graph, saved_tensors_hooks
+from contraflow.autograd.graph import Graph, registered_hooks, saved_tensors_hooks
 from contraflow.nn import functional as F
 from contraflow.op import REGISTRY
+from contraflow.tape import Tape
 from contraflow.tensor import Tensor
+from contraflow.testing import assert_close
 
 
 def listing(*roots: Tensor) -> list[str]:
@@ -143,6 +147,174 @@ def test_a_profile_shows_what_the_user_called(size: int) -> None:
     assert rows["max_pool2d (backward)"] == 1
     parts = {name.removesuffix(" (backward)").split(".")[-1] for name in rows}
     assert not [name for name in parts if getattr(REGISTRY.get(name), "internal", False)]
+
+
+# --- nodes -----------------------------------------------------------------------------------
+
+
+def test_calling_a_node() -> None:
+    x, w = leaf(1.0, 2.0), leaf(3.0)
+    y = x * w
+    node = y.grad_fn
+    g = cf.tensor([1.0, 10.0], dtype=cf.float64)
+    with cf.no_grad():
+        of_x, of_w = node(g)
+    assert of_x.tolist() == [3.0, 30.0]
+    assert of_w.tolist() == [21.0]  # summed to the shape of the input
+    assert not of_x.requires_grad
+    of_x, of_w = node(g)
+    (second,) = cf.autograd.grad(of_x.sum(), w)
+    assert second.tolist() == [11.0]
+    assert x.grad is None
+    one = x.exp().grad_fn
+    y.sum().backward()
+    with pytest.raises(cf.GradientError, match=r"mul .* has run already"):
+        node(g)
+    with cf.no_grad():
+        assert one(g).tolist() == (x.exp() * g).tolist()  # one input, one tensor
+
+
+def test_calling_a_node_of_several_outputs() -> None:
+    x = leaf(3.0, 1.0, 2.0)
+    values, indices = x.max(dim=0)
+    assert not indices.requires_grad
+    node = values.grad_fn
+    assert node.output_count == 2
+    assert node(cf.ones((), dtype=cf.float64), None).tolist() == [1.0, 0.0, 0.0]
+    with refused(TypeError, "max: a node with 2 outputs takes as many gradients, not 1."):
+        node(cf.ones(()))
+    with refused(TypeError, "exp: expected a tensor or None, not 3.0."):
+        x.exp().grad_fn(3.0)
+
+
+class Twice(cf.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return grads[0] * 2
+
+
+def test_a_node_of_a_custom_function_and_of_a_compiled_call() -> None:
+    x = leaf(0.5)
+    f = cf.compile(lambda v: v.sin())
+    g = cf.ones(1, dtype=cf.float64)
+    node, own = f(x).grad_fn, Twice.apply(x).grad_fn
+    with cf.no_grad():
+        assert_close(node(g), x.cos())
+        assert own(g).tolist() == [2.0]
+
+
+def test_inputs_of_nodes() -> None:
+    x, w = cf.ones(4, 2), cf.ones(3, 2, requires_grad=True)
+    h = w.exp()
+    node = F.linear(x, h).grad_fn
+    first, second = node.inputs[:2]
+    assert (first.name, first.spec, first.source) == ("x", x.spec, None)
+    assert (second.name, second.spec, second.source) == ("weight", h.spec, h.grad_fn)
+    assert h.grad_fn.inputs[0].source is w
+    assert [i.name for i in cf.cat([h, w]).grad_fn.inputs] == ["0", "1"]
+
+
+def test_saved_values_are_tensors() -> None:
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    h = w.exp()
+    saved = (x * h).grad_fn.saved_values
+    assert saved["a"] is x
+    assert saved["b"].tolist() == h.tolist()
+    assert saved["b"].grad_fn is h.grad_fn
+    y = cf.checkpoint(lambda v: (v * v).sin(), x)
+    assert y.grad_fn.saved_values["x"].tolist() == [1.0, 4.0]
+    z = h.sin()
+    h.add_(1)
+    with pytest.raises(cf.OverwrittenError):
+        _ = z.grad_fn.saved_values
+    z = x.exp()
+    z.sum().backward()
+    assert z.grad_fn.saved_values == {}
+
+
+def test_registered_hooks() -> None:
+    x = leaf(1.0)
+    y = x * 2.0
+    assert registered_hooks(x) == registered_hooks(y) == registered_hooks(y.grad_fn) == {}
+
+    def hook(*args: object) -> None:
+        pass
+
+    def other(*args: object) -> None:
+        pass
+
+    x.register_hook(hook)
+    x.register_hook(other)
+    x.register_post_accumulate_grad_hook(hook)
+    handle = y.register_hook(hook)
+    y.grad_fn.register_prehook(other)
+    y.grad_fn.register_hook(hook)
+    assert registered_hooks(x) == {
+        "register_hook": (hook, other), "register_post_accumulate_grad_hook": (hook,),
+    }  # fmt: skip
+    assert registered_hooks(y) == {"register_hook": (hook,)}
+    assert registered_hooks(y.grad_fn) == {"register_prehook": (other,), "register_hook": (hook,)}
+    handle.remove()
+    assert registered_hooks(y) == {}
+    layer = nn.Linear(1, 1)
+    layer.register_forward_hook(hook)
+    layer.register_full_backward_pre_hook(other)
+    assert registered_hooks(layer) == {
+        "register_forward_hook": (hook,), "register_full_backward_pre_hook": (other,),
+    }  # fmt: skip
+    optimizer = cf.optim.SGD(layer.parameters(), lr=0.1)
+    optimizer.register_step_post_hook(hook)
+    assert registered_hooks(optimizer) == {"register_step_post_hook": (hook,)}
+    with refused(
+        TypeError,
+        "registered_hooks: expected a tensor, a node, a module or an optimizer, not 3.",
+    ):
+        registered_hooks(3)
+
+
+def test_every_kind_of_hook_of_a_module_is_listed() -> None:
+    for owner in (nn.Linear(1, 1), cf.optim.SGD([leaf(1.0)], lr=0.1)):
+        methods = {m for m in dir(owner) if re.fullmatch(r"register_.*_hook", m)}
+        assert set(owner.hook_tables()) == methods
+
+
+# --- tapes -----------------------------------------------------------------------------------
+
+
+def test_drawing_a_tape() -> None:
+    state = cf.zeros(2)
+
+    @cf.compile
+    def step(x: Tensor) -> Tensor:
+        state.add_(x)
+        return x.max(dim=0).values * 2
+
+    step(cf.ones(2))
+    drawn = cf.draw(step.tape)
+    rows = drawn.split("\n")
+    assert rows[0] == "digraph contraflow {"
+    assert rows[-1] == "}"
+    for line in step.tape.lines:
+        assert f'[label="{line.op.name}\\n' in drawn
+    assert '[label="write", style=dashed];' in drawn
+    boxes = set(re.findall(r'^  "([^"]+)" \[', drawn, re.MULTILINE))
+    arrows = re.findall(r'^  "([^"]+)" -> "([^"]+)"', drawn, re.MULTILINE)
+    assert {end for arrow in arrows for end in arrow} <= boxes
+    text = "tape t\n  input %0 : float32[2]  arg\n  %1 = exp(%0) : float32[2]\n  return %1"
+    assert cf.draw(Tape.parse(text)).split("\n")[2:] == [
+        '  "%0" [label="%0 arg\\nfloat32[2]", style=filled];',
+        '  "%1" [label="exp\\nfloat32[2]"];',
+        '  "%0" -> "%1";',
+        '  "return" [label="return", style=filled];',
+        '  "%1" -> "return";',
+        "}",
+    ]
+    with refused(TypeError, "draw: a tape is drawn by itself, and names its own values."):
+        cf.draw(step.tape, names={})
 
 
 # --- the page about it -----------------------------------------------------------------------

@@ -270,9 +270,13 @@ class OpNode(Node):
         return part_name(self.op, self.owner)
 
     @property
+    def input_names(self) -> Sequence[str]:
+        return super().input_names if self.op.variadic else self.op.inputs
+
+    @property
     def saved(self) -> dict[str, Any]:
         plan, op = self.plan, self.op
-        names = [str(i) if op.variadic else op.inputs[i] for i in plan.saved_inputs]
+        names = [self.input_names[i] for i in plan.saved_inputs]
         made = op.outs + op.residuals
         names += [made[i] for i in plan.saved_outs]
         return dict(zip(names, self._values()))

@@ -15,7 +15,8 @@ from contraflow import config, memory, native
 from contraflow.applied import OpNode
 from contraflow.dispatch import apply, set_base_context, state
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
-from contraflow.engine import Cotangent, Parts, added, array_of, fit
+from contraflow.engine import Cotangent, Parts, added, array_of
+from contraflow.node import fit
 from contraflow.op import REGISTRY, Op
 from contraflow.promotion import DTYPE_RULES
 from contraflow.reference import Prepared, prepare, quiet

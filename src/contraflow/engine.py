@@ -19,15 +19,13 @@ import numpy as np
 
 from contraflow import memory
 from contraflow.dispatch import changed, state
-from contraflow.dtypes import DType
 from contraflow.errors import (
     GradientError,
     GradientShapeError,
     NotScalarError,
     describe,
-    describe_spec,
 )
-from contraflow.node import Edge, Node, Watchers, at, below, location, nodes_below
+from contraflow.node import Edge, Node, Watchers, at, below, fit, nodes_below
 from contraflow.op import REGISTRY
 from contraflow.reference import quiet, strided
 from contraflow.shapes import Shape, View, contiguous, numel
@@ -654,33 +652,6 @@ def _call_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
                     raise GradientError(message)
                 raise GradientShapeError(message, op="hook", shape=shape, expected=g.shape)
             g = replaced
-    return g
-
-
-def fit(node: Node, g: Tensor, shape: Shape, dtype: DType) -> Tensor:
-    """Sum a cotangent to its input's shape (what broadcasting needs) and cast it."""
-    layout = getattr(g, "layout", None)
-    if layout is None:
-        raise GradientError(
-            f"backward: the gradient rule of {node.name} returned {describe(g)}, not a tensor."
-        )
-    if layout.shape != shape:
-        lead = len(g.shape) - len(shape)
-        dims = tuple(range(lead)) + tuple(
-            lead + i for i, n in enumerate(shape) if n == 1 and lead >= 0 and g.shape[lead + i] != 1
-        )
-        kept = g.shape[lead:] if lead >= 0 else ()
-        if lead < 0 or any(n not in (1, m) for n, m in zip(shape, kept)):
-            raise GradientShapeError(
-                f"backward: the gradient rule of {node.name} gave {describe(g)} for an input "
-                f"{describe_spec(dtype, shape)}.",
-                op=node.name, line=location(node.line), shape=g.shape, expected=shape,
-            )  # fmt: skip
-        g = REGISTRY["sum"](g, dim=dims, keepdim=True)
-        if lead:
-            g = REGISTRY["reshape"](g, shape)
-    if g.dtype is not dtype:
-        g = REGISTRY["to_dtype"](g, dtype=dtype)
     return g
 
 

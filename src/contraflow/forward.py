@@ -18,6 +18,7 @@ from contraflow import engine
 from contraflow.applied import OpNode
 from contraflow.dispatch import Context, apply, changed, state
 from contraflow.kinds import Elementwise
+from contraflow.node import fit
 from contraflow.op import REGISTRY, Op
 from contraflow.shapes import contiguous
 from contraflow.spec import Params, Spec
@@ -198,7 +199,7 @@ def _transposed(
                 c._needs = True
             cotangents.append(c)
         found = [
-            (engine.fit(who, g, *spec), t)
+            (fit(who, g, *spec), t)
             for g, spec, t in zip(backward(cotangents), specs, tangents)
             if g is not None and spec is not None and t is not None
         ]

@@ -7,11 +7,20 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from contraflow.errors import Location
+from contraflow.dtypes import DType
+from contraflow.errors import (
+    GradientError,
+    GradientShapeError,
+    Location,
+    describe,
+    describe_spec,
+)
 from contraflow.hooks import Handle
+from contraflow.op import REGISTRY
 from contraflow.rules import Backward
+from contraflow.shapes import Shape
 from contraflow.spec import Spec
 from contraflow.storage import Line, Place
 
@@ -51,6 +60,15 @@ class Watchers:
         self.retainers: dict[int, weakref.ref[Tensor]] = {}
         self.metadata: dict[str, Any] = {}
         self.pushed = False  # forward mode: residuals too must be functions of the inputs
+
+
+class Input(NamedTuple):
+    """An input of a node: its name, shape and dtype, and where its gradient goes."""
+
+    name: str
+    spec: Spec | None  # None for what is no tensor
+    source: Node | Tensor | None  # the node that made it, or a leaf; None: no gradient is needed
+    output: int  # which output of that node it is
 
 
 class Form:
@@ -153,9 +171,42 @@ class Node:
         return tuple(self.edges)
 
     @property
+    def inputs(self) -> tuple[Input, ...]:
+        """What it was applied to, as far as the graph knows: see `Input`."""
+        names = self.input_names
+        return tuple(
+            Input(name, spec, target, index)
+            for name, spec, target, index in zip(
+                names, self.input_specs, self.targets, self.form.indices
+            )
+        )
+
+    @property
+    def input_names(self) -> Sequence[str]:
+        """The names of the inputs, which are numbers where they have none."""
+        return [str(i) for i in range(len(self.targets))]
+
+    @property
     def saved(self) -> dict[str, Any]:
-        """What is kept for backward, by name."""
+        """What is kept for backward, by name: as it is kept, with its bytes. See `saved_values`."""
         return {}
+
+    @property
+    def saved_values(self) -> dict[str, Any]:
+        """What is kept for backward, by name: tensors, each at its place in the graph, and numbers.
+
+        A value that was overwritten since raises what backward would raise. After a backward that
+        freed the graph there are none.
+
+        >>> import contraflow as cf
+        >>> x = cf.tensor([1.0, 2.0], requires_grad=True)
+        >>> x.exp().grad_fn.saved_values
+        {'out': tensor([2.7183, 7.3891])}
+        """
+        return {
+            name: kept.get(self) if hasattr(kept, "get") else kept
+            for name, kept in self.saved.items()
+        }
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -174,11 +225,67 @@ class Node:
         """The gradient of each input, None where none is needed."""
         raise NotImplementedError
 
+    def __call__(self, *cotangents: Tensor | None) -> Any:
+        """The gradients of the inputs for the gradients of the outputs; `backward` without a graph.
+
+        It is one tensor for a node with one input, else a tuple, with None where no gradient is
+        needed. Nothing is freed and no hooks run. With grad enabled the result has a graph.
+
+        >>> import contraflow as cf
+        >>> x = cf.tensor([1.0, 2.0], requires_grad=True)
+        >>> node = (x * x).grad_fn
+        >>> with cf.no_grad():
+        ...     node(cf.ones(2))
+        (tensor([1., 2.]), tensor([1., 2.]))
+        """
+        count = self.output_count
+        if len(cotangents) != count:
+            raise TypeError(
+                f"{self.name}: a node with {count} outputs takes as many gradients, not "
+                f"{len(cotangents)}."
+            )
+        for g in cotangents:
+            if g is not None and not hasattr(g, "layout"):
+                raise TypeError(f"{self.name}: expected a tensor or None, not {describe(g)}.")
+        found = self.backward(list(cotangents))
+        grads = [
+            None if g is None or spec is None or target is None else fit(self, g, *spec)
+            for g, spec, target in zip(found, self.input_specs, self.targets)
+        ]
+        return grads[0] if len(grads) == 1 else tuple(grads)
+
     def free(self) -> None:
         """Drop what was saved; a second backward through this node is an error then."""
 
     def __repr__(self) -> str:
         return f"<{self.label} #{self.sequence_nr}{at(self.line)}>"
+
+
+def fit(node: Node, g: Tensor, shape: Shape, dtype: DType) -> Tensor:
+    """Sum a cotangent to its input's shape (what broadcasting needs) and cast it."""
+    layout = getattr(g, "layout", None)
+    if layout is None:
+        raise GradientError(
+            f"backward: the gradient rule of {node.name} returned {describe(g)}, not a tensor."
+        )
+    if layout.shape != shape:
+        lead = len(g.shape) - len(shape)
+        dims = tuple(range(lead)) + tuple(
+            lead + i for i, n in enumerate(shape) if n == 1 and lead >= 0 and g.shape[lead + i] != 1
+        )
+        kept = g.shape[lead:] if lead >= 0 else ()
+        if lead < 0 or any(n not in (1, m) for n, m in zip(shape, kept)):
+            raise GradientShapeError(
+                f"backward: the gradient rule of {node.name} gave {describe(g)} for an input "
+                f"{describe_spec(dtype, shape)}.",
+                op=node.name, line=location(node.line), shape=g.shape, expected=shape,
+            )  # fmt: skip
+        g = REGISTRY["sum"](g, dim=dims, keepdim=True)
+        if lead:
+            g = REGISTRY["reshape"](g, shape)
+    if g.dtype is not dtype:
+        g = REGISTRY["to_dtype"](g, dtype=dtype)
+    return g
 
 
 def below(edges: Iterable[Edge], first: int = 0) -> list[Node | Tensor]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import html
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from contraflow.autograd.graph import Graph
+from contraflow.autograd.graph import Graph, quoted
 from contraflow.errors import DeviceError, public
+from contraflow.tape import Tape, Value
 from contraflow.tensor import Tensor
 
 
@@ -36,8 +37,8 @@ class Drawing(str):
 
 
 @public
-def draw(*roots: Tensor, names: Mapping[str, Tensor] | None = None) -> Drawing:
-    """The graph of tensors as DOT text; `.svg()` makes a picture where graphviz is installed.
+def draw(*roots: Tensor | Tape, names: Mapping[str, Tensor] | None = None) -> Drawing:
+    """The graph of tensors, or a tape, as DOT text; `.svg()` makes a picture by graphviz.
 
     >>> import contraflow as cf
     >>> x = cf.ones(2, requires_grad=True)
@@ -50,5 +51,50 @@ def draw(*roots: Tensor, names: Mapping[str, Tensor] | None = None) -> Drawing:
       "%2" [label="sum\\nfloat32[]...
       "%1" -> "%2";
     }
+    >>> square = cf.compile(lambda v: v * v)
+    >>> square(cf.ones(2))
+    tensor([1., 1.])
+    >>> print(cf.draw(square.tape))
+    digraph contraflow {
+      node [shape=box, fontname="monospace"];
+      "%0" [label="%0 arg\\nfloat32[2]", style=filled];
+      "%1" [label="mul\\nfloat32[2]...
+      "%0" -> "%1";
+      "%0" -> "%1";
+      "return" [label="return", style=filled];
+      "%1" -> "return";
+    }
     """
-    return Drawing(Graph(*roots, names=names).dot())
+    tapes = [root for root in roots if isinstance(root, Tape)]
+    if not tapes:
+        return Drawing(Graph(*roots, names=names).dot())  # type: ignore[arg-type]
+    if len(roots) > 1 or names is not None:
+        raise TypeError("draw: a tape is drawn by itself, and names its own values.")
+    return Drawing("\n".join(_rows_of(tapes[0])))
+
+
+def _rows_of(tape: Tape) -> Iterator[str]:
+    """A tape in graphviz's language: a box for each input and line, an arrow for each use."""
+    yield "digraph contraflow {"
+    yield '  node [shape=box, fontname="monospace"];'
+    box: dict[Value, str] = {}  # the box of the line that makes a value
+    for value, role in tape.inputs.items():
+        box[value] = f"{value}"
+        yield f'  "{value}" [label="{value} {role}\\n{tape.specs[value]}", style=filled];'
+    for line in tape.lines:
+        name = ", ".join(map(str, line.outs))
+        made = ", ".join(str(tape.specs[out]) for out in line.outs)
+        place = "" if line.line is None else f"\\n{line.line}"
+        label = quoted(f"{line.op.name}\\n{made}{place}")
+        yield f'  "{name}" [label="{label}"];'
+        for x in line.inputs:
+            if isinstance(x, Value):
+                yield f'  "{box[x]}" -> "{name}";'
+        box.update(dict.fromkeys(line.outs, name))
+    for target, value in tape.writes.items():
+        yield f'  "{box[value]}" -> "{target}" [label="write", style=dashed];'
+    if tape.outputs:
+        yield '  "return" [label="return", style=filled];'
+        for value in tape.outputs:
+            yield f'  "{box[value]}" -> "return";'
+    yield "}"

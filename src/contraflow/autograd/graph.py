@@ -18,6 +18,7 @@ __all__ = [
     "Graph",
     "Node",
     "register_multi_grad_hook",
+    "registered_hooks",
     "saved_tensors_hooks",
 ]
 
@@ -78,6 +79,45 @@ def register_multi_grad_hook(
         return lambda g: listen(number, g)
 
     return MultiHandle([t.register_hook(hook(i)) for i, t in enumerate(tensors)])
+
+
+def registered_hooks(x: Any) -> dict[str, tuple[Any, ...]]:
+    """The hooks of a tensor, a node, a module or an optimizer, in the order in which they run.
+
+    They are listed by the method that registers them; kinds without hooks are absent.
+
+    >>> import contraflow as cf
+    >>> x = cf.ones(2, requires_grad=True)
+    >>> handle = x.register_hook(print)
+    >>> cf.autograd.graph.registered_hooks(x)
+    {'register_hook': (<built-in function print>,)}
+    >>> handle.remove()
+    >>> cf.autograd.graph.registered_hooks(x)
+    {}
+    """
+    tables: dict[str, Mapping[int, Any] | None]
+    if isinstance(x, Tensor):
+        node, hooks = x.node, x._hooks
+        if node is not None:
+            watched = node.watchers
+            hooks = None if watched is None else watched.tensor_hooks.get(x._index)
+        tables = {
+            "register_hook": hooks, "register_post_accumulate_grad_hook": x._accumulated_hooks,
+        }  # fmt: skip
+    elif isinstance(x, Node):
+        watched = x.watchers
+        tables = {
+            "register_prehook": None if watched is None else watched.pre_hooks,
+            "register_hook": None if watched is None else watched.post_hooks,
+        }
+    elif hasattr(x, "hook_tables"):
+        tables = x.hook_tables()
+    else:
+        raise TypeError(
+            f"registered_hooks: expected a tensor, a node, a module or an optimizer, not "
+            f"{describe(x)}."
+        )
+    return {kind: tuple(table.values()) for kind, table in tables.items() if table}
 
 
 class Graph:
@@ -190,13 +230,13 @@ class Graph:
         rows = ["digraph contraflow {", '  node [shape=box, fontname="monospace"];']
         for leaf in self.leaves:
             label = f"{self._names[id(leaf)]}\\n{describe(leaf)}"
-            rows.append(f'  "{self._names[id(leaf)]}" [label="{_quoted(label)}", style=filled];')
+            rows.append(f'  "{self._names[id(leaf)]}" [label="{quoted(label)}", style=filled];')
         for node in self.nodes:
             line = "" if node.line is None else f"\\n{node.line}"
             kept = sum(s.nbytes for s in _saved(node).values())
             keeps = f"\\nsaves {bytes_text(kept)}" if kept else ""
             label = f"{node.label}\\n{self._result(node)}{line}{keeps}"
-            rows.append(f'  "{self._names[id(node)]}" [label="{_quoted(label)}"];')
+            rows.append(f'  "{self._names[id(node)]}" [label="{quoted(label)}"];')
             for e in node.edges:
                 if e is not None:
                     rows.append(f'  "{self._names[id(e[0])]}" -> "{self._names[id(node)]}";')
@@ -208,5 +248,6 @@ def _saved(node: Node) -> dict[str, Saved]:
     return {name: s for name, s in node.saved.items() if isinstance(s, Saved)}
 
 
-def _quoted(label: str) -> str:
+def quoted(label: str) -> str:
+    """A label as graphviz takes it between quotes."""
     return label.replace('"', '\\"')

@@ -81,6 +81,19 @@ class Module:
             return call_hooked(self, args, kwargs)
         return self.forward(*args, **kwargs)
 
+    def hook_tables(self) -> dict[str, dict[int, Any]]:
+        """The hooks of each kind, by the method that registers them; see `registered_hooks`."""
+        return {
+            "register_forward_pre_hook": _functions(self._forward_pre_hooks),
+            "register_forward_hook": _functions(self._forward_hooks),
+            "register_full_backward_pre_hook": self._backward_pre_hooks,
+            "register_full_backward_hook": self._backward_hooks,
+            "register_state_dict_pre_hook": self._state_dict_pre_hooks,
+            "register_state_dict_post_hook": self._state_dict_post_hooks,
+            "register_load_state_dict_pre_hook": self._load_state_dict_pre_hooks,
+            "register_load_state_dict_post_hook": self._load_state_dict_post_hooks,
+        }
+
     def register_forward_pre_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
     ) -> HookHandle:
@@ -567,3 +580,7 @@ def layout(name: str, extra: str, children: list[str]) -> str:
         return f"{name}({extra})"
     lines = [*extra.split("\n"), *children] if extra else children
     return f"{name}(\n  " + "\n  ".join(lines) + "\n)"
+
+
+def _functions(hooks: dict[int, ForwardHook]) -> dict[int, Any]:
+    return {key: hook.function for key, hook in hooks.items()}

@@ -95,6 +95,17 @@ class HookedOptimizer:
         Structure.changed()
         self._hooked_at = Structure.epoch
 
+    def hook_tables(self) -> dict[str, Hooks]:
+        """The hooks of each kind, by the method that registers them; see `registered_hooks`."""
+        return {
+            "register_step_pre_hook": self._step_pre_hooks,
+            "register_step_post_hook": self._step_post_hooks,
+            "register_state_dict_pre_hook": self._state_dict_pre_hooks,
+            "register_state_dict_post_hook": self._state_dict_post_hooks,
+            "register_load_state_dict_pre_hook": self._load_state_dict_pre_hooks,
+            "register_load_state_dict_post_hook": self._load_state_dict_post_hooks,
+        }
+
     def register_step_pre_hook(self, hook: Hook) -> HookHandle:
         """Call `hook(optimizer, args, kwargs)` before each step; it may return others.
 
