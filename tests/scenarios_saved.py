@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,22 @@ def an_op_that_saved_its_target(z: Tensor, ones: Tensor) -> Any:
     v = z * 2.0
     v[:1] = v[1:].clone().sin()
     return grad((y * v).sum(), z)
+
+
+@saved("a_result_may_be_overwritten", leaf(24))
+def overwritten_results(x: Tensor) -> None:
+    for i, (function, shape) in enumerate(test_saved.WRITABLE_RESULTS.values()):
+        y = function(x[: math.prod(shape)].reshape(shape) * 1.0)
+        (y.mul_(2.0).relu_() * float(i + 1)).sin().sum().backward()
+
+
+@saved("an_input_may_be_overwritten", leaf(24))
+def overwritten_inputs(x: Tensor) -> None:
+    for i, (function, shape) in enumerate(test_saved.WRITABLE_INPUTS.values()):
+        given = x[: math.prod(shape)].reshape(shape) * 1.0
+        y = function(given)
+        given.mul_(2.0)
+        (y * float(i + 1)).sin().sum().backward()
 
 
 @saved("create_graph_makes_no_cycle", leaf(2))

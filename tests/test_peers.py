@@ -72,6 +72,7 @@ OWN = {
     "setitem": "the operator, which tests/test_indexing.py compares with NumPy",
     "slice": "getitem",
     "standardize": "norms",
+    "standardize_alone": "norms",
     "strided": "views of memory",
     "sum_at": "the gradient of take_at",
     "sum_windows": "fold, gradients of windows",

@@ -12,8 +12,10 @@ from tests import engine_common
 from tests.engine_common import Counter, leaf, nodes_below, place, refused
 
 import contraflow as cf
+from contraflow import native
 from contraflow.autograd import grad, saved_tensors_hooks
 from contraflow.dispatch import state
+from contraflow.nn import functional as F
 from contraflow.tensor import Tensor
 from contraflow.testing import assert_close, check_gradients
 
@@ -416,3 +418,95 @@ def test_a_nested_checkpoint_keeps_no_inner_arguments(
         v = inner(v * 0.5)
     v.sum().backward()
     assert x.grad.array.tobytes() == plain.grad.array.tobytes()
+
+
+# --- what may be overwritten: where PyTorch allows it -------------------------------------------
+
+WRITABLE_RESULTS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
+    "instance_norm": (lambda x: F.instance_norm(x), (2, 3, 4)),
+    "instance_norm with weights": (
+        lambda x: F.instance_norm(x, weight=cf.ones(3, dtype=cf.float64)), (2, 3, 4),
+    ),
+    "group_norm": (lambda x: F.group_norm(x, 1), (2, 3, 4)),
+    "batch_norm": (lambda x: F.batch_norm(x, None, None, training=True), (4, 3)),
+    "layer_norm": (lambda x: F.layer_norm(x, (4,)), (2, 3, 4)),
+    "div": (lambda x: x[0] / x[1], (2, 3)),
+    "kron": (lambda x: cf.kron(x, x), (2, 2)),
+    "normalize": (lambda x: F.normalize(x), (3, 4)),
+    "tanhshrink": (lambda x: F.tanhshrink(x), (3,)),
+    "erfinv": (lambda x: cf.erfinv(x * 0.1), (3,)),
+    "ldexp": (lambda x: cf.ldexp(x, cf.tensor([1, 2, 3])), (3,)),
+    "interpolate": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (1, 1, 3, 3)),
+    "slice_scatter": (lambda x: cf.slice_scatter(x, x[:1] * 2.0, 0, 1, 2), (3, 2)),
+    "hsplit": (lambda x: cf.hsplit(x, 2)[0], (2, 4)),
+    "vsplit": (lambda x: cf.vsplit(x, 2)[1], (4, 2)),
+    "dsplit": (lambda x: cf.dsplit(x, 2)[0], (2, 2, 4)),
+    "tensor_split": (lambda x: cf.tensor_split(x, (1, 2))[1], (4, 2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("least", [1, 1 << 40], ids=["as one program", "by parts"])
+@pytest.mark.parametrize("name", WRITABLE_RESULTS)
+def test_a_result_may_be_overwritten(
+    name: str, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "COMPOSITE", least)
+    function, shape = WRITABLE_RESULTS[name]
+
+    def doubled(x: Tensor) -> Tensor:
+        y = function(x * 1.0)
+        return y.mul_(2.0).relu_()
+
+    x = np.random.default_rng(0).standard_normal(shape)
+    given = cf.tensor(x, requires_grad=True), cf.tensor(x, requires_grad=True)
+    for step, point in zip((doubled, lambda x: (function(x * 1.0) * 2.0).relu()), given):
+        out = step(point)
+        (out * cf.arange(float(out.numel()), dtype=out.dtype).reshape(out.shape)).sum().backward()
+    assert_close(given[0].grad, given[1].grad)
+
+
+WRITABLE_INPUTS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
+    "interpolate": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (1, 1, 3, 3)),
+    "kron": (lambda x: cf.kron(x, x), (2, 2)),
+    "tanhshrink": (lambda x: F.tanhshrink(x), (3,)),
+    "slice_scatter": (lambda x: cf.slice_scatter(x, cf.ones(1, 2, dtype=x.dtype), 0, 1, 2), (3, 2)),
+    "stack": (lambda x: cf.stack([x, x]), (3, 2)),
+    "pad": (lambda x: F.pad(x, (1, 1)), (3, 2)),
+    "channel_shuffle": (lambda x: F.channel_shuffle(x, 1), (1, 4, 2)),
+    "softmin": (lambda x: F.softmin(x, 0), (3,)),
+    "cross_entropy": (lambda x: F.cross_entropy(x, cf.tensor([0, 1])), (2, 3)),
+    "l1_loss": (lambda x: F.l1_loss(x, cf.zeros(3, dtype=x.dtype)), (3,)),
+}
+
+
+@pytest.mark.parametrize("least", [1, 1 << 40], ids=["as one program", "by parts"])
+@pytest.mark.parametrize("name", WRITABLE_INPUTS)
+def test_an_input_may_be_overwritten(
+    name: str, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "COMPOSITE", least)
+    function, shape = WRITABLE_INPUTS[name]
+    x = np.random.default_rng(0).standard_normal(shape)
+    grads = []
+    for writes in (True, False):
+        point = cf.tensor(x, requires_grad=True)
+        given = point * 1.0
+        out = function(given)
+        if writes:
+            given.mul_(2.0)
+            given.zero_()
+        (out * out.detach().sin()).sum().backward()
+        grads.append(point.grad)
+    assert_close(*grads)
+
+
+def test_a_composite_keeps_no_input_that_its_gradient_does_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(native, "COMPOSITE", 1)
+    x = cf.ones(3, 4, requires_grad=True)
+    y = cf.hstack([x * 1.0, x * 2.0])
+    assert y.node.name == "hstack"
+    assert not y.node.saved
+    (g,) = cf.autograd.grad((y * y).sum(), x, create_graph=True)  # and of higher order
+    assert_close(cf.autograd.grad(g.sum(), x)[0], np.full((3, 4), 10.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from contraflow import memory
 from contraflow.dispatch import changed, state
 from contraflow.dtypes import from_numpy
 from contraflow.errors import (
@@ -94,6 +95,13 @@ class Saved:
             return t
         # A leaf is its own place in the graph, unless it was given other memory since.
         return target if target.storage is storage else apart(t, edge, keeper.line)
+
+    def copied(self) -> Saved:
+        """The same in memory of its own."""
+        value = Tensor.of_storage(self.storage, self.layout, self.dtype)
+        copy = Saved(Tensor.of_array(memory.copy(value.array)), self.edge)
+        copy.tangents = self.tangents
+        return copy
 
     def carry(self, tangents: dict[Any, Tensor] | None) -> None:
         """Keep tangents with the value."""
@@ -235,6 +243,19 @@ class OpNode(Node):
                 x = keep(x, self.edges[i] if i < len(self.targets) else None)
             kept += (x, None, None, None)
         return kept
+
+    def keep_copies(self, storage: Storage) -> None:
+        """Keep copies of what lies in a storage, which is about to be overwritten."""
+        kept = self.kept or ()
+        entries: tuple[Any, ...] = ()
+        for k, value in zip(range(0, len(kept), 4), self._values()):
+            lies_there = type(value) is Saved and value.storage is storage
+            if lies_there and value.version == storage.version:
+                entries += (value.copied(), None, None, None)
+            else:
+                entries += kept[k : k + 4]
+        if kept:
+            self.kept = entries
 
     @property
     def op(self) -> Op:

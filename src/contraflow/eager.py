@@ -166,6 +166,13 @@ class Eager(Run):
         several = len(op.outs) + len(op.residuals)
         return None if results is None or len(results) != several else tuple(results)
 
+    def read_back(
+        self, op: Op, inputs: tuple[Any, ...], params: Params, targets: tuple[Any, ...]
+    ) -> tuple[int, ...]:
+        needs = tuple(target is not None for target in targets)
+        specs = tuple(x.spec if isinstance(x, Tensor) else None for x in inputs)
+        return native.read_back(op, params, specs, needs)
+
     def derive(self, node: OpNode, named: list[Any]) -> list[Any]:
         """Rules on large tensors are a program, which sums gradients to the shapes of inputs."""
         if state().grad:
@@ -175,7 +182,7 @@ class Eager(Run):
         least = native.COMPOSITE if several else native.SMALL
         if native.is_large(named, least):
             op, params, plan, specs = node.op, node.params, node.plan, tuple(node.input_specs)
-            key = ("backward", plan.needs, specs, native.exactly(params))
+            key = ("backward", plan.needs, plan.saved_inputs, specs, native.exactly(params))
 
             def fitted(*xs: Any) -> list[Any]:
                 grads = plan.run(op, list(xs), params, specs)
@@ -213,6 +220,8 @@ class Eager(Run):
         return added(held, g)
 
     def write(self, target: Tensor, value: Tensor, op: str, line: Any) -> None:
+        if target.storage.borrowers is not None:
+            target.storage.recall()
         if target.storage is value.storage:
             if target.layout == value.layout:
                 target.storage.wrote(op, line)

@@ -1,7 +1,9 @@
 """Gradients of composites that declare no rules: their parts are run again, and differentiated.
 
-So a composite is one node of the graph that keeps its inputs and nothing else, and its backward is
-one function of those, which eager mode makes one program of.
+So a composite is one node of the graph that keeps of its inputs those whose elements the gradients
+depend on, and nothing else; its backward is one function of those, which eager mode makes one
+program of. Its parts might have kept something else: who overwrites such an input gives the node a
+copy before (`Storage.lend`).
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any
 from contraflow import engine
 from contraflow.applied import apart
 from contraflow.dispatch import changed, state
-from contraflow.op import Op
+from contraflow.op import REGISTRY, Op
 from contraflow.rules import Backward
 from contraflow.spec import Params, Spec
 from contraflow.tensor import Tensor
@@ -26,7 +28,7 @@ class Retraced(Backward):
         self, op: Op, named: list[Any], params: Params, specs: Sequence[Spec | None]
     ) -> list[Any]:
         """The gradient of each input, None where none is needed."""
-        cotangents, given = named[: op.output_count], named[op.output_count :]
+        cotangents, given = named[: op.output_count], self._given(named[op.output_count :], specs)
         create_graph = state().grad
         with changed(grad=True):
             # Each at a place of its own, beyond which gradients are not followed.
@@ -49,8 +51,16 @@ class Retraced(Backward):
             )  # fmt: skip
         return [next(grads) if needed else None for needed in self.needs]
 
+    def _given(self, saved: Sequence[Any], specs: Sequence[Spec | None]) -> list[Any]:
+        """All inputs. Those whose elements the gradients do not depend on were not saved."""
+        full = REGISTRY["full"]
+        given = [None if spec is None else full(spec.shape, 0, dtype=spec.dtype) for spec in specs]
+        for i, x in zip(self.saved_inputs, saved):
+            given[i] = x
+        return given
+
 
 @lru_cache(maxsize=1024)
-def retraced(needs: tuple[bool, ...]) -> Retraced:
-    """The backward of a composite some of whose inputs need gradients."""
-    return Retraced(needs, (), tuple(range(len(needs))), (), False, False, False)
+def retraced(needs: tuple[bool, ...], saved: tuple[int, ...]) -> Retraced:
+    """The backward of a composite that keeps some inputs, and some of whose need gradients."""
+    return Retraced(needs, (), saved, (), False, False, False)

@@ -11,12 +11,14 @@ from contraflow import memory
 from contraflow.dispatch import changed
 from contraflow.errors import CaptureError
 from contraflow.executable import Native
-from contraflow.op import REGISTRY
+from contraflow.op import REGISTRY, Op
 from contraflow.plan import HostStep
 from contraflow.record import Recorder
+from contraflow.retrace import retraced
 from contraflow.shapes import contiguous, numel
-from contraflow.spec import Spec
+from contraflow.spec import Params, Spec
 from contraflow.storage import Storage
+from contraflow.tape import Value
 from contraflow.tensor import Tensor
 
 Function = Callable[..., Any]
@@ -84,6 +86,29 @@ class Routine:
                 results.append(None if result is None else inputs[result])
         self._run(addresses, self._words)
         return results
+
+
+def read_back(
+    op: Op, params: Params, specs: Sequence[Spec | None], needs: tuple[bool, ...]
+) -> tuple[int, ...]:
+    """The inputs of a composite whose elements its gradients depend on: recorded, never run."""
+    recorder = Recorder(op.name, [])
+    given = [None if spec is None else recorder.placeholder(spec) for spec in specs]
+    values = [None if x is None else recorder.value_at_end(x) for x in given]
+    try:
+        with changed(context=recorder, grad=False, saved_hooks=(), region=0, line=None):
+            made = op.body(*given, **params)
+            outs = made if isinstance(made, tuple) else (made,)
+            cotangents = [recorder.placeholder(out.spec) for out in outs]
+            plan = retraced(needs, tuple(range(len(specs))))
+            grads = plan.run(op, [*cotangents, *given], params, specs)
+            read = {recorder.value_at_end(g) for g in grads if g is not None}
+    finally:
+        recorder.restore()
+    for line in reversed(recorder.tape.lines):
+        if not read.isdisjoint(line.outs):
+            read.update(x for x in line.inputs if isinstance(x, Value))
+    return tuple(i for i, value in enumerate(values) if value in read)
 
 
 def _standin(x: Tensor) -> Tensor:

@@ -56,6 +56,12 @@ class Run(Context):
         """A copy."""
         return REGISTRY["clone"](tensor)  # type: ignore[no-any-return]
 
+    def read_back(
+        self, op: Op, inputs: tuple[Any, ...], params: Params, targets: tuple[Any, ...]
+    ) -> tuple[int, ...]:
+        """The inputs that a composite without rules must keep, since its backward reads them."""
+        return tuple(range(len(inputs)))
+
     def leave(self, tensor: Tensor, what: str) -> None:
         """Eager data may leave at any time, unless it is a recording's."""
         if tensor.storage.is_recorded:
@@ -181,13 +187,17 @@ class Run(Context):
             targets.append(target)
         if not needed:
             return
-        form = form_of(op, *described)
+        saved = None if op.rules else self.read_back(op, inputs, params, tuple(targets))
+        form = form_of(op, saved, *described)
         place, owner = state().line, None
         if place is None:
             code, instruction, owner = user_call(4)
             place = None if code is None else (code, instruction)
         node = OpNode(form, params, tuple(targets), place, inputs + outs)
         node.owner = owner
+        for i in saved or ():
+            if isinstance(inputs[i], Tensor):
+                inputs[i].storage.lend(node)
         for i, _ in enumerate(op.outs):
             out = outs[i]
             if out.dtype.is_floating_point:
@@ -198,15 +208,16 @@ _NO_EDGE, _NO_TENSOR = (None, None), (None, None, None)
 
 
 @lru_cache(maxsize=8192)
-def form_of(op: Op, *described: Any) -> Form:
+def form_of(op: Op, saved: tuple[int, ...] | None, *described: Any) -> Form:
     """What nodes of an op share: made of the shape and dtype of each input, None for a number, and
-    of which output of its target it is, None where no gradient is needed."""
+    of which output of its target it is, None where no gradient is needed. `saved` are the inputs
+    that a composite without rules keeps."""
     shapes, types, indices = described[::3], described[1::3], described[2::3]
     needs = tuple(index is not None for index in indices)
     given = tuple(
         None if dtype is None else Spec(shape, dtype) for shape, dtype in zip(shapes, types)
     )
-    plan = op.backward(needs) if op.rules else retraced(needs)
+    plan = op.backward(needs) if saved is None else retraced(needs, saved)
     kinds = {spec for spec in given if spec is not None}
     sweeps = plan.arithmetic and op.direct and len(kinds) == 1
     if sweeps:

@@ -141,6 +141,8 @@ class Storage:
     inference = False  # made in inference mode, so nothing may be differentiated through it
     frozen = False  # somebody else's memory, which may not be written to
     address = 0  # where the memory begins, once a program has asked
+    # Nodes that keep what is here, and want a copy before it is overwritten: see `lend`.
+    borrowers: weakref.WeakSet[Any] | None = None
 
     def __init__(self, data: Any, device: str = "cpu") -> None:
         """Over a C-contiguous array of any shape; it is flattened when that is first asked for."""
@@ -148,6 +150,18 @@ class Storage:
         if device != "cpu":
             self.device = device
         self.serial = next(serials)  # later storages have higher numbers
+
+    def lend(self, node: Any) -> None:
+        """Let a node keep what is here until it is overwritten, and have a copy from then on."""
+        if self.borrowers is None:
+            self.borrowers = weakref.WeakSet()
+        self.borrowers.add(node)
+
+    def recall(self) -> None:
+        """Give copies to those that keep what is about to be overwritten."""
+        borrowers, self.borrowers = self.borrowers, None
+        for node in borrowers or ():
+            node.keep_copies(self)
 
     def wrote(self, op: str, line: Line | None) -> None:
         """Count a write."""

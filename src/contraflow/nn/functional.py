@@ -119,7 +119,7 @@ from contraflow.ops.norm import (
     per_channel,
     rms_norm,
     softmax,
-    standardize,
+    standardized,
 )
 from contraflow.ops.pool import (
     adaptive_avg_pool1d,
@@ -473,7 +473,8 @@ def batch_norm(
     if not count:  # nothing to learn from
         return affine(input, weight, bias)
     dims = tuple(d for d in range(input.ndim) if d != 1)
-    out, centre, variance = standardize(input, dim=dims, eps=eps)
+    scaled = weight is not None or bias is not None
+    out, centre, variance = standardized(input, dims, eps, scaled)
     flat = (input.shape[1],)
     _follow(
         running_mean, running_var, reshape(centre, flat), reshape(variance, flat), count, momentum
@@ -507,7 +508,9 @@ def instance_norm(
         )
     per_channel("instance_norm", input, running_mean, running_var)
     weight, bias = per_channel("instance_norm", input, weight, bias)
-    out, centre, variance = standardize(input, dim=tuple(range(2, input.ndim)), eps=eps)
+    scaled = weight is not None or bias is not None
+    dims = tuple(range(2, input.ndim))
+    out, centre, variance = standardized(input, dims, eps, scaled)
     flat = input.shape[:2]
     centre, variance = (mean(reshape(x.detach(), flat), dim=0) for x in (centre, variance))
     _follow(running_mean, running_var, centre, variance, count, momentum)

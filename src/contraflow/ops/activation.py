@@ -454,15 +454,14 @@ def softsign(x):
     return x / (1.0 + s.abs_(x))
 
 
-@elementwise(
+@composite(
     ref=lambda x: x - np.tanh(x),
-    dtype="float",
-    vjp={"x": lambda g, x: g * (tanh(x) * tanh(x))},
+    samples=lambda: (Sample((Array((3, 4)),)), Sample((Array(()),)), Sample((Array((2, 0)),))),
     method=False,
 )
 def tanhshrink(x):
     """x - tanh(x)."""
-    return x - s.tanh(x)
+    return x - tanh(x)
 
 
 # --- along a dim -------------------------------------------------------------------------------

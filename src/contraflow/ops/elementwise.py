@@ -104,7 +104,7 @@ def mul(a, b):
 @elementwise(
     ref=np.divide,
     dtype="float",
-    vjp={"a": lambda g, b: g / b, "b": lambda g, b, out: -g * out / b},
+    vjp={"a": lambda g, b: g / b, "b": lambda g, a, b: -g * ((a / b) / b)},
     domain=(0.5, 3.0),
     failures=_mismatch,
     inplace=True,

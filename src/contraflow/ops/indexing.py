@@ -185,6 +185,7 @@ def write_points(region: Tensor, points: list[Point], value: Any) -> None:
         # Nothing to record: only the points are touched, however large the tensor is.
         dims, at, value = _placed(region, points, value)
         source = value.array.copy() if value.storage is region.storage else value.array
+        region.storage.recall()
         region.array[point_key(region.shape, at.array, dims, True)] = source
         region.storage.wrote("setitem", state().line or user_line())
     else:

@@ -165,6 +165,7 @@ def xlog1py(a, b):
 
 @composite(
     ref=lambda a, b: a * np.exp2(np.asarray(b, np.result_type(b, np.float32))),
+    vjp={"a": lambda g, b: ldexp(g, b), "b": lambda g, out: g * out * math.log(2)},
     samples=lambda: (Sample((Array((3, 4)), Array((4,)))), Sample((Array((3,)), 3))),
     inplace=True,
 )
@@ -190,13 +191,17 @@ def erfc(x):
 @elementwise(
     ref=s.INTRINSICS["erfinv"].numpy,
     dtype="float",
-    vjp={"x": lambda g, out: g * exp(out * out) * 0.886226925452758},  # sqrt(pi) / 2
+    vjp={"x": lambda g, x: _erfinv_vjp(g, erfinv(x))},
     domain=(-0.95, 0.95),
     inplace=True,
 )
 def erfinv(x):
     """The inverse of erf."""
     return transcendental.erfinv(x)
+
+
+def _erfinv_vjp(g: Tensor, out: Tensor) -> Tensor:
+    return g * exp(out * out) * (math.sqrt(math.pi) / 2)
 
 
 @elementwise(

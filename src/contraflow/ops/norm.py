@@ -278,23 +278,48 @@ def _standardize_x(
     return total
 
 
-@composite(
-    ref=_np_standardize,
-    outs=("out", "centre", "variance"),
-    vjp={"x": _standardize_x},
-    samples=lambda: (
-        Sample((Array((3, 2, 4)),), {"dim": (0, 2), "eps": 1e-5}),
-        Sample((Array((2, 6)),), {"dim": (1,), "eps": 1e-3}),
-    ),
-    method=False,
-    internal=True,
-    floating=True,
-)
+def _standardize_again(
+    g_out: Any, g_centre: Any, g_variance: Any, x: Tensor, centre: Tensor, variance: Tensor,
+    dim: Shape, eps: float,
+) -> Any:  # fmt: skip
+    out = ((wide(x) - centre) * rsqrt(variance + eps)).to(x.dtype)
+    return _standardize_x(g_out, g_centre, g_variance, out, variance, dim, eps)
+
+
+def _standardizing(vjp: Any) -> Any:
+    """The decorator of both ways to standardize, which differ in what they keep."""
+    return composite(
+        ref=_np_standardize,
+        outs=("out", "centre", "variance"),
+        vjp={"x": vjp},
+        samples=lambda: (
+            Sample((Array((3, 2, 4)),), {"dim": (0, 2), "eps": 1e-5}),
+            Sample((Array((2, 6)),), {"dim": (1,), "eps": 1e-3}),
+        ),
+        method=False,
+        internal=True,
+        floating=True,
+    )
+
+
+@_standardizing(_standardize_x)
 def standardize(x, *, dim, eps):
     """(x - mean) / sqrt(var + eps) over dims, and the mean and biased variance, dims kept."""
     require_floating("standardize", x)
     centred, centre, variance = moments(wide(x), dim)
     return (centred * rsqrt(variance + eps)).to(x.dtype), centre, variance
+
+
+# What nobody scales or shifts is a result as it is, and may be overwritten: relu_ after a norm.
+@_standardizing(_standardize_again)
+def standardize_alone(x, *, dim, eps):
+    """The same, which keeps what it was given and not what it gives."""
+    return standardize.body(x, dim=dim, eps=eps)
+
+
+def standardized(x: Tensor, dim: Shape, eps: float, scaled: bool) -> Any:
+    """What is standardized, the mean and the variance; `scaled` says that an affine map follows."""
+    return (standardize if scaled else standardize_alone)(x, dim=dim, eps=eps)
 
 
 def per_channel(name: str, x: Tensor, *given: Tensor | None) -> list[Tensor | None]:
@@ -388,7 +413,7 @@ def group_norm(x, weight=None, bias=None, *, num_groups, eps=1e-5):
         )
     weight, bias = per_channel("group_norm", x, weight, bias)
     rows = reshape(x, (n, num_groups, channels // num_groups * numel(x.shape[2:])))
-    out, _, _ = standardize(rows, dim=(2,), eps=eps)
+    out, _, _ = standardized(rows, (2,), eps, weight is not None or bias is not None)
     return affine(reshape(out, x.shape), weight, bias)
 
 

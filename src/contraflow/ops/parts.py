@@ -201,7 +201,18 @@ def piece(x, *, dim, start, stop):
 
 def _cut(x: Tensor, dim: int, ends: Any) -> tuple[Tensor, ...]:
     """The pieces of a dim between the numbers in `ends`, the first of which is 0."""
-    return tuple(piece(x, dim=dim, start=a, stop=max(a, b)) for a, b in itertools.pairwise(ends))
+    return tuple(
+        apply(piece, (x,), {"dim": dim, "start": a, "stop": max(a, b)})
+        for a, b in itertools.pairwise(ends)
+    )
+
+
+def _sliced(x: Tensor, dim: int, ends: Any) -> tuple[Tensor, ...]:
+    """The same as slices, each of which may be written to."""
+    return tuple(
+        apply(slice_, (x,), {"dim": dim, "start": a, "stop": max(a, b), "step": 1})
+        for a, b in itertools.pairwise(ends)
+    )
 
 
 def _np_split(x: np.ndarray, sizes: Any, dim: int) -> tuple[np.ndarray, ...]:
@@ -323,9 +334,9 @@ def tensor_split(x, *, indices_or_sections, dim=0):
                 f"and not more than there is memory for."
             )
         larger = n % given  # the first ones have an element more
-        return _cut(x, dim, [i * (n // given) + min(i, larger) for i in range(given + 1)])
+        return _sliced(x, dim, [i * (n // given) + min(i, larger) for i in range(given + 1)])
     ends = [slice(0, i).indices(n)[1] for i in given]
-    return _cut(x, dim, [0, *ends, n])
+    return _sliced(x, dim, [0, *ends, n])
 
 
 @tensor_split.signature

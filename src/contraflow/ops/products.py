@@ -17,6 +17,7 @@ from contraflow.dtypes import bool_
 from contraflow.errors import describe
 from contraflow.kinds import composite, contraction
 from contraflow.ops.arrange import roll
+from contraflow.ops.elementwise import clone
 from contraflow.ops.reduce import sum_
 from contraflow.ops.view import reshape
 from contraflow.promotion import DTYPE_RULES
@@ -412,8 +413,9 @@ def kron(x, other):
     rank = max(x.ndim, other.ndim)
     outside = (1,) * (rank - x.ndim) + x.shape
     inside = (1,) * (rank - other.ndim) + other.shape
-    left = reshape(x, tuple(size for n in outside for size in (n, 1)))
-    right = reshape(other, tuple(size for n in inside for size in (1, n)))
+    # Copies, small beside the product, so that who has the factors may overwrite them.
+    left = reshape(clone(x), tuple(size for n in outside for size in (n, 1)))
+    right = reshape(clone(other), tuple(size for n in inside for size in (1, n)))
     return reshape(left * right, tuple(n * m for n, m in zip(outside, inside)))
 
 

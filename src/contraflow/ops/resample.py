@@ -19,7 +19,7 @@ from contraflow.dtypes import int64
 from contraflow.errors import describe
 from contraflow.kinds import composite, index
 from contraflow.ops.create import tensor
-from contraflow.ops.elementwise import to_dtype
+from contraflow.ops.elementwise import clone, to_dtype
 from contraflow.ops.norm import wide
 from contraflow.ops.view import permute, reshape
 from contraflow.reference import carried
@@ -330,7 +330,13 @@ def pixel_shuffle(x, *, upscale_factor):
     k = len(lead)
     parts = reshape(x, (*lead, channels // (r * r), r, r, h, w))
     moved = permute(parts, (*range(k), k, k + 3, k + 1, k + 4, k + 2))
-    return reshape(moved, (*lead, channels // (r * r), h * r, w * r))
+    return _apart(x, reshape(moved, (*lead, channels // (r * r), h * r, w * r)))
+
+
+def _apart(x: Tensor, out: Tensor) -> Tensor:
+    """What was rearranged, in memory of its own even where nothing had to move."""
+    copy: Tensor = clone(out) if out.storage is x.storage else out
+    return copy
 
 
 @composite(
@@ -355,7 +361,7 @@ def channel_shuffle(x, *, groups):
         )
     n, channels, *size = x.shape
     dealt = reshape(x, (n, groups, channels // groups, *size))
-    return reshape(permute(dealt, (0, 2, 1, *range(3, dealt.ndim))), x.shape)
+    return _apart(x, reshape(permute(dealt, (0, 2, 1, *range(3, dealt.ndim))), x.shape))
 
 
 def _np_pixel_unshuffle(x: Any, downscale_factor: int) -> Any:
@@ -388,4 +394,4 @@ def pixel_unshuffle(x, *, downscale_factor):
     k = len(lead)
     parts = reshape(x, (*lead, channels, h // r, r, w // r, r))
     moved = permute(parts, (*range(k), k, k + 2, k + 4, k + 1, k + 3))
-    return reshape(moved, (*lead, channels * r * r, h // r, w // r))
+    return _apart(x, reshape(moved, (*lead, channels * r * r, h // r, w // r)))
