@@ -21,7 +21,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / PACKAGE
 
 # "name.*" is a package with everything below it.
 LAYERS = (
-    ("vocabulary", "errors dtypes device shapes config printing"),
+    ("vocabulary", "errors dtypes device shapes config printing threads"),
     (
         "meaning",
         "scalar mathematics trigonometry transcendental philox spec dispatch promotion rules "

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from contraflow import threads
 from contraflow.dispatch import state
 
 if TYPE_CHECKING:
@@ -68,5 +68,5 @@ def wrap(fn: Any, options: Options) -> Any:
 
 def compiled_function(fn: Callable[..., Any], options: Options) -> Compiled:
     """The compiled form of a function."""
-    made: Compiled = import_module("contraflow.capture.compiled").Compiled(fn, options)
+    made: Compiled = threads.imported("contraflow.capture.compiled").Compiled(fn, options)
     return made

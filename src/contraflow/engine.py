@@ -11,13 +11,12 @@ A sum is formed in place only where the engine made the buffer itself and nobody
 from __future__ import annotations
 
 import heapq
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contraflow import memory
+from contraflow import memory, threads
 from contraflow.dispatch import changed, state
 from contraflow.errors import (
     GradientError,
@@ -656,7 +655,7 @@ def _call_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
 
 
 # Two threads may run backward into the same leaves: one lock for each, shared by some.
-_locks = tuple(threading.Lock() for _ in range(64))
+_locks = tuple(threads.lock() for _ in range(64))
 
 
 def _accumulate(leaf: Tensor, g: Tensor, owned: bool, create_graph: bool) -> None:

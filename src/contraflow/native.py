@@ -8,13 +8,11 @@ program; for them NumPy is faster.
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from contraflow import config, engine
+from contraflow import config, engine, threads
 from contraflow.dtypes import get_default_dtype
 from contraflow.errors import CaptureError
 from contraflow.op import Op
@@ -47,7 +45,7 @@ def is_large(inputs: Sequence[Any], least: int) -> bool:
 
 
 _routines: OrderedDict[Any, Routine | str] = OrderedDict()  # or why there is none
-_lock = threading.Lock()
+_lock = threads.lock()
 
 
 def call(name: str, key: Any, function: Function, inputs: Sequence[Any]) -> list[Any] | None:
@@ -94,7 +92,7 @@ def _prepare(
 ) -> Routine | str:
     try:
         # The compiler is loaded when the first large op needs it.
-        made = import_module("contraflow.routine").Routine
+        made = threads.imported("contraflow.routine").Routine
         routine: Routine | str = made(name, function, inputs, repeats)
     except CaptureError as error:
         routine = str(error)

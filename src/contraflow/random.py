@@ -7,8 +7,8 @@ The numbers themselves are ops (`ops/random.py`) of these two integers and the e
 from __future__ import annotations
 
 import itertools
-import threading
 
+from contraflow import threads
 from contraflow.dispatch import state
 
 serials = itertools.count()
@@ -28,7 +28,7 @@ class Generator:
         self.seed = _as_int64(seed)
         self.offset = 0
         self.serial = next(serials)  # later generators have higher numbers
-        self._lock = threading.Lock()
+        self._lock = threads.lock()
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of `seed` from its beginning."""

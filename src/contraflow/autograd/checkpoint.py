@@ -16,12 +16,12 @@ writes to tensors from outside: the second run finds what the first found, and i
 from __future__ import annotations
 
 import itertools
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from contraflow import threads
 from contraflow.applied import Saved, keep, overwritten
 from contraflow.dispatch import Context, changed, state
 from contraflow.errors import GradientError, describe, public
@@ -36,7 +36,7 @@ from contraflow.tensor import Tensor
 _regions = itertools.count(1)
 _recomputing: ContextVar[bool] = ContextVar("contraflow_recomputing", default=False)
 # A recomputation sets the random state, so workers of a parallel backward take turns.
-_turn = threading.RLock()
+_turn = threads.recursive_lock()
 
 
 def is_recomputing() -> bool:

@@ -8,7 +8,6 @@ call is up to their guards (`guards.py`).
 from __future__ import annotations
 
 import functools
-import threading
 import types
 import warnings
 import weakref
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from contraflow import config
+from contraflow import config, threads
 from contraflow.capture.attributes import Attribute, Given, attributes_of
 from contraflow.capture.explain import Memory, explain, memory_of
 from contraflow.capture.guards import Surroundings
@@ -67,7 +66,7 @@ class Compiled:
         self._hit: Hit = misses  # of the program that was found last
         # Per structure of arguments, the places of numbers whose values the function needs.
         self._fixed: dict[Any, frozenset[int]] = {}
-        self._lock = threading.RLock()
+        self._lock = threads.recursive_lock()
         self._surroundings = Surroundings(self._function)
 
     @property

@@ -9,14 +9,13 @@ cheap work makes again from others are made again, and the rest are residuals.
 from __future__ import annotations
 
 import copy
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from contraflow import executable
+from contraflow import executable, threads
 from contraflow.applied import Saved
 from contraflow.capture.guards import Held
 from contraflow.capture.trees import flatten, rebuild
@@ -268,7 +267,7 @@ class Pullback:
         self.refusal: GradientError | None = None
         self.scalars: list[int] = []  # numbers of the host scalars of the forward that it takes
         self.variants: dict[Any, Variant] = {}
-        self.lock = threading.RLock()  # a program runs in one thread at a time
+        self.lock = threads.recursive_lock()  # a program runs in one thread at a time
 
     def finds_targets(self) -> bool:
         """Whether all tensors that gradients go to are still there."""

@@ -6,10 +6,10 @@ optional dependency costs nothing until it is used.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from contraflow import threads
 from contraflow.device import CPU
 from contraflow.device import Device as DeviceName
 from contraflow.errors import DeviceError
@@ -57,7 +57,7 @@ def lookup(name: str) -> Device:
     if name not in _loaded:
         if name not in _KNOWN:
             raise DeviceError(f"device: {name!r} is not known; known are {', '.join(_KNOWN)}.")
-        _loaded[name] = importlib.import_module(f"contraflow.devices.{name}").open_device()
+        _loaded[name] = threads.imported(f"contraflow.devices.{name}").open_device()
     return _loaded[name]
 
 

@@ -1,6 +1,9 @@
 """LLVM IR text to machine code, once per machine: object code is kept on disk (`cache.py`).
 
 A text is written only where no object code is found. Several are compiled on several cores.
+All of LLVM's work is done by threads that no interrupt reaches (`threads.py`): one that came
+between a call of LLVM and the note of who owns its result would leave a lock taken, or free memory
+twice.
 """
 
 from __future__ import annotations
@@ -8,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -17,13 +19,12 @@ import llvmlite
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
-from contraflow import config
+from contraflow import config, threads
 from contraflow.devices.cpu import cache
 from contraflow.render.llvm_text import REDUCE_STRENGTH
 
 FORMAT = "contraflow-cpu-3"  # changes when the options of code generation do
 
-_lock = threading.RLock()
 _addresses: dict[tuple[str, str], int] = {}  # by name and identity
 _engines: list[llvm.ExecutionEngine] = []  # they own the machine code, so they are never dropped
 
@@ -31,13 +32,18 @@ _engines: list[llvm.ExecutionEngine] = []  # they own the machine code, so they 
 @functools.cache
 def processor() -> str:
     """The processor's name, as LLVM spells it."""
-    return str(llvm.get_host_cpu_name())
+    return str(threads.run(llvm.get_host_cpu_name))
+
+
+def _features() -> llvm.targets.FeatureMap:
+    """What the processor has, and has not."""
+    return threads.run(llvm.get_host_cpu_features)
 
 
 @functools.cache
 def features() -> str:
     """The processor's features, as LLVM spells them."""
-    found: str = llvm.get_host_cpu_features().flatten()
+    found: str = _features().flatten()
     if "+avx512f" in found.split(","):
         # Without this LLVM halves 512-bit vectors on processors that once ran slower with them.
         found += ",-prefer-256-bit"
@@ -49,7 +55,7 @@ def vector_bytes() -> int:
     """The size of a vector register."""
     if config.vector_bytes:
         return config.vector_bytes
-    present = llvm.get_host_cpu_features()
+    present = _features()
     if present.get("avx512f") and present.get("avx512bw") and present.get("avx512vl"):
         return 64
     return 32 if present.get("avx2") else 16
@@ -57,7 +63,7 @@ def vector_bytes() -> int:
 
 def describe_processor() -> str:
     """The processor's name, its vectors and those of its features that code here uses."""
-    present = llvm.get_host_cpu_features()
+    present = _features()
     wanted = ("avx2", "fma", "f16c", "avx512f", "avx512bf16", "neon", "sve")
     found = " ".join(name for name in wanted if present.get(name))
     return f"{processor()}, vectors of {vector_bytes()} bytes; {found or 'baseline'}"
@@ -99,12 +105,17 @@ def functions(sources: Sequence[Source]) -> list[int]:
     """The addresses of functions. Those that are new are linked together, which costs as much as
     linking one, so no two may have a name in common."""
     keys = [(source.name, source.identity) for source in sources]
-    with _lock:
-        new = {key: s for key, s in zip(keys, sources) if key not in _addresses}
-        if new:
-            found = _link([name for name, _ in new], _object_codes(list(new.values())))
-            _addresses.update(zip(new, found))
-        return [_addresses[key] for key in keys]
+    if not _addresses.keys() >= set(keys):
+        threads.run(_add, sources)
+    return [_addresses[key] for key in keys]
+
+
+def _add(sources: Sequence[Source]) -> None:
+    """Note the addresses of those functions that are new."""
+    new = {(s.name, s.identity): s for s in sources if (s.name, s.identity) not in _addresses}
+    if new:
+        found = _link([name for name, _ in new], _object_codes(list(new.values())))
+        _addresses.update(zip(new, found))
 
 
 def _link(names: Sequence[str], codes: Sequence[bytes]) -> list[int]:
@@ -133,29 +144,16 @@ def _object_codes(sources: Sequence[Source]) -> list[bytes]:
 def _compiled(named: Sequence[tuple[str, Source]]) -> dict[str, bytes]:
     """The object code of sources by their names, made by several threads at once."""
     codes: dict[str, bytes] = {}
-    errors: list[BaseException] = []
     waiting = iter(named)  # whoever is free takes the next
 
     def compile_some(target: llvm.TargetMachine) -> None:
-        try:
-            for name, source in waiting:
-                codes[name] = _emit(source.text(), target)
-        except BaseException as error:
-            errors.append(error)
+        for name, source in waiting:
+            codes[name] = _emit(source.text(), target)
 
-    first = _target()
-    others = [
-        threading.Thread(target=compile_some, args=(_new_target(),))
-        for _ in range(min(config.num_threads, len(named)) - 1)
-    ]
+    targets = [_target()]
+    targets += [_new_target() for _ in range(min(config.num_threads, len(named)) - 1)]
     with _without_strength_reduction():
-        for thread in others:
-            thread.start()
-        compile_some(first)
-        for thread in others:
-            thread.join()
-    if errors:
-        raise errors[0]
+        threads.finish([threads.start(compile_some, target) for target in targets])
     return codes
 
 

@@ -29,6 +29,7 @@ import sys
 import threading
 from collections.abc import Callable
 
+from contraflow import threads
 from contraflow.devices.cpu import jit
 
 IDLE_SPIN = 40000  # pauses, about a millisecond, before a worker sleeps: eager ops come so fast
@@ -458,7 +459,7 @@ class Pool:
         self._memory = ctypes.create_string_buffer(_BLOCK_BYTES + 64)
         self._block = -(-ctypes.addressof(self._memory) // 64) * 64
         self._threads: list[threading.Thread] = []
-        self._jobs = 0
+        self._wanted = 0  # of them
 
     @functools.cached_property
     def run_alone(self) -> Callable[[ctypes.c_void_p], int]:
@@ -472,11 +473,10 @@ class Pool:
         """
         if shares == 1 or not has_workers():
             return self._alone(job)
-        if not self._threads:
-            self._prepare()
-        while len(self._threads) < shares - 1:
-            self._start()
-        self._jobs += 1
+        # No job may run while workers start, even if an interrupt has ended the wait for them.
+        self._wanted = max(self._wanted, shares - 1)
+        if len(self._threads) < self._wanted:
+            threads.run(self._grow, self._wanted)
         return self._together(self._block, job, len(self._threads))
 
     @functools.cached_property
@@ -492,11 +492,19 @@ class Pool:
         self._worker = worker(jit.function("run_worker", text))
         self._stop = ctypes.CFUNCTYPE(None, _pointer)(jit.function("stop_workers", text))
 
+    def _grow(self, count: int) -> None:
+        """Start workers until there are that many."""
+        if not self._threads:
+            self._prepare()
+        while len(self._threads) < count:
+            self._start()
+
     def _start(self) -> None:
         share = len(self._threads) + 1
+        jobs = _int.from_address(self._block).value  # so far, which are not for this worker
         thread = threading.Thread(
             target=self._worker,
-            args=(self._block, share, self._jobs),
+            args=(self._block, share, jobs),
             name=f"contraflow-{share}",
             daemon=True,
         )

@@ -140,9 +140,9 @@ class _Scratch:
         self.arena = self._spare.pop() if self._spare else _Arena(None, 0, 0)
         try:
             yield
-        finally:
-            self._spare.append(self.arena)
-            self.arena = arena
+        finally:  # in this order: an interrupt may lose the spare, but never give it out twice
+            inner, self.arena = self.arena, arena
+            self._spare.append(inner)
 
 
 def _allocate(size: int) -> _Arena:
@@ -277,7 +277,7 @@ class Program:
         self._scalars = (ctypes.c_uint64 * max(1, len(plan.scalar_dtypes)))()
         self._packed: tuple[float | int, ...] = ()  # what they are
         self._bases[self._index[SCALARS]] = ctypes.addressof(self._scalars)
-        self._arena = _Arena(None, 0, 0)
+        self._arena: _Arena | None = None  # where temporaries are
         kernels = [step for step in plan.steps if isinstance(step, KernelStep)]
         self._small = _is_small([step.call for step in kernels])
         self._errors = (ctypes.c_int64 * 0)()
@@ -324,12 +324,13 @@ class Program:
 
     def _divide(self, shares: int) -> None:
         """Cut work into so many shares."""
-        self._shares = shares
+        self._shares = 0  # until all is done: an interrupt may come in between
         self._errors = (ctypes.c_int64 * (2 * shares * PARTS))()
         self._bases[ERRORS] = ctypes.addressof(self._errors)
         for segment in self._segments:
             if isinstance(segment, _Rows):
                 segment.share(shares)
+        self._shares = shares
 
     def _words(self, step: KernelStep) -> list[int]:
         """The argument block of one kernel; render/llvm.py says what it holds."""
@@ -407,11 +408,13 @@ class Program:
         return 0
 
     def _learn(self, i: int, array: np.ndarray) -> None:
+        self._known[i] = _nothing  # until the address is noted
         self._addresses[i] = address_of(array)
         # While the array lives its memory stays: NumPy resizes none that has a weak reference.
         self._known[i] = weakref.ref(array)
 
     def _move(self, arena: _Arena) -> None:
+        self._arena = None  # until all have moved
         for i in self._temporary:
             self._bases[self._index[i]] = arena.address + self._plan.slots[i].offset
         self._arena = arena

@@ -1,0 +1,173 @@
+"""Threads that no interrupt reaches, and locks that a forked child finds free.
+
+Python raises KeyboardInterrupt in the main thread, after any call that it makes there. What must
+not end halfway, as work with LLVM, whose objects have locks and owners, is done by a thread of its
+own. The caller only waits: an interrupt ends the waiting, and the work itself is finished.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import importlib
+import os
+import sys
+import threading
+import traceback
+import weakref
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_gate = threading.RLock()  # held by the one piece of work that is done aside
+_running: set[Task] = set()
+_local = threading.local()
+_known: list[weakref.ref[Any]] = []  # the locks
+_most = 64  # of them, before those that are gone are left out
+_own = threading.RLock()  # guards these two
+
+
+# --- work of other threads ---------------------------------------------------------------------
+
+
+class Task:
+    """A call in a thread of its own."""
+
+    __slots__ = ("_call", "_finished", "_result", "_error")
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        self._call = function, args
+        self._result: Any = None
+        self._error: BaseException | None = None
+        # No condition or event: an interrupt in their Python code can leave their locks taken.
+        self._finished = _thread.allocate_lock()
+        self._finished.acquire()
+
+    def start(self) -> Task:
+        """Begin, once."""
+        _thread.start_new_thread(self._run, ())
+        return self
+
+    def _run(self) -> None:
+        _running.add(self)
+        _local.inside = True
+        function, args = self._call
+        try:
+            self._result = function(*args)
+        except BaseException as error:
+            traceback.clear_frames(error.__traceback__)  # what they hold goes here, not elsewhere
+            self._error = error
+        finally:
+            del function, args, self._call
+            _running.discard(self)
+            self._finished.release()
+
+    def join(self) -> None:
+        """Wait for the end."""
+        with self._finished:
+            pass
+
+    def wait(self) -> Any:
+        """What the call gives, or raises."""
+        self.join()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+def start(function: Callable[..., Any], *args: Any) -> Task:
+    """Call a function in a thread of its own."""
+    return Task(function, args).start()
+
+
+def finish(tasks: Sequence[Task]) -> None:
+    """Wait for all, then raise what the first of them has raised."""
+    for task in tasks:
+        task.join()
+    for task in tasks:
+        task.wait()
+
+
+def run(function: Callable[..., T], *args: Any) -> T:
+    """What a function gives that is called in a thread of its own, one such function at a time.
+
+    An interrupt of the caller lets the function end in the background.
+    """
+    if getattr(_local, "inside", False):
+        return function(*args)
+    try:
+        task = start(_run_alone, function, args)
+    except RuntimeError:  # the interpreter ends, and starts no threads any more
+        return function(*args)
+    result: T = task.wait()
+    return result
+
+
+def _run_alone(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    with _gate:
+        return function(*args)
+
+
+def imported(name: str) -> ModuleType:
+    """A module, imported now if it has not been.
+
+    Python itself loses an interrupt that comes at the end of an import: its locks for modules have
+    callbacks of weak references.
+    """
+    found = sys.modules.get(name)
+    if found is not None and not getattr(found.__spec__, "_initializing", False):
+        return found
+    return run(importlib.import_module, name)
+
+
+def _finish() -> None:
+    """Wait for what is done in the background: LLVM may not be at work when it is unloaded."""
+    while _running:
+        for task in list(_running):
+            task.join()
+
+
+atexit.register(_finish)
+
+
+# --- locks -------------------------------------------------------------------------------------
+
+
+def lock() -> Any:
+    """A lock that a forked child finds free, whoever held it."""
+    return _noted(_thread.allocate_lock())
+
+
+def recursive_lock() -> Any:
+    """The same, for a thread that may take it twice."""
+    return _noted(threading.RLock())
+
+
+def _noted(made: Any) -> Any:
+    global _known, _most
+    with _own:
+        _known.append(weakref.ref(made))
+        if len(_known) > _most:
+            _known = [ref for ref in _known if ref() is not None]
+            _most = 64 + 2 * len(_known)
+    return made
+
+
+def _free_locks() -> None:
+    """In a forked child, whose other threads are gone with what they held."""
+    _running.clear()
+    _own._at_fork_reinit()  # type: ignore[attr-defined]
+    for ref in _known:
+        made = ref()
+        if made is not None:
+            made._at_fork_reinit()
+
+
+if hasattr(os, "register_at_fork"):
+    # Nothing is done aside while a process forks: a child could not go on with half of it.
+    os.register_at_fork(
+        before=_gate.acquire, after_in_parent=_gate.release, after_in_child=_gate.release
+    )
+    os.register_at_fork(after_in_child=_free_locks)
