@@ -498,7 +498,7 @@ def test_versions_outlast_programs() -> None:
         del compiled
         gc.collect()
         assert state._version == before + 1
-        assert len(state.storage.replays) <= 2, n  # type: ignore[attr-defined]
+        assert len(state.storage.log.replays) <= 2, n  # type: ignore[attr-defined]
     assert state.storage.writer[0] == "add_"  # type: ignore[index]
     again = copy.deepcopy(state)
     again.add_(1)

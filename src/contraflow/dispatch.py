@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
+from io import IOBase
 from typing import TYPE_CHECKING, Any
 
 from contraflow.dtypes import DType, bfloat16, float16, float32
@@ -161,21 +163,29 @@ def set_base_context(context: Context) -> None:
     _base.context = context
 
 
-class changed:
-    """Replace fields of this thread's state in a block, and restore them however it ends."""
+class changed(IOBase):
+    """Replace fields of this thread's state in a block, and restore them however it ends.
 
-    __slots__ = ("fields", "token")
+    An interrupt may come before the first instruction of a Python function, `__exit__` too, and
+    would leave the state changed. The `__exit__` of IOBase is written in C and calls `close`, which
+    is in C here as well.
+    """
+
+    closed = True  # so the object itself has nothing to close
+    close: Any
 
     def __init__(self, **fields: Any) -> None:
         self.fields = fields
 
-    def __enter__(self) -> State:
-        new = state().replaced(self.fields)
-        self.token = _state.set(new)
+    def __enter__(self) -> State:  # type: ignore[override]
+        before = state()
+        new = before.replaced(self.fields)
+        try:
+            self.close = partial(_state.reset, _state.set(new))
+        except BaseException:
+            _state.set(before)
+            raise
         return new
-
-    def __exit__(self, *error: object) -> None:
-        _state.reset(self.token)
 
 
 def change(**fields: Any) -> None:

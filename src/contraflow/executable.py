@@ -24,7 +24,7 @@ from contraflow.passes import host_values, optimize, wide_numbers
 from contraflow.plan import HostStep, make_plan
 from contraflow.render import python
 from contraflow.spec import Spec
-from contraflow.storage import Block, Notice, Storage, slots
+from contraflow.storage import Block, Notice, Storage, slots_lock
 from contraflow.tape import Tape, Value
 from contraflow.tensor import Tensor
 
@@ -194,7 +194,7 @@ class Standing:
 
         Who looked at one meanwhile keeps it, and its owner gets a copy.
         """
-        with slots.lock:
+        with slots_lock:
             self.notice.given = False
             for place, room, owner_ref in self._all:
                 block = room.recent

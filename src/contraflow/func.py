@@ -8,6 +8,8 @@ differentiated by, gives results that can be differentiated by them.
 from __future__ import annotations
 
 import functools
+import operator
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -553,6 +555,7 @@ def functional_call(
         what = [f"{n} is unknown" for n in unknown] + [f"{n} is missing" for n in missing]
         raise KeyError(f"functional_call: {', '.join(what)} in {type(module).__name__}")
     before = [(registry, name, registry[name]) for registry, name in owners.values()]
+    put_back = map(operator.setitem, *zip(*before)) if before else ()
     try:
         for (registry, name), value in zip(owners.values(), values.values()):
             if value is not None:
@@ -560,5 +563,4 @@ def functional_call(
         inputs = () if args is None else args if isinstance(args, tuple) else (args,)
         return module(*inputs, **(kwargs or {}))
     finally:
-        for registry, name, value in before:
-            registry[name] = value
+        deque(put_back, maxlen=0)  # in one call, which an interrupt does not end halfway

@@ -10,7 +10,11 @@ Hooks = dict[int, Any]
 
 
 class Structure:
-    """Counts changes that a compiled function must notice: parameters, hooks, modules."""
+    """Counts changes that a compiled function must notice: parameters, hooks, modules.
+
+    First comes the change, then the count: a call in between would see the new count and the old
+    state, and never look again.
+    """
 
     epoch = 0
 
@@ -34,7 +38,11 @@ class Handle:
     def remove(self) -> None:
         """Remove the hook; doing so twice is harmless."""
         if self._hooks.pop(self._key, None) is not None:
-            Structure.changed()
+            self._removed()
+
+    def _removed(self) -> None:
+        # A compiled call in another thread looks when the epoch has moved: so it moves last.
+        Structure.changed()
 
     def __enter__(self) -> Handle:
         return self
@@ -55,8 +63,9 @@ class HookHandle(Handle):
         self._owner = weakref.ref(owner)
         owner._restructured()
 
-    def remove(self) -> None:
+    def _removed(self) -> None:
         owner = self._owner()
-        if owner is not None and self._key in self._hooks:
+        if owner is None:
+            super()._removed()
+        else:
             owner._restructured()
-        super().remove()

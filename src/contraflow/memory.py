@@ -6,17 +6,20 @@ kernels do with a page. So memory whose last array is gone waits here for the ne
 
 from __future__ import annotations
 
-import threading
+import weakref
+from collections import deque
 from typing import Any
 
 import numpy as np
 
+from contraflow import threads
 from contraflow.shapes import Shape, numel
 
 LEAST = 1 << 17  # bytes of an array; the system has less than that at hand
 ALIGNMENT = 64  # bytes: a vector that a kernel reads lies on one line of a cache
 GRAIN = 1 << 16  # bytes of which a piece of memory is a multiple
 LIMIT = 1 << 28  # bytes that wait, at most
+RETURNED = 1 << 26  # bytes of each power of two that may wait beside them until the next is taken
 
 
 class _Piece(np.ndarray):
@@ -32,12 +35,17 @@ class _Piece(np.ndarray):
 class _Loan(np.ndarray):
     """A piece that is in use: the base of the array that shows it, which is the base of its views.
 
-    So it goes when the last of them does.
+    So it goes when the last of them does, and its receipt tells of that.
     """
 
-    def __del__(self) -> None:
-        if isinstance(self.base, _Piece):  # else it is a view of a loan, which somebody made of it
-            _idle.give(self.base)
+    receipt: _Receipt
+
+
+class _Receipt(weakref.ref[_Loan]):
+    """Stays when a loan goes, and knows its piece."""
+
+    __slots__ = ("piece",)
+    piece: _Piece
 
 
 class _Idle:
@@ -46,26 +54,40 @@ class _Idle:
     def __init__(self) -> None:
         self._pieces: dict[int, list[_Piece]] = {}
         self._total = 0
-        # Taken by one thread twice if an array dies while it is held.
-        self._lock = threading.RLock()
+        # Taken by one thread twice if a finalizer of the user's wants memory while it is held.
+        self._lock = threads.recursive_lock()
+        # What came back since a piece was last taken, by the powers of two of sizes. It is put
+        # there without Python code, in which an interrupt would be lost; the oldest make room.
+        self._back: list[deque[_Receipt]] = [
+            deque(maxlen=max(RETURNED >> power, 1 << power <= LIMIT))
+            for power in range(LEAST.bit_length(), LIMIT.bit_length() + 1)
+        ]
 
-    def give(self, piece: _Piece) -> None:
-        """Let a piece wait for its next use."""
+    def lend(self, size: int) -> tuple[_Loan, _Piece]:
+        """A piece of a size, a new one if none waits, which is back when the loan is gone."""
         with self._lock:
-            self._total += piece.size
-            if self._total > LIMIT:
-                self._pieces, self._total = {}, 0
-            else:
-                self._pieces.setdefault(piece.size, []).append(piece)
-
-    def take(self, size: int) -> _Piece:
-        """A piece of a size, a new one if none waits."""
-        with self._lock:
+            for back in self._back:
+                while back:
+                    self._give(back.popleft().piece)
             waiting = self._pieces.get(size)
-            if waiting:
+            piece = waiting.pop() if waiting else None
+            if piece is not None:
                 self._total -= size
-                return waiting.pop()
-        return _new_piece(size)
+        if piece is None:
+            piece = _new_piece(size)
+        loan = _Loan(size, np.uint8, piece)
+        power = min(size.bit_length() - LEAST.bit_length(), len(self._back) - 1)
+        loan.receipt = receipt = _Receipt(loan, self._back[power].append)
+        receipt.piece = piece
+        return loan, piece
+
+    def _give(self, piece: _Piece) -> None:
+        """Let a piece wait for its next use."""
+        self._total += piece.size
+        if self._total > LIMIT:
+            self._pieces, self._total = {}, 0
+        else:
+            self._pieces.setdefault(piece.size, []).append(piece)
 
 
 def _new_piece(size: int) -> _Piece:
@@ -107,6 +129,5 @@ def room(shape: Shape, dtype: np.dtype) -> tuple[np.ndarray, int]:
     size = numel(shape) * dtype.itemsize
     if size < LEAST:
         return np.empty(shape, dtype), 0
-    piece = _idle.take(-(-size // GRAIN) * GRAIN + ALIGNMENT)
-    loan = _Loan(piece.size, np.uint8, piece)
+    loan, piece = _idle.lend(-(-size // GRAIN) * GRAIN + ALIGNMENT)
     return np.ndarray(shape, dtype, loan, piece.start), piece.address

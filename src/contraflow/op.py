@@ -284,9 +284,17 @@ class Registry(dict[str, Op]):
         return self.get(name) or self._aliases.get(name)
 
     def add(self, op: Op) -> None:
-        """Register an op under its name, which must be free."""
+        """Register an op under its name, which must be free.
+
+        It is when the same module has declared it in an import that was interrupted: Python then
+        runs the module again, with other globals.
+        """
         for name in (op.name, *op.aliases):
-            if self.find(name) is not None:
+            found = self.find(name)
+            if found is None:
+                continue
+            ours, theirs = op.body, found.body
+            if ours.__module__ != theirs.__module__ or ours.__globals__ is theirs.__globals__:
                 raise ValueError(f"op {name!r} is declared already.")
         self[op.name] = op
         self._aliases.update(dict.fromkeys(op.aliases, op))

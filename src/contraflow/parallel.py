@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from contraflow import threads
 from contraflow.dispatch import changed, state
 from contraflow.engine import Cotangent, Pass
 from contraflow.node import Edge, Node, nodes_below
@@ -52,7 +53,10 @@ class _Place:
 
 
 class ParallelPass(Pass):
-    """A pass whose nodes are run by several threads, the caller's among them."""
+    """A pass whose nodes are run by several threads.
+
+    The caller only waits: an interrupt in the code of a condition would leave its lock taken.
+    """
 
     def __init__(self, workers: int, *how: Any) -> None:
         super().__init__(*how)
@@ -76,15 +80,15 @@ class ParallelPass(Pass):
             self.prepare(starts)
         self._count(nodes, starts)
         with changed(grad=self.create_graph, anomaly=False, autocast=None, task=self):
-            threads = [
-                threading.Thread(target=contextvars.copy_context().run, args=(self._work,))
-                for _ in range(min(self.workers, len(nodes)) - 1)
+            tasks = [
+                threads.start(contextvars.copy_context().run, self._work)
+                for _ in range(min(self.workers, len(nodes)))
             ]
-            for thread in threads:
-                thread.start()
-            self._work()
-            for thread in threads:
-                thread.join()
+            try:
+                threads.finish(tasks)
+            except KeyboardInterrupt as error:
+                self.error = error  # nodes that run end, and no others begin
+                threads.finish(tasks)
             if self.error is not None:
                 raise self.error
             for place in self.places.values():
@@ -143,6 +147,7 @@ class ParallelPass(Pass):
             while self.left and not self.ready and self.error is None:
                 self.news.wait()
             if not self.left or self.error is not None:
+                self.news.notify_all()
                 return None
             return heapq.heappop(self.ready)[1]
 

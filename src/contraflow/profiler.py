@@ -12,6 +12,7 @@ import os
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -21,7 +22,7 @@ from contraflow.applied import part_name
 from contraflow.dispatch import Context, changed, state
 from contraflow.op import Op
 from contraflow.spec import Params
-from contraflow.storage import Line, user_call, user_line
+from contraflow.storage import Line, Storage, user_call, user_line
 from contraflow.tensor import Tensor
 
 __all__ = ["Averages", "Event", "profile", "record_function"]
@@ -109,6 +110,15 @@ class _Watch(Context):
         return results
 
 
+class _Followed(weakref.ref[Storage]):
+    """A storage that was made, and its size. That it is gone is noted in C: an interrupt in a
+    callback of Python's would be lost."""
+
+    __slots__ = ("key", "nbytes")
+    key: int
+    nbytes: int
+
+
 class profile:
     """Note what runs in a with-block.
 
@@ -122,9 +132,10 @@ class profile:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
-        self.memory: list[tuple[float, int]] = []  # when, and bytes of what was made and still is
+        self._memory: list[tuple[float, int]] = []
         self._live = 0
-        self._followed: set[int] = set()  # ids of storages
+        self._followed: dict[int, _Followed] = {}  # by the ids of storages
+        self._gone: deque[_Followed] = deque()
         self._start = 0.0
         # Per event that is running: the time of those in it, its line and its name.
         self._inside: list[float] = [0.0]
@@ -142,7 +153,7 @@ class profile:
 
     def __exit__(self, *error: object) -> None:
         assert self._block is not None
-        self._block.__exit__(*error)
+        self._block.close()
         self._block = None
 
     # --- noting ---------------------------------------------------------------------------
@@ -178,20 +189,24 @@ class profile:
         """The bytes of a result, whose storage is followed until it is gone."""
         if not isinstance(x, Tensor) or x.storage.is_recorded:
             return 0
-        if id(x.storage) not in self._followed:
-            nbytes = x.storage.data.nbytes
-            self._followed.add(id(x.storage))
-            weakref.finalize(x.storage, self._forget, id(x.storage), nbytes)
-            self._change(nbytes)
+        self._note_gone()
+        key = id(x.storage)
+        if key not in self._followed:
+            followed = self._followed[key] = _Followed(x.storage, self._gone.append)
+            followed.key, followed.nbytes = key, x.storage.data.nbytes
+            self._change(followed.nbytes)
         return x.nbytes
 
-    def _forget(self, storage: int, nbytes: int) -> None:
-        self._followed.discard(storage)
-        self._change(-nbytes)
+    def _note_gone(self) -> None:
+        """Count what has gone since it was asked last."""
+        while self._gone:
+            followed = self._gone.popleft()
+            del self._followed[followed.key]
+            self._change(-followed.nbytes)
 
     def _change(self, count: int) -> None:
         self._live += count
-        self.memory.append((time.perf_counter() - self._start, self._live))
+        self._memory.append((time.perf_counter() - self._start, self._live))
 
     # --- reading --------------------------------------------------------------------------
 
@@ -216,6 +231,12 @@ class profile:
             )
             for name, events in groups.items()
         )
+
+    @property
+    def memory(self) -> list[tuple[float, int]]:
+        """When, and the bytes of what was made until then and still is."""
+        self._note_gone()
+        return self._memory
 
     @property
     def peak_memory(self) -> int:

@@ -43,7 +43,11 @@ class Routine:
                 self._results = [_describe(recorder, r, standins) for r in results]
                 recording = recorder.finish()
         finally:
-            recorder.restore()
+            try:
+                recorder.restore()
+            except KeyboardInterrupt:  # it must be done all the same
+                recorder.restore()
+                raise
         if recording.advances or recording.reseeds or recording.written:
             raise CaptureError(f"{name} has effects")
         if not recorder.tape.outputs:

@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from contraflow import threads
 from contraflow.dtypes import DType, bool_, int64
 from contraflow.errors import OutOfRange
 
@@ -132,19 +133,45 @@ class Expr:
 
 
 Operand = Expr | Number
-_interned: weakref.WeakValueDictionary[tuple[Any, ...], Expr] = weakref.WeakValueDictionary()
+
+
+class _Entry(weakref.ref[Expr]):
+    """An interned expression, as long as somebody holds it."""
+
+    __slots__ = ("key",)
+    key: tuple[Any, ...]
+
+
+_interned: dict[tuple[Any, ...], _Entry] = {}
+_gone: list[_Entry] = []  # entries whose expressions are; noting it in C lets no interrupt get lost
+_lock = threads.recursive_lock()  # for who adds or removes entries
 
 
 def make(fn: str, args: tuple[Expr, ...], dtype: DType, data: Any = None) -> Expr:
     """The one expression with these fields."""
     # 1, 1.0 and True are equal in Python, 0.0 and -0.0 too, and nan is not: spell constants out.
     key = (fn, args, dtype, type(data), repr(data) if fn == "const" else data)
-    found = _interned.get(key)
-    if found is None:
-        found = object.__new__(Expr)
-        found.fn, found.args, found.dtype, found.data = fn, args, dtype, data
-        _interned[key] = found
-    return found
+    entry = _interned.get(key)
+    found = None if entry is None else entry()
+    return _intern(key, data) if found is None else found
+
+
+def _intern(key: tuple[Any, ...], data: Any) -> Expr:
+    """The expression of a key that nobody has made, unless another thread just has."""
+    new = object.__new__(Expr)
+    new.fn, new.args, new.dtype, new.data = *key[:3], data
+    made = _Entry(new, _gone.append)
+    made.key = key
+    with _lock:
+        while _gone:
+            old = _gone.pop()
+            if _interned.get(old.key) is old:
+                del _interned[old.key]
+        entry = _interned.setdefault(key, made)
+        found = entry()
+        if found is None:  # it went a moment ago
+            _interned[key] = made
+    return new if found is None else found
 
 
 def const(value: Number, dtype: DType) -> Expr:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-import threading
 import weakref
+from itertools import compress
+from operator import not_
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
 
-from contraflow import memory
+from contraflow import memory, threads
 from contraflow.errors import Location
 
 _PACKAGE = str(Path(__file__).parent) + os.sep
@@ -106,20 +107,8 @@ class Notice:
 _NOBODY = Notice()  # whom that does not concern
 
 
-class _Slots:
-    """The lock for `.grad` slots: who changes one gives notice in the same moment."""
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Start afresh: a forked child may find the lock taken by a thread it does not have."""
-        self.lock = threading.RLock()
-
-
-slots = _Slots()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=slots.forget)
+# For `.grad` slots: who changes one gives notice in the same moment.
+slots_lock = threads.recursive_lock()
 
 
 class Block:
@@ -194,12 +183,13 @@ class Storage:
 
     def counts(self, writes: Writes, writer: tuple[str, Line | None]) -> None:
         """Count the writes of a program's replays from now on."""
-        if type(self) is Storage:
-            self.__class__ = _Replayed
-            self.replays = []
-        assert isinstance(self, _Replayed)
-        self.fold()
-        self.replays.append((writes, writer))
+        with _counting:
+            if type(self) is Storage:
+                self.log = _Log(self.version, self.writer, 0, ())
+                self.__class__ = _Replayed  # whose methods other threads may call at once
+            assert isinstance(self, _Replayed)
+            log = self.log.folded()
+            self.log = log._replace(replays=(*log.replays, (writes, writer)))
 
 
 moments = itertools.count(1)
@@ -215,40 +205,71 @@ class Writes:
         self.owner = owner
 
 
-class _Replayed(Storage):
-    """A storage that programs write to. What they count is added up when somebody asks."""
+class _Log(NamedTuple):
+    """The writes to a storage that programs write to.
 
-    replays: list[tuple[Writes, tuple[str, Line | None]]]
-    moment = 0  # of the last write that was no replay
+    Never changed, only replaced as a whole: other threads read it meanwhile.
+    """
+
+    own: int  # writes that were not replays
+    own_writer: tuple[str, Line | None] | None
+    moment: int  # of the last of them
+    replays: tuple[tuple[Writes, tuple[str, Line | None]], ...]
 
     @property
     def version(self) -> int:
         """The number of writes."""
-        own: int = self.__dict__.get("version", 0)
-        return own + sum(writes.count for writes, _ in self.replays)
+        return self.own + sum(writes.count for writes, _ in self.replays)
+
+    def last(self) -> tuple[int, tuple[str, Line | None] | None]:
+        """When was written last, and who did."""
+        when, writer = self.moment, self.own_writer
+        for writes, other in self.replays:
+            if writes.last > when:
+                when, writer = writes.last, other
+        return when, writer
+
+    def folded(self) -> _Log:
+        """The same, with what programs counted that are gone as writes of its own."""
+        alive = [entry[0].owner() is not None for entry in self.replays]
+        if all(alive):
+            return self
+        gone = self._replace(replays=tuple(compress(self.replays, map(not_, alive))))
+        return _Log(
+            gone.version, gone.last()[1], gone.last()[0], tuple(compress(self.replays, alive))
+        )
+
+
+_counting = threads.recursive_lock()  # for who replaces a log
+
+
+class _Replayed(Storage):
+    """A storage that programs write to. What they count is added up when somebody asks."""
+
+    log: _Log
+
+    def wrote(self, op: str, line: Line | None) -> None:
+        with _counting:
+            log = self.log
+            self.log = _Log(log.own + 1, (op, line), next(moments), log.replays)
+
+    @property
+    def version(self) -> int:
+        """The number of writes."""
+        return self.log.version
 
     @version.setter
     def version(self, number: int) -> None:
-        self.__dict__["version"] = number - sum(writes.count for writes, _ in self.replays)
+        with _counting:
+            log = self.log
+            self.log = log._replace(own=log.own + number - log.version)
 
     @property
     def writer(self) -> tuple[str, Line | None] | None:
         """Who wrote last."""
-        when, writer = self.moment, self.__dict__.get("writer")
-        for writes, other in self.replays:
-            if writes.last > when:
-                when, writer = writes.last, other
-        return writer
+        return self.log.last()[1]
 
     @writer.setter
     def writer(self, writer: tuple[str, Line | None] | None) -> None:
-        self.__dict__["writer"], self.moment = writer, next(moments)
-
-    def fold(self) -> None:
-        """Take over what programs counted that are gone."""
-        for entry in [entry for entry in self.replays if entry[0].owner() is None]:
-            writes, writer = entry
-            self.replays.remove(entry)
-            self.__dict__["version"] = self.__dict__.get("version", 0) + writes.count
-            if writes.last > self.moment:
-                self.moment, self.__dict__["writer"] = writes.last, writer
+        with _counting:
+            self.log = self.log._replace(own_writer=writer, moment=next(moments))

@@ -32,7 +32,7 @@ from contraflow.shapes import (
     numel,
 )
 from contraflow.spec import Spec
-from contraflow.storage import OWNERS, Block, Storage, slots, user_line
+from contraflow.storage import OWNERS, Block, Storage, slots_lock, user_line
 from contraflow.structure import map_leaves
 
 if TYPE_CHECKING:
@@ -555,7 +555,7 @@ class Tensor(Methods):
         """The gradient. A program leaves a block, which becomes a tensor when it is looked at."""
         slot = self._slot
         if isinstance(slot, Block):
-            with slots.lock:
+            with slots_lock:
                 slot = self._slot
                 if isinstance(slot, Block):
                     slot.notice.given = True
@@ -564,7 +564,7 @@ class Tensor(Methods):
 
     @_grad.setter
     def _grad(self, value: Tensor | Block | None) -> None:
-        with slots.lock:
+        with slots_lock:
             if type(self._slot) is Block:
                 self._slot.notice.given = True
             self._slot = value
@@ -643,10 +643,11 @@ class Tensor(Methods):
         node = self.node
         if node is None:
             state().context.touch_hooks(self)
-            Structure.changed()
             if self._hooks is None:
                 self._hooks = {}
-            return Handle(self._hooks, hook)
+            handle = Handle(self._hooks, hook)
+            Structure.changed()
+            return handle
         return Handle(node.watched().tensor_hooks.setdefault(self._index, {}), hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Handle:
@@ -657,10 +658,11 @@ class Tensor(Methods):
                 f"requires grad."
             )
         state().context.touch_hooks(self)
-        Structure.changed()
         if self._accumulated_hooks is None:
             self._accumulated_hooks = {}
-        return Handle(self._accumulated_hooks, hook)
+        handle = Handle(self._accumulated_hooks, hook)
+        Structure.changed()
+        return handle
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         """A leaf over a copy of the storage, shared as the storage is; hooks stay behind."""

@@ -35,10 +35,11 @@ _own = threading.RLock()  # guards these two
 class Task:
     """A call in a thread of its own."""
 
-    __slots__ = ("_call", "_finished", "_result", "_error")
+    __slots__ = ("_call", "_inside", "_finished", "_result", "_error")
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self._call = function, args
+        self._inside = getattr(_local, "inside", False)  # started by what is done aside
         self._result: Any = None
         self._error: BaseException | None = None
         # No condition or event: an interrupt in their Python code can leave their locks taken.
@@ -52,7 +53,7 @@ class Task:
 
     def _run(self) -> None:
         _running.add(self)
-        _local.inside = True
+        _local.inside = self._inside
         function, args = self._call
         try:
             self._result = function(*args)
@@ -107,6 +108,7 @@ def run(function: Callable[..., T], *args: Any) -> T:
 
 def _run_alone(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     with _gate:
+        _local.inside = True
         return function(*args)
 
 

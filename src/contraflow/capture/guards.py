@@ -10,6 +10,7 @@ import dis
 import types
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from contraflow.capture.attributes import PLAIN, Attribute, Given, contents
@@ -65,15 +66,10 @@ def layout_of(gradient: Tensor | None) -> Any:
 class Memory:
     """Arrays that stay until one of those they belong to is gone; who uses them takes the list."""
 
-    __slots__ = ("arrays", "_gone")
+    __slots__ = ("arrays",)
 
-    def __init__(self, arrays: list[Any], gone: list[weakref.ref[Any]]) -> None:
-        self.arrays, self._gone = arrays, gone
-
-    def let_go(self, ref: weakref.ref[Any]) -> None:
-        """Note that one of them is gone."""
-        self._gone.append(ref)
-        self.arrays = []
+    def __init__(self, arrays: list[Any]) -> None:
+        self.arrays: Any = arrays
 
 
 class Guards:
@@ -112,8 +108,10 @@ class Guards:
 
     def keep_memory(self, storages: Sequence[Storage]) -> Memory:
         """The memory of state, as long as the state itself is there."""
-        memory = Memory([storage.data for storage in storages], self.gone)
-        self.surroundings += [weakref.ref(storage, memory.let_go) for storage in storages]
+        memory = Memory([storage.data for storage in storages])
+        # Callbacks in C: an interrupt in one of Python's would be lost.
+        for callback in (self.gone.append, partial(setattr, memory, "arrays")):
+            self.surroundings += [weakref.ref(storage, callback) for storage in storages]
         return memory
 
     def forget_gone(self) -> None:
@@ -125,7 +123,8 @@ class Guards:
         """Whether modules, tensors and surroundings are as they were; if not, they never will."""
         if self.gone:  # another object may have its address now
             return False
-        if self.epoch == Structure.epoch:
+        epoch = Structure.epoch  # what changes from here on is looked at next time
+        if self.epoch == epoch:
             return True
         for module, structure in self.modules:
             found = module()
@@ -133,7 +132,7 @@ class Guards:
                 return False
         if not all(watched.holds() for watched in self.watched):
             return False
-        self.epoch = Structure.epoch
+        self.epoch = epoch
         return True
 
     def changed_attribute(self, given: Given) -> Attribute | None:

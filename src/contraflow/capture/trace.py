@@ -7,8 +7,7 @@ import gc
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
@@ -57,26 +56,18 @@ def capture(
     """
     loose = {i for i, x in enumerate(call.leaves) if not isinstance(x, Tensor)} - fixed
     recorder = Recorder(owner.name, list(call.arguments))
+    collecting = gc.isenabled()
     try:
-        with _collector_paused():
-            return _capture(owner, recorder, call, loose, args, kwargs)
+        gc.disable()  # what a capture makes it also keeps: the collector would only walk over it
+        return _capture(owner, recorder, call, loose, args, kwargs)
     except ValueNeeded:
         raise StructuralNumbers(recorder.symbols.needed) from None
     except CaptureError:
         if not loose:
             raise
         raise StructuralNumbers(loose) from None  # it may be fine with the numbers themselves
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """What a capture makes it also keeps, so the garbage collector would only walk over it."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
     finally:
-        if enabled:
+        if collecting:
             gc.enable()
 
 
@@ -103,7 +94,11 @@ def _capture(
                 raise ValueNeeded
     finally:
         del symbols, args, kwargs
-        recorder.restore()
+        try:
+            recorder.restore()
+        except KeyboardInterrupt:  # it must be done all the same
+            recorder.restore()
+            raise
     program.record_ms = (perf_counter() - started) * 1e3
     _warn_if_long(owner, program)
     program.guards.watch(trace.known, call.arguments)  # as they were before the call

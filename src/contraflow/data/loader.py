@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
 from typing import Any
 
 from contraflow.data.collate import default_collate, default_convert
@@ -18,7 +18,7 @@ from contraflow.data.samplers import (
     check_count,
     draw_seed,
 )
-from contraflow.data.workers import Duty, Fetcher, Job, Team, Worker
+from contraflow.data.workers import Duty, Fetcher, Job, Order, Team, Worker
 from contraflow.random import Generator
 
 _epochs = itertools.count()
@@ -29,9 +29,9 @@ class DataLoader:
 
     `num_workers` threads, or processes with `worker_type="process"`, make `prefetch_factor` batches
     each ahead of the loop. Threads share the dataset, processes get a copy of it; they are started
-    by "spawn" or "forkserver", the `multiprocessing_context`. Workers end when the loop does,
-    however it ends, unless they are `persistent_workers`: those stay for the next loop and end with
-    the loader. `pin_memory` changes nothing.
+    by "spawn" or "forkserver", the `multiprocessing_context`. Workers end with the loop, or soon
+    after one that is left early, unless they are `persistent_workers`: those stay for the next loop
+    and end with the loader. `pin_memory` changes nothing.
 
     >>> import contraflow as cf
     >>> data = cf.data.TensorDataset(cf.arange(5))
@@ -104,7 +104,8 @@ class DataLoader:
             multiprocessing_context,
         )  # fmt: skip
         self.worker_init_fn = worker_init_fn
-        self._resting: Team | None = None  # persistent workers between two loops
+        # Persistent workers, and a reference to the loop that uses them.
+        self._persistent: tuple[Team, Callable[[], Any]] | None = None
 
     def _set_workers(
         self, num_workers: int, timeout: float, prefetch_factor: int | None, persistent: bool,
@@ -136,49 +137,43 @@ class DataLoader:
         self.multiprocessing_context = _context(worker_type, context)
 
     def __iter__(self) -> Iterator[Any]:
+        return _Loop(self) if self.num_workers else self._alone()
+
+    def _alone(self) -> Iterator[Any]:
+        fetcher = self._fetcher()
+        for job in self.jobs():
+            batches = fetcher(job)
+            if not batches:
+                return
+            yield batches.pop()
+
+    def jobs(self) -> Iterator[Job]:
+        """The batches of one loop."""
         epoch, seed = next(_epochs), draw_seed(self.generator)
-        jobs = (Job(epoch, seed, number, i) for number, i in enumerate(self._indices()))
-        if self.num_workers:
-            yield from self._from_workers(jobs)
-        else:
-            fetcher = self._fetcher()
-            for job in jobs:
-                batches = fetcher(job)
-                if not batches:
-                    return
-                yield batches.pop()
+        return (Job(epoch, seed, number, i) for number, i in enumerate(self._indices()))
 
-    def _from_workers(self, jobs: Iterator[Job]) -> Iterator[Any]:
-        team = self._take_team()
-        waiting: deque[tuple[Worker, Future[Any]]] = deque()
+    def take_team(self, loop: _Loop) -> Team:
+        """The workers of a loop: those that are persistent, if no other loop uses them."""
+        if self._persistent is not None:
+            team, user = self._persistent
+            if team.news.failure is None and (user() is None or user() is loop):
+                self._persistent = team, weakref.ref(loop)
+                return team
+        team = self._new_team()
+        if self.persistent_workers and self._persistent is None:
+            self._persistent = team, weakref.ref(loop)
+        return team
 
-        def assign(worker: Worker) -> None:
-            job = next(jobs, None)
-            if job is not None:
-                waiting.append((worker, worker.submit(job)))
+    def leave_team(self, team: Team) -> None:
+        """A loop is over."""
+        if self._persistent is not None and self._persistent[0] is team:
+            if team.news.failure is None:
+                self._persistent = team, _nobody
+                return
+            self._persistent = None
+        team.close()
 
-        try:
-            for worker in team.workers * (self.prefetch_factor or 1):
-                assign(worker)
-            while waiting:
-                worker, future = waiting.popleft()
-                batches = team.result(future, self.timeout)
-                del future
-                if batches:
-                    assign(worker)
-                    yield batches.pop()
-        finally:
-            for _, future in waiting:
-                future.cancel()
-            if self.persistent_workers and self._resting is None and not team.failure.done():
-                self._resting = team
-            else:
-                team.close()
-
-    def _take_team(self) -> Team:
-        team, self._resting = self._resting, None
-        if team is not None:
-            return team
+    def _new_team(self) -> Team:
         duties = [
             Duty(self._fetcher(), i, self.num_workers, self.worker_init_fn)
             for i in range(self.num_workers)
@@ -204,6 +199,72 @@ class DataLoader:
         if self.batch_size is None:
             return len(self.dataset)
         return len(BatchSampler(self.dataset, self.batch_size, self.drop_last))
+
+
+def _nobody() -> None:
+    """Stands for the reference to a loop that is over."""
+
+
+class _Loop:
+    """The batches that workers make.
+
+    It is not a generator: the finalizer of one would run Python code when a loop is left early, in
+    which an interrupt would be lost. Workers learn by weak references that the loop is gone.
+    """
+
+    def __init__(self, loader: DataLoader) -> None:
+        self._loader = loader
+        self._jobs: Iterator[Job] | None = None  # until the first batch is asked for
+        self._team: Team | None = None
+        self._waiting: deque[tuple[Worker, Order]] = deque()
+
+    def __iter__(self) -> _Loop:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            if self._jobs is None:
+                self._begin()
+            while self._team is not None and self._waiting:
+                worker, order = self._waiting.popleft()
+                batches = self._team.result(order, self._loader.timeout)
+                if batches:
+                    self._assign(worker)
+                    return batches.pop()
+        except StopIteration as error:
+            self.close()
+            text = "DataLoader: a dataset raised StopIteration, which does not end the loop."
+            raise RuntimeError(text) from error
+        except Exception:
+            self.close()
+            raise
+        except BaseException:  # an interrupt does not wait for workers
+            self._team = None
+            raise
+        self.close()
+        raise StopIteration
+
+    def _begin(self) -> None:
+        self._jobs = self._loader.jobs()
+        self._team = self._loader.take_team(self)
+        for worker in self._team.workers * (self._loader.prefetch_factor or 1):
+            self._assign(worker)
+
+    def _assign(self, worker: Worker) -> None:
+        assert self._jobs is not None
+        job = next(self._jobs, None)
+        if job is not None:
+            self._waiting.append((worker, worker.submit(job, weakref.ref(self))))
+
+    def close(self) -> None:
+        """End the loop, and wait for its workers to end, unless they are persistent."""
+        team, self._team = self._team, None
+        self._jobs = iter(())
+        for _, order in self._waiting:
+            order.loop = _nobody
+        self._waiting.clear()
+        if team is not None:
+            self._loader.leave_team(team)
 
 
 def _check_dataset(dataset: Any, ordered: bool) -> None:

@@ -1,15 +1,22 @@
 """Workers: threads that make the batches of a loader, each perhaps by a process of its own.
 
-A worker is a thread with a queue of jobs; the result of a job, or what went wrong, is put into a
-future. A worker with a process hands it each job through a pipe and waits for the answer, so it
-learns at once of the process's end. Futures are all that a loader sees.
+A worker is a thread with a queue of jobs; the batch of a job, or what went wrong, is put into its
+order, and the loop is told. A worker with a process hands it each job through a pipe and waits for
+the answer, so it learns at once of the process's end. Orders are all that a loop sees.
 
 A thread knows its queue and its work, not the team it belongs to. So a team that nobody holds any
-more is garbage, and is closed like one that has done all.
+more is garbage, and its workers end like those of one that is closed, but nobody waits for them: a
+finalizer in Python would lose an interrupt. For the same reason an order refers to its loop weakly.
+One whose loop is gone is not worked on.
+
+The loop waits by a queue that is written in C: an interrupt in the Python code of a condition, or
+of a future, would leave its lock taken.
 """
 
 from __future__ import annotations
 
+import atexit
+import functools
 import itertools
 import multiprocessing
 import os
@@ -21,14 +28,13 @@ import time
 import traceback
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, wait
 from contextlib import suppress
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from contraflow import config, dtypes
+from contraflow import config, dtypes, threads
 from contraflow.data.collate import default_collate
 from contraflow.data.datasets import IterableDataset, Rows
 from contraflow.dispatch import Context, changed, state
@@ -36,6 +42,7 @@ from contraflow.dtypes import DType
 from contraflow.random import Generator, default_generator
 
 GRACE = 2.0  # seconds in which workers may end what they do; then processes are ended by force
+TICK = 0.25  # seconds after which who waits for a process looks whether somebody wants the batch
 
 
 class Job(NamedTuple):
@@ -87,6 +94,11 @@ class Abandoned(Exception):
     """Nobody waits for the batch any more."""
 
 
+def _somebody() -> Any:
+    """Stands for the reference to a loop that is there."""
+    return True
+
+
 class Fetcher:
     """Makes batches of a dataset.
 
@@ -100,6 +112,7 @@ class Fetcher:
         self.dataset, self.collate = dataset, collate
         self.batched, self.drop_last = batched, drop_last
         self.abandoned = False
+        self.loop: Callable[[], Any] = _somebody  # who wants the batch; None when it is gone
         self._epoch = -1
         self._stream: Iterator[Any] = iter(())
         self._drawing: _Drawing | None = None
@@ -120,7 +133,7 @@ class Fetcher:
             return [self.collate([self._wanted(self.dataset[i]) for i in job.indices])]
 
     def _wanted(self, sample: Any) -> Any:
-        if self.abandoned:
+        if self.abandoned or self.loop() is None:
             raise Abandoned
         return sample
 
@@ -141,8 +154,11 @@ class Fetcher:
 class Work:
     """What a thread does its jobs with."""
 
-    def __call__(self, job: Job) -> list[Any]:
-        """The batch in a list, which is empty when the stream has ended."""
+    def __call__(self, job: Job, loop: Callable[[], Any] = _somebody) -> list[Any]:
+        """The batch in a list, which is empty when the stream has ended.
+
+        Nobody wants it any more when `loop()` is None.
+        """
         raise NotImplementedError
 
     def abandon(self) -> None:
@@ -167,7 +183,8 @@ class Duty(Work):
         self.worker_init_fn = worker_init_fn
         self.started = False
 
-    def __call__(self, job: Job) -> list[Any]:
+    def __call__(self, job: Job, loop: Callable[[], Any] = _somebody) -> list[Any]:
+        self.fetcher.loop = loop
         if not self.started:
             seed = job.seed + self.id
             _local.info = WorkerInfo(self.id, self.num_workers, seed, self.fetcher.dataset)
@@ -260,8 +277,9 @@ def _portable(error: BaseException) -> tuple[BaseException, str]:
 class Remote(Work):
     """Work that a process does."""
 
-    def __init__(self, context: Any, duty: Duty, failure: Future[Any]) -> None:
-        self.id, self.failure = duty.id, failure
+    def __init__(self, context: Any, duty: Duty, news: News) -> None:
+        self.id, self.news = duty.id, news
+        self.abandoned = False
         self.connection, theirs = context.Pipe()
         settings = _Settings(config.get_num_threads(), dtypes.get_default_dtype())
         self.process = context.Process(target=_serve, args=(theirs, duty, settings), daemon=True)
@@ -277,15 +295,15 @@ class Remote(Work):
         finally:
             theirs.close()
 
-    def __call__(self, job: Job) -> list[Any]:
+    def __call__(self, job: Job, loop: Callable[[], Any] = _somebody) -> list[Any]:
         message = pickle.dumps(job)
         try:
             self.connection.send_bytes(message)
+            self._await_answer(loop)
             answer, arrays = _receive(self.connection)
         except (EOFError, OSError):
             error = self._death(job)
-            with suppress(InvalidStateError):  # another worker was the first
-                self.failure.set_exception(error)
+            self.news.fail(error)
             raise error from None
         succeeded, content = pickle.loads(answer, buffers=arrays)
         if not succeeded:
@@ -293,6 +311,18 @@ class Remote(Work):
             raise error from WorkerTraceback(text)
         batches: list[Any] = content
         return batches
+
+    def _await_answer(self, loop: Callable[[], Any]) -> None:
+        """Wait; if nobody wants the answer any more, end the process rather than wait for long."""
+        deadline = None
+        while not self.connection.poll(TICK):
+            if deadline is None and (self.abandoned or loop() is None):
+                deadline = time.monotonic() + GRACE
+            if deadline is not None and time.monotonic() > deadline:
+                self.force()
+
+    def abandon(self) -> None:
+        self.abandoned = True
 
     def _death(self, job: Job) -> RuntimeError:
         self.process.join(GRACE)
@@ -325,22 +355,69 @@ class Remote(Work):
 # --- threads -----------------------------------------------------------------------------------
 
 
+class News:
+    """What a loop hears from its workers."""
+
+    def __init__(self) -> None:
+        self.queue: SimpleQueue[None] = SimpleQueue()  # an entry for every order that was done
+        self.failure: BaseException | None = None  # if the team is of no use any more
+
+    def fail(self, error: BaseException) -> None:
+        """Say that the team is of no use; the first error counts."""
+        self.failure = self.failure or error
+        self.queue.put(None)
+
+
+class Order:
+    """A batch that a loop wants."""
+
+    __slots__ = ("job", "loop", "done", "_batches", "_error")
+
+    def __init__(self, job: Job, loop: Callable[[], Any]) -> None:
+        self.job, self.loop = job, loop
+        self.done = False
+        self._batches: list[Any] = []
+        self._error: BaseException | None = None
+
+    def do(self, work: Work) -> None:
+        """Make the batch, or keep what goes wrong."""
+        try:
+            self._batches = work(self.job, self.loop)
+        except BaseException as error:
+            name = threading.current_thread().name
+            error.add_note(f"Raised by {name} while it made batch {self.job.number}.")
+            self._error = error
+        self.done = True
+
+    def result(self) -> list[Any]:
+        """What was made, which is given once."""
+        if self._error is not None:
+            raise self._error
+        batches, self._batches = self._batches, []
+        return batches
+
+
 class Worker:
     """A thread that does jobs one after the other."""
 
-    def __init__(self, number: int, work: Work) -> None:
+    def __init__(self, number: int, work: Work, news: News, team: Team) -> None:
         self.work = work
-        self.jobs: SimpleQueue[tuple[Future[Any], Job] | None] = SimpleQueue()
+        self.orders: SimpleQueue[Order | Any] = SimpleQueue()
         self.thread = threading.Thread(
-            target=_do_jobs, args=(self.jobs, work), daemon=True, name=f"DataLoader worker {number}"
+            target=_do_jobs,
+            args=(self.orders, work, news),
+            daemon=True,
+            name=f"DataLoader worker {number}",
         )
+        # In C: the queue gets the reference itself when the team is gone, which is not an order.
+        self.told = weakref.ref(team, self.orders.put)
         self.thread.start()
 
-    def submit(self, job: Job) -> Future[Any]:
-        """The future of a batch."""
-        future: Future[Any] = Future()
-        self.jobs.put((future, job))
-        return future
+    def submit(self, job: Job, loop: Callable[[], Any]) -> Order:
+        """Order a batch."""
+        order = Order(job, loop)
+        self.orders.put(order)
+        return order
 
     def join(self, seconds: float) -> None:
         """Wait for the thread to end."""
@@ -348,20 +425,12 @@ class Worker:
             self.thread.join(max(0.0, seconds))
 
 
-def _do_jobs(jobs: SimpleQueue[tuple[Future[Any], Job] | None], work: Work) -> None:
-    while (item := jobs.get()) is not None:
-        future, job = item
-        if future.set_running_or_notify_cancel():
-            try:
-                batches = work(job)
-            except BaseException as error:
-                name = threading.current_thread().name
-                error.add_note(f"Raised by {name} while it made batch {job.number}.")
-                future.set_exception(error)
-            else:
-                future.set_result(batches)
-                del batches
-        del item, future, job  # while it waits it keeps nothing alive
+def _do_jobs(orders: SimpleQueue[Order | Any], work: Work, news: News) -> None:
+    while isinstance(order := orders.get(), Order):
+        if order.loop() is not None:
+            order.do(work)
+            news.queue.put(None)
+        del order  # while it waits it keeps nothing alive
     work.finish()
 
 
@@ -370,34 +439,59 @@ class Team:
 
     def __init__(self, duties: Sequence[Duty], context: Any = None) -> None:
         """With a multiprocessing context each worker has a process."""
-        self.failure: Future[Any] = Future()  # done when the team is of no use any more
+        self.news = News()
         self.workers: list[Worker] = []
-        # Runs once: when called, when nobody holds the team, or when the interpreter ends.
-        self.close = weakref.finalize(self, _close, self.workers)
+        threads.run(self._start, duties, context)  # a thread that is half started would hang
+
+    def _start(self, duties: Sequence[Duty], context: Any) -> None:
+        key = id(self)
+        _open[key] = self.workers, weakref.ref(self, functools.partial(_open.pop, key))
         try:
             for duty in duties:
-                work = duty if context is None else Remote(context, duty, self.failure)
-                self.workers.append(Worker(duty.id, work))
+                work = duty if context is None else Remote(context, duty, self.news)
+                self.workers.append(Worker(duty.id, work, self.news, self))
         except BaseException:
             self.close()
             raise
 
-    def result(self, future: Future[Any], timeout: float) -> list[Any]:
-        """What a job gives, unless a process dies or time runs out before."""
-        done, _ = wait((future, self.failure), timeout or None, FIRST_COMPLETED)
-        if not done:
-            late = f"DataLoader: no batch came within the timeout of {timeout} seconds."
-            with suppress(InvalidStateError):  # a process has just died
-                self.failure.set_exception(RuntimeError(late))
-        batches: list[Any] = (future if future in done else self.failure).result()
-        return batches
+    def result(self, order: Order, timeout: float) -> list[Any]:
+        """What an order gives, unless a process dies or time runs out before."""
+        news, deadline = self.news, time.monotonic() + timeout
+        while not news.queue.empty():
+            news.queue.get_nowait()
+        while not order.done and news.failure is None:
+            left = max(0.0, deadline - time.monotonic()) if timeout else None
+            try:
+                news.queue.get(timeout=left)
+            except Empty:
+                late = f"DataLoader: no batch came within the timeout of {timeout} seconds."
+                news.fail(RuntimeError(late))
+        if order.done:
+            return order.result()
+        assert news.failure is not None
+        raise news.failure
+
+    def close(self) -> None:
+        """End the threads and processes, and wait for that."""
+        if _open.pop(id(self), None) is not None:
+            _close(self.workers)
+
+
+# The workers of teams that are neither closed nor gone, by the ids of these.
+_open: dict[int, tuple[list[Worker], weakref.ref[Team]]] = {}
+
+
+@atexit.register
+def _close_all() -> None:
+    while _open:
+        _close(_open.popitem()[1][0])
 
 
 def _close(workers: list[Worker]) -> None:
     """End the threads and processes of a team, whose batches nobody wants any more."""
     deadline = time.monotonic() + GRACE
     for worker in workers:
-        worker.jobs.put(None)
+        worker.orders.put(None)
         worker.work.abandon()
     for worker in workers:
         worker.join(deadline - time.monotonic())

@@ -57,8 +57,8 @@ class ParamGroup(dict[str, Any]):
 
     def restructured(self) -> None:
         """Tell recordings that something else than a number has changed."""
+        self.changed_at = Structure.epoch + 1
         Structure.changed()
-        self.changed_at = Structure.epoch
 
     def __getitem__(self, name: str) -> Any:
         return _read(super().__getitem__(name))

@@ -92,8 +92,8 @@ class HookedOptimizer:
         self._load_state_dict_post_hooks: Hooks = {}
 
     def _restructured(self) -> None:
+        self._hooked_at = Structure.epoch + 1
         Structure.changed()
-        self._hooked_at = Structure.epoch
 
     def hook_tables(self) -> dict[str, Hooks]:
         """The hooks of each kind, by the method that registers them; see `registered_hooks`."""

@@ -13,6 +13,7 @@ what follows from a counter is computed once for all of them.
 from __future__ import annotations
 
 import copy
+import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
@@ -424,13 +425,17 @@ class Optimizer(HookedOptimizer):
         return "\n".join([*lines, ")"])
 
 
-# Per optimizer, a compiled update for each of its groups.
-_programs: weakref.WeakKeyDictionary[Optimizer, dict[int, Compiled]] = weakref.WeakKeyDictionary()
+# By the id of an optimizer that is alive: a compiled update for each of its groups.
+_programs: dict[int, tuple[weakref.ref[Optimizer], dict[int, Compiled]]] = {}
 
 
 def _fused(optimizer: Optimizer, number: int) -> Compiled:
     """The compiled update of a group. It does not keep the optimizer alive."""
-    programs = _programs.setdefault(optimizer, {})
+    key = id(optimizer)
+    if key not in _programs:
+        # A callback in C: an interrupt in one of Python's would be lost.
+        _programs[key] = weakref.ref(optimizer, functools.partial(_programs.pop, key)), {}
+    programs = _programs[key][1]
     if number not in programs:
         alive = weakref.ref(optimizer)
 

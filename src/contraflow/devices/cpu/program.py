@@ -12,7 +12,6 @@ import math
 import mmap
 import os
 import struct
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from contraflow import config
+from contraflow import config, threads
 from contraflow import scalar as s
 from contraflow.devices.cpu import jit
 from contraflow.devices.cpu.pool import CHECK, DEAL, ERRORS, MEET, PARTS, pool
@@ -119,11 +118,11 @@ class _Scratch:
     """The arenas, and the lock that whoever runs a program holds."""
 
     def __init__(self) -> None:
+        self.lock = threads.recursive_lock()
         self.forget()
 
     def forget(self) -> None:
-        """Start afresh: a forked child may find the lock taken by a thread it does not have."""
-        self.lock = threading.RLock()
+        """Start afresh, as a forked child does."""
         self.arena = _Arena(None, 0, 0)  # of the program that runs, or else the next one
         self._spare: list[_Arena] = []  # of programs within programs
 
