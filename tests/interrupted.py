@@ -1,9 +1,9 @@
 """A program that is interrupted, as by Ctrl-C, at random moments of one kind of work.
 
-`python -m tests.interrupted WORK SEED FOLDER` does the work of that name over and over until it has
-seen COUNT interrupts, each sent when the one before has been seen. It checks after each of them that
-all is as it was, or as it should have become, and ends with status 0. An interrupt that is not seen
-within SECONDS was swallowed: the status is then 3. `test_interrupts.py` runs it.
+`python -m tests.interrupted WORK SEED FOLDER` does the work of that name over and over until it
+has seen COUNT interrupts, each sent when the one before has been seen. It checks after each of them
+that all is as it was, or as it should have become, and ends with status 0. An interrupt that is not
+seen within SECONDS was swallowed: the status is then 3. `test_interrupts.py` runs it.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ class Sender:
 
     def __init__(self, draw: random.Random, longest: float, may_lose: bool) -> None:
         self.draw, self.longest, self.may_lose = draw, longest, may_lose
-        self.begin: SimpleQueue[None] = SimpleQueue()
+        self.ready: SimpleQueue[None] = SimpleQueue()  # the work goes on
         self.seen: SimpleQueue[int] = SimpleQueue()
         self.sent = 0
         self.over = False
@@ -266,8 +266,8 @@ class Sender:
         threading.Thread(target=self._send, daemon=True).start()
 
     def _send(self) -> None:
-        self.begin.get()
         while self.sent < COUNT:
+            self.ready.get()
             # Short times are as likely as long ones: what is short is interrupted too.
             time.sleep(self.longest * self.draw.random() ** 2)
             self.sent += 1
@@ -282,6 +282,7 @@ class Sender:
                     faulthandler.dump_traceback(all_threads=True)
                     print(f"swallowed: interrupt {self.sent}", file=sys.stderr, flush=True)
                     os._exit(SWALLOWED)
+                self.ready.put(None)
         self.over = True
 
 
@@ -290,14 +291,10 @@ def repeat(step: Step, sender: Sender) -> int:
     seen = 0
     while not sender.over:
         try:
-            try:
-                sender.begin.put(None)
-                while not sender.over:
-                    step()
-            except KeyboardInterrupt:
-                seen += 1
-                sender.seen.put(seen)
-        except KeyboardInterrupt:  # the next one has come before the work went on
+            sender.ready.put(None)
+            while not sender.over:
+                step()
+        except KeyboardInterrupt:
             seen += 1
             sender.seen.put(seen)
     step()

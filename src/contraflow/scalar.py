@@ -167,6 +167,7 @@ def _intern(key: tuple[Any, ...], data: Any) -> Expr:
             old = _gone.pop()
             if _interned.get(old.key) is old:
                 del _interned[old.key]
+            del old  # and with it what only its key held
         entry = _interned.setdefault(key, made)
         found = entry()
         if found is None:  # it went a moment ago

@@ -23,8 +23,8 @@ import secrets
 import time
 import zlib
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -85,7 +85,8 @@ def save(obj: Any, path: FilePath) -> None:
     # The widest first, so that each lies at a multiple of its element's size.
     regions = sorted(packed.regions.items(), key=lambda item: -item[1].itemsize)
     checksums = dict.fromkeys(packed.regions, _NO_CHECKSUM)
-    with _replacing(target) as file:
+
+    def write(file: BinaryIO) -> None:
         file.write(_header(packed.structure, regions, checksums))
         for name, array in regions:
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
@@ -93,6 +94,8 @@ def save(obj: Any, path: FilePath) -> None:
             file.write(data)
         file.seek(0)
         file.write(_header(packed.structure, regions, checksums))
+
+    _replace(target, write)
 
 
 def load(path: FilePath, mmap: bool = False) -> Any:
@@ -520,14 +523,13 @@ def _storage(entry: _Entry, array: np.ndarray) -> Storage:
     return storage
 
 
-@contextmanager
-def _replacing(target: Path) -> Iterator[BinaryIO]:
-    """A new file that takes the place of `target` when the block ends, and is gone if it fails."""
+def _replace(target: Path, write: Callable[[BinaryIO], None]) -> None:
+    """Write a new file that then takes the place of `target`, and is gone if that fails."""
     _remove_left_overs(target)
     unfinished = target.with_name(f".{target.name}.{secrets.token_hex(8)}.unfinished")
     try:
         with unfinished.open("xb") as file:
-            yield file
+            write(file)
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(target)
