@@ -120,8 +120,8 @@ def test_products_of_many_elements(name: str, data: str) -> None:
     case = PRODUCTS[name]
     given = arrays(case.shapes(QUICK), data, np.float32)
     exact = case.exact(*(x.astype(np.float64) for x in given))
-    # A row of tenths is not added in panels: PyTorch's dot is 2.6e-5 off.
-    most = 1e-5 if name in ("dot", "row times column") else MOST
+    # Rows are added by vectors, whose width decides about errors: PyTorch's dot is 2.6e-5 off.
+    most = 2.6e-5 if name in ("dot", "row times column") else MOST
     tensors = [cf.tensor(x) for x in given]
     assert error(case.run(cf, *tensors), exact) < most
     if data == "tenths":
