@@ -124,10 +124,22 @@ def test_shared_storages_stay_shared(mmap, path):
         assert loaded["turned"][:, 1].tolist() == [-1.0] * 4
 
 
-def test_tied_weights_are_written_once(path):
-    weight = cf.zeros(1000)
-    cf.save({"in": weight, "out": weight.detach()}, path)
-    assert path.stat().st_size < 1.5 * weight.nbytes
+@pytest.mark.parametrize("mmap", [False, True])
+def test_tied_weights_have_all_their_names_for_other_readers(mmap, path):
+    weight, table = cf.arange(6.0).reshape(2, 3), cf.arange(8.0).reshape(2, 4)
+    given = {
+        "in": weight, "out": weight.detach(), "whole": table, "half": table[:, :2],
+        "turned": table.T,
+    }  # fmt: skip
+    loaded = round_trip(given, path, mmap)
+    assert loaded["in"].storage is loaded["out"].storage
+    assert loaded["whole"].storage is loaded["half"].storage is loaded["turned"].storage
+    library = pytest.importorskip("safetensors.numpy", reason="make test installs it")
+    theirs = library.load_file(path)
+    assert sorted(theirs.keys() - given.keys()) == ["whole.storage"]
+    for name, tensor in given.items():
+        assert np.array_equal(theirs[name], tensor.numpy())
+        assert loaded[name].tolist() == tensor.tolist()
 
 
 def test_a_part_of_a_storage_is_written_alone(path):
@@ -315,7 +327,16 @@ STRUCTURE_PROBLEMS = {
 def test_hostile_structure(structure, problem, path):
     regions = [("a", np.zeros(2, np.float32))]
     checksums = {"a": serialize._checksum(bytes(8))}
-    path.write_bytes(serialize._header(json.loads(structure), regions, checksums) + bytes(8))
+    path.write_bytes(serialize._header(json.loads(structure), regions, checksums, {}) + bytes(8))
+    with refused(ValueError, f"load: {path} is no whole safetensors file: {problem}."):
+        cf.load(path)
+
+
+def test_copies_of_tensors_that_are_not_there(path):
+    checksums = {"a": serialize._checksum(bytes(8))}
+    regions = [("a", np.zeros(2, np.float32))]
+    path.write_bytes(serialize._header(None, regions, checksums, {"b": "a"}) + bytes(8))
+    problem = "it has copies of tensors that are not there"
     with refused(ValueError, f"load: {path} is no whole safetensors file: {problem}."):
         cf.load(path)
 

@@ -3,6 +3,7 @@
 A file is one of the safetensors format: eight bytes with the length of a header, the header as JSON
 (for each tensor its dtype, its shape and its range of bytes), and the bytes. So PyTorch's files of
 that format are read here, and those written here are read elsewhere, as tensors under dotted names.
+Tensors that share memory are written once for us, and for other readers under each of their names.
 What else an object holds (keys, lists, numbers, texts, views of one storage) is JSON in the header.
 
 A file holds data and nothing that could run: reading one makes tensors and Python's own containers
@@ -87,13 +88,13 @@ def save(obj: Any, path: FilePath) -> None:
     checksums = dict.fromkeys(packed.regions, _NO_CHECKSUM)
 
     def write(file: BinaryIO) -> None:
-        file.write(_header(packed.structure, regions, checksums))
+        file.write(_header(packed.structure, regions, checksums, packed.copies))
         for name, array in regions:
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
             checksums[name] = _checksum(data)
             file.write(data)
         file.seek(0)
-        file.write(_header(packed.structure, regions, checksums))
+        file.write(_header(packed.structure, regions, checksums, packed.copies))
 
     _replace(target, write)
 
@@ -116,10 +117,12 @@ def load(path: FilePath, mmap: bool = False) -> Any:
         with source.open("rb") as file:
             header = _read_header(file)
             read = _mapped(file) if mmap else _copied(file)
-            tensors = {
-                entry.name: Tensor.of_storage(read(entry), contiguous(entry.shape), entry.dtype)
-                for entry in header.entries
-            }
+            tensors: dict[str, Tensor] = {}
+            for entry in header.entries:
+                storage = read(entry)
+                if entry.name not in header.copies:
+                    view = contiguous(entry.shape)
+                    tensors[entry.name] = Tensor.of_storage(storage, view, entry.dtype)
         return _unpack(header.structure, tensors) if header.is_ours else tensors
     except _Damaged as error:
         raise ValueError(f"load: {source} is no whole safetensors file: {error}.") from None
@@ -143,6 +146,7 @@ class _Packed:
 
     def __init__(self, obj: Any) -> None:
         self.regions: dict[str, np.ndarray] = {}
+        self.copies: dict[str, str] = {}  # for other readers, and what they are part of
         self._sharing: dict[object, list[tuple[str, Tensor, dict[str, Any]]]] = {}
         self._names = {"__metadata__"}
         self.structure = self._pack(obj, ())
@@ -204,20 +208,34 @@ class _Packed:
 
         Tensors that see different parts of a storage get the span that all of them lie in.
         """
-        name, first, _ = members[0]
+        region, first, _ = members[0]
         alike = all(x.layout == first.layout for _, x, _ in members)
-        if alike and not first.layout.overlaps_itself():
-            self.regions[name] = first.array
+        seen = [(name, x) for name, x, _ in members if not x.layout.overlaps_itself()]
+        if alike and seen:
+            self.regions[region] = first.array
             for _, _, leaf in members:
-                leaf["tensor"] = name
+                leaf["tensor"] = region
+            self._copy(region, seen[1:])
             return
+        if seen:
+            region = self._name((region, "storage"))
         ends = [x.layout.extent() for _, x, _ in members]
         low, high = min(low for low, _ in ends), max(high for _, high in ends)
-        self.regions[name] = first.storage.data[low:high]
+        self.regions[region] = first.storage.data[low:high]
         for _, x, leaf in members:
             shape, strides, offset = x.layout
-            leaf["tensor"] = name
+            leaf["tensor"] = region
             leaf["view"] = [list(shape), list(strides), offset - low]
+        self._copy(region, seen)
+
+    def _copy(self, region: str, members: list[tuple[str, Tensor]]) -> None:
+        """Write tensors that lie in a region under their own names too.
+
+        Ranges of bytes must not overlap in the format, and other readers know nothing but names.
+        """
+        for name, x in members:
+            self.regions[name] = x.array
+            self.copies[name] = region
 
 
 _MAPPINGS: dict[str, Callable[[dict[Any, Any]], Any]] = {
@@ -340,6 +358,7 @@ class _Header(NamedTuple):
     entries: list[_Entry]
     is_ours: bool
     structure: Any
+    copies: Mapping[str, str]  # tensors that are there for other readers
 
 
 def _checksum(data: Any) -> str:
@@ -347,7 +366,10 @@ def _checksum(data: Any) -> str:
 
 
 def _header(
-    structure: Any, regions: list[tuple[str, np.ndarray]], checksums: Mapping[str, str]
+    structure: Any,
+    regions: list[tuple[str, np.ndarray]],
+    checksums: Mapping[str, str],
+    copies: Mapping[str, str],
 ) -> bytes:
     """The header with its length, of the same number of bytes for any checksums."""
     end = 0
@@ -356,7 +378,7 @@ def _header(
         begin, end = end, end + array.nbytes
         dtype = _DTYPE_NAMES[dtypes.from_numpy(array.dtype)]
         entries[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": [begin, end]}
-    ours = _compact({"structure": structure, "checksums": dict(checksums)})
+    ours = _compact({"structure": structure, "checksums": dict(checksums), "copies": dict(copies)})
     rest = b'","contraflow":' + _compact(ours.decode()) + b"}"
     rest += b"," + _compact(entries)[1:] if entries else b"}"
     length = len(_BEGINNING) + len(_NO_CHECKSUM) + len(rest)
@@ -398,9 +420,13 @@ def _read_header(file: BinaryIO) -> _Header:
         raise _Damaged("its header is damaged, or somebody has rewritten it")
     structure: Any = None
     checksums: Any = {}
+    copies: Any = {}
     if is_ours:
         ours = _parse(str(metadata.get("contraflow")).encode())
         structure, checksums = ours.get("structure"), ours.get("checksums")
+        copies = ours.get("copies", {})
+        if not isinstance(copies, dict) or not copies.keys() <= content.keys():
+            raise _Damaged("it has copies of tensors that are not there")
         if not isinstance(checksums, dict) or checksums.keys() != content.keys():
             raise _Damaged("its checksums are not those of its tensors")
     entries = [
@@ -408,7 +434,7 @@ def _read_header(file: BinaryIO) -> _Header:
     ]
     entries.sort(key=lambda entry: (entry.begin, entry.nbytes))
     _check_ranges(entries, 8 + length, size)
-    return _Header(entries, is_ours, structure)
+    return _Header(entries, is_ours, structure, copies)
 
 
 def _parse(text: bytes) -> dict[str, Any]:
