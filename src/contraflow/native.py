@@ -114,7 +114,7 @@ def read_back(
     found = _read.get(key)
     if found is None:
         try:
-            found = import_module("contraflow.routine").read_back(op, params, specs, needs)
+            found = threads.imported("contraflow.routine").read_back(op, params, specs, needs)
         except CaptureError:
             found = tuple(range(len(specs)))
         with _lock:
