@@ -43,8 +43,14 @@ def test_line_02_a_chain_of_20_000_ops() -> None:
     assert_close(chain(20_000)(leaf(1.0)), np.array([1.0]))
 
 
-def test_line_02_a_chain_of_500_ops(run: Any) -> None:
-    assert_close(run(chain(500), leaf(1.0)), np.array([1.0]))
+def test_line_02_a_chain_of_4_000_ops(run: Any) -> None:
+    assert_close(run(chain(4_000), leaf(1.0)), np.array([1.0]))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:compile.step.")
+def test_line_02_a_chain_of_64_000_ops(run: Any) -> None:
+    assert_close(run(chain(64_000), leaf(1.0)), np.array([1.0]))
 
 
 @pytest.mark.slow

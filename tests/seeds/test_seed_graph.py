@@ -12,7 +12,7 @@ from tests import engine_common
 from tests.engine_common import Counter, fields_of, leaf, nodes_below, place, refused
 
 import contraflow as cf
-from contraflow.autograd import grad
+from contraflow.autograd import Gradients, grad, gradients
 from contraflow.autograd.graph import Graph
 from contraflow.tape import Tape
 from contraflow.tensor import Tensor
@@ -56,6 +56,17 @@ def test_line_09_checkpoints_change_no_bit_and_repeat_dropout(run: Any) -> None:
     checked = gradients(lambda v, u: block(cf.checkpoint(block, v, u), u))
     for a, b in zip(plain, checked, strict=True):
         assert a.array.tobytes() == b.array.tobytes()
+
+
+def test_line_09_a_captured_tensor_that_was_overwritten_is_noticed(run: Any) -> None:
+    def step(x: Tensor) -> Tensor:
+        w = x.detach() * 2.0
+        y = cf.checkpoint(lambda: (x + w).sin())
+        w.add_(1)
+        return grad(y, x)[0]
+
+    with pytest.raises(cf.OverwrittenError, match=r"^checkpoint saved float64.1. at "):
+        run(step, leaf(1.0))
 
 
 def test_line_09_is_recomputing_is_restored() -> None:
@@ -135,6 +146,24 @@ def test_line_18_a_store_of_gradients(run: Any) -> None:
     assert w.grad is None
 
 
+def test_line_18_a_store_of_every_tensor_that_adds_up(run: Any) -> None:
+    w = leaf(3.0)
+
+    def step(x: Tensor) -> tuple[Tensor, Gradients]:
+        h = x * w
+        every = gradients(h.exp(), all=True)
+        total = Gradients()
+        total += gradients(x * w)
+        gradients(w * w, into=total)
+        return every[h], total + gradients(x * 5.0)
+
+    x = leaf(2.0)
+    of_h, store = run(step, x)
+    assert_close(of_h, np.exp([6.0]))
+    assert (store[x].item(), store[w].item()) == (8.0, 8.0)
+    assert x.grad is None
+
+
 def test_line_19_a_tape_can_be_read() -> None:
     @cf.compile
     def product(a: Tensor, b: Tensor) -> Tensor:
@@ -144,6 +173,7 @@ def test_line_19_a_tape_can_be_read() -> None:
     text = str(product.tape)
     assert "%2 = matmul(%0, %1) : float32[32, 10]" in text
     Tape.parse(product.tape.text()).verify()
+    assert cf.draw(product.tape).count("->") == 3
 
 
 @pytest.mark.skip(reason="the GPU devices are not written yet")

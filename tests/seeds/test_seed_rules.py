@@ -1,4 +1,4 @@
-"""Engine behaviour, lines 4 to 8 and 16: rules that the originals got wrong."""
+"""Engine behaviour, lines 4 to 8, 16 and 21: rules that the originals got wrong or promise."""
 
 from __future__ import annotations
 
@@ -117,3 +117,66 @@ def test_line_16_indices_stay_integers(run: Any) -> None:
     index = run(lambda t: t.argmax(0), x)
     assert index.dtype is cf.int64
     assert index.item() == at
+
+
+OPS: dict[str, tuple[Callable[..., Tensor], list[tuple[int, ...]]]] = {
+    "conv1d": (
+        lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=2, dilation=2, groups=2),
+        [(2, 4, 9), (6, 2, 3), (6,)],
+    ),
+    "conv_transpose1d": (lambda x, w: F.conv_transpose1d(x, w, stride=2), [(1, 2, 4), (2, 3, 3)]),
+    "max_pool1d": (lambda x: F.max_pool1d(x, 3, 2, 1), [(2, 2, 8)]),
+    "max_pool2d": (lambda x: F.max_pool2d(x, 2, stride=1, padding=1), [(1, 2, 5, 4)]),
+    "avg_pool2d, padding counted": (lambda x: F.avg_pool2d(x, 3, 2, 1), [(1, 2, 5, 6)]),
+    "avg_pool2d, padding not counted": (
+        lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+        [(1, 2, 5, 6)],
+    ),
+    "adaptive_avg_pool2d": (lambda x: F.adaptive_avg_pool2d(x, (2, 3)), [(1, 2, 5, 7)]),
+    "adaptive_max_pool2d": (lambda x: F.adaptive_max_pool2d(x, (2, 3)), [(1, 2, 5, 7)]),
+    "unfold": (lambda x: F.unfold(x, 2, padding=1, stride=2), [(1, 2, 4, 5)]),
+    "fold": (lambda x: F.fold(x, (4, 5), 2, padding=1, stride=2), [(1, 8, 9)]),
+    "Tensor.unfold": (lambda x: x.unfold(1, 3, 2), [(2, 8)]),
+    "cat": (lambda a, b: cf.cat([a, b, a], 1), [(2, 3), (2, 2)]),
+    "gather": (lambda x: x.gather(1, cf.tensor([[0, 0, 2], [1, 2, 2]])), [(2, 3)]),
+    "pad": (lambda x: F.pad(x, (1, 2, -1, 1), value=3.0), [(3, 4)]),
+    "pad, reflected": (lambda x: F.pad(x, (2, 1), mode="reflect"), [(2, 4)]),
+    "pad, replicated": (lambda x: F.pad(x, (2, 1), mode="replicate"), [(1, 2, 4)]),
+    "pad, circular": (lambda x: F.pad(x, (2, 1), mode="circular"), [(1, 2, 4)]),
+}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_line_21_pooling_windows_and_selections_have_real_gradients(run: Any, name: str) -> None:
+    """For a random cotangent, and for a constant one, which kernels have written into them."""
+    function, shapes = OPS[name]
+    arrays = [drawn(*shape) for shape in shapes]
+    tensors = [cf.tensor(a, requires_grad=True) for a in arrays]
+    weights = drawn(*function(*tensors).shape)
+    constant = cf.tensor(weights)
+
+    def step(*given: Tensor) -> tuple[Tensor, ...]:
+        out = function(*given)
+        plain = grad(out.sum(), given, retain_graph=True)
+        return *plain, *grad((out * constant).sum(), given)
+
+    found = run(step, *tensors)
+    for cotangent, grads in ((1.0, found[: len(arrays)]), (weights, found[len(arrays) :])):
+        for k, (array, g) in enumerate(zip(arrays, grads)):
+            assert_close(g, _differences(function, arrays, k, cotangent), 1e-6, 1e-6)
+            assert g.shape == array.shape
+
+
+def _differences(
+    function: Callable[..., Tensor], arrays: list[Any], k: int, cotangent: Any
+) -> np.ndarray:
+    """The gradient of a weighted sum in one argument, element by element."""
+    found = np.zeros_like(arrays[k])
+    for i in np.ndindex(*found.shape):
+        sides = []
+        for step in (1e-6, -1e-6):
+            moved = [a.copy() for a in arrays]
+            moved[k][i] += step
+            sides.append((function(*map(cf.tensor, moved)).array * cotangent).sum())
+        found[i] = (sides[0] - sides[1]) / 2e-6
+    return found
