@@ -303,6 +303,7 @@ def repeat(step: Step, sender: Sender) -> int:
 
 def main(name: str, seed: str, folder: str) -> int:
     faulthandler.enable()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
     work, longest = WORKS[name]
     draw = random.Random(f"{name} {seed}")
     sender = Sender(draw, longest, may_lose=name == "imports")

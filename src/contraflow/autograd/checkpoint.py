@@ -140,13 +140,15 @@ class _Listener(Context):
                 t._node, t._index, t._needs, t._edits = fields
 
     def undo(self, random: bool) -> None:
-        """Put back all that was written, and drawn, since the start."""
+        """Listen no more, and put back all that was written, and drawn, since the start."""
+        self.close()
         for generator, seed_and_offset in self.random.items():
             if random:
                 generator.set_state(seed_and_offset)
-        for region, elements, version, writer in reversed(self.writes.values()):
-            self.below.write(region, elements, *(writer or ("checkpoint", None)))
-            region.storage.version, region.storage.writer = version, writer
+        with changed(grad=False):
+            for region, elements, version, writer in reversed(self.writes.values()):
+                self.below.write(region, elements, *(writer or ("checkpoint", None)))
+                region.storage.version, region.storage.writer = version, writer
         for ref, fields in reversed(self.places):
             t = ref()
             if t is not None:
@@ -263,16 +265,20 @@ class _Block:
             return tensor
 
         hooks = (*state().saved_hooks, (keep, lambda t: t))
-        token = _recomputing.set(True)
+        recomputing = _recomputing.get()
         try:
+            _recomputing.set(True)
             with changed(context=second, saved_hooks=hooks, region=next(_regions), **self.modes):
                 second.rewind(first, self.preserve)
                 self.function(*args, **kwargs)
         finally:
-            _recomputing.reset(token)
-            second.close()
-            with changed(grad=False):
+            try:
                 second.undo(self.preserve)
+            except KeyboardInterrupt:  # it must be done all the same
+                second.undo(self.preserve)
+                raise
+            finally:
+                _recomputing.set(recomputing)
         if self.check:
             self._compare(saved)
             self._compare_reads(second)

@@ -9,8 +9,7 @@ cheap work makes again from others are made again, and the rest are residuals.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -388,8 +387,18 @@ class CompiledNode(Node):
         self.program.check_unchanged(self, (args, kwargs))
         first = next(numbers)
         modes = {"grad": True, "autocast": self.autocast, "saved_hooks": ()}
-        with self.program.undone(leaves, self.random), changed(**modes):
-            result = self.program.owner.eager(*args, **kwargs)
+        undo = self.program.before_again(leaves, self.random)
+        try:
+            for generator, saved in self.random:  # random numbers as in the call
+                generator.seed, generator.offset = saved
+            with changed(**modes):
+                result = self.program.owner.eager(*args, **kwargs)
+        finally:
+            try:
+                undo()
+            except KeyboardInterrupt:  # it must be done all the same
+                undo()
+                raise
         outs: list[Any] = []
         flatten(result, outs)
         starts = []
@@ -419,15 +428,3 @@ def whole(storage: Storage, spec: Spec) -> Tensor:
 def saved_memory(storage: Storage, spec: Spec) -> Saved:
     """The whole memory of a storage, kept with its version."""
     return Saved(whole(storage, spec), None)
-
-
-@contextmanager
-def written_back(storages: Iterable[Storage]) -> Iterator[None]:
-    """Put back what is written to storages in the block."""
-    before = [(s, s.data.copy(), s.version, s.writer) for s in storages]
-    try:
-        yield
-    finally:
-        for storage, data, version, writer in before:
-            np.copyto(storage.data, data)
-            storage.version, storage.writer = version, writer

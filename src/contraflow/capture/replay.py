@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -21,7 +20,6 @@ from contraflow.capture.pullback import (
     Residual,
     saved_memory,
     whole,
-    written_back,
 )
 from contraflow.capture.trees import builder
 from contraflow.dispatch import state
@@ -391,9 +389,8 @@ class Program:
         """The function and where it was called, for messages."""
         return f"{node.name}{at(node.line)}"
 
-    @contextmanager
-    def undone(self, leaves: Sequence[Any], random: list[Any]) -> Iterator[None]:
-        """Random numbers as in the call, and no effect outlasts the block."""
+    def before_again(self, leaves: Sequence[Any], random: list[Any]) -> Callable[[], None]:
+        """How to undo the effects that another run of the function has."""
         arguments = [x for x in leaves if isinstance(x, Tensor)]
         found = self.find_inputs(Call(None, list(leaves), arguments))
         if found is None:
@@ -403,18 +400,21 @@ class Program:
         grads = [(t, t._grad) for t in slots if t is not None]
         cells = [(cell, cell.value) for ref, _ in self.cell_outputs if (cell := ref()) is not None]
         now = [(g, (g.seed, g.offset)) for g, _ in random]
-        with written_back(storages[place] for place, _ in self.written):
-            try:
-                for generator, saved in random:
-                    generator.seed, generator.offset = saved
-                yield
-            finally:
-                for generator, saved in now:
-                    generator.seed, generator.offset = saved
-                for t, grad in grads:
-                    t._grad = grad
-                for cell, value in cells:
-                    cell.value = value
+        written = [storages[place] for place, _ in self.written]
+        before = [(s, s.data.copy(), s.version, s.writer) for s in written]
+
+        def undo() -> None:
+            for generator, saved in now:
+                generator.seed, generator.offset = saved
+            for t, grad in grads:
+                t._grad = grad
+            for cell, value in cells:
+                cell.value = value
+            for storage, data, version, writer in before:
+                np.copyto(storage.data, data)
+                storage.version, storage.writer = version, writer
+
+        return undo
 
 
 def _saved(x: Any) -> Any:

@@ -107,7 +107,11 @@ def replay_verified(
         result = program.owner.eager(*args, **kwargs)
         expected = dict(_results(result)) | dict(snapshot.now())
     finally:
-        snapshot.restore()
+        try:
+            snapshot.restore()
+        except KeyboardInterrupt:  # it must be done all the same
+            snapshot.restore()
+            raise
     result, actual = replayed()
     differing = [k for k, want in expected.items() if _difference(actual.get(k), want)]
     if not differing:
