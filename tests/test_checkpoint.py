@@ -82,7 +82,8 @@ def test_a_captured_tensor_that_was_replaced() -> None:
         cf.GradientError,
         "checkpoint: the recomputation reads float32[2, 2], which the first run at "
         f"{place('before it was replaced')} did not. A tensor that the function takes from outside "
-        "must stay the same until backward; pass it as an argument.",
+        "must stay the same until backward; pass it as an argument. Where another one has the same "
+        "elements, determinism_check='none' accepts it.",
     ):
         y.sum().backward()
     y = cf.checkpoint(lambda v: layer(v).sin(), x, determinism_check="none")
@@ -101,6 +102,48 @@ def test_what_the_function_has_made_and_kept_is_no_replacement() -> None:
     x = cf.zeros(2, requires_grad=True)
     cf.checkpoint(block, x).sum().backward()
     assert x.grad.tolist() == [3.0, 3.0]
+
+
+def test_backward_inside_the_function() -> None:
+    w = leaf(1.5, 0.5)
+
+    def block(v: Tensor) -> Tensor:
+        h = (v * w).sin()
+        (g,) = cf.autograd.grad((h * h).sum(), v, create_graph=True)
+        return (v - g * h).exp()
+
+    x = leaf(0.3, 0.6)
+    want = cf.autograd.grad(block(x).sum(), (x, w))
+    for a, b in zip(cf.autograd.grad(cf.checkpoint(block, x).sum(), (x, w)), want):
+        assert a.array.tobytes() == b.array.tobytes()
+
+
+def test_gradients_that_the_function_accumulates_are_accumulated_once() -> None:
+    w = leaf(1.5, 0.5)
+
+    def block(v: Tensor) -> Tensor:
+        (v.detach() * w).sum().backward()
+        return (v * w).sin()
+
+    for start in (None, cf.zeros(2, dtype=cf.float64)):
+        w.grad = start
+        x = leaf(0.3, 0.6)
+        y = cf.checkpoint(block, x).sum()
+        assert w.grad.tolist() == [0.3, 0.6]
+        cf.autograd.grad(y, x)
+        assert w.grad.tolist() == [0.3, 0.6]
+        y = cf.checkpoint(lambda v: cf.checkpoint(block, v), x).sum()
+        cf.autograd.grad(y, x)
+        assert w.grad.tolist() == [0.6, 1.2]
+
+    @cf.compile
+    def step(v: Tensor) -> Tensor:
+        return cf.autograd.grad(cf.checkpoint(block, v).sum(), v)[0]
+
+    for k in range(1, 4):
+        w.grad = None if k == 1 else w.grad
+        step(leaf(0.3, 0.6))
+        assert_close(w.grad, k * np.array([0.3, 0.6]))
 
 
 def test_a_nested_checkpoint_notices_too() -> None:

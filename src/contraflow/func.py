@@ -341,14 +341,14 @@ def jacfwd(
         primals = [args[n] for n in chosen]
         leaves = [_check("jacfwd", x) for x in leaves_of(primals)]
 
-        def inner(*values: Any) -> Any:
+        def of_primals(*values: Any) -> Any:
             return func(*_with(args, chosen, values), **kwargs)
 
         basis = _standard_basis(leaves)
         batch = Batch(sum(x.numel() for x in leaves), randomness)
         with changed(context=batch):
             along = fill(primals, [batch.wrap(t) for t in basis])
-            output, pushed, *rest = jvp(inner, primals, along, has_aux=has_aux)
+            output, pushed, *rest = jvp(of_primals, primals, along, has_aux=has_aux)
         aux = map_leaves(lambda x: batch.read(x)[0], rest[0]) if has_aux else None
         jacobians = [
             _restore(argnums, fill(primals, _blocks(batch.full(t), leaves)))

@@ -91,6 +91,7 @@ class _Listener(Context):
         self.writes: dict[Any, _Before] = {}
         self.written: set[int] = set()
         self.places: list[tuple[weakref.ref[Tensor], tuple[Any, ...]]] = []
+        self.grads: dict[int, tuple[weakref.ref[Tensor], Tensor | None]] = {}  # by ids of tensors
         self.random: dict[Generator, tuple[int, int]] = {}  # states before the first draw
 
     def close(self) -> None:
@@ -100,13 +101,16 @@ class _Listener(Context):
     def _is_outside(self, storage: Storage) -> bool:
         return storage.serial < self.start and self.end is None
 
-    def _reads(self, t: Any) -> None:
-        if isinstance(t, Tensor):
-            storage = t.storage
-            known = storage.serial in self.reads or storage.serial in self.arguments
-            if not known and self._is_outside(storage):
-                read = _Read(weakref.ref(storage), storage.version, t.spec)
-                self.reads[storage.serial] = read
+    def _reads(self, tensors: Iterable[Any]) -> None:
+        if self.end is not None:
+            return
+        start, reads, arguments = self.start, self.reads, self.arguments
+        for t in tensors:
+            if isinstance(t, Tensor):
+                storage = t.storage
+                serial = storage.serial
+                if serial < start and serial not in reads and serial not in arguments:
+                    reads[serial] = _Read(weakref.ref(storage), storage.version, t.spec)
 
     def _writes(self, t: Tensor) -> None:
         """Keep what a tensor from outside holds, where it is about to be written to."""
@@ -138,6 +142,7 @@ class _Listener(Context):
             if t is not None:
                 self._moves(t)
                 t._node, t._index, t._needs, t._edits = fields
+        _set_grads(first.grads.values())
 
     def undo(self, random: bool) -> None:
         """Listen no more, and put back all that was written, and drawn, since the start."""
@@ -153,6 +158,7 @@ class _Listener(Context):
             t = ref()
             if t is not None:
                 t._node, t._index, t._needs, t._edits = fields
+        _set_grads(self.grads.values())
 
     def _moves(self, t: Tensor) -> None:
         """Note the place in the graph of a tensor that is about to be given another one."""
@@ -162,12 +168,11 @@ class _Listener(Context):
     # --- what a context hears of ----------------------------------------------------------
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
-        for x in inputs:
-            self._reads(x)
+        self._reads(inputs)
         return self.below.apply(op, inputs, params)
 
     def leave(self, tensor: Tensor, what: str) -> None:
-        self._reads(tensor)
+        self._reads((tensor,))
         self.below.leave(tensor, what)
 
     def write(self, target: Tensor, value: Tensor, op: str, line: Any) -> None:
@@ -176,6 +181,12 @@ class _Listener(Context):
         if target._base is not None:
             self._moves(target._base)
         self.below.write(target, value, op, line)
+
+    def touch_grad(self, tensor: Tensor, reading: bool) -> None:
+        if self._is_outside(tensor.storage) and id(tensor) not in self.grads:
+            self.grads[id(tensor)] = weakref.ref(tensor), None
+            self.grads[id(tensor)] = weakref.ref(tensor), tensor.grad  # which comes here again
+        self.below.touch_grad(tensor, reading)
 
     def draw(self, generator: Generator, blocks: int) -> tuple[Any, Any]:
         self._draws(generator)
@@ -192,13 +203,19 @@ class _Listener(Context):
     def replay(
         self, read: Iterable[Tensor], written: Iterable[Tensor], random: Iterable[Generator]
     ) -> None:
-        for t in read:
-            self._reads(t)
+        self._reads(read)
         for t in written:
             self._writes(t)
         for generator in random:
             self._draws(generator)
         self.below.replay(read, written, random)
+
+
+def _set_grads(grads: Iterable[tuple[weakref.ref[Tensor], Tensor | None]]) -> None:
+    for ref, g in grads:
+        t = ref()
+        if t is not None and t.grad is not g:
+            t.grad = g
 
 
 class _Block:
@@ -295,7 +312,9 @@ class _Block:
         return x.get(self)
 
     def _compare(self, saved: Sequence[tuple[Tensor, int]]) -> None:
-        if len(saved) != len(self.seen):
+        # The function may run backward inside, while its first run is not over.
+        running = self.first.end is None
+        if len(saved) < len(self.seen) or (len(saved) > len(self.seen) and not running):
             raise GradientError(
                 f"checkpoint: the recomputation saved {len(saved)} values, the first run "
                 f"{len(self.seen)}. The function must do the same each time."
@@ -311,7 +330,8 @@ class _Block:
     def _compare_reads(self, second: _Listener) -> None:
         """Refuse another tensor in place of one that the function captured."""
         first = self.first
-        assert first.end is not None
+        if first.end is None:
+            return
         for serial, read in second.reads.items():
             # What the first run has made the function may have kept.
             known = serial in first.reads or serial in first.arguments
@@ -319,7 +339,8 @@ class _Block:
                 raise GradientError(
                     f"checkpoint: the recomputation reads {read.spec}, which the first run"
                     f"{at(self.line)} did not. A tensor that the function takes from outside must "
-                    f"stay the same until backward; pass it as an argument."
+                    f"stay the same until backward; pass it as an argument. Where another one has "
+                    f"the same elements, determinism_check='none' accepts it."
                 )
 
 
