@@ -34,7 +34,7 @@ from contraflow.dtypes import float32
 from contraflow.storage import Storage, Writes
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "src" / "contraflow"
+SOURCE = Path(cf.__file__).parent
 LIMIT = 300  # seconds for a process, on a machine that does much else
 
 # How many processes of each work: in `make test`, and all.
@@ -113,6 +113,7 @@ CALLBACKS = {
     "optim/optimizer.py": ["functools.partial(_programs.pop, key)"],
     "profiler.py": ["self._gone.append"],  # deque
     "scalar.py": ["_gone.append"],  # list
+    "storage.py": ["partial(self.borrowers.pop, id(node))"],
 }
 IN_PYTHON = ("finalize", "WeakKeyDictionary", "WeakMethod", "WeakSet", "WeakValueDictionary")
 

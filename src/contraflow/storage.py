@@ -10,6 +10,7 @@ import itertools
 import os
 import sys
 import weakref
+from functools import partial
 from itertools import compress
 from operator import not_
 from pathlib import Path
@@ -131,7 +132,7 @@ class Storage:
     frozen = False  # somebody else's memory, which may not be written to
     address = 0  # where the memory begins, once a program has asked
     # Nodes that keep what is here, and want a copy before it is overwritten: see `lend`.
-    borrowers: weakref.WeakSet[Any] | None = None
+    borrowers: dict[int, weakref.ref[Any]] | None = None  # by their ids
 
     def __init__(self, data: Any, device: str = "cpu") -> None:
         """Over a C-contiguous array of any shape; it is flattened when that is first asked for."""
@@ -143,14 +144,17 @@ class Storage:
     def lend(self, node: Any) -> None:
         """Let a node keep what is here until it is overwritten, and have a copy from then on."""
         if self.borrowers is None:
-            self.borrowers = weakref.WeakSet()
-        self.borrowers.add(node)
+            self.borrowers = {}
+        # The callback is C: an interrupt in one of Python's, which a WeakSet has, would be lost.
+        self.borrowers[id(node)] = weakref.ref(node, partial(self.borrowers.pop, id(node)))
 
     def recall(self) -> None:
         """Give copies to those that keep what is about to be overwritten."""
         borrowers, self.borrowers = self.borrowers, None
-        for node in borrowers or ():
-            node.keep_copies(self)
+        for ref in list(borrowers.values()) if borrowers else ():
+            node = ref()
+            if node is not None:
+                node.keep_copies(self)
 
     def wrote(self, op: str, line: Line | None) -> None:
         """Count a write."""
