@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from tests.engine_common import leaf, refused
 
 import contraflow as cf
 from contraflow.autograd import Gradients, grad, gradients
-from contraflow.autograd.graph import Graph
+from contraflow.autograd.graph import Graph, saved_tensors_hooks
 from contraflow.tensor import Tensor
 from contraflow.testing import assert_close
 
@@ -204,3 +205,21 @@ def test_a_store_of_computed_tensors_cannot_leave_a_compiled_function() -> None:
         "computes them. Return those that are needed: store[h].",
     ):
         step(leaf(1.0))
+
+
+def test_two_workers_wait_side_by_side() -> None:
+    """What several workers are for: each branch waits for the other, which one alone cannot."""
+    meeting = threading.Barrier(2)
+
+    def unpack(t: Tensor) -> Tensor:
+        meeting.wait(timeout=60)
+        return t
+
+    x = cf.ones(600, 600, requires_grad=True)
+    with saved_tensors_hooks(lambda t: t.clone(), unpack):
+        branches = [x.sin().sum(), x.cos().sum()]
+    for run in (
+        lambda: grad(branches, x, retain_graph=True, workers=2)[0],
+        lambda: gradients(branches, retain_graph=True, workers=2)[x],
+    ):
+        assert_close(run(), (x.cos() - x.sin()).detach())
