@@ -19,6 +19,8 @@ from contraflow.shapes import View, contiguous, numel
 from contraflow.tape import Operand, Tape, TapeLine, Value
 
 SPAN = 1 << 15  # products: a hundred panels of a kernel
+ROW = 1 << 11  # the same where one number is all there is: it is added by vectors, without panels
+GROUP = 1 << 8  # where there are more spans than a row has elements, so many are added up first
 
 
 class Cut(NamedTuple):
@@ -55,16 +57,25 @@ def _cut(tape: Tape, line: TapeLine) -> Cut | None:
     labels = line.op.kind.labels(line.op, tape.given(line.inputs), line.params)
     shape = tape.specs[line.inputs[0]].shape  # type: ignore[index]
     summed = [(c, n) for c, n in zip(labels[0], shape) if c in labels[1] and c not in labels[2]]
-    wanted = -(-numel(n for _, n in summed) // SPAN)
-    if wanted < 2:
+    length = numel(n for _, n in summed)
+    if length <= SPAN:
         return None
+    wanted = -(-length // (ROW if _is_inner(tape, line) else SPAN))
     # The first label with as many coordinates as there are to be parts, or the one with most.
     enough = ((c, n) for c, n in summed if n >= wanted)
     along, size = next(enough, max(summed, key=lambda pair: pair[1]))
-    parts = min(wanted, size)
+    parts, step = min(wanted, size), 1
+    if parts > ROW:
+        parts, step = parts - parts % GROUP, GROUP
     # Up to twice as many if nothing is left over then.
-    parts = next((n for n in range(parts, 2 * parts) if size % n == 0), parts)
+    parts = next((n for n in range(parts, 2 * parts, step) if size % n == 0), parts)
     return Cut(labels, along, size, parts)
+
+
+def _is_inner(tape: Tape, line: TapeLine) -> bool:
+    """Whether a product has one row and one column, which fill no vectors."""
+    shape, dtype = tape.specs[line.outs[0]]
+    return numel(shape) == 1 and dtype not in HALVES
 
 
 class _Product:
@@ -80,10 +91,9 @@ class _Product:
     def write(self) -> None:
         """Append the lines; the last of them gives the product."""
         whole = self.cut.size - self.cut.size % self.cut.parts
-        total = self._add("sum", self._spans(0, whole, self.cut.parts), dim=(0,), keepdim=False)
+        total = self._total(self._spans(0, whole, self.cut.parts))
         if whole < self.cut.size:
-            rest = self._add("sum", self._spans(whole, self.cut.size, 1), dim=(0,), keepdim=False)
-            total = self._add("add", total, rest)
+            total = self._add("add", total, self._total(self._spans(whole, self.cut.size, 1)))
         if self.spec.dtype in HALVES:
             self._add("to_dtype", total, dtype=self.spec.dtype)
         self.tape.lines[-1] = self.tape.lines[-1]._replace(outs=self.line.outs)
@@ -93,19 +103,28 @@ class _Product:
         (out,) = self.tape.add(REGISTRY[name], inputs, params, line.line, line.region)
         return out
 
+    def _total(self, spans: Value) -> Value:
+        """The sum of what spans give."""
+        parts, *shape = self.tape.specs[spans].shape
+        if parts > ROW:
+            groups = contiguous((parts // GROUP, GROUP, *shape))
+            spans = self._add("strided", spans, **groups._asdict())
+            spans = self._add("sum", spans, dim=(1,), keepdim=False)
+        return self._add("sum", spans, dim=(0,), keepdim=False)
+
     def _spans(self, start: int, stop: int, parts: int) -> Value:
         """The products of as many spans between two coordinates, side by side."""
         *sides, out = self.cut.labels
         seen = [
             self._view(x, labels, start, stop, parts) for x, labels in zip(self.line.inputs, sides)
         ]
-        if numel(self.spec.shape) == 1 and self.spec.dtype not in HALVES:
+        if _is_inner(self.tape, self.line):
             return self._inner(seen)
         (a, left), (b, right) = ((self._read(x, view), labels) for x, view, labels in seen)
         return self._add("contract", a, b, spec=f"{left},{right}->{self.batch}{out}")
 
     def _inner(self, seen: list[tuple[Value, View, str]]) -> Value:
-        """Products with one row and one column fill no vectors: they are added as a row is."""
+        """An inner product, added as a row is."""
         out = self.cut.labels[2]
         summed = [c for c in seen[0][2] if c != self.batch and c not in out]
         operands = []
