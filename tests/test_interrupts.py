@@ -28,6 +28,7 @@ from tests.interrupted import WORKS
 
 import contraflow as cf
 from contraflow import dispatch, hooks, scalar, threads
+from contraflow.capture import hit
 from contraflow.devices.cpu import jit
 from contraflow.devices.cpu.program import _scratch
 from contraflow.dtypes import float32
@@ -423,6 +424,30 @@ def test_a_capture_that_is_interrupted_leaves_nothing():
         if interrupting.n > 0:
             assert result.item() == 6
             assert w.grad is not None
+            return
+    raise AssertionError("it never came to the end")
+
+
+@pytest.mark.parametrize("warm", [0, 4], ids=["first", "hit"])
+def test_what_an_interrupted_replay_has_written_is_counted(warm):
+    state = cf.zeros(3)
+    step = cf.compile(lambda x: state.add_(x).sum())
+    x = cf.ones(3)
+    step(x)
+    for n in range(1, 300):
+        for _ in range(warm):
+            step(x)
+        if not warm:
+            step._hit = hit.misses
+        before, version = state.tolist(), state._version
+        interrupting = Interrupting(n, "devices/cpu/program.py", "executable.py")
+        try:
+            with interrupting:
+                step(x)
+        except KeyboardInterrupt:
+            assert state._version > version or state.tolist() == before, n
+        if interrupting.n > 0:
+            assert state._version == version + 1
             return
     raise AssertionError("it never came to the end")
 

@@ -198,6 +198,11 @@ class _Writer:
         numbers = len(native.host_outputs)
         write(f"try: rerun({f'known[{numbers}:]' if numbers else 'known'})")
         write("except IndexError as error: raise located(error) from None")
+        counting = self._count_writes()
+        if counting:  # an interrupt may have come after the writes
+            write("except KeyboardInterrupt:")
+            self.lines += [f"  {line}" for line in (*counting, "raise")]
+        self.lines += counting
         if standing:
             write(f"if {standing}.notice.given: {standing}.settle()")
 
@@ -211,21 +216,26 @@ class _Writer:
         self.program.standing = standing
         return self._name(standing)
 
-    def _effects(self) -> None:
-        program, write = self.program, self.lines.append
+    def _count_writes(self) -> list[str]:
+        """Lines that count the writes to arguments and state."""
+        program = self.program
         storages: list[Storage | None] = [None] * len(program.argument_numbers)
         storages += [*program.constants, *self.state]
-        writes = Writes(weakref.ref(program))
+        writes, lines = Writes(weakref.ref(program)), []
         for place, writer in program.written:
             storage = storages[place]
             if storage is None:
                 argument = f"s{program.argument_numbers[place]}"
-                write(f"{argument}.version += 1; {argument}.writer = {self._name(writer)}")
+                lines.append(f"{argument}.version += 1; {argument}.writer = {self._name(writer)}")
             else:
                 storage.counts(writes, writer)
         if any(storages[place] is not None for place, _ in program.written):
             known = self._name(writes)
-            write(f"{known}.count += 1; {known}.last = moment()")
+            lines.append(f"{known}.count += 1; {known}.last = moment()")
+        return lines
+
+    def _effects(self) -> None:
+        program, write = self.program, self.lines.append
         for ref, position in program.cell_outputs:
             write(f"if (c := {self._name(ref)}()) is not None:")
             write(f"  c.value = type(c.value)({self._number(position)})")

@@ -240,11 +240,12 @@ class Program:
             context.replay(memory, written, random)
         if self.standing is not None:
             self.standing.notice.given = True
-        outputs = self.executable.replay(storages, scalars)
-        for place, writer in self.written:
-            storage = storages[place]
-            storage.version += 1
-            storage.writer = writer
+        try:
+            outputs = self.executable.replay(storages, scalars)
+        except KeyboardInterrupt:  # which may have come after the writes
+            self._count_writes(storages)
+            raise
+        self._count_writes(storages)
         for cell_ref, position in self.cell_outputs:
             cell = cell_ref()
             if cell is not None:
@@ -262,6 +263,10 @@ class Program:
                 ]
             )
         return self._build(call, inputs, outputs)
+
+    def _count_writes(self, storages: Sequence[Storage]) -> None:
+        for place, writer in self.written:
+            storages[place].wrote(*writer)
 
     def _build(self, call: Call, inputs: Inputs, outputs: list[Any]) -> Any:
         """Repeat the rarer effects, and build results of every kind."""
