@@ -237,6 +237,36 @@ def column_sum() -> Case:
 
 
 @case
+def cut_rows() -> Case:
+    """Partial sums and largest elements of rows; the last part is short."""
+    rows, parts, columns = 3, 5, 500
+    x = load(0, float32)
+    operands = (
+        Operand(float32, "in", (STRIDED, 0, 1)),
+        Operand(float32, "out", (1, STRIDED, 0)),
+        Operand(float32, "out", (1, STRIDED, 0)),
+    )
+    stores = (Store(1, reduced(0, float32), False), Store(2, reduced(1, float32), False))
+    reductions = (fold("add", x, 0.0), fold("max", x, -math.inf))
+    kernel = Loops(2, 1, 2, operands, reductions, stores, cut=2)
+    strides = ((columns, 0, 1), (1, rows, 0), (1, rows, 0))
+    arrays = [bind(normal(61, rows, columns)), empty(rows * parts), empty(rows * parts)]
+    return Case(Call(kernel, (rows, parts, columns), strides), arrays, relative=1e-5, golden=True)
+
+
+@case
+def cut_columns() -> Case:
+    """Partial sums of columns; the last two of the parts have no points."""
+    columns, parts, rows = 70, 6, 200
+    operands = (Operand(float32, "in", (1, 0, STRIDED)), Operand(float32, "out", (1, STRIDED, 0)))
+    total = fold("add", load(0, float32), 0.0)
+    kernel = Loops(2, 1, 0, operands, (total,), (Store(1, reduced(0, float32), False),), cut=2)
+    strides = ((1, 0, columns), (1, columns, 0))
+    arrays = [bind(normal(62, rows, columns)), empty(columns * parts)]
+    return Case(Call(kernel, (columns, parts, rows), strides), arrays, relative=1e-5, golden=True)
+
+
+@case
 def column_norm() -> Case:
     """Batch normalisation: per column, over rows and a batch whose axis lies between."""
     batch, columns, rows = 2, 37, 90

@@ -27,7 +27,10 @@ LAYERS = (
         "scalar mathematics trigonometry transcendental philox spec dispatch promotion rules "
         "samples op kinds reference",
     ),
-    ("programs", "tape passes spans kernel pattern layouts sequence lower fuse plan interpret"),
+    (
+        "programs",
+        "tape passes spans kernel folds pattern layouts sequence lower fuse plan interpret",
+    ),
     ("machines", "render.* devices.*"),
     (
         "tensors",

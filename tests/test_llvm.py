@@ -441,6 +441,31 @@ def test_full_reduction_runs_in_share_zero_only():
         )
 
 
+@pytest.mark.parametrize("lane", [2, 0, None])
+@pytest.mark.parametrize(("parts", "columns"), [(1, 5), (2, 65), (3, 130), (5, 500), (4, 64)])
+def test_parts_of_a_cut_axis(parts, columns, lane):
+    # Parts have a multiple of 64 points; some of the last may have none.
+    x, rows = load(0, float32), 9
+    operands = (
+        Operand(float32, "in", (STRIDED, 0, 1)), Operand(float32, "out", (STRIDED, 0, 1)),
+        Operand(float32, "out", (1, STRIDED, 0)), Operand(float32, "out", (1, STRIDED, 0)),
+    )  # fmt: skip
+    stores = (Store(1, x * 2.0, True), Store(2, reduced(0), False), Store(3, reduced(1), False))
+    kernel = Loops(2, 1, lane, operands, (total(x), largest(x)), stores, cut=2)
+    strides = ((columns, 0, 1), (columns, 0, 1), (1, rows, 0), (1, rows, 0))
+    call = Call(kernel, (rows, parts, columns), strides)
+    outputs = [guarded(float32, rows * n) for n in (columns, parts, parts)]
+    check(call, [(sample(float32, rows * columns + 1), 0), *outputs], ulps=40)
+
+
+@pytest.mark.parametrize("lane", [1, 0])
+def test_a_sum_of_many_blocks(lane):
+    # Three blocks of 64 turns and more, at every width.
+    kernel = row_kernel([total(load(0, float32))], [Store(2, reduced(0), False)], lane=lane)
+    for columns in (64 * 3, 64 * 64 + 5, 13001):
+        check_rows(kernel, 3, columns, np.full(3 * columns + 1, 0.1, np.float32), ulps=40)
+
+
 # --- guarded and checked loads -----------------------------------------------------------------
 
 

@@ -36,7 +36,7 @@ from contraflow.lower import (
     lower_store,
 )
 from contraflow.passes import count_uses, first_parts_of_wholes
-from contraflow.shapes import View, contiguous, numel, rearranged
+from contraflow.shapes import View, contiguous, rearranged
 from contraflow.spec import Spec
 from contraflow.tape import Tape, TapeLine, Value
 
@@ -215,9 +215,10 @@ class _Fuser:
             if g is not None:
                 wanted |= g.reads.difference(g.made) if isinstance(g, Group) else g.reads
         for g in self.groups:
-            use = lower_group(self.scope, g, wanted) if isinstance(g, Group) else g
-            if use is not None:
-                yield use
+            if isinstance(g, Group):
+                yield from lower_group(self.scope, g, wanted)
+            elif g is not None:
+                yield g
 
     def _append(self, use: Use) -> None:
         self.groups.append(use)
@@ -318,10 +319,7 @@ class _Fuser:
         shape, dims = visit.shape, visit.reduced
         if dims is None:
             return group.axes(shape) is not None
-        if shape != group.domain or group.inner not in (frozenset(), dims):
-            return False
-        whole = len(dims) == len(shape) and not group.inner
-        return not (whole and numel(shape) > self.limits.whole_reduction)
+        return shape == group.domain and group.inner in (frozenset(), dims)
 
     def _aligned(self, group: Group, visit: Visit) -> bool:
         """Whether every value of the group that the line reads is at hand at the same point."""
@@ -330,6 +328,8 @@ class _Fuser:
                 if visit.line.op.kind.indexes or view.offset:
                     return False
                 if group.reading(visit.shape, view) != group.made[value]:
+                    return False
+                if visit.shape == group.domain and group.folds(value) and not group.may_return():
                     return False
         return True
 

@@ -13,7 +13,17 @@ from typing import Any
 import numpy as np
 
 from contraflow import scalar as s
-from contraflow.kernel import Box, Call, Contraction, Loops, Scan, Scatter, Sort
+from contraflow.kernel import (
+    BLOCK,
+    Box,
+    Call,
+    Contraction,
+    Loops,
+    Scan,
+    Scatter,
+    Sort,
+    part_length,
+)
 from contraflow.reference import run_reference, strided
 from contraflow.scalar import Expr
 from contraflow.shapes import View
@@ -37,8 +47,10 @@ def run_call(call: Call, arrays: Sequence[Bound], scalars: Sequence[float | int]
             _run_sort(_BoxRun(call, call.kernel, arrays, scalars), call.kernel)
         elif isinstance(call.kernel, Scan):
             _ScanRun(call, call.kernel, arrays, scalars).run()
-        else:
+        elif call.kernel.cut is None:
             _LoopsRun(call, call.kernel, arrays, scalars).run()
+        else:
+            _run_parts(call, call.kernel, arrays, scalars)
 
 
 def _run_contraction(call: Call, kernel: Contraction, arrays: Sequence[Bound]) -> None:
@@ -167,6 +179,22 @@ class _ScanRun(_BoxRun):
         return self.state[e.data] if e.fn == "left" else super()._leaf(e, args)
 
 
+def _run_parts(
+    call: Call, kernel: Loops, arrays: Sequence[Bound], scalars: Sequence[float | int]
+) -> None:
+    """Run a kernel whose last outer axis counts the parts of an inner one, part by part."""
+    cut, counter = kernel.cut, kernel.outer - 1
+    assert cut is not None
+    size, parts = call.sizes[cut], call.sizes[counter]
+    length = part_length(size, parts)
+    for number in range(parts):
+        run = _LoopsRun(call, kernel, arrays, scalars)
+        start = min(number * length, size)
+        run.take(counter, number, number + 1)
+        run.take(cut, start, min(start + length, size))
+        run.run()
+
+
 class _LoopsRun(_BoxRun):
     """One run of a Loops kernel."""
 
@@ -174,9 +202,13 @@ class _LoopsRun(_BoxRun):
         self, call: Call, kernel: Loops, arrays: Sequence[Bound], scalars: Sequence[float | int]
     ) -> None:
         super().__init__(call, kernel, arrays, scalars)
-        self.kernel = kernel
-        # Values at the outer level keep the inner axes with size one.
-        self.outer_shape = call.sizes[: kernel.outer] + (1,) * kernel.inner
+        self.kernel, self.sizes = kernel, list(call.sizes)
+
+    def take(self, axis: int, start: int, stop: int) -> None:
+        """Visit a range of an axis only."""
+        grid = list(self.grid)
+        grid[axis] = grid[axis].take(range(start, stop), axis)
+        self.grid, self.sizes[axis] = tuple(grid), stop - start
 
     def run(self) -> None:
         """Do the passes in order, then the stores of the outer level."""
@@ -191,19 +223,26 @@ class _LoopsRun(_BoxRun):
                 self.write(self.kernel.stores[i].operand, value, self.grid)
         last = [store for store in self.kernel.stores if not store.inner]
         for store, value in zip(last, self.evaluate([store.value for store in last])):
-            self.write(store.operand, value, np.indices(self.outer_shape, np.int64, sparse=True))
+            outer = self.grid[: self.kernel.outer]
+            single = np.zeros((1,) * len(self.sizes), np.int64)  # inner axes have one point there
+            self.write(store.operand, value, (*outer, *(single,) * self.kernel.inner))
 
     def _fold(self, r: int, values: Sequence[Any]) -> None:
-        """Fold whole slices, one inner point after the other."""
+        """Fold whole slices, one inner point after the other, and then blocks of them."""
         reduction = self.kernel.reductions[r]
-        outer = self.call.sizes[: self.kernel.outer]
-        points = math.prod(self.call.sizes[self.kernel.outer :])
-        flat = [np.broadcast_to(v, self.call.sizes).reshape((*outer, points)) for v in values]
-        total = [np.broadcast_to(v, outer) for v in self.evaluate(reduction.identity)]
-        for i in range(points):
-            total = _combine(reduction.combine, total, [v[..., i] for v in flat])
+        outer = tuple(self.sizes[: self.kernel.outer])
+        points = math.prod(self.sizes[self.kernel.outer :])
+        flat = [np.broadcast_to(v, self.sizes).reshape((*outer, points)) for v in values]
+        start = [np.broadcast_to(v, outer) for v in self.evaluate(reduction.identity)]
+        total = start
+        for first in range(0, points, BLOCK):
+            block = start
+            for i in range(first, min(first + BLOCK, points)):
+                block = _combine(reduction.combine, block, [v[..., i] for v in flat])
+            total = _combine(reduction.combine, total, block)
         for component, value in enumerate(total):
-            self.reduced[r, component] = np.reshape(value, self.outer_shape)
+            # Values at the outer level keep the inner axes with size one.
+            self.reduced[r, component] = np.reshape(value, outer + (1,) * self.kernel.inner)
 
 
 # --- tapes -------------------------------------------------------------------------------------

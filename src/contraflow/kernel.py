@@ -9,6 +9,12 @@ may run in any order or in parallel; the others are `inner` and are swept in pas
         ...
         then the stores that lie at the outer level
 
+A sum rounds at every step, so that of many points is one of blocks: backends fold at most
+`BLOCK` points, or vectors of points, from the identity on, and then the results of such blocks. A
+kernel whose `cut` names an inner axis folds a part of that axis only, at each point of its last
+outer axis, which counts the parts: partial results, for another kernel to fold. Their lengths
+follow from the sizes (`part_length`), so bits do not depend on the number of threads.
+
 A kernel without inner axes is a *map*; with inner axes and reductions it is a *row* kernel
 (softmax, norms, losses) or a column sum, according to `lane`, the axis along which neighbouring
 elements are neighbours in memory.
@@ -40,6 +46,7 @@ from contraflow.dtypes import DType
 from contraflow.scalar import Expr
 
 READS, WRITES = ("in", "inout"), ("out", "inout", "scratch")  # modes of operands
+BLOCK = 64  # points that are folded from the identity on, before their result is folded
 STRIDED = 2  # a stride class: neither 0 nor 1, so an argument of the call
 
 
@@ -52,9 +59,6 @@ class Limits:
     # and the time to compile a kernel grows faster than its length.
     lines: int = 48
     alignment: int = 64  # bytes at which values in the arena begin
-    # Elements up to which a reduction to a single number is fused with what makes them: where such
-    # a reduction runs on one thread, more are computed in parallel first.
-    whole_reduction: int = 1 << 16
     windows: bool = False  # whether a contraction may have digits
     narrow: int = 0  # columns up to which rows do not fill a vector, so that columns had better lie
     # side by side
@@ -83,6 +87,17 @@ class Reduction:
     values: tuple[Expr, ...]
     combine: tuple[Expr, ...]
     identity: tuple[Expr, ...]
+
+    @property
+    def rounds(self) -> bool:
+        """Whether folding has rounding errors: those of a sum or a product grow with its length."""
+        exact = ("left", "right", "max", "min", "select")
+        return any(e.dtype.is_floating_point and e.fn not in exact for e in s.walk(self.combine))
+
+
+def part_length(size: int, parts: int) -> int:
+    """How many points of a cut axis each part has, the last ones less; vectors are not cut."""
+    return -(-size // (parts * BLOCK)) * BLOCK
 
 
 @dataclass(frozen=True)
@@ -144,6 +159,7 @@ class Loops(Box):
 
     reductions: tuple[Reduction, ...]
     stores: tuple[Store, ...]
+    cut: int | None = None  # the inner axis whose parts the last outer axis counts
 
     @property
     def roots(self) -> tuple[Expr, ...]:
@@ -158,6 +174,8 @@ class Loops(Box):
             yield f"reduce {list(groups)}"
         for st in self.stores:
             yield f"store {st.operand} {number(st.value)} {st.inner}"
+        if self.cut is not None:
+            yield f"cut {self.cut}"
 
     @property
     def kind(self) -> str:

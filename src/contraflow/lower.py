@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from contraflow.dtypes import DType, bool_, float64, get_default_dtype, int64
+from contraflow.folds import may_return
 from contraflow.kernel import READS, WRITES, Call, contraction
 from contraflow.kinds import Scattering, Sorting
 from contraflow.layouts import rearranged_view
@@ -197,6 +198,16 @@ class Group:
         """The strides over the domain with which a line of this shape reads under a view."""
         return reading(self.domain, self.inner, shape, view.shape, view.strides)
 
+    def folds(self, value: Value) -> bool:
+        """Whether a value made here has one element for all points that are reduced."""
+        strides = self.made[value]
+        return not any(strides[d] for d in self.inner)
+
+    def may_return(self) -> bool:
+        """Whether a line may visit the points that are reduced once more, with the results."""
+        points = numel(self.domain[d] for d in self.inner)
+        return may_return(numel(self.domain) // max(points, 1), points)
+
     def storing(self, visit: Visit, layout: View) -> Shape:
         """The strides over the domain with which a result of a line would be stored."""
         if visit.reduced is None:
@@ -209,10 +220,10 @@ class Group:
 # --- groups and stores -------------------------------------------------------------------------
 
 
-def lower_group(scope: Scope, group: Group, wanted: set[Value]) -> KernelUse | None:
-    """The kernel of a group, None if nobody wants anything of it."""
+def lower_group(scope: Scope, group: Group, wanted: set[Value]) -> list[KernelUse]:
+    """The kernels of a group, none if nobody wants anything of it."""
     if wanted.isdisjoint(group.made):
-        return None
+        return []
     naming, lines = _Naming(scope), []
     for number in group.lines:
         visit = scope.visit(number)
@@ -232,8 +243,10 @@ def lower_group(scope: Scope, group: Group, wanted: set[Value]) -> KernelUse | N
     )
     dtypes = tuple(naming.dtypes)
     pattern = Pattern(group.domain, group.inner, tuple(lines), dtypes, results, get_default_dtype())
-    lowered = lower_pattern(pattern)
-    return naming.use(lowered, 0 if lowered.checks is None else group.lines[lowered.checks])
+    kernels, partials = lower_pattern(pattern)
+    for elements, dtype in partials:
+        naming.target(scope.tape.new(Spec((elements,), dtype)), 0)
+    return [naming.use(x, 0 if x.checks is None else group.lines[x.checks]) for x in kernels]
 
 
 def lower_store(

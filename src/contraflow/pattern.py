@@ -8,14 +8,14 @@ so that one kernel serves every size.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from contraflow import scalar as s
 from contraflow.dtypes import DType, int64
-from contraflow.kernel import STRIDED, Call, Kernel, Operand, Reduction, Store, loops
+from contraflow.folds import Partial, Settled, classes, cut
+from contraflow.kernel import Call, Operand, Reduction, Store
 from contraflow.kinds import Reduction as ReductionKind
 from contraflow.op import Op
 from contraflow.scalar import Expr
@@ -25,7 +25,6 @@ from contraflow.shapes import (
     broadcast_strides,
     contiguous_strides,
     normalize_dims,
-    numel,
 )
 from contraflow.spec import Given, Params, Spec
 
@@ -82,21 +81,14 @@ class Pattern(NamedTuple):
 
 
 class Lowered(NamedTuple):
-    """A kernel with its sizes; per operand the argument it is bound to, or a size as such."""
+    """A kernel with its sizes; per operand the argument it is bound to, or a size as such.
+
+    Arguments beyond those of its pattern are partial results.
+    """
 
     call: Call
     bindings: tuple[int | s.Size | None, ...]
     checks: int | None  # the number of the first line that checks an index
-
-
-class Settled(NamedTuple):
-    """What a kernel is made of: the expressions it stores, its axes, and its operands."""
-
-    stores: tuple[Store, ...]
-    outer: int  # the number of axes, first in order, whose points are independent
-    sizes: Shape
-    operands: tuple[Operand, ...]
-    strides: tuple[Shape, ...]
 
 
 # --- points ------------------------------------------------------------------------------------
@@ -146,12 +138,13 @@ def reduced_dims(op: Op, params: Params, rank: int) -> frozenset[int]:
 
 
 @lru_cache(maxsize=4096)
-def lower_pattern(pattern: Pattern) -> Lowered:
-    """The kernel of a pattern."""
+def lower_pattern(pattern: Pattern) -> tuple[list[Lowered], list[Partial]]:
+    """The kernels of a pattern: more than one where a fold is long; and its partial results."""
     builder = Builder(pattern)
     for number, line in enumerate(pattern.lines):
         builder.add(number, line)
-    return builder.finish()
+    kernels, partials = cut(builder.settle(builder.stored()), len(pattern.arguments))
+    return [builder.lowered(settled.call(), settled) for settled in kernels], partials
 
 
 @lru_cache(maxsize=4096)
@@ -165,7 +158,8 @@ def lower_copy(source: Read | Number, region: View, arguments: tuple[DType, ...]
     else:
         element = builder.scalar(source, dtype)
     builder.made.append(element)
-    return builder.finish()
+    settled = builder.settle(builder.stored())
+    return builder.lowered(settled.call(), settled)
 
 
 class Builder:
@@ -333,15 +327,6 @@ class Builder:
 
     # --- the kernel -----------------------------------------------------------------------
 
-    def finish(self) -> Lowered:
-        """The kernel that stores the results."""
-        settled = self.settle(self.stored())
-        outer, sizes, operands = settled.outer, settled.sizes, settled.operands
-        lane = lane_of(operands, sizes, outer, len(self.reductions))
-        folds = tuple(self.reductions)
-        kernel = loops(outer, len(sizes) - outer, lane, operands, folds, settled.stores)
-        return self.lowered(kernel, settled)
-
     def stored(self) -> list[Store]:
         """The stores of the results."""
         stores = []
@@ -353,10 +338,9 @@ class Builder:
             stores.append(Store(number, s.cast(self.made[result.number], dtype), inner))
         return stores
 
-    def lowered(self, kernel: Kernel, settled: Settled) -> Lowered:
-        """A kernel with its sizes and what its operands are bound to."""
-        call = Call(kernel, settled.sizes, settled.strides)
-        return Lowered(call, tuple(self.bindings), self.checks)
+    def lowered(self, call: Call, settled: Settled) -> Lowered:
+        """A call with what its operands are bound to."""
+        return Lowered(call, settled.bindings, self.checks)
 
     def settle(self, stores: list[Store]) -> Settled:
         """Drop operands that nobody needs, merge axes, and make arguments of sizes."""
@@ -376,12 +360,15 @@ class Builder:
         if axes or sizes:
             stores = self._rewritten(stores, settle)
         strides_of = box.strides + [[] for _ in self.operands[len(box.strides) :]]
-        operands = tuple(
-            Operand(dtype, mode, tuple(x if x in (0, 1) else STRIDED for x in st))
-            for (dtype, mode, _), st in zip(self.operands, strides_of)
-        )
         strides = tuple(map(tuple, strides_of))
-        return Settled(tuple(stores), box.outer, tuple(box.sizes), operands, strides)
+        operands = tuple(
+            Operand(dtype, mode, classes(st))
+            for (dtype, mode, _), st in zip(self.operands, strides)
+        )
+        reductions, bindings = tuple(self.reductions), tuple(self.bindings)
+        return Settled(
+            reductions, tuple(stores), box.outer, tuple(box.sizes), operands, strides, bindings
+        )
 
     def _roots(self, stores: Sequence[Store]) -> list[Expr]:
         """The expressions of the kernel."""
@@ -491,35 +478,3 @@ class _Box:
         for row in (self.sizes, self.names, *self.strides):
             if row:
                 del row[i]
-
-
-LANES = 8  # about as many as a vector has
-BODY = 4  # about as many times longer than a load the body of a kernel takes
-FOLD = 16  # the same for adding up the lanes of a vector
-
-
-def lane_of(
-    operands: Sequence[Operand], sizes: Sequence[int], outer: int, folds: int
-) -> int | None:
-    """The axis along which vectors cost least; later axes win ties.
-
-    Elements that lie side by side are loaded by the vector, others one by one. Along an inner axis
-    each of the `folds` ends with adding up lanes, and what follows them has one lane.
-    """
-    best, least = None, math.inf
-    memory = [o for o in operands if o.mode in ("in", "out", "inout")]
-    elements = [numel(n for n, kind in zip(sizes, o.strides) if kind) for o in memory]
-    for axis, n in enumerate(sizes):
-        across = folds and axis < outer  # where that pays even if no elements lie side by side
-        if n < 2 or (not across and all(o.strides[axis] != 1 for o in memory)):
-            continue
-        vectors = -(-n // LANES) / n
-        cost = BODY * numel(sizes) * vectors
-        if folds:
-            rows = numel(sizes[:outer])
-            cost += rows * (BODY * vectors if axis < outer else BODY + FOLD * folds)
-        for o, count in zip(memory, elements):
-            cost += count * (1 if o.strides[axis] == STRIDED else vectors)
-        if cost <= least:
-            best, least = axis, cost
-    return best

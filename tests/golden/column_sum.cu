@@ -12,13 +12,24 @@ extern "C" __global__ void __launch_bounds__(256) column_28c1690daba6(
     for (long long point = group * threads + thread; point < points; point += groups * threads) {
         const long long i0 = point;
         float fold0_0 = 0.0f;
+        float fold0_0_block = 0.0f;
+        long long turns0 = 0;
         for (long long i1 = 0; i1 < size1; i1 += 1) {
             for (long long i2 = 0; i2 < size2; i2 += 1) {
                 const float v0 = operand0[offset0 + i0 + i1 * stride0_1 + i2 * stride0_2];
-                const float v1 = fold0_0 + v0;
-                fold0_0 = v1;
+                const float v1 = fold0_0_block + v0;
+                fold0_0_block = v1;
+                turns0 += 1;
+                if (turns0 == 64) {
+                    const float v2 = fold0_0 + fold0_0_block;
+                    fold0_0 = v2;
+                    fold0_0_block = 0.0f;
+                    turns0 = 0;
+                }
             }
         }
+        const float v3 = fold0_0 + fold0_0_block;
+        fold0_0 = v3;
         operand1[offset1 + i0] = fold0_0;
     }
 }

@@ -23,13 +23,24 @@ fn column_28c1690daba6(
     for (var point: i32 = group * threads + thread; point < points; point += groups * threads) {
         let i0: i32 = point;
         var fold0_0: f32 = 0.0f;
+        var fold0_0_block: f32 = 0.0f;
+        var turns0: i32 = 0;
         for (var i1: i32 = 0; i1 < size1; i1 += 1) {
             for (var i2: i32 = 0; i2 < size2; i2 += 1) {
                 let v0: f32 = operand0[offset0 + i0 + i1 * stride0_1 + i2 * stride0_2];
-                let v1: f32 = fold0_0 + v0;
-                fold0_0 = v1;
+                let v1: f32 = fold0_0_block + v0;
+                fold0_0_block = v1;
+                turns0 += 1;
+                if (turns0 == 64) {
+                    let v2: f32 = fold0_0 + fold0_0_block;
+                    fold0_0 = v2;
+                    fold0_0_block = 0.0f;
+                    turns0 = 0;
+                }
             }
         }
+        let v3: f32 = fold0_0 + fold0_0_block;
+        fold0_0 = v3;
         operand1[offset1 + i0] = fold0_0;
     }
 }

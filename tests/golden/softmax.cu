@@ -41,22 +41,33 @@ extern "C" __global__ void __launch_bounds__(256) row_17fee44128bd(
         fold0_0 = lanes_float32_0[0];
         __syncthreads();
         float fold1_0 = 0.0f;
+        float fold1_0_block = 0.0f;
+        long long turns1 = 0;
         for (long long element = thread; element < elements; element += threads) {
             const long long i1 = element;
             const float v11 = operand0[offset0 + i0 * stride0_0 + i1];
             const float v12 = v11 - fold0_0;
             const float v13 = exp(v12);
-            const float v14 = fold1_0 + v13;
-            fold1_0 = v14;
+            const float v14 = fold1_0_block + v13;
+            fold1_0_block = v14;
+            turns1 += 1;
+            if (turns1 == 64) {
+                const float v15 = fold1_0 + fold1_0_block;
+                fold1_0 = v15;
+                fold1_0_block = 0.0f;
+                turns1 = 0;
+            }
         }
+        const float v16 = fold1_0 + fold1_0_block;
+        fold1_0 = v16;
         lanes_float32_0[thread] = fold1_0;
         __syncthreads();
         for (long long reach = threads / 2; reach > 0; reach = reach / 2) {
             if (thread < reach) {
-                const float v15 = lanes_float32_0[thread];
-                const float v16 = lanes_float32_0[thread + reach];
-                const float v17 = v15 + v16;
-                lanes_float32_0[thread] = v17;
+                const float v17 = lanes_float32_0[thread];
+                const float v18 = lanes_float32_0[thread + reach];
+                const float v19 = v17 + v18;
+                lanes_float32_0[thread] = v19;
             }
             __syncthreads();
         }
@@ -64,11 +75,11 @@ extern "C" __global__ void __launch_bounds__(256) row_17fee44128bd(
         __syncthreads();
         for (long long element = thread; element < elements; element += threads) {
             const long long i1 = element;
-            const float v18 = operand0[offset0 + i0 * stride0_0 + i1];
-            const float v19 = v18 - fold0_0;
-            const float v20 = exp(v19);
-            const float v21 = v20 / fold1_0;
-            operand1[offset1 + i0 * stride1_0 + i1] = v21;
+            const float v20 = operand0[offset0 + i0 * stride0_0 + i1];
+            const float v21 = v20 - fold0_0;
+            const float v22 = exp(v21);
+            const float v23 = v22 / fold1_0;
+            operand1[offset1 + i0 * stride1_0 + i1] = v23;
         }
     }
 }

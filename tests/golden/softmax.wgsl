@@ -50,6 +50,8 @@ fn row_17fee44128bd(
         fold0_0 = lanes_float32_0[0];
         workgroupBarrier();
         var fold1_0: f32 = 0.0f;
+        var fold1_0_block: f32 = 0.0f;
+        var turns1: i32 = 0;
         for (var element: i32 = thread; element < elements; element += threads) {
             let i1: i32 = element;
             let v11: f32 = operand0[offset0 + i0 * stride0_0 + i1];
@@ -82,17 +84,26 @@ fn row_17fee44128bd(
             let v38: u32 = v37 << (u32(23u) & 31u);
             let v39: f32 = bitcast<f32>(v38);
             let v40: f32 = v35 * v39;
-            let v41: f32 = fold1_0 + v40;
-            fold1_0 = v41;
+            let v41: f32 = fold1_0_block + v40;
+            fold1_0_block = v41;
+            turns1 += 1;
+            if (turns1 == 64) {
+                let v42: f32 = fold1_0 + fold1_0_block;
+                fold1_0 = v42;
+                fold1_0_block = 0.0f;
+                turns1 = 0;
+            }
         }
+        let v43: f32 = fold1_0 + fold1_0_block;
+        fold1_0 = v43;
         lanes_float32_0[thread] = fold1_0;
         workgroupBarrier();
         for (var reach: i32 = threads / 2; reach > 0; reach = reach / 2) {
             if (thread < reach) {
-                let v42: f32 = lanes_float32_0[thread];
-                let v43: f32 = lanes_float32_0[thread + reach];
-                let v44: f32 = v42 + v43;
-                lanes_float32_0[thread] = v44;
+                let v44: f32 = lanes_float32_0[thread];
+                let v45: f32 = lanes_float32_0[thread + reach];
+                let v46: f32 = v44 + v45;
+                lanes_float32_0[thread] = v46;
             }
             workgroupBarrier();
         }
@@ -100,38 +111,38 @@ fn row_17fee44128bd(
         workgroupBarrier();
         for (var element: i32 = thread; element < elements; element += threads) {
             let i1: i32 = element;
-            let v45: f32 = operand0[offset0 + i0 * stride0_0 + i1];
-            let v46: f32 = v45 - fold0_0;
-            let v47: bool = v46 < (-104.0f);
-            let v48: bool = v46 > 89.0f;
-            let v49: f32 = select(v46, 89.0f, v48);
-            let v50: f32 = select(v49, (-104.0f), v47);
-            let v51: f32 = v50 * 1.442695f;
-            let v52: f32 = round(v51);
-            let v53: f32 = v52 * (-0.69314575f) + v50;
-            let v54: f32 = v52 * (-1.4286068e-06f) + v53;
-            let v55: f32 = v54 * v54;
-            let v56: f32 = 0.0001991374f * v54 + 0.0013940377f;
-            let v57: f32 = v56 * v54 + 0.008333274f;
-            let v58: f32 = v57 * v54 + 0.041666366f;
-            let v59: f32 = v58 * v54 + 0.16666667f;
-            let v60: f32 = v59 * v54 + 0.5f;
-            let v61: f32 = v55 * v60 + v54;
-            let v62: f32 = 1.0f + v61;
-            let v63: f32 = v52 + 1.2582912e+07f;
-            let v64: u32 = bitcast<u32>(v63);
-            let v65: u32 = v64 >> (1u & 31u);
-            let v66: u32 = v65 + 127u;
-            let v67: u32 = v66 << (u32(23u) & 31u);
-            let v68: f32 = bitcast<f32>(v67);
-            let v69: f32 = v62 * v68;
-            let v70: u32 = v64 - v65;
-            let v71: u32 = v70 + 127u;
-            let v72: u32 = v71 << (u32(23u) & 31u);
-            let v73: f32 = bitcast<f32>(v72);
-            let v74: f32 = v69 * v73;
-            let v75: f32 = v74 / fold1_0;
-            operand1[offset1 + i0 * stride1_0 + i1] = v75;
+            let v47: f32 = operand0[offset0 + i0 * stride0_0 + i1];
+            let v48: f32 = v47 - fold0_0;
+            let v49: bool = v48 < (-104.0f);
+            let v50: bool = v48 > 89.0f;
+            let v51: f32 = select(v48, 89.0f, v50);
+            let v52: f32 = select(v51, (-104.0f), v49);
+            let v53: f32 = v52 * 1.442695f;
+            let v54: f32 = round(v53);
+            let v55: f32 = v54 * (-0.69314575f) + v52;
+            let v56: f32 = v54 * (-1.4286068e-06f) + v55;
+            let v57: f32 = v56 * v56;
+            let v58: f32 = 0.0001991374f * v56 + 0.0013940377f;
+            let v59: f32 = v58 * v56 + 0.008333274f;
+            let v60: f32 = v59 * v56 + 0.041666366f;
+            let v61: f32 = v60 * v56 + 0.16666667f;
+            let v62: f32 = v61 * v56 + 0.5f;
+            let v63: f32 = v57 * v62 + v56;
+            let v64: f32 = 1.0f + v63;
+            let v65: f32 = v54 + 1.2582912e+07f;
+            let v66: u32 = bitcast<u32>(v65);
+            let v67: u32 = v66 >> (1u & 31u);
+            let v68: u32 = v67 + 127u;
+            let v69: u32 = v68 << (u32(23u) & 31u);
+            let v70: f32 = bitcast<f32>(v69);
+            let v71: f32 = v64 * v70;
+            let v72: u32 = v66 - v67;
+            let v73: u32 = v72 + 127u;
+            let v74: u32 = v73 << (u32(23u) & 31u);
+            let v75: f32 = bitcast<f32>(v74);
+            let v76: f32 = v71 * v75;
+            let v77: f32 = v76 / fold1_0;
+            operand1[offset1 + i0 * stride1_0 + i1] = v77;
         }
     }
 }

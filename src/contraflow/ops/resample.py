@@ -124,9 +124,18 @@ def table(grid: Grid) -> Table:
     return places, shares
 
 
+FEW = 16  # elements that one kernel reads for each of its results
+
+
 def _along(x: Tensor, grid: Grid, dim: int) -> Tensor:
     at, weights = table(grid)
-    return weigh_along(x, tensor(at), tensor(weights, dtype=x.dtype), dim=dim, grid=grid)
+    if len(at) <= FEW:
+        return weigh_along(x, tensor(at), tensor(weights, dtype=x.dtype), dim=dim, grid=grid)
+    # A sum whose terms would be written out one by one: they are taken first, and then added up.
+    shape = (*at.shape, *(1,) * (x.ndim - dim - 1))
+    taken = x.index_select(dim, tensor(at.clip(0).reshape(-1))).unflatten(dim, at.shape)
+    terms = taken * tensor(weights.reshape(shape), dtype=x.dtype)
+    return terms.masked_fill(tensor(at.reshape(shape) < 0), 0.0).sum(dim)
 
 
 def _weigh_ref(x: Any, places: Any, weights: Any, dim: int, grid: Grid) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from contraflow import scalar as s
 from contraflow import trigonometry  # noqa: F401 (its import gives rows their decompositions)
 from contraflow.dtypes import DType, bool_
-from contraflow.kernel import Contraction, Kernel, Loops
+from contraflow.kernel import BLOCK, Contraction, Kernel, Loops
 from contraflow.render.source import (
     A_PITCH,
     DEPTH,
@@ -281,11 +281,17 @@ class LoopsWriter(Writer):
         outer = range(kernel.outer)
         self.index("points", self.extent(outer))
         start, step = "group * threads + thread", "groups * threads"
+        elements = self.extent(range(kernel.outer, kernel.outer + kernel.inner))
         if self.cooperative:
             start, step = "group", "groups"
-            self.index("elements", self.extent(range(kernel.outer, kernel.outer + kernel.inner)))
+            if kernel.cut is None:
+                self.index("elements", elements)
         with self.loop("point", start, "points", step):
             self.split("point", outer)
+            if kernel.cut is not None:
+                self.find_part(kernel.cut)
+                if self.cooperative:
+                    self.index("elements", elements)
             for reductions, stores in kernel.passes:
                 self.write_pass(reductions, stores)
             last = [i for i, store in enumerate(kernel.stores) if not store.inner]
@@ -294,23 +300,35 @@ class LoopsWriter(Writer):
                 with alone:
                     self.store(last)
 
+    def find_part(self, axis: int) -> None:
+        """Declare which points of a cut axis this outer point is about."""
+        blocks = f"size{self.kernel.outer - 1} * {BLOCK}"
+        self.index("length", f"(size{axis} + {blocks} - 1) / ({blocks}) * {BLOCK}")
+        self.index("start", f"min(i{self.kernel.outer - 1} * length, size{axis})")
+        self.index("stop", f"min(start + length, size{axis})")
+
+    def size(self, axis: int) -> str:
+        """The number of points along an axis, of a cut one in this part."""
+        return "(stop - start)" if axis == self.kernel.cut else f"size{axis}"
+
     def extent(self, axes: Sequence[int]) -> str:
         """The number of points of a box of axes."""
-        return " * ".join(f"size{k}" for k in axes) or "1"
+        return " * ".join(map(self.size, axes)) or "1"
 
     def split(self, position: str, axes: Sequence[int]) -> None:
         """Declare the coordinates of a position, the lane's moving fastest."""
         ordered = sorted(axes, key=lambda k: k == self.kernel.lane)
-        for k in reversed(ordered[1:]):
-            self.index(f"i{k}", f"{position} % size{k}")
-            position = f"{position} / size{k}"
-        if ordered:
-            self.index(f"i{ordered[0]}", position)
+        for k in reversed(ordered):
+            here = position if k == ordered[0] else f"{position} % {self.size(k)}"
+            self.index(f"i{k}", f"start + {here}" if k == self.kernel.cut else here)
+            position = f"{position} / {self.size(k)}"
 
     def write_pass(self, reductions: Sequence[int], stores: Sequence[int]) -> None:
         """Write one sweep of the inner axes, and the end of its reductions."""
         kernel, syntax = self.kernel, self.syntax
         values = [v for r in reductions for v in kernel.reductions[r].values]
+        rounds = any(kernel.reductions[r].rounds for r in reductions)
+        turns = f"turns{reductions[0]}" if rounds else ""
         self.hoist([*values, *(kernel.stores[i].value for i in stores)])
         for r in reductions:
             identity = kernel.reductions[r].identity
@@ -318,18 +336,45 @@ class LoopsWriter(Writer):
                 type_name = syntax.type_of(identity[component].dtype)
                 name = fold_name(r, component)
                 self.line(syntax.variable(name, type_name, start.text) + ";")
+                if rounds:
+                    self.line(syntax.variable(f"{name}_block", type_name, start.text) + ";")
+        if rounds:
+            self.line(syntax.variable(turns, syntax.index, "0") + ";")
         with ExitStack() as stack:
             self.sweep(stack)
             # Every value is read before anything is written: an operand may be both.
             self.compute([*values, *(kernel.stores[i].value for i in stores)])
             for r in reductions:
-                names = fold_names(kernel, r)
+                names = [f"{name}_block" if rounds else name for name in fold_names(kernel, r)]
                 found = [value.text for value in self.compute(kernel.reductions[r].values)]
                 for name, text in zip(names, self.combine(r, names, found)):
                     self.line(f"{name} = {text};")
             self.store(stores)
+            if rounds:
+                self.line(f"{turns} += 1;")
+                with self.block(f"if ({turns} == {BLOCK})"):
+                    self.end_block(reductions)
+                    self.begin_block(reductions)
+                    self.line(f"{turns} = 0;")
+        if rounds:
+            self.end_block(reductions)
         if self.cooperative and reductions:
             self.fold_threads(reductions)
+
+    def end_block(self, reductions: Sequence[int]) -> None:
+        """Fold the result of a block into that of all blocks."""
+        for r in reductions:
+            names = fold_names(self.kernel, r)
+            blocks = [f"{name}_block" for name in names]
+            for name, text in zip(names, self.combine(r, names, blocks)):
+                self.line(f"{name} = {text};")
+
+    def begin_block(self, reductions: Sequence[int]) -> None:
+        """Start anew."""
+        for r in reductions:
+            starts = self.compute(self.kernel.reductions[r].identity)
+            for name, start in zip(fold_names(self.kernel, r), starts):
+                self.line(f"{name}_block = {start.text};")
 
     def sweep(self, stack: ExitStack) -> None:
         """Open the loops over the inner axes: each thread's share, or all of them."""
@@ -340,7 +385,8 @@ class LoopsWriter(Writer):
             return
         stack.enter_context(self.scope())
         for k in inner:
-            stack.enter_context(self.loop(f"i{k}", "0", f"size{k}", "1"))
+            first, stop = ("start", "stop") if k == self.kernel.cut else ("0", f"size{k}")
+            stack.enter_context(self.loop(f"i{k}", first, stop, "1"))
 
     def combine(self, number: int, left: Sequence[str], right: Sequence[str]) -> list[str]:
         """Write a reduction's combiner for two sides, and give the text of each component."""

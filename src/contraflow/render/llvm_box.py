@@ -56,6 +56,7 @@ class Scope:
 
 
 Visit = Callable[[Scope, list[str]], list[str]]
+Turn = Callable[[str, list[str]], list[str]]  # of a loop: its index and what it carries
 
 
 def lowered(kernel: Box, exprs: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -171,7 +172,7 @@ class BoxRenderer:
             next(words)
             record = code.let(f"load ptr, ptr {code.at('%bases', 'ptr', index)}", "record")
             self.record = code.at(record, "[2 x i64]", "%first")
-        sizes = [word("size") for _ in range(self.axis_count)]
+        sizes = self.sizes = [word("size") for _ in range(self.axis_count)]
         self.strides = {
             (k, axis): word("stride")
             for k, operand in enumerate(kernel.operands)
@@ -227,15 +228,36 @@ class BoxRenderer:
         if first is not None:
             rest = [axis for axis in axes if axis != first]
             types = [kind for kind, _ in carried]
-            with self.function.loop(*self.bounds[first], 1, carried) as loop:
+
+            def enter(index: str, now: list[str]) -> list[str]:
                 inside = self._enter(scope, first)
-                inside.axis, inside.coordinate = first, loop.index
-                now = list(zip(types, loop.carried))
-                loop.following = self._sweep(rest, inside, now, visit)
-            return loop.carried
+                inside.axis, inside.coordinate = first, index
+                return self._sweep_rest(rest, inside, list(zip(types, now)), visit)
+
+            return self._long_loop(*self.bounds[first], 1, carried, enter)
         if axes:
             return self._sweep_lane(scope, carried, visit)
         return visit(scope, [value for _, value in carried])
+
+    def _sweep_rest(
+        self, axes: Sequence[int], scope: Scope, carried: Sequence[tuple[str, str]], visit: Visit
+    ) -> list[str]:
+        """The loops inside of one over an axis."""
+        return self._sweep(axes, scope, carried, visit)
+
+    def _loop(
+        self, start: str, stop: str, step: int, carried: Sequence[tuple[str, str]], turn: Turn
+    ) -> list[str]:
+        """A loop; give the final carried values."""
+        with self.function.loop(start, stop, step, carried) as loop:
+            loop.following = turn(loop.index, loop.carried)
+        return loop.carried
+
+    def _long_loop(
+        self, start: str, stop: str, step: int, carried: Sequence[tuple[str, str]], turn: Turn
+    ) -> list[str]:
+        """A loop that may have many turns."""
+        return self._loop(start, stop, step, carried, turn)
 
     def _sweep_lane(
         self, scope: Scope, carried: Sequence[tuple[str, str]], visit: Visit
@@ -250,27 +272,34 @@ class BoxRenderer:
             length = code.integer("sub", stop, start)
             whole = code.let(f"and i64 {length}, {-step}")
             end = code.integer("add", start, whole)
-            with self.function.loop(start, end, step, list(zip(types, values))) as loop:
+
+            def turn(index: str, now: list[str], vectors: int = vectors) -> list[str]:
                 inside = self._enter(scope, self.lane)
                 more = (
-                    inside.code.integer("add", loop.index, str(n * self.width))
+                    inside.code.integer("add", index, str(n * self.width))
                     for n in range(1, vectors)
                 )
-                inside.points = (loop.index, *more)
-                loop.following = visit(inside, loop.carried)
-            values, start = loop.carried, end
+                inside.points = (index, *more)
+                return visit(inside, now)
+
+            # What the unrolled loop leaves is shorter than one turn of it.
+            loop = self._long_loop if vectors == self.unroll else self._loop
+            values = loop(start, end, step, list(zip(types, values)), turn)
+            start = end
         if self.width == 1:
             return values
-        with self.function.loop(start, stop, self.width, list(zip(types, values))) as loop:
+
+        def last(index: str, now: list[str]) -> list[str]:
             inside = self._enter(scope, self.lane)
-            inside.points = (loop.index,)
-            left = inside.code.integer("sub", stop, loop.index)
+            inside.points = (index,)
+            left = inside.code.integer("sub", stop, index)
             remaining = inside.code.let(f"trunc i64 {left} to i32")
             lanes = wide("i32", self.width)
             limit = inside.code.splat(remaining, "i32", self.width)
             inside.mask = inside.code.let(f"icmp slt {lanes} {self._iota('i32')}, {limit}", "mask")
-            loop.following = visit(inside, loop.carried)
-        return loop.carried
+            return visit(inside, now)
+
+        return self._loop(start, stop, self.width, list(zip(types, values)), last)
 
     def _enter(self, scope: Scope, axis: int) -> Scope:
         return Scope(

@@ -1,6 +1,8 @@
 """Maps, row and column kernels as LLVM IR.
 
 Reductions with small bodies fold several vectors at once, to hide the latency of the addition.
+Sums are those of blocks: every loop over an inner axis starts at zero, and so does each of its
+blocks of turns, whose result is added to that of the loop.
 """
 
 from __future__ import annotations
@@ -9,13 +11,15 @@ import functools
 from collections.abc import Sequence
 
 from contraflow import scalar as s
-from contraflow.kernel import Loops, Reduction, Store
+from contraflow.kernel import BLOCK, Loops, Reduction, Store
 from contraflow.render.llvm_box import (
     NO_LANE,
     SMALL_BODY,
     UNROLL,
     BoxRenderer,
     Scope,
+    Turn,
+    Visit,
     lowered,
 )
 from contraflow.render.llvm_text import Code, register, wide
@@ -38,6 +42,10 @@ class LoopsRenderer(BoxRenderer):
         passes = enumerate(kernel.passes)
         self.finished = {r: p + 1 for p, (reductions, _) in passes for r in reductions}
         roots = [v for r in self.reductions for v in (*r.values, *r.identity)]
+        if kernel.cut is not None:
+            roots.append(s.axis(kernel.outer - 1))
+        self.folding: tuple[int, ...] = ()  # the reductions of the pass being written
+        self.neutral: list[tuple[str, str]] = []  # what they start with, if they round
         super().__init__(kernel, [*roots, *(st.value for st in self.stores)], name, vector_bytes)
         self.lane_is_inner = self.lane >= kernel.outer
         self.lane_is_outer = 0 <= self.lane < kernel.outer
@@ -64,10 +72,16 @@ class LoopsRenderer(BoxRenderer):
     def _row(self, scope: Scope) -> None:
         """The passes over the inner axes at one outer point (or vector of points)."""
         inner = range(self.kernel.outer, self.axis_count)
+        if self.kernel.cut is not None:
+            self.bounds[self.kernel.cut] = self._part(scope, self.kernel.cut)
         for reductions, stores in self.kernel.passes:
             carried = self._identities(scope, reductions)
+            self.folding = reductions
+            rounds = any(self.kernel.reductions[r].rounds for r in reductions)
+            self.neutral = carried if rounds else []
             visit = functools.partial(self._visit, reductions, stores)
             finals = self._sweep(inner, scope, carried, visit)
+            self.neutral = []
             scope = Scope(
                 self.function.code(), scope, scope.axes, scope.level + 1,
                 points=scope.points, mask=scope.mask,
@@ -83,7 +97,53 @@ class LoopsRenderer(BoxRenderer):
         self._store(scope, [self.stores[i] for i in stores])
         return result
 
+    def _part(self, scope: Scope, axis: int) -> tuple[str, str]:
+        """The range of a cut axis in the part that an outer point stands for."""
+        code, size, parts = scope.code, self.sizes[axis], self.sizes[self.kernel.outer - 1]
+        number = self._value(s.axis(self.kernel.outer - 1), scope, 0, 1)
+        block = code.integer("mul", parts, str(BLOCK))
+        padded = code.integer("add", size, code.integer("sub", block, "1"))
+        blocks = code.let(f"sdiv i64 {padded}, {block}")
+        length = code.integer("mul", blocks, str(BLOCK))
+        start = code.integer("mul", number, length)
+        start = code.let(f"call i64 @llvm.smin.i64(i64 {start}, i64 {size})", "start")
+        stop = code.integer("add", start, length)
+        return start, code.let(f"call i64 @llvm.smin.i64(i64 {stop}, i64 {size})", "stop")
+
     # --- reductions ----------------------------------------------------------------------------
+
+    def _sweep_rest(
+        self, axes: Sequence[int], scope: Scope, carried: Sequence[tuple[str, str]], visit: Visit
+    ) -> list[str]:
+        if not (self.neutral and axes):
+            return super()._sweep_rest(axes, scope, carried, visit)
+        found = self._sweep(axes, scope, self.neutral, visit)
+        return self._add(self.function.code(), [value for _, value in carried], found)
+
+    def _long_loop(
+        self, start: str, stop: str, step: int, carried: Sequence[tuple[str, str]], turn: Turn
+    ) -> list[str]:
+        if not self.neutral:
+            return self._loop(start, stop, step, carried, turn)
+        with self.function.loop(start, stop, BLOCK * step, carried) as blocks:
+            code = self.function.code()
+            end = code.integer("add", blocks.index, str(BLOCK * step))
+            end = code.let(f"call i64 @llvm.smin.i64(i64 {end}, i64 {stop})")
+            found = self._loop(blocks.index, end, step, self.neutral, turn)
+            blocks.following = self._add(self.function.code(), blocks.carried, found)
+        return blocks.carried
+
+    def _add(self, code: Code, totals: Sequence[str], found: Sequence[str]) -> list[str]:
+        """Fold the results of a block into those of what it is part of."""
+        result: list[str] = []
+        while len(result) < len(totals):
+            for r in self.folding:
+                reduction = self.reductions[r]
+                part = slice(len(result), len(result) + len(reduction.values))
+                result += self._combine(
+                    code, reduction.combine, totals[part], found[part], self.width
+                )
+        return result
 
     def _identities(self, scope: Scope, reductions: Sequence[int]) -> list[tuple[str, str]]:
         copies = self.unroll if self.lane_is_inner else max(1, len(scope.points))
