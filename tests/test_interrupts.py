@@ -39,7 +39,7 @@ SOURCE = Path(cf.__file__).parent
 LIMIT = 300  # seconds for a process, on a machine that does much else
 
 # How many processes of each work: in `make test`, and all.
-FEW = {"imports": 3, "eager": 5, "compiled": 5, "replay": 4, "backward": 3, "save": 2, "threads": 2}
+FEW = {"imports": 3, "eager": 5, "compiled": 4, "replay": 3, "backward": 2, "save": 3, "threads": 4}
 MANY = dict.fromkeys(WORKS, 62) | {"eager": 66, "compiled": 65, "processes": 59}
 
 

@@ -441,7 +441,9 @@ class Team:
         """With a multiprocessing context each worker has a process."""
         self.news = News()
         self.workers: list[Worker] = []
-        threads.run(self._start, duties, context)  # a thread that is half started would hang
+        # In a thread that no interrupt reaches: a worker that is half started would hang. Not by
+        # `run`: what pickles a dataset may itself wait for what is done there.
+        threads.start(self._start, duties, context).wait()
 
     def _start(self, duties: Sequence[Duty], context: Any) -> None:
         key = id(self)
