@@ -13,7 +13,7 @@ INSTALLED_DEV := .venv/.installed-dev
 INSTALLED_PEERS := .venv-peers/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-peers lint format stub seeds explain bench bench-peers peers clean
+.PHONY: help demo test test-all test-peers lint format stub seeds accuracy explain bench bench-peers peers clean
 .NOTPARALLEL:
 
 help: ## list the targets
@@ -45,6 +45,9 @@ stub: $(INSTALLED_DEV) ## write the type stub of the tensor methods anew
 
 seeds: $(INSTALLED_DEV) ## try each promise of the five originals and write docs/seeds.md
 	$(BIN)/python -m tests.seeds.table $(ARGS)
+
+accuracy: $(INSTALLED_DEV) ## measure the error of every function and write docs/accuracy.md
+	$(BIN)/python -m tests.accuracy $(ARGS)
 
 explain: $(INSTALLED) ## write docs/gpt_explained.md: what a compiled step runs
 	$(BIN)/python -m benchmarks.explained

@@ -108,7 +108,7 @@ def intervals(dtype: DType) -> dict[str, list[tuple[float, float]]]:
     }
 
 
-# What mathematics.py promises for both types, rounded up to the next half; tanh differs.
+# The same for both types, contracted or not; tanh differs.
 BOUNDS = {"exp": 1.0, "expm1": 2.0, "log": 1.0, "log1p": 1.0, "tanh": 1.5, "erf": 1.5, "sin": 2.0,
           "cos": 2.0, "pow": 1.5}  # fmt: skip
 SHORT_TANH = 2.5  # in float32

@@ -54,6 +54,37 @@ def test_float32_against_float64_of_the_c_library(fn: str) -> None:
     assert np.max(np.abs(result - exact) / unit) <= 8.0
 
 
+@pytest.mark.parametrize("contracted", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_lgamma_and_digamma_beside_their_zeros(dtype: DType, contracted: bool) -> None:
+    """By the first terms of their series there: of backends without float64 too."""
+    near = np.exp2(np.arange(-22.0, -12.0)).astype(dtype.numpy)
+    distances = np.concatenate([near, -near])
+    unit = float(np.finfo(dtype.numpy).eps)
+    zeta_2, gamma, root = math.pi**2 / 6, 0.5772156649015329, 1.4616321449683622
+    for zero, slope, bend in ((1, -gamma, zeta_2 / 2), (2, 1 - gamma, (zeta_2 - 1) / 2)):
+        x = (zero + distances).astype(dtype.numpy)
+        d = x.astype(np.float64) - zero
+        exact = d * (slope + d * bend)  # and some d**3
+        result = compute("lgamma", x, dtype=dtype, contracted=contracted)
+        assert np.max(np.abs(result / exact - 1)) < 4 * unit + np.max(d * d)
+    x = (root + distances).astype(dtype.numpy)
+    d = x.astype(np.float64) - root - 9.549995429965698e-17
+    exact = d * (0.9676722454476212 - d * 0.4427631689835921)
+    result = compute("digamma", x, dtype=dtype, contracted=contracted)
+    assert np.max(np.abs(result / exact - 1)) < 4 * unit + np.max(d * d)
+
+
+def test_erfinv_of_float64_beside_one() -> None:
+    # erfc(y) = 1 - x, whose digits are all there.
+    gap = np.exp2(-np.arange(20.0, 54.0))
+    y = compute("erfinv", 1.0 - gap, dtype=float64)
+    found = np.array([math.erfc(v) for v in y.tolist()])
+    # An ulp of y moves erfc(y) by 2 y**2 of its own.
+    assert np.max(np.abs(found / gap - 1)) < 3e-14
+    assert abs(y[-1] - 5.863584748755168) < 1e-15
+
+
 def test_erfc_keeps_its_digits_far_out() -> None:
     x = np.linspace(0.0, 26.0, 2000)
     exact = np.array([math.erfc(v) for v in x])

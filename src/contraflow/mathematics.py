@@ -1,12 +1,8 @@
 """The transcendental functions as paragraphs of simpler rows, for backends that lack them.
 
 Each function is branch-free (`select` only), is written once for float32 and float64, and keeps
-NaN, infinities, signed zeros and, where the machine has them, subnormal numbers. The largest
-errors, in units in the last place (tests/test_mathematics.py measures them):
-
-              exp  expm1  log, log1p  tanh  erf  sin, cos  pow
-    float32   1.0   1.5      0.9      2.5   1.4    1.6     1.2
-    float64   1.0   2.0      0.9      1.4   1.3    1.5     1.3
+NaN, infinities, signed zeros and, where the machine has them, subnormal numbers. docs/accuracy.md
+has the largest errors.
 
 `trigonometry.py` has sin, cos and tan, and `transcendental.py` more functions made of these.
 

@@ -376,6 +376,9 @@ class Intrinsic:
     `python` is for host scalars, which are few: a row without one goes through `numpy`. Where
     Python raises and IEEE arithmetic does not, it calls a function of `render/python.py`.
 
+    A row is `wide` if its terms cancel so many digits that float32 has too few: a backend that has
+    float64 decomposes it in that.
+
     The arguments of a row `apart` are a condition that seldom holds, others, and the value where
     it does not: its decomposition selects by the condition, and a backend may branch instead.
     """
@@ -390,6 +393,7 @@ class Intrinsic:
     decomposition: Callable[..., Expr] | None = None
     gives_bool: bool = False
     apart: bool = False
+    wide: bool = False
 
 
 INTRINSICS: dict[str, Intrinsic] = {}

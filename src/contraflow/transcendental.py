@@ -1,14 +1,11 @@
 """More functions as paragraphs of simpler rows: inverse trigonometry, hyperbolics, erfc, gamma.
 
 The same promises as in `mathematics.py`, whose pieces are used here: branch-free, NaN, infinities
-and signed zeros kept, and nothing that contraction into fma could spoil. The largest errors, in
-units in the last place (tests/test_transcendental.py measures them):
+and signed zeros kept, and nothing that contraction into fma could spoil. docs/accuracy.md has the
+largest errors.
 
-    exp2 1    acos, asinh, atan2, log2 1.5    atan, atanh, erfinv 2    asin, acosh 2.5
-    cosh, log10, sinh, tan 3    erfc 3.5
-
-lgamma, digamma and polygamma are sums of larger terms of both signs: within 2 where they are large,
-and within 40 units in the last place of 1 near their zeros.
+lgamma and digamma keep their digits beside their zeros above 0. Below 0 they are sums of terms that
+may cancel, so that, as in polygamma, backends with float64 compute float32 in it.
 """
 
 from __future__ import annotations
@@ -29,10 +26,10 @@ from contraflow.scalar import Expr, const, select
 # --- the rows ----------------------------------------------------------------------------------
 
 
-def _row(name: str, arity: int, numpy: Callable[..., Any], doc: str, cuda: str = "") -> Any:
+def _row(name: str, arity: int, numpy: Callable[..., Any], doc: str, wide: bool = False) -> Any:
     """A row with CUDA's own function of that name; LLVM and WGSL use the decomposition."""
     given = ", ".join(f"{{{i}}}" for i in range(arity))
-    s.intrinsic(name, arity, numpy, cuda=f"{cuda or name}({given})")
+    s.intrinsic(name, arity, numpy, cuda=f"{name}({given})", wide=wide)
 
     def build(*args: Any) -> Expr:
         return s.call(name, *args)
@@ -73,14 +70,10 @@ def _evaluate(x: Any, build: Callable[[Expr], Expr]) -> Any:
     return np.broadcast_to(out, wide.shape).astype(x.dtype)
 
 
-def _lgamma_of(x: float) -> float:
-    pole = math.isinf(x) or (x <= 0 and x == math.floor(x))
-    return math.inf if pole else math.lgamma(x)
-
-
 erfinv = _row("erfinv", 1, _by_decomposition("erfinv"), "The inverse of erf.")
-lgamma = _row("lgamma", 1, s._lifted(_lgamma_of), "log(|gamma(x)|).")
-s.intrinsic("digamma", 1, _by_decomposition("digamma"))
+lgamma = _row("lgamma", 1, _by_decomposition("lgamma"), "log(|gamma(x)|).", wide=True)
+s.intrinsic("digamma", 1, _by_decomposition("digamma"), wide=True)
+s.intrinsic("polygamma", 2, lambda x, n: np_polygamma(x, int(n)), wide=True)
 
 
 def digamma(x: Expr) -> Expr:
@@ -325,11 +318,12 @@ def _erfc(x: Expr) -> Expr:
     h = m.upper(a)
     tail = s.exp(-(h * h)) * scaled
     tail = tail + tail * m.exp_minus_one((h - a) * (h + a))
-    return select(x < 0.0, 2.0 - tail, tail)
+    near = 1.0 - s.muladd(x, m.polynomial(x * x, m.ERF[x.dtype]), x)
+    return select(a < 0.5, near, select(x < 0.0, 2.0 - tail, tail))
 
 
 # Giles' approximation in single precision of erfinv(x) / x, of w = -log(1 - x**2): in w - 2.5 where
-# w < 5, else in sqrt(w) - 3
+# w < 5, then in sqrt(w) - 3; and in sqrt(w) - 5 from w = 16 on, which only float64 comes to
 ERFINV = (
     (
         1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06,
@@ -339,6 +333,7 @@ ERFINV = (
         2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844,
         0.00134934322, 0.000100950558, -0.000200214257,
     ),
+    (4.84990661, 1.01030111, -0.00014199189, -0.0002173724, 8.37806362e-05, -1.88165851e-05),
 )  # fmt: skip
 
 
@@ -346,8 +341,11 @@ ERFINV = (
 def _erfinv(x: Expr) -> Expr:
     a = s.abs_(x)
     w = -(log1p(-a) + log1p(a))
-    near = m.polynomial(w - 2.5, ERFINV[0])
-    value = select(w < 5.0, near, m.polynomial(s.sqrt(w) - 3.0, ERFINV[1])) * a
+    root = s.sqrt(w)
+    value = m.polynomial(root - 3.0, ERFINV[1])
+    if x.dtype is float64:
+        value = select(root > 4.0, m.polynomial(root - 5.0, ERFINV[2]), value)
+    value = select(w < 5.0, m.polynomial(w - 2.5, ERFINV[0]), value) * a
     # One step of Halley's method trebles the digits; erfc keeps those of 1 - a in the tail.
     error = select(a < 0.5, s.erf(value) - a, (1.0 - a) - erfc(value))
     slope = s.exp(-(value * value)) * (2 / math.sqrt(math.pi))
@@ -359,23 +357,10 @@ def _erfinv(x: Expr) -> Expr:
 # --- the gamma function ------------------------------------------------------------------------
 
 # B(2k) of the Bernoulli numbers, for k = 1, 2, ...
-BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
-_ENOUGH = 10  # from here on the asymptotic series of seven terms are exact to rounding
-
-
-def _reflected(x: Expr) -> tuple[Expr, Expr]:
-    """(low, y): whether x is below 1/2, and x or, there, 1 - x, which the functions reflect to."""
-    low = x < 0.5
-    return low, select(low, 1.0 - x, x)
-
-
-def _shifted(y: Expr, visit: Callable[[Expr, Expr], None]) -> Expr:
-    """y + k, at least 10, after `visit(small, y + i)` of each step that was `small`."""
-    for _ in range(_ENOUGH):
-        small = y < float(_ENOUGH)
-        visit(small, y)
-        y = select(small, y + 1.0, y)
-    return y
+BERNOULLI = (
+    1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798,
+)  # fmt: skip
+_ENOUGH = 10  # from here on the asymptotic series of so many terms are exact to rounding
 
 
 def _cot_of_pi_times(x: Expr) -> Expr:
@@ -387,57 +372,116 @@ def _cot_of_pi_times(x: Expr) -> Expr:
     return m.copy_sign(select(far, t, 1.0 / t), f)
 
 
+# lgamma(2 + z) / z for -3/4 <= z <= 1/2
+LGAMMA = {
+    float32: (
+        0.42278434, 0.32246703, -0.067352337, 0.020580978, -0.0073845897, 0.0028882705,
+        -0.0012023172, 0.00051948375, -0.0001818842, 9.1443201e-05, -0.00011227535,
+    ),
+    float64: (
+        4.2278433509846713e-01, 3.2246703342411320e-01, -6.7352301053198185e-02,
+        2.0580808427788703e-02, -7.3855510286631931e-03, 2.8905103304820638e-03,
+        -1.1927539122376619e-03, 5.0966953206487147e-04, -2.2315474408602818e-04,
+        9.9457401988949337e-05, -4.4926464931326535e-05, 2.0508175353649692e-05,
+        -9.4372702065555096e-06, 4.3700893078402950e-06, -2.0524824167248730e-06,
+        9.6702549168270035e-07, -4.0183304160594520e-07, 2.0758927598859588e-07,
+        -1.9264000508094273e-07, 6.2426286817793866e-09, 5.0257317365551411e-08,
+        7.5584726967884468e-08,
+    ),
+}  # fmt: skip
+
+
 @s.decomposes("lgamma")
 def _lgamma(x: Expr) -> Expr:
-    # gamma(y + k) = y (y + 1) ... (y + k - 1) gamma(y), then Stirling's series; and
-    # gamma(x) gamma(1 - x) = pi / sin(pi x).
-    low, start = _reflected(x)
-    product = const(1.0, x.dtype)
-
-    def multiply(small: Expr, y: Expr) -> None:
-        nonlocal product
-        product = select(small, product * y, product)
-
-    y = _shifted(start, multiply)
+    # Zeros are at 1 and 2: what is left of 2, z, is exact, and lgamma(2 + z) = z P(z). Then
+    # gamma(y + 1) = y gamma(y) leads from 2 + z down to 1 + z and z, and up to 10; from there on
+    # there is Stirling's series.
+    a = select(x < -0.5, -x, x)
+    far = ~(a < float(_ENOUGH))
+    y, product = a, const(1.0, x.dtype)
+    for _ in range(_ENOUGH - 2):
+        above = y >= 2.5
+        y = select(above, y - 1.0, y)
+        product = select(above, product * y, product)
+    once, twice = a < 1.25, a < 0.5
+    z = select(twice, a, select(once, a - 1.0, y - 2.0))
+    factor = select(twice, s.abs_(a) * (a + 1.0), select(once, a, select(far, a, product)))
+    logarithm = s.log(factor)
+    near = z * m.polynomial(z, LGAMMA[x.dtype]) + select(once, -logarithm, logarithm)
     terms = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, 1)]
-    series = m.polynomial(1.0 / (y * y), terms) / y
-    value = (y - 0.5) * (s.log(y) - 1.0) + (series + (0.5 * math.log(2 * math.pi) - 0.5))
-    value = value - s.log(product)
-    sine = s.abs_(trigonometry.near_sin((x - s.rint(x)) * math.pi))
-    value = select(low, math.log(math.pi) - s.log(sine) - value, value)
+    series = m.polynomial(1.0 / (a * a), terms) / a
+    stirling = (a - 0.5) * (logarithm - 1.0) + (series + (0.5 * math.log(2 * math.pi) - 0.5))
+    value = select(far, stirling, near)
+    # gamma(x) gamma(-x) = -pi / (x sin(pi x)). The zeros of the sum are where terms cancel.
+    sine = s.abs_(trigonometry.near_sin((a - s.rint(a)) * math.pi))
+    value = select(x < -0.5, s.log(math.pi / (a * sine)) - value, value)
     pole = s.eq(s.abs_(x), math.inf) | (~(x > 0.0) & s.eq(s.floor(x), x))
     return select(pole, math.inf, value)
 
 
+# digamma(r + d) / d for r + d in [1, 2], where r is the zero there
+DIGAMMA = {
+    float32: (
+        0.96767225, -0.44276322, 0.25849915, -0.163938, 0.10784524, -0.072315955, 0.048563839,
+        -0.031981827, 0.023491208, -0.02055671, 0.010902589,
+    ),
+    float64: (
+        9.6767224544762120e-01, -4.4276316898359208e-01, 2.5849976095564858e-01,
+        -1.6394270544241185e-01, 1.0782405069169219e-01, -7.2199561256111475e-02,
+        4.8804288134436574e-02, -3.3161126478145460e-02, 2.2597649284372790e-02,
+        -1.5424766261277919e-02, 1.0538769938576956e-02, -7.2045196665110446e-03,
+        4.9270580267742016e-03, -3.3700680515484165e-03, 2.3028895420557894e-03,
+        -1.5742021681366500e-03, 1.0901225234458578e-03, -7.5492296185962742e-04,
+        4.7179397016913180e-04, -2.8431322925261333e-04, 2.8053436867468668e-04,
+        -2.7850748768837872e-04, 1.1881232908510335e-04,
+    ),
+}  # fmt: skip
+_ROOT = Fraction("1.461632144968362341262659542325721328468")
+DIGAMMA_ROOT = {float32: m.pieces(_ROOT, 24, 24), float64: m.pieces(_ROOT, 53, 53)}
+
+
 @s.decomposes("digamma")
 def _digamma(x: Expr) -> Expr:
-    low, start = _reflected(x)
-    total = const(0.0, x.dtype)
-
-    def add(small: Expr, y: Expr) -> None:
-        nonlocal total
-        total = select(small, total + 1.0 / y, total)
-
-    y = _shifted(start, add)
-    z = 1.0 / (y * y)
+    # digamma(y + 1) = digamma(y) + 1 / y leads from [1, 2), where the distance d from the zero is
+    # exact, down to 0 and up to 10; from there on there is the asymptotic series.
+    a = s.abs_(x)
+    less, far = a < 1.0, ~(a < float(_ENOUGH))
+    y, total = select(less, a + 1.0, a), const(0.0, x.dtype)
+    for _ in range(_ENOUGH - 2):
+        above = y >= 2.0
+        y = select(above, y - 1.0, y)
+        total = select(above, total + 1.0 / y, total)
+    root, root_low = DIGAMMA_ROOT[x.dtype]
+    d = (y - root) - root_low
+    near = d * m.polynomial(d, DIGAMMA[x.dtype]) + total
+    z = 1.0 / (a * a)
     series = z * m.polynomial(z, [b / (2 * k) for k, b in enumerate(BERNOULLI, 1)])
-    value = s.log(y) - (0.5 / y + series) - total
-    value = select(low, value - math.pi * _cot_of_pi_times(x), value)
+    value = select(far, s.log(a) - (0.5 / a + series), near)
+    # Below 1 this is digamma(1 + a). digamma(-a) = digamma(a) + 1 / a + pi cot(pi a), whose zeros
+    # are where terms cancel.
+    mirrored = value + select(less, 0.0, 1.0 / a) + math.pi * _cot_of_pi_times(a)
+    value = select(x < 0.0, mirrored, select(less, value - 1.0 / a, value))
     negative = (x < 0.0) & s.eq(s.floor(x), x)
     at_zero = -m.copy_sign(const(math.inf, x.dtype), x)
     return select(s.eq(x, 0.0), at_zero, select(negative, math.nan, value))
 
 
 def polygamma(x: Expr, n: int) -> Expr:
-    """The n-th derivative of digamma, for n >= 1: +-n! times the sum of (x + k)**-(n + 1)."""
-    low, start = _reflected(x)
-    total = const(0.0, x.dtype)
+    """The n-th derivative of digamma, for n >= 1."""
+    return s.call("polygamma", x, n)
 
-    def add(small: Expr, y: Expr) -> None:
-        nonlocal total
+
+@s.decomposes("polygamma")
+def _polygamma(x: Expr, order: Expr) -> Expr:
+    # +-n! times the sum of (x + k)**-(n + 1). Below 0 the function reflects.
+    n = int(order.data)
+    low = x < 0.0
+    y, total = select(low, 1.0 - x, x), const(0.0, x.dtype)
+    enough = _ENOUGH + min(n, _ENOUGH)  # beyond that the first terms are all there is
+    for _ in range(enough):
+        small = y < float(enough)
         total = select(small, total + _inverse_power(y, n + 1), total)
-
-    y = _shifted(start, add)
+        y = select(small, y + 1.0, y)
     # The Euler-Maclaurin sum of the tail.
     z, factor, terms = 1.0 / (y * y), n + 1.0, []
     for k, b in enumerate(BERNOULLI, 1):
@@ -464,12 +508,15 @@ def _derivative_of_cot(n: int) -> list[float]:
 
 
 def _inverse_power(y: Expr, n: int) -> Expr:
-    power = inverse = 1.0 / y
-    for _ in range(n - 1):
-        power = power * inverse
+    square, power = 1.0 / y, None
+    while n:
+        if n & 1:
+            power = square if power is None else power * square
+        square, n = square * square, n >> 1
+    assert power is not None
     return power
 
 
 def np_polygamma(x: Any, n: int) -> Any:
     """The meaning of polygamma over NumPy."""
-    return _evaluate(np.asarray(x), lambda leaf: polygamma(leaf, n))
+    return _evaluate(np.asarray(x), lambda leaf: _polygamma(leaf, const(n, float64)))

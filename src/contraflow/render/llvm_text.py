@@ -392,9 +392,10 @@ def lower(roots: Sequence[Expr]) -> list[Expr]:
         elif s.INTRINSICS[e.fn].apart or template_of(e) is not None:
             return e
         else:
-            decomposition = s.INTRINSICS[e.fn].decomposition
-            assert decomposition is not None, f"{e.fn} of {e.args[-1].dtype} has no decomposition"
-            expanded = decomposition(*e.args)
+            row = s.INTRINSICS[e.fn]
+            assert row.decomposition is not None, f"{e.fn} of {e.args[-1].dtype} is unknown"
+            args = [s.cast(a, float64) for a in e.args] if row.wide else e.args
+            expanded = s.cast(row.decomposition(*args), e.dtype)
         return s.rewrite([expanded], replace)[0]
 
     return s.rewrite(roots, replace)
