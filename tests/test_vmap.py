@@ -12,6 +12,7 @@ from tests.test_compiled_ops import cases
 from tests.test_ops import as_tuple, differentiable, to_tensor
 
 import contraflow as cf
+from contraflow.batch import Batch
 from contraflow.dispatch import apply
 from contraflow.func import grad, jacfwd, jacrev, jvp, vjp, vmap
 from contraflow.kinds import Creating
@@ -313,3 +314,34 @@ def test_an_index_of_each_example() -> None:
         return row
 
     assert vmap(put)(rows, at)[2, 1].tolist() == [0.0] * 4
+
+
+INDEXED: dict[str, Any] = {
+    "sort": lambda x, i: x.sort(1)[0],
+    "cumsum": lambda x, i: x.cumsum(-1),
+    "gather": lambda x, i: x.flatten(1).gather(1, i),
+    "a row": lambda x, i: x[i],
+    "in the middle": lambda x, i: x[:, i],
+    "apart": lambda x, i: x[i, :, i],
+    "last": lambda x, i: x[..., i, :1],
+}
+
+
+@pytest.mark.parametrize("shared", [None, 0, 1], ids=["none", "tensor", "index"])
+@pytest.mark.parametrize("name", INDEXED)
+def test_all_examples_at_once(
+    name: str, shared: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What goes along a dim, or reads at given places, is one op for the whole batch."""
+    function = INDEXED[name]
+    x, i = cf.randn(4, 3, 3, 3), cf.randint(0, 3, (4, 3, 2))
+    args = [t[0] if shared == k else t for k, t in enumerate((x, i))]
+    in_dims = tuple(None if shared == k else 0 for k in range(2))
+    rows = [[t if shared == k else t[n] for k, t in enumerate(args)] for n in range(4)]
+    expected = cf.stack([function(*row) for row in rows])
+
+    def refuse(*args: Any) -> Any:
+        raise AssertionError("one by one")
+
+    monkeypatch.setattr(Batch, "_one_by_one", refuse)
+    assert_close(vmap(function, in_dims)(*args), expected)

@@ -148,7 +148,39 @@ class Batch(Run):
             return [_contracted(kind.labels(op, specs, params), given)]
         if kind.lowering == "assign":
             return [self._assigned(given, params)]
+        if op.name == "take_at":
+            return [self._taken(op, given, params)]
+        # These go along one dim of all their inputs, whatever the others are.
+        along = kind.lowering in ("scan", "sort") or op.name in ("gather", "cat")
+        if along and min(ranks) > 0:
+            several = tuple(x if full else self._repeated(x) for x, full in given)
+            return _listed(op, apply(op, several, {**params, "dim": params["dim"] + 1}))
         return self._one_by_one(op, given, params)
+
+    def _taken(self, op: Op, given: Operands, params: Params) -> Tensor:
+        """Elements at coordinates [dims, points...]: those of the batch are one dim more."""
+        (x, x_full), (at, at_full) = given
+        dims = params["dims"]
+        rest = x.ndim - x_full - len(dims)
+        place = dims[0] if dims == tuple(range(dims[0], dims[-1] + 1)) else 0
+        if not x_full:  # the batch is the first dim of the points
+            points = REGISTRY["movedim"](at, 0, 1)
+            taken = apply(op, (x, points), params)
+            shared: Tensor = REGISTRY["movedim"](taken, place, 0)
+            return shared
+        if not at_full:
+            at = REGISTRY["expand"](at, (self.size, *at.shape))
+        points = REGISTRY["movedim"](at, 0, 1).long()
+        number = REGISTRY["arange"](self.size).reshape(-1, *(1,) * (points.ndim - 2))
+        first = REGISTRY["expand"](number, points.shape[1:])[None]
+        spots = {**params, "dims": (0, *(d + 1 for d in dims))}
+        taken = apply(op, (x, REGISTRY["cat"]([first, points], 0)), spots)
+        # Those of the batch and the points stand in front: [batch, points..., rest...].
+        count = points.ndim - 2
+        order = (0, *range(count + 1, count + 1 + place), *range(1, count + 1),
+                 *range(count + 1 + place, count + 1 + rest))  # fmt: skip
+        moved: Tensor = REGISTRY["permute"](taken, order)
+        return moved
 
     def _assigned(self, given: Operands, params: Params) -> Tensor:
         base, value = (x if full else self._repeated(x) for x, full in given)

@@ -16,11 +16,11 @@ from contraflow.applied import OpNode
 from contraflow.dispatch import apply, set_base_context, state
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
 from contraflow.engine import Cotangent, Parts, added, array_of
-from contraflow.node import fit
+from contraflow.node import Form, fit
 from contraflow.op import REGISTRY, Op
 from contraflow.promotion import DTYPE_RULES
 from contraflow.reference import Prepared, prepare, quiet
-from contraflow.run import Run, specs
+from contraflow.run import Run, form_of, specs
 from contraflow.shapes import Shape, View, numel
 from contraflow.spec import Params, Spec
 from contraflow.tensor import Tensor
@@ -33,6 +33,7 @@ class Eager(Run):
 
     def __init__(self) -> None:
         self._calls: dict[Any, tuple[tuple[Spec, ...], Prepared]] = {}  # by op, specs, params
+        self._forms: dict[Any, Form] = {}  # of composites without rules
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         """Apply an op; elementwise ones of one dtype, most of all, take a short way.
@@ -166,12 +167,18 @@ class Eager(Run):
         several = len(op.outs) + len(op.residuals)
         return None if results is None or len(results) != several else tuple(results)
 
-    def read_back(
-        self, op: Op, inputs: tuple[Any, ...], params: Params, targets: tuple[Any, ...]
-    ) -> tuple[int, ...]:
-        needs = tuple(target is not None for target in targets)
-        specs = tuple(x.spec if isinstance(x, Tensor) else None for x in inputs)
-        return native.read_back(op, params, specs, needs)
+    def retraced(self, op: Op, params: Params, described: Sequence[Any]) -> Form:
+        key = op, get_default_dtype(), native.exactly(params), *described
+        form = self._forms.get(key)
+        if form is None:
+            given = list(zip(described[::3], described[1::3]))
+            specs = tuple(None if dtype is None else Spec(shape, dtype) for shape, dtype in given)
+            needs = tuple(index is not None for index in described[2::3])
+            form = form_of(op, native.read_back(op, params, specs, needs), *described)
+            if len(self._forms) >= native.CAPACITY:
+                self._forms.clear()
+            self._forms[key] = form
+        return form
 
     def derive(self, node: OpNode, named: list[Any]) -> list[Any]:
         """Rules on large tensors are a program, which sums gradients to the shapes of inputs."""

@@ -103,24 +103,16 @@ def _prepare(
     return routine
 
 
-_read: OrderedDict[Any, tuple[int, ...]] = OrderedDict()
-
-
 def read_back(
     op: Op, params: Params, specs: tuple[Spec | None, ...], needs: tuple[bool, ...]
 ) -> tuple[int, ...]:
     """The inputs of a composite without rules whose elements its gradients depend on."""
-    key = op, exactly(params), specs, needs, get_default_dtype()
-    found = _read.get(key)
-    if found is None:
-        try:
-            found = threads.imported("contraflow.routine").read_back(op, params, specs, needs)
-        except CaptureError:
-            found = tuple(range(len(specs)))
-        with _lock:
-            _read[key] = found
-            if len(_read) > CAPACITY:
-                _read.popitem(last=False)
+    try:
+        found: tuple[int, ...] = threads.imported("contraflow.routine").read_back(
+            op, params, specs, needs
+        )
+    except CaptureError:
+        found = tuple(range(len(specs)))
     return found
 
 

@@ -56,11 +56,9 @@ class Run(Context):
         """A copy."""
         return REGISTRY["clone"](tensor)  # type: ignore[no-any-return]
 
-    def read_back(
-        self, op: Op, inputs: tuple[Any, ...], params: Params, targets: tuple[Any, ...]
-    ) -> tuple[int, ...]:
-        """The inputs that a composite without rules must keep, since its backward reads them."""
-        return tuple(range(len(inputs)))
+    def retraced(self, op: Op, params: Params, described: Sequence[Any]) -> Form:
+        """The form of a node of a composite without rules, which here keeps all inputs."""
+        return form_of(op, tuple(range(len(described) // 3)), *described)
 
     def leave(self, tensor: Tensor, what: str) -> None:
         """Eager data may leave at any time, unless it is a recording's."""
@@ -187,17 +185,17 @@ class Run(Context):
             targets.append(target)
         if not needed:
             return
-        saved = None if op.rules else self.read_back(op, inputs, params, tuple(targets))
-        form = form_of(op, saved, *described)
+        form = form_of(op, None, *described) if op.rules else self.retraced(op, params, described)
         place, owner = state().line, None
         if place is None:
             code, instruction, owner = user_call(4)
             place = None if code is None else (code, instruction)
         node = OpNode(form, params, tuple(targets), place, inputs + outs)
         node.owner = owner
-        for i in saved or ():
-            if isinstance(inputs[i], Tensor):
-                inputs[i].storage.lend(node)
+        if not op.rules:
+            for i in form.saved:
+                if isinstance(inputs[i], Tensor):
+                    inputs[i].storage.lend(node)
         for i, _ in enumerate(op.outs):
             out = outs[i]
             if out.dtype.is_floating_point:

@@ -400,4 +400,5 @@ def unbind(x, *, dim=0):
         raise IndexError("unbind: a 0-d tensor has no dim to drop.")
     dim = normalize_dim("unbind", dim, x.ndim)
     ends = range(x.shape[dim] + 1)
-    return tuple(select(part, dim, 0) for part in _cut(x, dim, ends))
+    first = {"dim": dim, "index": 0}
+    return tuple(apply(select, (part,), first) for part in _cut(x, dim, ends))
