@@ -1,8 +1,7 @@
 """Sums and variances of hard data: many terms of one sign, and means far from zero.
 
-Everything runs eagerly over NumPy and as generated code, in float32 against float64. What generated
-kernels make of long sums by themselves is tested elsewhere; here is what the ops make of them, and
-what NumPy would make of rows that it adds one after the other.
+Everything runs eagerly over NumPy and as generated code, in float32 against float64. NumPy by
+itself adds rows one after the other.
 """
 
 from __future__ import annotations
@@ -116,7 +115,6 @@ def test_area_interpolation_of_a_long_row(monkeypatch: pytest.MonkeyPatch) -> No
 
 # --- variances ---------------------------------------------------------------------------------
 
-# Rows short enough that a mean is exact to a few units: what remains is the mean's own rounding.
 HARD = [(1e3, 1.0), (1e5, 10.0), (1e6, 1.0), (-1e7, 3.0)]
 
 
@@ -134,6 +132,17 @@ def test_variances_of_data_far_from_zero(
     assert relative(run(lambda t: cf.var_mean(t, 0)[0], x), spread) < 2e-6
     assert relative(run(lambda t: cf.std_mean(t, 0)[1], x), centre) < 1e-6
     assert relative(np.diag(run(lambda t: cf.cov(t.mT), x)), spread) < 5e-6
+
+
+@pytest.mark.parametrize("rows", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize(("mean", "deviation"), HARD)
+def test_variances_of_long_columns(
+    run: Callable[..., Array], mean: float, deviation: float, rows: int
+) -> None:
+    x = offset(rows, 2, mean, deviation)
+    exact = x.astype(np.float64)
+    assert relative(run(lambda t: t.mean(0), x), exact.mean(0)) < 3e-6
+    assert relative(run(lambda t: t.std(0), x), exact.std(0, ddof=1)) < 3e-6
 
 
 def test_the_mean_of_deviations_is_taken_off(run: Callable[..., Array]) -> None:
@@ -183,7 +192,7 @@ def test_norms_of_data_far_from_zero(run: Callable[..., Array], name: str) -> No
 @pytest.mark.parametrize(("mean", "deviation"), HARD)
 def test_variances_beside_pytorch(run: Callable[..., Array], mean: float, deviation: float) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    x = offset(100, 80, mean, deviation)
+    x = offset(5000, 8, mean, deviation)
     exact = x.astype(np.float64).std(0, ddof=1)
     theirs = relative(torch.tensor(x).std(0).numpy(), exact)
     assert relative(run(lambda t: t.std(0), x), exact) <= max(10 * theirs, 3e-6)
