@@ -19,8 +19,6 @@ from contraflow.shapes import View, contiguous, numel
 from contraflow.tape import Operand, Tape, TapeLine, Value
 
 SPAN = 1 << 15  # products: a hundred panels of a kernel
-ROW = 1 << 11  # the same where one number is all there is: it is added by vectors, without panels
-GROUP = 1 << 8  # where there are more spans than a row has elements, so many are added up first
 
 
 class Cut(NamedTuple):
@@ -60,22 +58,14 @@ def _cut(tape: Tape, line: TapeLine) -> Cut | None:
     length = numel(n for _, n in summed)
     if length <= SPAN:
         return None
-    wanted = -(-length // (ROW if _is_inner(tape, line) else SPAN))
+    wanted = -(-length // SPAN)
     # The first label with as many coordinates as there are to be parts, or the one with most.
     enough = ((c, n) for c, n in summed if n >= wanted)
     along, size = next(enough, max(summed, key=lambda pair: pair[1]))
-    parts, step = min(wanted, size), 1
-    if parts > ROW:
-        parts, step = parts - parts % GROUP, GROUP
+    parts = min(wanted, size)
     # Up to twice as many if nothing is left over then.
-    parts = next((n for n in range(parts, 2 * parts, step) if size % n == 0), parts)
+    parts = next((n for n in range(parts, 2 * parts) if size % n == 0), parts)
     return Cut(labels, along, size, parts)
-
-
-def _is_inner(tape: Tape, line: TapeLine) -> bool:
-    """Whether a product has one row and one column, which fill no vectors."""
-    shape, dtype = tape.specs[line.outs[0]]
-    return numel(shape) == 1 and dtype not in HALVES
 
 
 class _Product:
@@ -90,10 +80,7 @@ class _Product:
 
     def write(self) -> None:
         """Append the lines; the last of them gives the product."""
-        whole = self.cut.size - self.cut.size % self.cut.parts
-        total = self._total(self._spans(0, whole, self.cut.parts))
-        if whole < self.cut.size:
-            total = self._add("add", total, self._total(self._spans(whole, self.cut.size, 1)))
+        total = self._inner() if numel(self.spec.shape) == 1 else self._outer()
         if self.spec.dtype in HALVES:
             self._add("to_dtype", total, dtype=self.spec.dtype)
         self.tape.lines[-1] = self.tape.lines[-1]._replace(outs=self.line.outs)
@@ -103,38 +90,41 @@ class _Product:
         (out,) = self.tape.add(REGISTRY[name], inputs, params, line.line, line.region)
         return out
 
-    def _total(self, spans: Value) -> Value:
-        """The sum of what spans give."""
-        parts, *shape = self.tape.specs[spans].shape
-        if parts > ROW:
-            groups = contiguous((parts // GROUP, GROUP, *shape))
-            spans = self._add("strided", spans, **groups._asdict())
-            spans = self._add("sum", spans, dim=(1,), keepdim=False)
-        return self._add("sum", spans, dim=(0,), keepdim=False)
+    def _outer(self) -> Value:
+        """The sum of the products of spans."""
+        whole = self.cut.size - self.cut.size % self.cut.parts
+        total = self._spans(0, whole, self.cut.parts)
+        if whole < self.cut.size:
+            total = self._add("add", total, self._spans(whole, self.cut.size, 1))
+        return total
 
     def _spans(self, start: int, stop: int, parts: int) -> Value:
-        """The products of as many spans between two coordinates, side by side."""
+        """The sum of the products of as many spans between two coordinates."""
+        *sides, out = self.cut.labels
+        (a, left), (b, right) = (
+            (self._read(value, view), split)
+            for value, view, split in (
+                self._view(x, labels, start, stop, parts)
+                for x, labels in zip(self.line.inputs, sides)
+            )
+        )
+        spans = self._add("contract", a, b, spec=f"{left},{right}->{self.batch}{out}")
+        return self._add("sum", spans, dim=(0,), keepdim=False)
+
+    def _inner(self) -> Value:
+        """A product with one row and one column, which fill no vectors: the sum of a row."""
         *sides, out = self.cut.labels
         seen = [
-            self._view(x, labels, start, stop, parts) for x, labels in zip(self.line.inputs, sides)
+            self._view(x, labels, 0, self.cut.size, 1) for x, labels in zip(self.line.inputs, sides)
         ]
-        if _is_inner(self.tape, self.line):
-            return self._inner(seen)
-        (a, left), (b, right) = ((self._read(x, view), labels) for x, view, labels in seen)
-        return self._add("contract", a, b, spec=f"{left},{right}->{self.batch}{out}")
-
-    def _inner(self, seen: list[tuple[Value, View, str]]) -> Value:
-        """An inner product, added as a row is."""
-        out = self.cut.labels[2]
-        summed = [c for c in seen[0][2] if c != self.batch and c not in out]
+        summed = [c for c in seen[0][2] if c not in out]
         operands = []
         for value, view, labels in seen:
-            at = [labels.find(c) for c in (self.batch, *out, *summed)]
+            at = [labels.find(c) for c in (*out, *summed)]
             shape = tuple(1 if d < 0 else view.shape[d] for d in at)
             strides = tuple(0 if d < 0 else view.strides[d] for d in at)
             operands.append(self._read(value, View(shape, strides, view.offset)))
-        first = 1 + len(out)
-        dims = tuple(range(first, first + len(summed)))
+        dims = tuple(range(len(out), len(out) + len(summed)))
         return self._add("sum", self._add("mul", *operands), dim=dims, keepdim=False)
 
     def _read(self, x: Value, view: View) -> Value:
