@@ -211,7 +211,7 @@ def show_mistake() -> None:
     try:
         make_a_mistake()
     except cf.GradientError as error:
-        print(f"\nGradientError: {error}")
+        print(f"\n{type(error).__name__}: {error}")
 
 
 def main() -> None:

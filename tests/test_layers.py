@@ -38,7 +38,7 @@ LAYERS = (
         "applied retrace forward run batch record random executable routine native eager",
     ),
     ("operations", "ops.*"),
-    ("transformations", "autograd.* func capture.* compile checkpoint"),
+    ("transformations", "autograd.* func capture.* compile"),
     ("library", "nn.* optim.* about linalg special data.* amp.* serialize testing profiler stubs"),
 )
 
@@ -252,6 +252,18 @@ def test_table_places_each_module_once():
     assert [layer_of("errors"), layer_of("render"), layer_of("devices.cpu.pool")] == [0, 3, 3]
     assert layer_of("rendering") is None
     assert layer_of("errors.more") is None
+
+
+def test_table_names_what_exists():
+    for member in (member for _, layer in LAYERS for member in layer.split()):
+        path = SOURCE / member.removesuffix(".*").replace(".", "/")
+        assert path.is_dir() if member.endswith(".*") else path.with_suffix(".py").is_file(), member
+
+
+def test_table_stands_in_the_docs():
+    page = (SOURCE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for number, (name, members) in enumerate(LAYERS):
+        assert f"| {number} {name} | `{members.replace('.*', '/')}` |" in page
 
 
 ALLOWED = {
