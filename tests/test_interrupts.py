@@ -18,6 +18,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -394,6 +395,44 @@ def test_the_state_of_a_thread_is_put_back_wherever_an_interrupt_comes():
         except KeyboardInterrupt:
             pass
         assert dispatch.state() is before, n
+        if interrupting.n > 0:
+            return
+    raise AssertionError("it never came to the end")
+
+
+MODES = {
+    "no_grad": cf.no_grad,
+    "inference_mode": cf.inference_mode,
+    "autocast": lambda: cf.autocast("cpu"),
+    "set_grad_enabled": lambda: cf.set_grad_enabled(False),
+    "detect_anomaly": cf.autograd.detect_anomaly,
+    "set_detect_anomaly": lambda: cf.autograd.set_detect_anomaly(True),
+    "saved_tensors_hooks": lambda: cf.autograd.graph.saved_tensors_hooks(str, str),
+    "profile": cf.profiler.profile,
+}
+
+
+ENTERED = [(name, False) for name in MODES]
+ENTERED += [(name, True) for name in MODES if name != "profile"]  # which runs once at a time
+
+
+@pytest.mark.parametrize(("name", "twice"), ENTERED)
+def test_a_mode_is_left_wherever_an_interrupt_comes(name, twice):
+    for n in range(1, 200):
+        before = dispatch.state()
+        mode = MODES[name]()
+        on, entered = dispatch.state(), False  # `set_grad_enabled` is on before it is entered
+        interrupting = Interrupting(n, "dispatch.py", "autograd/", "profiler.py")
+        try:
+            with interrupting, mode:
+                entered = True
+                with mode if twice else nullcontext():
+                    pass
+        except KeyboardInterrupt:
+            pass
+        found = dispatch.state()
+        dispatch._state.set(before)
+        assert found == before or (found == on and not entered), n
         if interrupting.n > 0:
             return
     raise AssertionError("it never came to the end")

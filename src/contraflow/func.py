@@ -10,8 +10,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from contraflow import engine
@@ -265,13 +264,6 @@ def _each_unit(
 # --- forward mode ------------------------------------------------------------------------------
 
 
-@contextmanager
-def _pushing() -> Iterator[Forward]:
-    context = Forward(state().context)
-    with changed(context=context):
-        yield context
-
-
 @public
 def jvp(
     func: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *,
@@ -296,7 +288,8 @@ def jvp(
             raise ValueError(f"jvp: the tangent {describe(t)} does not fit {describe(x)}.")
     # A copy, so that what the function writes to its arguments stays in there, tangents included.
     duals = [apply(REGISTRY["clone"], (x,)) for x in given]
-    with _pushing() as context:
+    context = Forward(state().context)
+    with changed(context=context):
         for dual, t in zip(duals, along):
             context.set_tangent(dual, t if t.dtype is dual.dtype else t.to(dual.dtype))
         result = func(*fill(primals, duals))

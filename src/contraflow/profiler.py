@@ -16,10 +16,12 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from contraflow.applied import part_name
-from contraflow.dispatch import Context, changed, state
+from contraflow.autograd.modes import Mode
+from contraflow.dispatch import Context, state
 from contraflow.op import Op
 from contraflow.spec import Params
 from contraflow.storage import Line, Storage, user_call, user_line
@@ -119,7 +121,7 @@ class _Followed(weakref.ref[Storage]):
     nbytes: int
 
 
-class profile:
+class profile(Mode):
     """Note what runs in a with-block.
 
     >>> import contraflow as cf
@@ -141,20 +143,17 @@ class profile:
         self._inside: list[float] = [0.0]
         self._lines: list[Line | None] = [None]
         self._names = [""]
-        self._block: changed | None = None
+        self._entered = SimpleNamespace(end=None)  # one block, whichever thread it is in
+
+    def changes(self) -> dict[str, Any]:
+        return {"context": _Watch(state().context, self)}
 
     def __enter__(self) -> profile:
-        if self._block is not None:
+        if self._entered.end is not None:
             raise RuntimeError("profile: is running already; make another one.")
         self._start = time.perf_counter()
-        self._block = changed(context=_Watch(state().context, self))
-        self._block.__enter__()
+        super().__enter__()
         return self
-
-    def __exit__(self, *error: object) -> None:
-        assert self._block is not None
-        self._block.close()
-        self._block = None
 
     # --- noting ---------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from contraflow.applied import part_name
 from contraflow.autograd.modes import Mode
-from contraflow.dispatch import Context, change, changed, state
+from contraflow.dispatch import Context, change, state
 from contraflow.errors import CaptureError, GradientError, describe
 from contraflow.kinds import Creating
 from contraflow.node import at
@@ -96,16 +96,8 @@ class detect_anomaly(Mode):
         super().__init__()
         self._check = check_nan
 
-    def __enter__(self) -> None:
-        self.fields = _fields(self._check)
-        super().__enter__()
-
-    def __call__(self, function: Any) -> Any:
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with changed(**_fields(self._check)):
-                return function(*args, **kwargs)
-
-        return wrapped
+    def changes(self) -> dict[str, Any]:
+        return _fields(self._check)
 
 
 class set_detect_anomaly(detect_anomaly):
@@ -117,10 +109,10 @@ class set_detect_anomaly(detect_anomaly):
         self._before = {"anomaly": current.anomaly, "context": current.context}
         change(**_fields(self._check))
 
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        if not self._entered.blocks:
-            change(**self._before)
+    def __enter__(self) -> Any:
+        if self._entered.end is None:
+            change(**self._before)  # to which the end of the block returns
+        super().__enter__()
 
 
 def is_anomaly_enabled() -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from contraflow.applied import Saved
-from contraflow.dispatch import changed, state
+from contraflow.autograd.modes import Mode
+from contraflow.dispatch import state
 from contraflow.errors import GradientError, bytes_text, describe
 from contraflow.hooks import Handle
 from contraflow.node import Edge, Node
@@ -23,13 +23,26 @@ __all__ = [
 ]
 
 
-@contextlib.contextmanager
-def saved_tensors_hooks(
-    pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
-) -> Iterator[None]:
-    """Pass each value saved for backward through `pack_hook`, and back when it is needed."""
-    with changed(saved_hooks=(*state().saved_hooks, (pack_hook, unpack_hook))):
-        yield
+class saved_tensors_hooks(Mode):
+    """Pass each value saved for backward through `pack_hook`, and back when it is needed.
+
+    >>> import contraflow as cf
+    >>> x = cf.ones(2, requires_grad=True)
+    >>> with cf.autograd.graph.saved_tensors_hooks(lambda t: t.numpy(), cf.tensor):
+    ...     y = x.exp().sum()
+    >>> y.backward()
+    >>> x.grad
+    tensor([2.7183, 2.7183])
+    """
+
+    def __init__(
+        self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
+    ) -> None:
+        super().__init__()
+        self._hooks = pack_hook, unpack_hook
+
+    def changes(self) -> dict[str, Any]:
+        return {"saved_hooks": (*state().saved_hooks, self._hooks)}
 
 
 class MultiHandle:

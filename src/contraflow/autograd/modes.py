@@ -1,11 +1,15 @@
-"""Modes of the graph, per thread: with-blocks that are decorators too, restored in `finally`."""
+"""Modes of the graph, per thread: with-blocks that are decorators too, and always restored."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
+from io import IOBase
+from operator import attrgetter, call
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -15,27 +19,39 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Entered(threading.local):
-    """The with-blocks that a thread has entered with a mode."""
+    """The end of the with-block that a thread has entered last with a mode, None outside of one."""
+
+    end: Any = None
+
+
+class Mode(IOBase):
+    """A with-block over fields of the thread's state; as a decorator it wraps each call.
+
+    Like the block of `changed`, this one ends in C, where no interrupt comes: the `__exit__` of
+    IOBase calls `close`. An object may be entered again before it is left, and by several threads.
+    """
+
+    fields: Mapping[str, Any] = MappingProxyType({})
+    closed = True  # so the object itself has nothing to close
+    close: Any = property(attrgetter("_entered.end"))
 
     def __init__(self) -> None:
-        self.blocks: list[Any] = []
+        self._entered: Any = Entered()
 
+    def changes(self) -> Mapping[str, Any]:
+        """The fields of the state that a block replaces, asked for where it begins."""
+        return self.fields
 
-class Mode:
-    """A with-block over fields of the thread's state; as a decorator it wraps each call."""
-
-    fields: Mapping[str, Any]
-
-    def __init__(self) -> None:
-        self._entered = Entered()
-
-    def __enter__(self) -> None:
-        block = changed(**self.fields)
+    def __enter__(self) -> Any:
+        entered, outer = self._entered, self._entered.end
+        block = changed(**self.changes())
         block.__enter__()
-        self._entered.blocks.append(block)
-
-    def __exit__(self, *error: Any) -> None:
-        self._entered.blocks.pop().__exit__(*error)
+        try:
+            steps = (block.close, partial(setattr, entered, "end", outer))
+            entered.end = partial(deque, map(call, steps), 0)
+        except BaseException:
+            block.close()
+            raise
 
     def __call__(self, function: F) -> F:
         if inspect.isgeneratorfunction(function):
@@ -43,7 +59,7 @@ class Mode:
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with changed(**self.fields):
+            with changed(**self.changes()):
                 return function(*args, **kwargs)
 
         return wrapped  # type: ignore[return-value]
@@ -58,7 +74,7 @@ class Mode:
             try:
                 while True:
                     try:
-                        with changed(**self.fields):
+                        with changed(**self.changes()):
                             value = step(sent)
                     except StopIteration as end:
                         return end.value
@@ -70,7 +86,7 @@ class Mode:
                     except BaseException as error:
                         step, sent = generator.throw, error
             finally:
-                with changed(**self.fields):
+                with changed(**self.changes()):
                     generator.close()
 
         return wrapped  # type: ignore[return-value]
@@ -112,13 +128,10 @@ class set_grad_enabled(Mode):
         self._before = state().grad
         change(grad=bool(mode))
 
-    def __enter__(self) -> None:
-        super().__enter__()  # again, since the object may be entered later or twice
-
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        if not self._entered.blocks:
-            change(grad=self._before)
+    def __enter__(self) -> Any:
+        if self._entered.end is None:
+            change(grad=self._before)  # to which the end of the block returns
+        super().__enter__()
 
     def __call__(self, function: F) -> F:
         change(grad=self._before)  # a decorator concerns its function only
