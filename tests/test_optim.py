@@ -812,6 +812,26 @@ def test_parameter_put_into_the_list():
     assert q.tolist() == pytest.approx([0.5, 0.5])
 
 
+def test_compiled_step_notices_what_is_put_into_the_list():
+    p, q = parameter(1), parameter(1)
+    optimizer = SGD([p], lr=1.0)
+
+    @cf.compile
+    def step():
+        optimizer.zero_grad()
+        (p.sum() + q.sum()).backward()
+        optimizer.step()
+
+    for _ in range(3):
+        step()
+    optimizer.param_groups[0]["params"].append(q)
+    q.grad = None
+    for _ in range(3):
+        step()
+    assert [p.item(), q.item()] == [-5.0, -2.0]
+    assert len(copy.deepcopy(optimizer).param_groups[0]["params"]) == 2
+
+
 def test_own_optimizer():
     class Sign(Optimizer):
         """Steps of a fixed size."""
@@ -1219,10 +1239,25 @@ def _all_cleared(optimizer, params):
     optimizer.state.clear()
 
 
+def _first_popped(optimizer, params):
+    optimizer.param_groups[0]["params"].pop(0)
+
+
+def _cleared_but_one(optimizer, params):
+    listed = optimizer.param_groups[0]["params"]
+    listed.clear()
+    listed += params[1:]
+
+
+def _without_the_first(optimizer, params):
+    optimizer.param_groups[0]["params"] = params[1:]
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize(
     ("change", "same"),
     [
+        (_first_popped, _without_the_first), (_cleared_but_one, _without_the_first),
         (_replaced, _lower), (_cut, _none), (_counted_anew, _counted_by_tensors),
         (_forgotten, _emptied), (_forgotten, _popped), (_all_forgotten, _all_cleared),
     ],

@@ -60,10 +60,19 @@ class ParamGroup(dict[str, Any]):
         self.changed_at = Structure.epoch + 1
         Structure.changed()
 
+    def regrouped(self) -> None:
+        """The same, and create the state that is missing now."""
+        self.restructured()
+        owner = self.owner() if self.owner is not None else None
+        if owner is not None:
+            owner.complete_state(self)
+
     def __getitem__(self, name: str) -> Any:
         return _read(super().__getitem__(name))
 
     def __setitem__(self, name: str, value: Any) -> None:
+        if name == "params" and not (isinstance(value, Parameters) and value.is_of(self)):
+            value = Parameters([value] if isinstance(value, Tensor) else value, self)
         fits = name in self and _write(super().get(name), value)
         if not fits:
             super().__setitem__(name, _pack(value))
@@ -72,10 +81,7 @@ class ParamGroup(dict[str, Any]):
         if fits and answers == asked:
             return
         asked.update(answers)
-        self.restructured()
-        owner = self.owner() if self.owner is not None else None
-        if owner is not None:
-            owner.complete_state(self)
+        self.regrouped()
 
     def __delitem__(self, name: str) -> None:
         super().__delitem__(name)
@@ -194,6 +200,27 @@ def _write(held: Any, value: Any) -> bool:
     return held is value
 
 
+class Parameters(list[Any]):
+    """The parameters of a group: a list that tells its group of every change."""
+
+    def __init__(self, parameters: Iterable[Any], group: ParamGroup) -> None:
+        super().__init__(parameters)
+        self._group = weakref.ref(group)
+
+    def is_of(self, group: ParamGroup) -> bool:
+        """Whether these are the parameters of a group."""
+        return self._group() is group
+
+    def _become(self, parameters: list[Any]) -> None:
+        list.__setitem__(self, slice(None), parameters)
+        group = self._group()
+        if group is not None:
+            group.regrouped()
+
+    def __reduce__(self) -> Any:  # a group takes its parameters over again
+        return list, (list(self),)
+
+
 class ParamGroups(list[ParamGroup]):
     """The groups of an optimizer. A dict that is put among them becomes a ParamGroup.
 
@@ -230,11 +257,11 @@ def _changing(name: str) -> Callable[..., Any]:
     """A method of lists that changes them, by way of a list that is checked before."""
     change = getattr(list, name)
 
-    def method(self: ParamGroups, *args: Any, **kwargs: Any) -> Any:
-        groups = list(self)
-        result = change(groups, *args, **kwargs)
-        self._become(groups)
-        return self if result is groups else result
+    def method(self: ParamGroups | Parameters, *args: Any, **kwargs: Any) -> Any:
+        items = list(self)
+        result = change(items, *args, **kwargs)
+        self._become(items)
+        return self if result is items else result
 
     method.__name__, method.__doc__ = name, change.__doc__
     return method
@@ -242,6 +269,7 @@ def _changing(name: str) -> Callable[..., Any]:
 
 for _name in (
     "__setitem__", "__delitem__", "__iadd__", "append", "extend", "insert", "pop", "remove",
-    "clear", "reverse", "sort",
+    "clear", "reverse", "sort", "__imul__",
 ):  # fmt: skip
     setattr(ParamGroups, _name, _changing(_name))
+    setattr(Parameters, _name, _changing(_name))

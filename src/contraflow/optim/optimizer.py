@@ -294,8 +294,6 @@ class Optimizer(HookedOptimizer):
                         f"{describe(p)}, but its grad is {describe(grad)}. Call zero_grad() after "
                         f"changing a parameter's shape, dtype or device."
                     )
-                if p not in self.state:  # it was put into the list itself
-                    self.complete_state(group)
                 updated.append(Updated(p, grad, self.state[p]))
             self._part(group, updated)
             if self._runs_fused(updated):
