@@ -9,7 +9,7 @@ failure prints the seed and the program, which runs as it stands.
 from __future__ import annotations
 
 import pytest
-from random_programs import differences, generate, run
+from random_programs import differences, generate, nudged, run
 
 SEEDS_EACH = 10
 
@@ -22,6 +22,11 @@ def check(seed: int, *modes: str) -> None:
             problems = differences(program, run(program, mode), expected, mode == "interpret")
         except Exception as error:
             raise AssertionError(f"seed {seed}, {mode}:\n\n{program.source}\n") from error
+        if problems and mode != "interpret":
+            # A step that magnifies the last bit of a parameter so far tells nothing of a mode.
+            chaotic = differences(program, run(nudged(program), "numpy"), expected)
+            named = {problem.split(": off")[0] for problem in chaotic}
+            problems = [problem for problem in problems if problem.split(": off")[0] not in named]
         if problems:
             listed = "\n".join(problems)
             raise AssertionError(f"seed {seed}, {mode}:\n{listed}\n\n{program.source}\n")
