@@ -44,9 +44,13 @@ def test_every_tensor_of_the_graph() -> None:
     assert listed[0] is loss.grad_fn
     assert {id(end) for end in listed[-2:]} == {id(x), id(w)}
     other = leaf(1.0)
-    with pytest.raises(KeyError, match=r"float64.1. is no tensor that the loss was computed from"):
+    with pytest.raises(
+        KeyError, match=r"float64.1. is not a tensor that the loss was computed from"
+    ):
         found[other]
-    with pytest.raises(KeyError, match=r"is no leaf .* gradients.loss, all=True. has every tensor"):
+    with pytest.raises(
+        KeyError, match=r"is not a leaf .* gradients.loss, all=True. has every tensor"
+    ):
         gradients(loss)[a]
 
 

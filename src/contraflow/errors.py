@@ -73,7 +73,7 @@ class OverwrittenError(GradientError):
 
 
 class GradientShapeError(GradientError):
-    """A gradient has another shape than what it is the gradient of.
+    """A gradient has another shape than the tensor that it belongs to.
 
     >>> import contraflow as cf
     >>> y = cf.ones(3, requires_grad=True) * 2
@@ -115,7 +115,7 @@ class NotScalarError(GradientError):
     ) -> None:
         super().__init__(message)
         self.op = op  # what was asked
-        self.shape = shape  # of what should be a scalar, None for what is no tensor
+        self.shape = shape  # of the value that should be a scalar; None if it is not a tensor
 
 
 class CaptureError(RuntimeError):
@@ -127,7 +127,7 @@ class DeviceError(RuntimeError):
 
 
 class Absent(AttributeError, NotImplementedError):
-    """A name of PyTorch's for what is absent by choice; to `hasattr` it is not there."""
+    """PyTorch has something of this name, which is absent here by choice; `hasattr` is False."""
 
 
 class OutOfRange(IndexError):

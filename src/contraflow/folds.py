@@ -20,7 +20,7 @@ from contraflow.scalar import Expr
 from contraflow.shapes import Shape, contiguous_strides, numel
 
 LONG = 8192  # points: a fold of more is cut
-PART = 4096  # about as many points has a part
+PART = 4096  # points of a part, about
 # A kernel that goes over a row more than once is not cut: the row is still in a cache when it is
 # needed again. Longer rows are folded by one kernel and used by the next.
 LONGEST_ROW = 1 << 17
@@ -65,8 +65,8 @@ class Partial(NamedTuple):
 
 
 def cut(whole: Settled, first: int) -> tuple[list[Settled], list[Partial]]:
-    """The kernels that do what one would, in order; their partial results, which are arguments
-    from number `first` on."""
+    """The kernels that together do the work of one, in order, and their partial results, which are
+    arguments from number `first` on."""
     points = whole.sizes[whole.outer :]
     if math.prod(points) <= LONG or not whole.reductions or not _is_one_pass(whole):
         return [whole], []
@@ -192,8 +192,8 @@ def classes(strides: Shape) -> Shape:
 
 # --- the lane ----------------------------------------------------------------------------------
 
-LANES = 8  # about as many as a vector has
-BODY = 4  # about as many times longer than a load the body of a kernel takes
+LANES = 8  # elements of a vector, about
+BODY = 4  # the time of a kernel's body, in loads, about
 FOLD = 16  # the same for adding up the lanes of a vector
 
 
@@ -207,8 +207,8 @@ def lane_of(
     """The axis along which vectors cost least; later axes win ties.
 
     Elements that lie side by side are loaded by the vector, others one by one. Along an inner axis
-    each of the `folds` ends with adding up lanes, and what follows them has one lane. An axis that
-    counts the parts of a `cut` one is none: the range of the other depends on it.
+    each of the `folds` ends with adding up lanes, and the values after it have one lane. The axis
+    that counts the parts of the `cut` one cannot be the lane: the cut range depends on it.
     """
     best, least = None, math.inf
     memory = [o for o in operands if o.mode in ("in", "out", "inout")]

@@ -60,11 +60,11 @@ class Limits:
     lines: int = 48
     alignment: int = 64  # bytes at which values in the arena begin
     windows: bool = False  # whether a contraction may have digits
-    narrow: int = 0  # columns up to which rows do not fill a vector, so that columns had better lie
+    narrow: int = 0  # columns up to which rows do not fill a vector, so that columns should lie
     # side by side
     # Of the kernels that not every device has: scatter, scan, sort. Others run on the host.
     kernels: frozenset[str] = frozenset()
-    doubles: bool = False  # whether sums may be carried in float64, where an op would have that
+    doubles: bool = False  # whether sums may be carried in float64, where an op asks for it
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,7 @@ class Reduction:
     @property
     def rounds(self) -> bool:
         """Whether folding has rounding errors: those of a sum or a product grow with its length."""
-        exact = ("left", "right", "max", "min", "select")
-        return any(e.dtype.is_floating_point and e.fn not in exact for e in s.walk(self.combine))
+        return s.rounds(self.combine)
 
 
 def part_length(size: int, parts: int) -> int:

@@ -17,7 +17,7 @@ from contraflow.spec import Given, Params, Spec
 
 LINEAR = s.leaf("axis", int64, "linear")  # the element's row-major number in the output
 REDUCED = s.leaf("axis", int64, "reduced")  # its row-major number within the reduced dims
-FEW = 128  # so many values may be folded into one element, one after the other, in float32
+FEW = 128  # values that may be folded into one element, one after the other, in float32
 
 
 class Kind:

@@ -66,7 +66,7 @@ class Input(NamedTuple):
     """An input of a node: its name, shape and dtype, and where its gradient goes."""
 
     name: str
-    spec: Spec | None  # None for what is no tensor
+    spec: Spec | None  # None for an input that is not a tensor
     source: Node | Tensor | None  # the node that made it, or a leaf; None: no gradient is needed
     output: int  # which output of that node it is
 
@@ -172,7 +172,13 @@ class Node:
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """What it was applied to, as far as the graph knows: see `Input`."""
+        """What it was applied to, as far as the graph knows: see `Input`.
+
+        >>> import contraflow as cf
+        >>> x = cf.ones(2, requires_grad=True)
+        >>> [(i.name, str(i.spec), i.source is x) for i in x.exp().grad_fn.inputs]
+        [('x', 'float32[2]', True)]
+        """
         names = self.input_names
         return tuple(
             Input(name, spec, target, index)

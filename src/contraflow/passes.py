@@ -300,8 +300,8 @@ def host_values(tape: Tape) -> set[Value]:
 def _means_the_same_wide(tape: Tape, line: TapeLine) -> bool:
     """Whether float64 and int64, in which the host computes, give what the line's dtypes do.
 
-    Floats are only more exact there. Integers of fewer bits would not wrap, and who looks at the
-    bits of a number sees others.
+    Floats are only more exact there. Integers of fewer bits would not wrap, and a bitcast
+    would see other bits.
     """
     given = tape.given(line.inputs)
     own = [x.dtype if isinstance(x, Spec) else of_number(x) for x in given]

@@ -197,7 +197,7 @@ class profile(Mode):
         return x.nbytes
 
     def _note_gone(self) -> None:
-        """Count what has gone since it was asked last."""
+        """Count the storages that have gone since the last call."""
         while self._gone:
             followed = self._gone.popleft()
             del self._followed[followed.key]
@@ -233,7 +233,7 @@ class profile(Mode):
 
     @property
     def memory(self) -> list[tuple[float, int]]:
-        """When, and the bytes of what was made until then and still is."""
+        """Pairs (seconds since the start, bytes): the results that are alive, at each change."""
         self._note_gone()
         return self._memory
 

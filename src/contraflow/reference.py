@@ -110,7 +110,7 @@ def strided(array: np.ndarray, view: View) -> np.ndarray:
 
 # --- sums --------------------------------------------------------------------------------------
 
-BLOCK = 128  # so many float32 may be added one after the other
+BLOCK = 128  # float32 that may be added one after the other
 
 
 def carried(x: np.ndarray) -> np.ndarray:
@@ -126,9 +126,9 @@ def add_up(x: np.ndarray, dim: tuple[int, ...], keepdim: bool = False) -> Any:
 
 
 def _lies_in_rows(x: np.ndarray, dim: tuple[int, ...]) -> bool:
-    """Whether what is added lies side by side: NumPy then adds halves of halves, which is as good.
+    """Whether the terms lie side by side: NumPy then adds pairwise, which is as exact.
 
-    Few rows are good in any order.
+    Few terms are exact enough in any order.
     """
     count = math.prod([x.shape[d] for d in dim])
     return count <= BLOCK or (x.flags.c_contiguous and min(dim) == x.ndim - len(dim))

@@ -2,8 +2,8 @@
 
 So a composite is one node of the graph that keeps of its inputs those whose elements the gradients
 depend on, and nothing else; its backward is one function of those, which eager mode makes one
-program of. Its parts might have kept something else: who overwrites such an input gives the node a
-copy before (`Storage.lend`).
+program of. Its parts might have kept something else: before such an input is overwritten, the node
+gets a copy (`Storage.lend`).
 """
 
 from __future__ import annotations

@@ -143,8 +143,8 @@ class _Entry(weakref.ref[Expr]):
 
 
 _interned: dict[tuple[Any, ...], _Entry] = {}
-_gone: list[_Entry] = []  # entries whose expressions are; noting it in C lets no interrupt get lost
-_lock = threads.recursive_lock()  # for who adds or removes entries
+_gone: list[_Entry] = []  # entries whose expressions are gone: noted in C, so no interrupt is lost
+_lock = threads.recursive_lock()  # held while entries are added or removed
 
 
 def make(fn: str, args: tuple[Expr, ...], dtype: DType, data: Any = None) -> Expr:

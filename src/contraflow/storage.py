@@ -50,7 +50,7 @@ class Line(NamedTuple):
 
 
 # What users know as one operation, by the names of code: ops, and functions of several ops.
-# Methods of tensors that are no ops stand here.
+# Methods of tensors that are not ops stand here.
 OWNERS: dict[str, str] = {
     "__getitem__": "getitem", "__setitem__": "setitem", "copy_": "copy_", "to": "to",
 }  # fmt: skip
@@ -108,7 +108,7 @@ class Notice:
 _NOBODY = Notice()  # whom that does not concern
 
 
-# For `.grad` slots: who changes one gives notice in the same moment.
+# For `.grad` slots: a slot is changed, and notice given, in the same moment.
 slots_lock = threads.recursive_lock()
 
 
@@ -131,7 +131,7 @@ class Storage:
     inference = False  # made in inference mode, so nothing may be differentiated through it
     frozen = False  # somebody else's memory, which may not be written to
     address = 0  # where the memory begins, once a program has asked
-    # Nodes that keep what is here, and want a copy before it is overwritten: see `lend`.
+    # Nodes that keep this memory, and want a copy before it is overwritten: see `lend`.
     borrowers: dict[int, weakref.ref[Any]] | None = None  # by their ids
 
     def __init__(self, data: Any, device: str = "cpu") -> None:
@@ -142,14 +142,14 @@ class Storage:
         self.serial = next(serials)  # later storages have higher numbers
 
     def lend(self, node: Any) -> None:
-        """Let a node keep what is here until it is overwritten, and have a copy from then on."""
+        """Let a node keep this memory until it is overwritten, and have a copy from then on."""
         if self.borrowers is None:
             self.borrowers = {}
         # The callback is C: an interrupt in one of Python's, which a WeakSet has, would be lost.
         self.borrowers[id(node)] = weakref.ref(node, partial(self.borrowers.pop, id(node)))
 
     def recall(self) -> None:
-        """Give copies to those that keep what is about to be overwritten."""
+        """Give copies to the nodes that keep this memory, which is about to be overwritten."""
         borrowers, self.borrowers = self.borrowers, None
         for ref in list(borrowers.values()) if borrowers else ():
             node = ref()
@@ -226,7 +226,7 @@ class _Log(NamedTuple):
         return self.own + sum(writes.count for writes, _ in self.replays)
 
     def last(self) -> tuple[int, tuple[str, Line | None] | None]:
-        """When was written last, and who did."""
+        """The moment of the last write, and its writer."""
         when, writer = self.moment, self.own_writer
         for writes, other in self.replays:
             if writes.last > when:
@@ -234,7 +234,7 @@ class _Log(NamedTuple):
         return when, writer
 
     def folded(self) -> _Log:
-        """The same, with what programs counted that are gone as writes of its own."""
+        """The same, with the counts of programs that are gone as writes of its own."""
         alive = [entry[0].owner() is not None for entry in self.replays]
         if all(alive):
             return self
@@ -244,7 +244,7 @@ class _Log(NamedTuple):
         )
 
 
-_counting = threads.recursive_lock()  # for who replaces a log
+_counting = threads.recursive_lock()  # held while a log is replaced
 
 
 class _Replayed(Storage):

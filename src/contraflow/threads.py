@@ -1,8 +1,8 @@
 """Threads that no interrupt reaches, and locks that a forked child finds free.
 
 Python raises KeyboardInterrupt in the main thread, after any call that it makes there. What must
-not end halfway, as work with LLVM, whose objects have locks and owners, is done by a thread of its
-own. The caller only waits: an interrupt ends the waiting, and the work itself is finished.
+not end halfway, such as work with LLVM, whose objects have locks and owners, is done by a thread of
+its own. The caller only waits: an interrupt ends the waiting, and the work itself is finished.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_gate = threading.RLock()  # held by the one piece of work that is done aside
+_gate = threading.RLock()  # held by the one piece of work that `run` does in another thread
 _running: set[Task] = set()
 _local = threading.local()
 _known: list[weakref.ref[Any]] = []  # the locks
@@ -39,7 +39,7 @@ class Task:
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self._call = function, args
-        self._inside = getattr(_local, "inside", False)  # started by what is done aside
+        self._inside = getattr(_local, "inside", False)  # started by work that `run` does
         self._result: Any = None
         self._error: BaseException | None = None
         # No condition or event: an interrupt in their Python code can leave their locks taken.
@@ -92,7 +92,7 @@ def finish(tasks: Sequence[Task]) -> None:
 
 
 def run(function: Callable[..., T], *args: Any) -> T:
-    """What a function gives that is called in a thread of its own, one such function at a time.
+    """Call a function in a thread of its own, one such function at a time, and give its result.
 
     An interrupt of the caller lets the function end in the background.
     """
@@ -168,7 +168,7 @@ def _free_locks() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # Nothing is done aside while a process forks: a child could not go on with half of it.
+    # `run` does nothing while a process forks: a child could not go on with half of it.
     os.register_at_fork(
         before=_gate.acquire, after_in_parent=_gate.release, after_in_child=_gate.release
     )

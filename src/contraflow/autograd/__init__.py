@@ -59,6 +59,12 @@ def backward(
     """Accumulate the gradients of several tensors into the leaves.
 
     Several `workers` are threads that share the nodes; see `docs/autograd.md` for when that helps.
+
+    >>> import contraflow as cf
+    >>> x = cf.tensor([1.0, 2.0], requires_grad=True)
+    >>> cf.autograd.backward([(x * x).sum(), x.sum()])
+    >>> x.grad
+    tensor([3., 5.])
     """
     roots = _tensors("backward", tensors)
     given = _gradients_of("backward", roots, grad_tensors)

@@ -68,7 +68,7 @@ class _Read(NamedTuple):
 
 
 class _Before(NamedTuple):
-    """What was written to from outside: the region, what it held, and the last write before."""
+    """A region from outside that was written to, its elements before, and the write before that."""
 
     region: Tensor
     elements: Tensor
@@ -306,9 +306,8 @@ class _Block:
             return x
         storage = getattr(x, "storage", None)  # of one that a hook has packed there is none
         if storage is not None and storage.serial in self.first.written:
-            x.version = (
-                storage.version
-            )  # the function writes to it itself, and will find it rewound
+            # The function writes to it itself, and will find it rewound.
+            x.version = storage.version
         return x.get(self)
 
     def _compare(self, saved: Sequence[tuple[Tensor, int]]) -> None:
@@ -333,7 +332,7 @@ class _Block:
         if first.end is None:
             return
         for serial, read in second.reads.items():
-            # What the first run has made the function may have kept.
+            # A tensor that the first run made may have been kept by the function.
             known = serial in first.reads or serial in first.arguments
             if not known and not first.start < serial < first.end:
                 raise GradientError(

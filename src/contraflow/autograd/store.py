@@ -9,8 +9,8 @@ from contraflow.errors import GradientShapeError, describe
 from contraflow.node import Edge, Node
 from contraflow.tensor import Tensor
 
-# What a gradient is asked for by: a tensor, or a place in the graph. A node stands for its first
-# output; of several, each is a pair of node and number.
+# A gradient is asked for by a tensor or by a place in the graph. A node stands for its first
+# output; each of several outputs is a pair of node and number.
 Key = Tensor | Node | Edge
 
 
@@ -49,10 +49,10 @@ class Gradients(MutableMapping[Any, Tensor]):
     def _missing(self, key: Any) -> str:
         what = repr(key) if isinstance(key, (Node, tuple)) else describe(key)
         if any(isinstance(end, (Node, tuple)) for end in self):
-            return f"{what} is no tensor that the loss was computed from"
+            return f"{what} is not a tensor that the loss was computed from"
         return (
-            f"{what} is no leaf that the loss was computed from; gradients(loss, all=True) has "
-            f"every tensor"
+            f"{what} is not a leaf that the loss was computed from; gradients(loss, all=True) "
+            f"has every tensor"
         )
 
     def __setitem__(self, key: Key, gradient: Tensor) -> None:
@@ -74,7 +74,15 @@ class Gradients(MutableMapping[Any, Tensor]):
         return len(self._held)
 
     def accumulate(self, key: Key, gradient: Tensor) -> None:
-        """Add a gradient to what is held, which stays as it is for whoever has it."""
+        """Add a gradient to the one that is held, in memory of its own.
+
+        >>> import contraflow as cf
+        >>> w = cf.ones(2, requires_grad=True)
+        >>> store = cf.autograd.Gradients({w: cf.ones(2)})
+        >>> store.accumulate(w, cf.full((2,), 3.0))
+        >>> store[w]
+        tensor([4., 4.])
+        """
         place, end = _place(key)
         _check(key, gradient)
         held = self._held.get(place)
@@ -106,7 +114,7 @@ class Gradients(MutableMapping[Any, Tensor]):
 
 
 def _place(key: Any) -> tuple[tuple[int, int], Key]:
-    """Under which a gradient is held, and what stands for that in a listing."""
+    """The place under which a gradient is held, and the tensor, node or edge that is listed."""
     if isinstance(key, Tensor):
         target, index = key.edge or (key, 0)
     elif isinstance(key, Node):

@@ -42,7 +42,7 @@ from contraflow.dtypes import DType
 from contraflow.random import Generator, default_generator
 
 GRACE = 2.0  # seconds in which workers may end what they do; then processes are ended by force
-TICK = 0.25  # seconds after which who waits for a process looks whether somebody wants the batch
+TICK = 0.25  # seconds after which a thread that waits for a process checks that its batch is wanted
 
 
 class Job(NamedTuple):
@@ -112,7 +112,7 @@ class Fetcher:
         self.dataset, self.collate = dataset, collate
         self.batched, self.drop_last = batched, drop_last
         self.abandoned = False
-        self.loop: Callable[[], Any] = _somebody  # who wants the batch; None when it is gone
+        self.loop: Callable[[], Any] = _somebody  # the loop that wants the batch; None if gone
         self._epoch = -1
         self._stream: Iterator[Any] = iter(())
         self._drawing: _Drawing | None = None
@@ -442,7 +442,7 @@ class Team:
         self.news = News()
         self.workers: list[Worker] = []
         # In a thread that no interrupt reaches: a worker that is half started would hang. Not by
-        # `run`: what pickles a dataset may itself wait for what is done there.
+        # `run`: the code that pickles a dataset may itself wait for work that is done there.
         threads.start(self._start, duties, context).wait()
 
     def _start(self, duties: Sequence[Duty], context: Any) -> None:

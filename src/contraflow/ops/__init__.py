@@ -44,7 +44,7 @@ from contraflow.ops import (
 )
 from contraflow.storage import OWNERS
 
-# Functions that are no ops and have parts which users do not know.
+# Functions that are not ops and whose parts users do not know.
 _DRAWING = (
     "rand", "randn", "rand_like", "randn_like", "randint", "randint_like", "randperm", "normal",
     "bernoulli", "multinomial", "uniform_", "normal_", "exponential_", "bernoulli_", "random_",

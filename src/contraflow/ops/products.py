@@ -413,7 +413,7 @@ def kron(x, other):
     rank = max(x.ndim, other.ndim)
     outside = (1,) * (rank - x.ndim) + x.shape
     inside = (1,) * (rank - other.ndim) + other.shape
-    # Copies, small beside the product, so that who has the factors may overwrite them.
+    # Copies, small beside the product, so that the factors may be overwritten.
     left = reshape(clone(x), tuple(size for n in outside for size in (n, 1)))
     right = reshape(clone(other), tuple(size for n in inside for size in (1, n)))
     return reshape(left * right, tuple(n * m for n, m in zip(outside, inside)))

@@ -92,7 +92,7 @@ class Optimizer(HookedOptimizer):
 
     `params` is an iterable of tensors, or of dicts that each hold "params" and the
     hyper-parameters in which that group differs from `defaults`. Groups and state may be changed or
-    replaced between steps; what is put there is taken over at once.
+    replaced between steps; new ones are checked and completed at once.
     """
 
     state: States

@@ -1,7 +1,7 @@
 """What an optimizer keeps for each parameter, as users may read and change it.
 
-Counters are host scalars and running means are tensors that recordings know. So what is put in
-their place becomes one too: a number makes another counter, None and an entry that is taken away
+Counters are host scalars and running means are tensors that recordings know. So a value that is put
+in their place becomes one too: a number makes another counter; None, or deleting an entry, lets it
 begin anew. It happens at once, so that a recording only ever sees finished state.
 """
 

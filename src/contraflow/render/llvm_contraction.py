@@ -629,7 +629,7 @@ class ContractionRenderer:
         return code.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {most})")
 
     def _apart(self, code: Code, am: str, ak: str) -> str:
-        """Whether a block of rows had better be packed."""
+        """Whether the elements or rows of a block lie so far apart that it should be packed."""
         far = code.let(f"icmp sgt i64 {ak}, {FAR}")
         if self.block <= PLACES:
             return far

@@ -2,7 +2,7 @@
 
 A text is written only where no object code is found. Several are compiled on several cores.
 All of LLVM's work is done by threads that no interrupt reaches (`threads.py`): one that came
-between a call of LLVM and the note of who owns its result would leave a lock taken, or free memory
+between a call of LLVM and the note of its result's owner would leave a lock taken, or free memory
 twice.
 """
 

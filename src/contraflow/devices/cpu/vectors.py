@@ -1,4 +1,4 @@
-"""How wide the vectors of a kernel are: by what it does and the processor's name, never by a
+"""How wide the vectors of a kernel are: by the kernel and the processor's name, never by a
 measurement on the user's machine."""
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ def bytes_for(kernel: Kernel) -> int:
 
 
 def suited(kernel: Kernel, processor: str, widest: int) -> int:
-    """The size of the vectors that suit a kernel on a processor that has such as wide as `widest`.
+    """The bytes of a vector that suit a kernel on a processor whose vectors have up to `widest`.
 
-    Windows of half precision keep wide ones too: to convert elements takes half as many steps.
+    Windows of half precision keep wide ones too: converting elements takes half as many steps.
     """
     if processor in HALVED and isinstance(kernel, Contraction) and kernel.digits:
         return min(widest, 32) if kernel.dtype is kernel.accumulate else widest
