@@ -22,13 +22,13 @@ from contraflow.ops.reduce import sum_
 from contraflow.ops.view import reshape
 from contraflow.ops.window import (
     Pads,
+    add_windows,
     check_fit,
     extents,
     np_windows,
     numbers,
     padded,
     reach,
-    sum_windows,
     windows,
 )
 from contraflow.samples import Array, Failure, Sample
@@ -122,7 +122,7 @@ def _spread(
     x = _in_groups(x, groups, 1)
     patches = contract(x, weight, spec=f"n{g}o{places},{g}oc{taps}->n{g}c{taps}{places}")
     patches = reshape(patches, (x.shape[0], channels, *patches.shape[-2 * n :]))
-    return sum_windows(
+    return add_windows(
         patches, kernel=kernel, stride=stride, dilation=dilation, size=sizes, start=start
     )
 

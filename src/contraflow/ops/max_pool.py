@@ -22,7 +22,7 @@ from contraflow.ops.pool import np_adaptive, output_sizes, part_ends, pool_geome
 from contraflow.ops.reduce import lowest
 from contraflow.ops.scatter import scatter
 from contraflow.ops.view import reshape
-from contraflow.ops.window import Pads, covering, np_windows, padded, windows
+from contraflow.ops.window import MANY, Pads, covering, np_windows, overlap, padded, windows
 from contraflow.reference import add_at
 from contraflow.samples import Array, Failure, Sample
 from contraflow.shapes import Shape, contiguous_strides, numel
@@ -249,10 +249,14 @@ def _max_windows_x(
 ) -> Any:  # fmt: skip
     if g_values is None:
         return None
-    return put_windows(
-        g_values, taps, size=x_spec.shape[-len(kernel) :], kernel=kernel, stride=stride,
-        dilation=dilation, pads=pads,
-    )  # fmt: skip
+    n, geometry = len(kernel), {"kernel": kernel, "stride": stride, "dilation": dilation}
+    size = x_spec.shape[-n:]
+    if overlap(**geometry) <= MANY:
+        return put_windows(g_values, taps, size=size, pads=pads, **geometry)
+    rows = (*g_values.shape[:-n], numel(taps.shape[-n:]))
+    places = reshape(tap_places(taps, size=size, pads=pads, **geometry), rows)
+    zeros = g_values.new_zeros((*rows[:-1], numel(size)))
+    return reshape(zeros.scatter_add(-1, places, reshape(g_values, rows)), x_spec.shape)
 
 
 def _max_windows_ref(

@@ -16,6 +16,7 @@ from contraflow import scalar as s
 from contraflow.dtypes import int64
 from contraflow.errors import describe
 from contraflow.kinds import composite, view, window
+from contraflow.ops.create import tensor
 from contraflow.ops.index import constant_pad
 from contraflow.ops.view import reshape, slice_
 from contraflow.reference import carried
@@ -86,7 +87,7 @@ def cropped(x: Tensor, starts: Shape, sizes: Shape) -> Tensor:
 
 
 @view(
-    vjp={"x": lambda g, x_spec, kernel, stride, dilation: sum_windows(
+    vjp={"x": lambda g, x_spec, kernel, stride, dilation: add_windows(
         g, kernel=kernel, stride=stride, dilation=dilation, size=x_spec.shape[-len(kernel):],
         start=(0,) * len(kernel))},
     samples=lambda: (
@@ -218,6 +219,37 @@ def sum_windows(x, *, kernel, stride, dilation, size, start):
     """The transpose of windows: overlapping windows added up; of the sum, `size` from `start`."""
 
 
+MANY = 64  # windows that may cover an element: the terms of so many are not written out
+
+
+def overlap(kernel: Shape, stride: Shape, dilation: Shape) -> int:
+    """How many windows may cover an element."""
+    spans = extents(kernel, dilation)
+    return numel(min(k, -(-span // st)) for k, span, st in zip(kernel, spans, stride))
+
+
+def add_windows(
+    x: Tensor, *, kernel: Shape, stride: Shape, dilation: Shape, size: Shape, start: Shape
+) -> Tensor:
+    """`sum_windows`, or where many windows overlap the same by scattering, dim after dim."""
+    if overlap(kernel, stride, dilation) <= MANY:
+        return sum_windows(
+            x, kernel=kernel, stride=stride, dilation=dilation, size=size, start=start
+        )
+    n = len(kernel)
+    out = x.shape[-n:]
+    whole = reach(out, kernel, stride, dilation)
+    whole = tuple(max(m, first + wanted) for m, first, wanted in zip(whole, start, size))
+    lead = x.ndim - 2 * n
+    for i in reversed(range(n)):
+        dim = lead + 2 * i  # where the windows along spatial dim i are, once their taps are beside
+        x = x.movedim(lead + i, dim).flatten(dim, dim + 1)
+        places = np.arange(kernel[i])[:, None] * dilation[i] + np.arange(out[i]) * stride[i]
+        target = x.new_zeros((*x.shape[:dim], whole[i], *x.shape[dim + 1 :]))
+        x = target.index_add(dim, tensor(places.reshape(-1)), x)
+    return cropped(x, start, size)
+
+
 def _placed(x: Tensor, start: Shape, size: Shape) -> Tensor:
     """A box laid at `start` into zeros of `size`; what does not fit is cut off."""
     n = len(size)
@@ -334,6 +366,6 @@ def col2im(x, *, output_size, kernel_size, dilation=1, padding=0, stride=1):
             f"{list(kernel)} at {list(out)} places of {list(output)}."
         )
     columns = reshape(x, (*x.shape[:-2], x.shape[-2] // taps, *kernel, *out))
-    return sum_windows(
+    return add_windows(
         columns, kernel=kernel, stride=stride, dilation=dilation, size=output, start=padding
     )
