@@ -233,3 +233,27 @@ def test_indices_into_a_fill_are_checked(read: Any) -> None:
     assert_close(compiled(cf.tensor([1, 4])), read(cf.tensor([1, 4])))
     with pytest.raises(IndexError, match="index 9 is out of range"):
         compiled(cf.tensor([1, 9]))
+
+
+INEXACT = [
+    (3, cf.bool), (0.5, cf.bool), (3.7, cf.int32), (-1, cf.uint8), (0.1, cf.float16),
+    (70000.0, cf.float16), (1e-9, cf.float16), (0.1, cf.bfloat16), (2**24 + 1, cf.float32),
+    (1e39, cf.float32), (0.1, cf.float32),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(), (5,)])
+@pytest.mark.parametrize(("value", "dtype"), INEXACT)
+def test_a_fill_holds_numbers_of_its_dtype(value: Any, dtype: Any, shape: Any) -> None:
+    def uses(x: Tensor) -> tuple[Tensor, ...]:
+        fill = cf.full(shape, value, dtype=dtype)
+        flat = fill.reshape(-1)
+        return (fill * x, cf.where(x > 0, fill, x), fill.double() * x, fill,
+                fill.sum(dtype=cf.float64), flat.cumsum(0, dtype=cf.float64),
+                flat[cf.zeros(2, dtype=cf.int64)].double(),
+                F.pad(fill.expand(5), (1, 1)).double())  # fmt: skip
+
+    x = cf.tensor([-2.0, -1.0, 0.5, 1.0, 3.0], dtype=cf.float64)
+    for found, expected in zip(cf.compile(uses)(x), uses(x), strict=True):
+        assert found.dtype is expected.dtype
+        np.testing.assert_array_equal(found.numpy(), expected.numpy())

@@ -576,7 +576,7 @@ class ContractionLayout:
                 stride = strides.get(c, 0)
                 if extent == 1:
                     merged = stride
-                elif stride != merged * extent:
+                elif extent and stride != merged * extent:  # over no elements any stride walks
                     return None
                 extent *= self.sizes[c]
             result.append(merged)

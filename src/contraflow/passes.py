@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, pairwise
@@ -10,6 +11,7 @@ from typing import NamedTuple, cast
 
 from contraflow.dtypes import bool_, float64, int64, of_number
 from contraflow.op import REGISTRY
+from contraflow.reference import quiet
 from contraflow.scalar import leaf, walk
 from contraflow.shapes import View, contiguous, numel
 from contraflow.spans import cut_products
@@ -300,9 +302,11 @@ def host_values(tape: Tape) -> set[Value]:
 def _means_the_same_wide(tape: Tape, line: TapeLine) -> bool:
     """Whether float64 and int64, in which the host computes, give what the line's dtypes do.
 
-    Floats are only more exact there. Integers of fewer bits would not wrap, and a bitcast
-    would see other bits.
+    Arithmetic on floats is only more exact there, but a number that is given in a dtype is rounded
+    to it. Integers of fewer bits would not wrap, and a bitcast would see other bits.
     """
+    if line.op.kind.name == "create" and not _is_exact(tape, line):
+        return False
     given = tape.given(line.inputs)
     own = [x.dtype if isinstance(x, Spec) else of_number(x) for x in given]
     dtypes = own + [tape.specs[v].dtype for v in line.outs]
@@ -312,6 +316,15 @@ def _means_the_same_wide(tape: Tape, line: TapeLine) -> bool:
     leaves = [leaf("input", (c or d).compute, i) for i, (c, d) in enumerate(zip(casts, own))]
     body = line.op.kind.expression(line.op, given, line.params, leaves)
     return not any(e.fn == "bitcast" for e in walk(body))
+
+
+def _is_exact(tape: Tape, line: TapeLine) -> bool:
+    """Whether the numbers that a tensor is made of are numbers of its dtype."""
+    dtype = tape.specs[line.outs[0]].dtype
+    return not dtype.is_floating_point or all(
+        isinstance(x, Value) or math.isnan(x) or float(quiet.run(dtype.numpy.type, x)) == x
+        for x in line.inputs
+    )
 
 
 def wide_numbers(tape: Tape) -> list[TapeLine]:

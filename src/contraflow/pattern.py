@@ -196,6 +196,11 @@ class Builder:
         element = s.leaf("load", given, self.bind(given, "scalar", (), x.argument))
         return s.cast(element, dtype)
 
+    def fill(self, x: Number, dtype: DType) -> Expr:
+        """The element of a tensor of one number, which may be none of the tensor's dtype: a fill of
+        bools by 3 holds ones, and one of float16 by 0.1 what 0.1 is rounded to."""
+        return s.cast(s.cast(self.scalar(x, dtype.compute), dtype), dtype.compute)
+
     def position(self, strides: Shape) -> Expr:
         """The address in a contiguous array without the array: a counter."""
         key = ("position", strides)
@@ -207,8 +212,10 @@ class Builder:
         """An operand of a line at the current point, in the dtype that arithmetic is done in."""
         x, given = line.operands[i], line.given[i]
         if isinstance(x, Number):
-            own = given.dtype if isinstance(given, Spec) else x.dtype
-            return self.scalar(x, (cast or own).compute)
+            if isinstance(given, Spec):
+                element = self.fill(x, given.dtype)
+                return s.cast(element, (cast or given.dtype).compute)
+            return self.scalar(x, (cast or x.dtype).compute)
         if isinstance(x, Made):
             element = self.made[x.result]
         else:
@@ -303,7 +310,7 @@ class Builder:
         rank = len(given.shape)
         valid = args[rank:]
         if isinstance(x, Number):
-            return _fill_read(self.scalar(x, given.dtype.compute), args[:rank], valid)
+            return _fill_read(self.fill(x, given.dtype), args[:rank], valid)
         assert isinstance(x, Read)
         strides, offset = self.place(args[:rank], x.strides)
         if offset is None and valid:
