@@ -343,3 +343,13 @@ def test_a_kernel_has_no_more_lines_than_a_device_likes() -> None:
     assert len(calls(text, Limits(lines=1000))) == 1
     assert len(calls(text, Limits(lines=25))) == 4
     assert len(calls(text)) == 3
+
+
+@pytest.mark.parametrize("spec", ["bij,bjk->ik", "bji,bjk->ik", "bij,jbk->ik", "ibj,bjk->ik"])
+@pytest.mark.parametrize(("b", "j"), [(3, 0), (0, 3), (0, 0)])
+def test_sums_over_several_dims_of_which_some_are_empty(spec: str, b: int, j: int) -> None:
+    sizes = {"b": b, "i": 4, "j": j, "k": 2}
+    left, right = spec.split("->")[0].split(",")
+    x, y = (cf.ones(*(sizes[c] for c in letters)) for letters in (left, right))
+    found = cf.compile(lambda x, y: cf.einsum(spec, x, y))(x, y)
+    np.testing.assert_array_equal(found.numpy(), np.zeros((4, 2)))
