@@ -14,6 +14,7 @@ from tests.test_ops import as_tuple, differentiable, to_tensor
 import contraflow as cf
 from contraflow.batch import Batch
 from contraflow.dispatch import apply
+from contraflow.errors import GradientError
 from contraflow.func import grad, jacfwd, jacrev, jvp, vjp, vmap
 from contraflow.kinds import Creating
 from contraflow.op import Op
@@ -345,3 +346,58 @@ def test_all_examples_at_once(
 
     monkeypatch.setattr(Batch, "_one_by_one", refuse)
     assert_close(vmap(function, in_dims)(*args), expected)
+
+
+STOPPED: dict[str, Callable[[Tensor], Tensor]] = {
+    "product": lambda x: x * x.detach(),
+    "view": lambda x: x[1:] * x.detach()[:-1].flip(0),
+    "twice": lambda x: x.sum() * x.detach().sin().detach(),
+    "straight through": lambda x: x.round().detach() - x.detach() + x * x,
+    "inner gradient": lambda x: grad(lambda y: (y * y.detach() * y).sum())(x),
+    "inner batch": lambda x: vmap(lambda y: y * y.detach().exp())(x),
+}
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_detach_stops_gradients_from_outside(name: str) -> None:
+    def batch(x: Tensor) -> Tensor:
+        return vmap(STOPPED[name])(x)
+
+    def each(x: Tensor) -> Tensor:
+        return cf.stack([STOPPED[name](row) for row in x])
+
+    x = cf.randn(3, 4, dtype=cf.float64)
+    weight = cf.randn(3, 4, dtype=cf.float64)[:, : each(x).shape[1]]
+    expected = grad(lambda x: (each(x) * weight).sum())(x)
+    assert_close(grad(lambda x: (batch(x) * weight).sum())(x), expected)
+    assert_close(cf.compile(grad(lambda x: (batch(x) * weight).sum()))(x), expected)
+    _, tangent = jvp(batch, (x,), (cf.ones_like(x),))
+    assert_close((tangent * weight).sum(), (expected * cf.ones_like(x)).sum())
+
+
+def test_a_detached_tensor_shares_memory() -> None:
+    def after(x: Tensor) -> Tensor:
+        y = x * 2
+        shown = y.detach()
+        y.add_(1.0)
+        return shown * x
+
+    def through(x: Tensor) -> Tensor:
+        y = x * 2
+        y.detach().mul_(3.0)
+        return y
+
+    x = cf.randn(3, 4)
+    assert_close(vmap(after)(x), (x * 2 + 1) * x)
+    assert_close(vmap(through)(x), x * 6)
+    text = "mul_ would write into float32[4], which was detached and shares its memory with what"
+    with pytest.raises(GradientError, match=re.escape(text)):
+        vmap(through)(x.requires_grad_())
+
+
+def test_long_rows_keep_their_digits() -> None:
+    """The largest element of a row has no gradient of its own in logsumexp."""
+    x = cf.randn(2, 9001).requires_grad_()
+    vmap(lambda row: row.logsumexp(0))(x).sum().backward()
+    expected = x.detach().double().softmax(1)
+    assert (x.grad.double() / expected - 1).abs().max().item() < 3e-6

@@ -40,6 +40,9 @@ class Batch(Run):
         self._start, self._first = next(serials), next(numbers)
         self._values: dict[int, tuple[Tensor, bool]] = {}  # by id of the storage
         self._held: dict[int, Storage] = {}  # keeps those ids meaningful
+        # Storages of tensors whose full ones are taken out of the graph outside, and whose memory
+        # they share.
+        self._detached: dict[int, Storage] = {}
 
     # --- in and out -----------------------------------------------------------------------
 
@@ -61,7 +64,7 @@ class Batch(Run):
         """The full tensor that `x` stands for, or `x` itself if all examples share it."""
         if not isinstance(x, Tensor):
             return x, False
-        found = self._values.get(id(x.storage))
+        found = self._found(x.storage)
         if found is None:
             return self._shared(x), False
         value, is_full = found
@@ -74,6 +77,15 @@ class Batch(Run):
             size, stride, offset = params.values()
             several = {"size": size, "stride": stride, "offset": offset}
             return apply(REGISTRY["as_strided"], (value,), several), is_full
+
+    def _found(self, storage: Storage) -> tuple[Tensor, bool] | None:
+        """The tensor that a storage of this context stands for, and whether it is full."""
+        origin = self._detached.get(id(storage))
+        if origin is None:
+            return self._values.get(id(storage))
+        value, is_full = self._values[id(origin)]
+        with self.down():
+            return value.detach(), is_full
 
     def full(self, x: Tensor) -> Tensor:
         """The values of all examples, the batch in front."""
@@ -208,7 +220,7 @@ class Batch(Run):
     # --- effects --------------------------------------------------------------------------
 
     def write(self, target: Tensor, value: Tensor, op: str, line: Any) -> None:
-        storage = target.storage
+        storage = self._detached.get(id(target.storage), target.storage)
         new, is_full = self.read(value)
         found = self._values.get(id(storage))
         if found is None:
@@ -226,6 +238,11 @@ class Batch(Run):
             whole = target if target._base is None else target._base
             found = whole.alias(), False
         old, was_full = found
+        if storage is not target.storage and (old.requires_grad or old._tangents):
+            raise GradientError(
+                f"vmap: {op} would write into {describe(target)}, which was detached and shares "
+                f"its memory with what is differentiated outside. Clone it first."
+            )
         with self.down():
             if is_full and not was_full:
                 old = self._repeated(old)
@@ -237,8 +254,15 @@ class Batch(Run):
         self._keep(storage, new, full)
         storage.wrote(op, line)
 
-    def leave(self, tensor: Tensor, what: str) -> None:
+    def detached(self, tensor: Tensor) -> Tensor:
         if id(tensor.storage) not in self._values:
+            return tensor
+        storage = Storage(None)
+        self._detached[id(storage)], self._held[id(storage)] = tensor.storage, storage
+        return Tensor.of_storage(storage, tensor.layout, tensor.dtype)
+
+    def leave(self, tensor: Tensor, what: str) -> None:
+        if id(tensor.storage) not in self._held:
             self.below.leave(tensor, what)
             return
         raise GradientError(

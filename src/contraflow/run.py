@@ -103,6 +103,10 @@ class Run(Context):
         """Keep the Python number."""
         cell.value = value
 
+    def detached(self, tensor: Tensor) -> Tensor:
+        """Nobody is outside of eager mode; what a recorder records has one graph."""
+        return tensor
+
     def watches(self, tensor: Any) -> bool:
         """Only forward mode does."""
         return False

@@ -583,7 +583,8 @@ class Tensor(Methods):
         """The same elements outside the graph; memory and version counter are shared."""
         t = self.alias()
         t._base = t._tangents = None
-        return t
+        detached: Tensor = state().context.detached(t)
+        return detached
 
     def detach_(self) -> Tensor:
         """Take this tensor out of the graph, where it becomes a leaf."""
