@@ -152,7 +152,7 @@ def describe_spec(dtype: object, shape: Sequence[int]) -> str:
 
 
 def bytes_text(n: int) -> str:
-    """Write a number of bytes the way every listing does."""
+    """A number of bytes as listings of graphs and profiles write it."""
     for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if n >= 10 * scale:
             return f"{n / scale:.1f} {unit}"

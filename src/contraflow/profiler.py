@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from contraflow.applied import part_name
 from contraflow.autograd.modes import Mode
 from contraflow.dispatch import Context, state
+from contraflow.errors import bytes_text
 from contraflow.op import Op
 from contraflow.spec import Params
 from contraflow.storage import Line, Storage, user_call, user_line
@@ -67,7 +68,7 @@ class Averages(list[Row]):
         lines = [f"{'name':{width}}  {titles}"]
         lines += [
             f"{row.name:{width}}  {row.calls:7}  {row.own * 1e3:9.3f}  "
-            f"{100 * row.own / everything:5.1f}%  {row.total * 1e3:9.3f}  {_size(row.made)}"
+            f"{100 * row.own / everything:5.1f}%  {row.total * 1e3:9.3f}  {bytes_text(row.made)}"
             for row in rows[:row_limit]
         ]
         if len(rows) > row_limit:
@@ -76,14 +77,6 @@ class Averages(list[Row]):
 
     def __str__(self) -> str:
         return self.table()
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
 
 
 class _Watch(Context):
