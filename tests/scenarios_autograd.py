@@ -358,6 +358,24 @@ def retained_gradient_after_a_write(x: Tensor) -> Any:
     return y.grad
 
 
+@autograd("retain_grad_follows_a_view_through_writes", leaf(3))
+def retained_gradients_of_views(x: Tensor) -> Any:
+    y = x * 3.0
+    base_written, written = y[1:], y[2:]
+    for view in (base_written, written):
+        view.retain_grad()
+    written.mul_(5.0)
+    ((base_written**2.0).sum() + written.sum()).backward()
+    return base_written.grad, written.grad
+
+
+@autograd("what_a_copy_overwrites_has_a_gradient_of_zeros", leaf(2), leaf(2))
+def overwritten_by_a_copy(x: Tensor, source: Tensor) -> Any:
+    y = x * 2.0
+    y.copy_(source)
+    return grad((y * y).sum(), [x, source])
+
+
 @autograd("a_copy_and_its_source_have_hooks_and_gradients_of_their_own", leaf(1))
 def copy_and_source(x: Tensor) -> Any:
     source, target = x * 2.0, cf.zeros(1, dtype=cf.float64)

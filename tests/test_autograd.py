@@ -474,6 +474,31 @@ def test_retain_grad_follows_a_tensor_through_a_write() -> None:
     assert x.grad.item() == 105.0
 
 
+def test_retain_grad_follows_a_view_through_writes() -> None:
+    x = leaf(1.0, 2.0, 3.0)
+    y = x * 3.0
+    base_written, written, unused = y[1:], y[2:], y[2:]
+    for view in (base_written, written, unused):
+        view.retain_grad()
+    unused.mul_(1.0)
+    written.mul_(5.0)
+    ((base_written**2.0).sum() + written.sum()).backward()
+    assert base_written.grad.tolist() == [12.0, 90.0]
+    assert written.grad.tolist() == [1.0]
+    assert unused.grad is None
+    assert x.grad.tolist() == [0.0, 36.0, 15.0 + 1350.0]
+
+
+def test_what_a_copy_overwrites_has_a_gradient_of_zeros() -> None:
+    for write in (lambda t, v: t.copy_(v), lambda t, v: t.__setitem__(..., v)):
+        x, source = leaf(1.0, 2.0), leaf(3.0, 4.0)
+        y = x * 2.0
+        write(y, source)
+        of_x, of_source = grad((y * y).sum(), [x, source])
+        assert of_x.tolist() == [0.0, 0.0]
+        assert of_source.tolist() == [6.0, 8.0]
+
+
 def test_a_copy_and_its_source_have_hooks_and_gradients_of_their_own() -> None:
     x = leaf(1.0)
     source = x * 2.0

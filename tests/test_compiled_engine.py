@@ -62,6 +62,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "test_seed_graph.test_line_19_a_tape_can_be_read",
         "test_nn.test_tracking_may_be_turned_off_and_on",
         "test_optim.test_what_users_put_in_place_of_groups_and_state",
+        "test_optim.test_compiled_step_notices_what_is_put_into_the_list",
     ),
     "tries an op at a time, which test_compiled_ops.py does compiled": (
         "test_func.test_forward_mode_is_the_transpose_of_backward",

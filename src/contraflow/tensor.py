@@ -466,8 +466,16 @@ class Tensor(Methods):
             t = base
             for op, params in self.moves:
                 t = apply(op, (t,), params)
-        self._node, self._index, self._needs = t._node, t._index, t._needs
+        self._stand_at(t)
         self._edits = base._edits
+
+    def _stand_at(self, place: Tensor) -> None:
+        """Have the place of another tensor in the graph; the gradient there is retained."""
+        if self._retains and self._node is not None:
+            self._node.watched().retainers.pop(self._index, None)
+        self._node, self._index, self._needs = place.node, place._index, place._needs
+        if self._retains and self._node is not None:
+            self._retain()
 
     @property
     def moves(self) -> tuple[tuple[Op, Any], ...]:
@@ -573,11 +581,14 @@ class Tensor(Methods):
         """Keep the gradient of a tensor that is not a leaf, in `.grad`."""
         if not self.requires_grad:
             raise GradientError(f"retain_grad: {describe(self)} does not require grad.")
-        node = self.node
-        if node is not None:
+        if self._node is not None:
             self._retains = True
-            # Weakly, or this tensor and its node would be a cycle.
-            node.watched().retainers[self._index] = weakref.ref(self)
+            self._retain()
+
+    def _retain(self) -> None:
+        assert self._node is not None
+        # Weakly, or this tensor and its node would be a cycle.
+        self._node.watched().retainers[self._index] = weakref.ref(self)
 
     def detach(self) -> Tensor:
         """The same elements outside the graph; memory and version counter are shared."""
@@ -819,7 +830,7 @@ def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
         current.context.write(target, value, op, line)
         return target
     if base is None:
-        if not value.requires_grad:
+        if not value.requires_grad or (target._needs and not fresh):
             # The old value has a gradient still, which is zero, and the target requires grad.
             everything = contiguous(target.layout.shape)
             place = current.context.placed(target, value, everything)
@@ -834,6 +845,8 @@ def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
     place = current.context.placed(base, value, region_of(target, base, op))
     current.context.write(target, value, op, line)
     take_place(base, place)
+    if target._retains:
+        target._rebuild(base)  # now, since what it retains is the gradient of the new elements
     return target
 
 
@@ -864,12 +877,8 @@ def _lies_in(target: Tensor, base: Tensor) -> View | None:
 
 def take_place(target: Tensor, source: Tensor) -> None:
     """Put `target` where `source` stands in the graph; its views follow when they are used."""
-    if target._retains and target._node is not None:
-        target._node.watched().retainers.pop(target._index, None)
-    target._node, target._index, target._needs = source.node, source._index, source._needs
+    target._stand_at(source)
     target._edits += 1
-    if target._retains and target._node is not None:
-        target.retain_grad()
 
 
 # --- methods from the registry -----------------------------------------------------------------
