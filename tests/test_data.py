@@ -742,6 +742,29 @@ def test_the_interpreter_ends_with_loops_open():
     assert lines == ["[0, 0]"]
 
 
+def test_the_interpreter_ends_while_workers_of_a_loop_that_is_gone_end():
+    lines = script(
+        """
+        import multiprocessing.util, threading
+        def slowly():  # a worker has the time to close its process
+            children = multiprocessing.active_children()
+            for thread in threading.enumerate():
+                if thread.name.startswith("DataLoader"):
+                    thread.join(1.0)
+            return children
+        at_exit = multiprocessing.util._exit_function
+        at_exit.__defaults__ = tuple(
+            slowly if default is multiprocessing.active_children else default
+            for default in at_exit.__defaults__
+        )
+        loop = iter(cf.data.DataLoader(Numbers(9), num_workers=1, worker_type="process"))
+        print(next(loop).item())
+        del loop
+        """
+    )
+    assert lines == ["0"]
+
+
 def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"

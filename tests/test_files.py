@@ -151,6 +151,8 @@ def test_a_part_of_a_storage_is_written_alone(path):
     cf.save(cf.zeros(1).expand(1_000_000), path)
     assert path.stat().st_size < 1000
     assert cf.load(path).shape == (1_000_000,)
+    library = pytest.importorskip("safetensors.numpy", reason="make test installs it")
+    assert list(library.load_file(path)) == ["tensor.storage"]  # one element is not the tensor
 
 
 def test_mapped_tensors_refuse_writes(path):

@@ -786,6 +786,11 @@ def test_ctc_loss():
     impossible = nn.CTCLoss(zero_infinity=True)(certain, cf.tensor([1, 1]), 2, 2)
     assert impossible.item() == 0.0
     assert nn.CTCLoss()(certain, cf.tensor([1, 1]), 2, 2).item() == np.inf
+    log_probs = cf.full((3, 2, 3), 1 / 3).log().requires_grad_(True)
+    of_nothing = F.ctc_loss(log_probs, cf.tensor([[1], [1]]), [0, 0], [0, 1], reduction="none")
+    assert of_nothing.tolist() == [0.0, np.inf]
+    of_nothing[0].backward()
+    assert not log_probs.grad.any()
     with pytest.raises(
         ValueError, match=r"ctc_loss: blank 5 is none of the classes of float32\[3, 1, 3\]"
     ):

@@ -217,8 +217,7 @@ class _Packed:
                 leaf["tensor"] = region
             self._copy(region, seen[1:])
             return
-        if seen:
-            region = self._name((region, "storage"))
+        region = self._name((region, "storage"))  # no tensor's elements, to other readers
         ends = [x.layout.extent() for _, x, _ in members]
         low, high = min(low for low, _ in ends), max(high for _, high in ends)
         self.regions[region] = first.storage.data[low:high]

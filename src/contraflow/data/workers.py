@@ -19,6 +19,7 @@ import atexit
 import functools
 import itertools
 import multiprocessing
+import multiprocessing.util  # which registers what it does at exit: after `_close_all`
 import os
 import pickle
 import random
@@ -349,7 +350,8 @@ class Remote(Work):
             if self.process.exitcode is None:
                 end()
         self.process.join()
-        self.process.close()
+        with _closing:
+            self.process.close()
 
 
 # --- threads -----------------------------------------------------------------------------------
@@ -483,10 +485,16 @@ class Team:
 _open: dict[int, tuple[list[Worker], weakref.ref[Team]]] = {}
 
 
+_closing = threads.lock()  # whoever closes a process
+
+
 @atexit.register
 def _close_all() -> None:
     while _open:
         _close(_open.popitem()[1][0])
+    # Workers of teams that are gone may still be ending, and multiprocessing waits for processes
+    # that it finds next: they must not be closed any more.
+    _closing.acquire()
 
 
 def _close(workers: list[Worker]) -> None:

@@ -131,6 +131,8 @@ def _surprise(
     final = gather(alpha, 1, end)[:, 0]
     other = gather(alpha, 1, clamp_min(end - 1, 0))[:, 0]
     total = logaddexp(final, where(labels > 0, other, _LOW))
+    # No labels come out of no input for certain, and labels never.
+    total = where(lengths > 0, total, where(labels > 0, _LOW, 0.0))
     # Adds nothing but the gradient of the normalisation, which PyTorch's kernel includes.
     inside = (arange(steps)[:, None] < lengths)[..., None]
     mass = sum_(where(inside, exp(log_probs), 0.0), dim=(0, 2))
