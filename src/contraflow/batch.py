@@ -118,8 +118,12 @@ class Batch(Run):
         return {"shape": shape, "strides": strides, "offset": offset}
 
     def down(self) -> changed:
-        """The context below, with its own mind about gradients."""
-        return changed(context=self.below, grad=self._outside)
+        """The context below, with its own mind about gradients, unless the user stops them all."""
+        return changed(context=self.below, grad=self._outside and not state().stopped)
+
+    def _recorded(self) -> changed:
+        """The context below, where the place of a tensor in its graph is to be kept."""
+        return changed(context=self.below, grad=self._outside, stopped=False)
 
     # --- ops ------------------------------------------------------------------------------
 
@@ -238,21 +242,29 @@ class Batch(Run):
             whole = target if target._base is None else target._base
             found = whole.alias(), False
         old, was_full = found
-        if storage is not target.storage and (old.requires_grad or old._tangents):
-            raise GradientError(
-                f"vmap: {op} would write into {describe(target)}, which was detached and shares "
-                f"its memory with what is differentiated outside. Clone it first."
-            )
-        with self.down():
+        with self._recorded():
             if is_full and not was_full:
                 old = self._repeated(old)
-            elif was_full and not is_full:
+        with self.down():
+            if was_full and not is_full:
                 new = self._repeated(new)
             full = is_full or was_full
             if target.layout != contiguous(old.shape[full:]):
                 new = apply(REGISTRY["assign"], (old, new), self._region(target, old, full))
+        is_detached = storage is not target.storage
+        if is_detached or state().stopped:
+            new = self._beneath(old, new, is_detached)
         self._keep(storage, new, full)
         storage.wrote(op, line)
+
+    def _beneath(self, old: Tensor, new: Tensor, is_detached: bool) -> Tensor:
+        """A tensor with new elements at the place of an old one in the graph outside, where their
+        write is not recorded. `old` itself may be the user's. Tangents follow writes in no_grad."""
+        with self._recorded():
+            kept: Tensor = REGISTRY["clone"](old)
+        with changed(context=self.below, grad=False):
+            (kept.detach() if is_detached else kept).copy_(new)
+        return kept
 
     def detached(self, tensor: Tensor) -> Tensor:
         if id(tensor.storage) not in self._values:

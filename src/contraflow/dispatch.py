@@ -137,6 +137,7 @@ class State:
 
     context: Context
     grad: bool = True
+    stopped: bool = False  # the user has turned `grad` off: for contexts below as well
     inference: bool = False
     anomaly: bool = False  # look for values that are not finite
     task: Any = None  # the backward pass that is running
@@ -148,8 +149,8 @@ class State:
     def replaced(self, fields: Mapping[str, Any]) -> State:
         """A copy with other values for some fields."""
         new = State(
-            self.context, self.grad, self.inference, self.anomaly, self.task, self.region,
-            self.line, self.saved_hooks, self.autocast,
+            self.context, self.grad, self.stopped, self.inference, self.anomaly, self.task,
+            self.region, self.line, self.saved_hooks, self.autocast,
         )  # fmt: skip
         for name, value in fields.items():
             setattr(new, name, value)

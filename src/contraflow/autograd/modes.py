@@ -95,13 +95,13 @@ class Mode(IOBase):
 class no_grad(Mode):
     """Record nothing in the graph."""
 
-    fields = MappingProxyType({"grad": False})
+    fields = MappingProxyType({"grad": False, "stopped": True})
 
 
 class enable_grad(Mode):
     """Record again inside no_grad."""
 
-    fields = MappingProxyType({"grad": True})
+    fields = MappingProxyType({"grad": True, "stopped": False})
 
 
 class inference_mode(Mode):
@@ -110,7 +110,7 @@ class inference_mode(Mode):
 
     def __init__(self, mode: bool = True) -> None:
         super().__init__()
-        self.fields = {"grad": False, "inference": True} if mode else {"inference": False}
+        self.fields = {**no_grad.fields, "inference": True} if mode else {"inference": False}
 
 
 class set_grad_enabled(Mode):
@@ -124,17 +124,18 @@ class set_grad_enabled(Mode):
 
     def __init__(self, mode: bool) -> None:
         super().__init__()
-        self.fields = {"grad": bool(mode)}
-        self._before = state().grad
-        change(grad=bool(mode))
+        self.fields = (enable_grad if mode else no_grad).fields
+        before = state()
+        self._before = {"grad": before.grad, "stopped": before.stopped}
+        change(**self.fields)
 
     def __enter__(self) -> Any:
         if self._entered.end is None:
-            change(grad=self._before)  # to which the end of the block returns
+            change(**self._before)  # to which the end of the block returns
         super().__enter__()
 
     def __call__(self, function: F) -> F:
-        change(grad=self._before)  # a decorator concerns its function only
+        change(**self._before)  # a decorator concerns its function only
         return super().__call__(function)
 
 
