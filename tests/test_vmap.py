@@ -81,6 +81,42 @@ def test_every_op_and_its_gradient(op: Op, sample: Sample) -> None:
         assert_close(a.detach(), b.detach(), rtol=1e-9, atol=1e-9)
 
 
+def is_differentiable(op: Op, sample: Sample) -> bool:
+    return has_a_batch(op, sample) and bool(differentiable(op, make_inputs(sample)))
+
+
+@pytest.mark.parametrize(("op", "sample"), [c for c in cases() if is_differentiable(*c.values)])
+def test_every_op_differentiated_from_outside(op: Op, sample: Sample) -> None:
+    """Gradients from outside go through what ran on the batch: of a composite, its parts."""
+    inputs = make_inputs(sample)
+    wrt = differentiable(op, inputs)
+    points = [
+        cf.stack([to_tensor(np.asarray(inputs[k] * (1 - 0.03 * i))) for i in range(SIZE)])
+        for k in wrt
+    ]
+
+    @seeded
+    def outs(*given: Tensor) -> Any:
+        called = [to_tensor(x) if isinstance(x, np.ndarray) else x for x in inputs]
+        for k, x in zip(wrt, given):
+            called[k] = x
+        found = as_tuple(apply(op, tuple(called), sample.params))
+        return tuple(x for x in found if x.dtype.is_floating_point)
+
+    def batch(*given: Tensor) -> Any:
+        return vmap(outs, randomness="same")(*given)
+
+    def each(*given: Tensor) -> Any:
+        return tuple(stacked([outs(*(x[i] for x in given)) for i in range(SIZE)]))
+
+    results = []
+    for function in (batch, each):
+        values, pull = vjp(function, *points)
+        results.append([*values, *pull(tuple(cf.ones_like(v) * 0.7 for v in values))])
+    for a, b in zip(*results, strict=True):
+        assert_close(a.detach(), b.detach(), rtol=1e-9, atol=1e-9)
+
+
 def test_shapes_are_those_of_one_example() -> None:
     seen = []
 

@@ -16,7 +16,8 @@ from contraflow.dtypes import int32, int64
 from contraflow.errors import describe
 from contraflow.kinds import REDUCED, composite, index, reduction, window
 from contraflow.op import Op
-from contraflow.ops.create import tensor, zeros
+from contraflow.ops.create import arange, tensor, zeros
+from contraflow.ops.elementwise import where
 from contraflow.ops.index import check_integers, gather, scatter_sum
 from contraflow.ops.pool import np_adaptive, output_sizes, part_ends, pool_geometry
 from contraflow.ops.reduce import lowest
@@ -25,7 +26,7 @@ from contraflow.ops.view import reshape
 from contraflow.ops.window import MANY, Pads, covering, np_windows, overlap, padded, windows
 from contraflow.reference import add_at
 from contraflow.samples import Array, Failure, Sample
-from contraflow.shapes import Shape, contiguous_strides, numel
+from contraflow.shapes import Shape, contiguous_strides, numel, reduced_shape
 from contraflow.tensor import Tensor
 
 # --- windows -----------------------------------------------------------------------------------
@@ -52,11 +53,24 @@ def _largest_ref(x: np.ndarray, dim: Shape, keepdim: bool) -> Any:
     return (values.reshape(shape), at.reshape(shape)) if keepdim else (values, at)
 
 
+def _to_number(
+    g_values: Tensor | None, numbers: Tensor, x_spec: Any, dim: Shape, keepdim: bool
+) -> Any:
+    if g_values is None:
+        return None
+    kept = reduced_shape(x_spec.shape, dim, True)
+    within = tuple(n if d in dim else 1 for d, n in enumerate(x_spec.shape))
+    chosen = reshape(arange(numel(within)), within) == reshape(numbers, kept)
+    return where(chosen, reshape(g_values, kept), 0.0)
+
+
+# What pools differentiate themselves; under vmap, gradients from outside go through their parts.
 @reduction(
     ref=_largest_ref,
     dtype="value_index",
     outs=("values", "numbers"),
     combine=_first_largest,
+    vjp={"x": _to_number},
     start=lambda dtype: (lowest(dtype), int(np.iinfo(np.int64).max)),
     samples=lambda: (
         Sample((Array((2, 3, 4)),), {"dim": (0, 1), "keepdim": False}),
