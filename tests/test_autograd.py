@@ -788,6 +788,7 @@ def test_seed_17_the_graph_can_be_walked_and_printed() -> None:
     assert product_node.sequence_nr < node.sequence_nr
     assert product_node.next_functions == ((x, 0), (w, 0))
     assert product_node.next_functions[0][0] is x
+    assert (x * 2.0).grad_fn.next_functions == ((x, 0), (None, 0))
     for n in (node, product_node):
         assert not any(map(inspect.isfunction, fields_of(n)))
 

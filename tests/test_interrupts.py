@@ -101,6 +101,38 @@ def script(text: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+COMPILES = """
+import contraflow as cf
+cf.set_num_threads(2)
+def work():
+    f = cf.compile(lambda x: (x @ x).sin().sum() + x.sum())
+    print(f"{f(cf.zeros(600, 600)).item()} {f(cf.zeros(3, 3)).item()}")
+"""
+AT_THE_END = {
+    "handler": "import atexit; atexit.register(work)",
+    "thread": """
+import threading
+main = threading.main_thread()
+threading.Thread(target=lambda: (main.join(), work())).start()
+""",
+    "no threads": """
+import _thread, threading
+def refuse(*_, **__):
+    raise RuntimeError("can't create new thread at interpreter shutdown")
+_thread.start_new_thread = threading._start_new_thread = refuse
+threading._start_joinable_thread = refuse
+work()
+""",
+}
+
+
+@pytest.mark.parametrize("how", AT_THE_END)
+def test_first_calls_when_the_interpreter_ends(how):
+    """Python 3.12 starts no threads then, and llvmlite may never hear that it ends."""
+    ended = script(COMPILES + AT_THE_END[how])
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "0.0 0.0\n", "")
+
+
 # --- finalizers --------------------------------------------------------------------------------
 
 # Python prints and drops what is raised in a finalizer or in the callback of a weak reference, an

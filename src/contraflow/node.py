@@ -166,9 +166,9 @@ class Node:
         return None if self.code is None else Line(self.code, self.instruction)
 
     @property
-    def next_functions(self) -> tuple[Edge | None, ...]:
-        """Where the gradients of the inputs go: nodes, leaf tensors, or None."""
-        return tuple(self.edges)
+    def next_functions(self) -> tuple[tuple[Node | Tensor | None, int], ...]:
+        """Where the gradients of the inputs go: nodes and numbers of outputs, leaves, or None."""
+        return tuple((None, 0) if edge is None else edge for edge in self.edges)
 
     @property
     def inputs(self) -> tuple[Input, ...]:

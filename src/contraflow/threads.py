@@ -48,7 +48,12 @@ class Task:
 
     def start(self) -> Task:
         """Begin, once."""
-        _thread.start_new_thread(self._run, ())
+        try:
+            _thread.start_new_thread(self._run, ())
+        except RuntimeError:  # the interpreter ends, and starts no threads any more
+            inside = getattr(_local, "inside", False)
+            self._run()
+            _local.inside = inside
         return self
 
     def _run(self) -> None:
@@ -98,11 +103,7 @@ def run(function: Callable[..., T], *args: Any) -> T:
     """
     if getattr(_local, "inside", False):
         return function(*args)
-    try:
-        task = start(_run_alone, function, args)
-    except RuntimeError:  # the interpreter ends, and starts no threads any more
-        return function(*args)
-    result: T = task.wait()
+    result: T = start(_run_alone, function, args).wait()
     return result
 
 

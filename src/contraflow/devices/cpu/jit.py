@@ -26,7 +26,6 @@ from contraflow.render.llvm_text import REDUCE_STRENGTH
 FORMAT = "contraflow-cpu-3"  # changes when the options of code generation do
 
 _addresses: dict[tuple[str, str], int] = {}  # by name and identity
-_engines: list[llvm.ExecutionEngine] = []  # they own the machine code, so they are never dropped
 
 
 @functools.cache
@@ -123,9 +122,11 @@ def _link(names: Sequence[str], codes: Sequence[bytes]) -> list[int]:
     for code in codes:
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    _engines.append(engine)
     addresses = [int(engine.get_function_address(name)) for name in names]
     assert all(addresses), f"a text does not define its function: {names}"
+    # It owns the machine code, so it stays as long as the process. An engine that is disposed of at
+    # the interpreter's end, which llvmlite prevents only if it was imported before that, crashes.
+    engine.detach()
     return addresses
 
 

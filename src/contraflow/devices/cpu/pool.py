@@ -28,6 +28,7 @@ import string
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from contraflow import threads
 from contraflow.devices.cpu import jit
@@ -477,6 +478,8 @@ class Pool:
         self._wanted = max(self._wanted, shares - 1)
         if len(self._threads) < self._wanted:
             threads.run(self._grow, self._wanted)
+            if not self._threads:  # the interpreter ends, and starts no threads any more
+                return self._alone(job)
         return self._together(self._block, job, len(self._threads))
 
     @functools.cached_property
@@ -496,8 +499,9 @@ class Pool:
         """Start workers until there are that many."""
         if not self._threads:
             self._prepare()
-        while len(self._threads) < count:
-            self._start()
+        with suppress(RuntimeError):  # no thread can be started: those that are there do
+            while len(self._threads) < count:
+                self._start()
 
     def _start(self) -> None:
         share = len(self._threads) + 1
