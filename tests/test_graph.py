@@ -36,7 +36,7 @@ def test_seed_18_a_store_of_gradients() -> None:
     assert found.get(unused) is None
     assert repr(found) == "Gradients(float64[1], float64[1])"
     assert x.grad is None
-    with pytest.raises(KeyError, match="is no leaf that the loss was computed from"):
+    with pytest.raises(KeyError, match="is not a leaf that the loss was computed from"):
         found[loss]
     again = gradients([x * y, x * 1.0], [leaf(1.0), leaf(2.0)], create_graph=True)
     assert again[x].requires_grad
