@@ -567,6 +567,10 @@ def test_module_list():
     assert layers._structure > before
     assert list(layers.state_dict()) == ["1.weight", "1.bias"]
     assert len(layers) == 2
+    model = nn.Sequential(nn.Tanh(), nn.ReLU(), nn.Linear(1, 1))
+    assert type(model.pop(0)) is nn.Tanh
+    assert len(model.pop(slice(0, 1))) == 1
+    assert list(model.state_dict()) == ["0.weight", "0.bias"]
     with pytest.raises(TypeError, match=r"ModuleList: child 2 is NoneType, not a Module\."):
         layers.append(None)
 

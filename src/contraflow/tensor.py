@@ -780,8 +780,8 @@ def check_write(target: Tensor, op: str) -> None:
     if base is None:
         if not target._writable and target._needs:
             raise GradientError(
-                f"{op}: {describe(target)} is a view that a custom Function returned; writing to "
-                f"it under grad is refused. Clone it before."
+                f"{op}: {describe(target)} is a view that a custom Function, or a module with "
+                f"backward hooks, gave; writing to it under grad is refused. Clone it before."
             )
         return
     if base._needs and base._node is None:

@@ -80,6 +80,12 @@ class _Numbered(Module):
         self._replace(modules)
         return self
 
+    def pop(self, index: int | slice) -> Module | Self:
+        """Take a module out, or several."""
+        taken = self[index]
+        del self[index]
+        return taken
+
     def __iadd__(self, modules: Iterable[Module]) -> Self:
         return self.extend(modules)
 
