@@ -484,3 +484,31 @@ def test_long_rows_keep_their_digits() -> None:
     vmap(lambda row: row.logsumexp(0))(x).sum().backward()
     expected = x.detach().double().softmax(1)
     assert (x.grad.double() / expected - 1).abs().max().item() < 3e-6
+
+
+def test_a_custom_function_is_refused_where_its_backward_would_be_missed() -> None:
+    class Tenfold(cf.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return g * 10.0 * x
+
+    x = cf.tensor([1.0, 2.0])
+    assert vmap(Tenfold.apply)(x).tolist() == [1.0, 4.0]
+    assert vmap(grad(Tenfold.apply))(x).tolist() == [10.0, 20.0]
+    message = r"vmap: Tenfold has a backward of its own, which gradients from outside would miss\."
+    with pytest.raises(cf.GradientError, match=message):
+        vmap(Tenfold.apply)(x.requires_grad_())
+    with pytest.raises(cf.GradientError, match=message):
+        grad(lambda x: vmap(Tenfold.apply)(x).sum())(x.detach())
+    with pytest.raises(cf.GradientError, match=message):
+        cf.func.jvp(vmap(Tenfold.apply), (x.detach(),), (cf.ones(2),))
+    with pytest.raises(cf.GradientError, match=message):
+        grad(lambda x: vmap(vmap(Tenfold.apply))(x).sum())(cf.ones(2, 2))
+    with cf.no_grad():
+        assert vmap(Tenfold.apply)(x).tolist() == [1.0, 4.0]

@@ -273,6 +273,19 @@ class Batch(Run):
         self._detached[id(storage)], self._held[id(storage)] = tensor.storage, storage
         return Tensor.of_storage(storage, tensor.layout, tensor.dtype)
 
+    def enter_function(self, name: str, inputs: Sequence[Any]) -> None:
+        values = [self.read(x)[0] for x in inputs]
+        with self.down():
+            outside, below = state().grad, self.below
+            for x in values:
+                if isinstance(x, Tensor) and ((outside and x.requires_grad) or below.watches(x)):
+                    raise GradientError(
+                        f"vmap: {name} has a backward of its own, which gradients from outside "
+                        f"would miss. Differentiate inside, vmap(grad(f)), or call it on the whole "
+                        f"batch."
+                    )
+            below.enter_function(name, values)
+
     def leave(self, tensor: Tensor, what: str) -> None:
         if id(tensor.storage) not in self._held:
             self.below.leave(tensor, what)

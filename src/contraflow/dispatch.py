@@ -122,6 +122,10 @@ class Context:
         """A node that is no op was made: forward mode takes its derivative from its backward."""
         self.below.push(node, inputs, outs)
 
+    def enter_function(self, name: str, inputs: Sequence[Any]) -> None:
+        """A custom function with a backward of its own is about to run."""
+        self.below.enter_function(name, inputs)
+
     def visit_module(self, module: Any) -> None:
         """A module is being called: a recording depends on its structure from now on."""
         self.below.visit_module(module)

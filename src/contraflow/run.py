@@ -114,6 +114,9 @@ class Run(Context):
     def push(self, node: Any, inputs: Sequence[Any], outs: Sequence[Any]) -> None:
         """Only forward mode listens."""
 
+    def enter_function(self, name: str, inputs: Sequence[Any]) -> None:
+        """Its node is made where it runs."""
+
     def visit_module(self, module: Any) -> None:
         """Nothing depends on modules in eager mode."""
 

@@ -219,6 +219,7 @@ class Function:
         watched = [isinstance(x, Tensor) and current.context.watches(x) for x in args]
         ctx.needs_input_grad = tuple(e is not None or w for e, w in zip(edges, watched))
         line = current.line or user_line()
+        current.context.enter_function(cls.__name__, args)
         with changed(grad=False):
             if cls.setup_context is not Function.setup_context:
                 result = cls.forward(*args)
