@@ -38,6 +38,18 @@ def test_memory_that_was_let_go_is_used_again() -> None:
     assert again.flags.writeable
 
 
+def test_no_memory_is_asked_of_the_system_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The system may well give the same address again: what counts is that it is not asked.
+    sizes: list[int] = []
+    make = memory._new_piece
+    monkeypatch.setattr(memory, "_new_piece", lambda size: (sizes.append(size), make(size))[1])
+    monkeypatch.setattr(memory, "_idle", memory._Idle())
+    for _ in range(5):
+        arrays = [memory.empty((2, N), FLOAT32) for _ in range(3)]
+        del arrays
+    assert len(sizes) == 3
+
+
 def test_memory_that_somebody_shows_is_not_used_again() -> None:
     first = memory.empty((2, N), FLOAT32)
     where = address(first)

@@ -18,8 +18,7 @@ from contraflow.shapes import Shape, numel
 LEAST = 1 << 17  # bytes of an array; the system has less than that at hand
 ALIGNMENT = 64  # bytes: a vector that a kernel reads lies on one line of a cache
 GRAIN = 1 << 16  # bytes of which a piece of memory is a multiple
-LIMIT = 1 << 28  # bytes that wait, at most
-RETURNED = 1 << 26  # bytes of each power of two that may wait beside them until the next is taken
+LIMIT = 1 << 28  # bytes that wait, at most; and of each power of two until the next piece is taken
 
 
 class _Piece(np.ndarray):
@@ -38,14 +37,22 @@ class _Loan(np.ndarray):
     So it goes when the last of them does, and its receipt tells of that.
     """
 
-    receipt: _Receipt
-
 
 class _Receipt(weakref.ref[_Loan]):
-    """Stays when a loan goes, and knows its piece."""
+    """Outlives a loan, and knows its piece."""
 
     __slots__ = ("piece",)
     piece: _Piece
+
+
+class _Pledge(np.ndarray):
+    """Lies between a loan and its piece, and holds the receipt.
+
+    A loan cannot hold it itself: an array loses its attributes before its weak references are
+    told, but its base only afterwards.
+    """
+
+    receipt: _Receipt
 
 
 class _Idle:
@@ -59,7 +66,7 @@ class _Idle:
         # What came back since a piece was last taken, by the powers of two of sizes. It is put
         # there without Python code, in which an interrupt would be lost; the oldest make room.
         self._back: list[deque[_Receipt]] = [
-            deque(maxlen=max(RETURNED >> power, 1 << power <= LIMIT))
+            deque(maxlen=LIMIT >> power)
             for power in range(LEAST.bit_length(), LIMIT.bit_length() + 1)
         ]
 
@@ -75,9 +82,10 @@ class _Idle:
                 self._total -= size
         if piece is None:
             piece = _new_piece(size)
-        loan = _Loan(size, np.uint8, piece)
+        pledge = _Pledge(size, np.uint8, piece)
+        loan = _Loan(size, np.uint8, pledge)
         power = min(size.bit_length() - LEAST.bit_length(), len(self._back) - 1)
-        loan.receipt = receipt = _Receipt(loan, self._back[power].append)
+        pledge.receipt = receipt = _Receipt(loan, self._back[power].append)
         receipt.piece = piece
         return loan, piece
 
