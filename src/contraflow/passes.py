@@ -6,16 +6,17 @@ import heapq
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import chain, pairwise
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from contraflow.dtypes import bool_, float64, int64, of_number
-from contraflow.op import REGISTRY
+from contraflow.op import REGISTRY, Op
 from contraflow.reference import quiet
 from contraflow.scalar import leaf, walk
 from contraflow.shapes import View, contiguous, numel
 from contraflow.spans import cut_products
-from contraflow.spec import Spec
+from contraflow.spec import Given, Spec
 from contraflow.tape import Operand, Tape, TapeLine, Value
 
 
@@ -312,10 +313,22 @@ def _means_the_same_wide(tape: Tape, line: TapeLine) -> bool:
     dtypes = own + [tape.specs[v].dtype for v in line.outs]
     if not all(d.is_floating_point or d in (bool_, int64) for d in dtypes):
         return False
-    casts, _ = line.op.types(given, line.params)
+    # Which rows a body has depends on the dtypes alone, so a number may stand for all of its kind.
+    alike = tuple(x if isinstance(x, Spec) else type(x)(1) for x in given)
+    return not _looks_at_bits(line.op, alike, tuple(map(type, alike)), tuple(line.params.items()))
+
+
+@lru_cache(maxsize=1024)
+def _looks_at_bits(
+    op: Op, given: tuple[Given, ...], kinds: tuple[type, ...], params: tuple[tuple[str, Any], ...]
+) -> bool:
+    """Whether the body of an op reads a number as another dtype. `kinds` tell 1, 1.0 and True
+    apart, which are equal."""
+    casts, _ = op.types(given, dict(params))
+    own = (x.dtype if isinstance(x, Spec) else of_number(x) for x in given)
     leaves = [leaf("input", (c or d).compute, i) for i, (c, d) in enumerate(zip(casts, own))]
-    body = line.op.kind.expression(line.op, given, line.params, leaves)
-    return not any(e.fn == "bitcast" for e in walk(body))
+    body = op.kind.expression(op, given, dict(params), leaves)
+    return any(e.fn == "bitcast" for e in walk(body))
 
 
 def _is_exact(tape: Tape, line: TapeLine) -> bool:
