@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from contraflow import scalar as s
 from contraflow.dtypes import DType
-from contraflow.kernel import BLOCK, STRIDED, Call, Operand, Reduction, Store, loops
+from contraflow.kernel import BLOCK, STRIDED, Loops, Operand, Reduction, Store, loops
 from contraflow.scalar import Expr
 from contraflow.shapes import Shape, contiguous_strides, numel
 
@@ -44,17 +44,12 @@ class Settled(NamedTuple):
     bindings: tuple[int | s.Size | None, ...]  # per operand: an argument, or a size as such
     cut: int | None = None  # as in Loops
 
-    def roots(self) -> list[Expr]:
-        """The expressions that are computed."""
-        return [e for r in self.reductions for e in r.values] + [st.value for st in self.stores]
-
-    def call(self) -> Call:
-        """The kernel, with its sizes."""
+    def kernel(self) -> Loops:
+        """The kernel, without its sizes."""
         outer, sizes, operands = self.outer, self.sizes, self.operands
         lane = lane_of(operands, sizes, outer, len(self.reductions), self.cut)
         inner = len(sizes) - outer
-        kernel = loops(outer, inner, lane, operands, self.reductions, self.stores, self.cut)
-        return Call(kernel, sizes, self.strides)
+        return loops(outer, inner, lane, operands, self.reductions, self.stores, self.cut)
 
 
 class Partial(NamedTuple):
@@ -110,7 +105,7 @@ def _part(whole: Settled, longest: int, parts: int, first: int) -> tuple[Settled
     def shift(e: Expr) -> Expr | None:
         return s.axis(e.data + 1) if e.fn == "axis" and e.data >= outer else None
 
-    reductions, stores = _rewritten(whole, shift)
+    reductions, stores = rewritten(whole.reductions, whole.stores, shift)
     stores = [st for st in stores if st.inner]
     operands, bindings, partials = list(whole.operands), list(whole.bindings), []
     for number, (r, component, dtype) in enumerate(_components(whole)):
@@ -144,18 +139,6 @@ def _rest(whole: Settled, parts: int, partials: Sequence[Partial], first: int) -
     return _pruned(reductions, stores, outer, sizes, operands, strides, bindings)
 
 
-def _rewritten(
-    whole: Settled, replace: Callable[[Expr], Expr | None]
-) -> tuple[list[Reduction], list[Store]]:
-    """All expressions of a kernel rewritten together, so that what they share stays shared."""
-    values = iter(s.rewrite(whole.roots(), replace))
-    reductions = [
-        Reduction(tuple(next(values) for _ in r.values), r.combine, r.identity)
-        for r in whole.reductions
-    ]
-    return reductions, [Store(st.operand, next(values), st.inner) for st in whole.stores]
-
-
 def _pruned(
     reductions: Sequence[Reduction],
     stores: Sequence[Store],
@@ -167,22 +150,51 @@ def _pruned(
 ) -> Settled:
     """A kernel without the operands that only the other kernel needs, and with classes of strides
     that are those of the strides."""
-    loads = [e for r in reductions for e in r.values] + [st.value for st in stores]
-    used = {e.data for e in s.walk(loads) if e.fn == "load"} | {st.operand for st in stores}
-    numbers = {old: new for new, old in enumerate(sorted(used))}
+    reductions, stores, used = pruned(reductions, stores)
+    kept = tuple(strides[i] for i in used)
+    classed = tuple(
+        Operand(operands[i].dtype, operands[i].mode, classes(st)) for i, st in zip(used, kept)
+    )
+    bound = tuple(bindings[i] for i in used)
+    return Settled(tuple(reductions), tuple(stores), outer, sizes, classed, kept, bound)
+
+
+# --- expressions of a kernel -------------------------------------------------------------------
+
+
+def roots_of(reductions: Sequence[Reduction], stores: Sequence[Store]) -> list[Expr]:
+    """The expressions that a kernel computes."""
+    return [e for r in reductions for e in r.values] + [st.value for st in stores]
+
+
+def rewritten(
+    reductions: Sequence[Reduction],
+    stores: Sequence[Store],
+    replace: Callable[[Expr], Expr | None],
+) -> tuple[list[Reduction], list[Store]]:
+    """All expressions of a kernel rewritten together, so that what they share stays shared."""
+    values = iter(s.rewrite(roots_of(reductions, stores), replace))
+    folded = [
+        Reduction(tuple(next(values) for _ in r.values), r.combine, r.identity) for r in reductions
+    ]
+    return folded, [Store(st.operand, next(values), st.inner) for st in stores]
+
+
+def pruned(
+    reductions: Sequence[Reduction], stores: Sequence[Store]
+) -> tuple[Sequence[Reduction], Sequence[Store], list[int]]:
+    """Expressions whose operands are numbered without gaps, and the numbers that these had."""
+    loads = (e for e in s.walk(roots_of(reductions, stores)) if e.fn == "load")
+    used = sorted({e.data for e in loads} | {st.operand for st in stores})
+    if used == list(range(len(used))):
+        return reductions, stores, used
+    numbers = {old: new for new, old in enumerate(used)}
 
     def renumber(e: Expr) -> Expr | None:
         return s.leaf("load", e.dtype, numbers[e.data], *e.args) if e.fn == "load" else None
 
-    kept = tuple(strides[i] for i in numbers)
-    classed = tuple(
-        Operand(operands[i].dtype, operands[i].mode, classes(st)) for i, st in zip(numbers, kept)
-    )
-    bound = tuple(bindings[i] for i in numbers)
-    whole = Settled(tuple(reductions), tuple(stores), outer, sizes, classed, kept, bound)
-    renamed, renumbered = _rewritten(whole, renumber)
-    moved = [Store(numbers[st.operand], st.value, st.inner) for st in renumbered]
-    return whole._replace(reductions=tuple(renamed), stores=tuple(moved))
+    folded, kept = rewritten(reductions, stores, renumber)
+    return folded, [Store(numbers[st.operand], st.value, st.inner) for st in kept], used
 
 
 def classes(strides: Shape) -> Shape:

@@ -8,14 +8,14 @@ so that one kernel serves every size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from contraflow import scalar as s
 from contraflow.dtypes import DType, int64
-from contraflow.folds import Partial, Settled, classes, cut
-from contraflow.kernel import Call, Operand, Reduction, Store
+from contraflow.folds import Partial, Settled, classes, cut, pruned, rewritten, roots_of
+from contraflow.kernel import Call, Kernel, Operand, Reduction, Store
 from contraflow.kinds import Reduction as ReductionKind
 from contraflow.op import Op
 from contraflow.scalar import Expr
@@ -144,7 +144,7 @@ def lower_pattern(pattern: Pattern) -> tuple[list[Lowered], list[Partial]]:
     for number, line in enumerate(pattern.lines):
         builder.add(number, line)
     kernels, partials = cut(builder.settle(builder.stored()), len(pattern.arguments))
-    return [builder.lowered(settled.call(), settled) for settled in kernels], partials
+    return [builder.lowered(settled.kernel(), settled) for settled in kernels], partials
 
 
 @lru_cache(maxsize=4096)
@@ -159,7 +159,7 @@ def lower_copy(source: Read | Number, region: View, arguments: tuple[DType, ...]
         element = builder.scalar(source, dtype)
     builder.made.append(element)
     settled = builder.settle(builder.stored())
-    return builder.lowered(settled.call(), settled)
+    return builder.lowered(settled.kernel(), settled)
 
 
 class Builder:
@@ -345,15 +345,16 @@ class Builder:
             stores.append(Store(number, s.cast(self.made[result.number], dtype), inner))
         return stores
 
-    def lowered(self, call: Call, settled: Settled) -> Lowered:
-        """A call with what its operands are bound to."""
+    def lowered(self, kernel: Kernel, settled: Settled) -> Lowered:
+        """A kernel with its sizes and what its operands are bound to."""
+        call = Call(kernel, settled.sizes, settled.strides)
         return Lowered(call, settled.bindings, self.checks)
 
     def settle(self, stores: list[Store]) -> Settled:
         """Drop operands that nobody needs, merge axes, and make arguments of sizes."""
         stores = self._prune(stores)
         axes, sizes = set(), False
-        for e in s.walk(self._roots(stores)):
+        for e in s.walk(roots_of(self.reductions, stores)):
             if e.fn == "axis":
                 axes.add(e.data)
             sizes = sizes or _is_size(e)
@@ -365,7 +366,7 @@ class Builder:
             return self._size(e.data) if _is_size(e) else None
 
         if axes or sizes:
-            stores = self._rewritten(stores, settle)
+            self.reductions, stores = rewritten(self.reductions, stores, settle)
         strides_of = box.strides + [[] for _ in self.operands[len(box.strides) :]]
         strides = tuple(map(tuple, strides_of))
         operands = tuple(
@@ -377,36 +378,13 @@ class Builder:
             reductions, tuple(stores), box.outer, tuple(box.sizes), operands, strides, bindings
         )
 
-    def _roots(self, stores: Sequence[Store]) -> list[Expr]:
-        """The expressions of the kernel."""
-        return [e for r in self.reductions for e in r.values] + [st.value for st in stores]
-
-    def _rewritten(
-        self, stores: Sequence[Store], replace: Callable[[Expr], Expr | None]
-    ) -> list[Store]:
-        """Rewrite all expressions of the kernel together, so that what they share stays shared."""
-        values = iter(s.rewrite(self._roots(stores), replace))
-        self.reductions = [
-            Reduction(tuple(next(values) for _ in r.values), r.combine, r.identity)
-            for r in self.reductions
-        ]
-        return [Store(st.operand, next(values), st.inner) for st in stores]
-
     def _prune(self, stores: list[Store]) -> list[Store]:
         """Drop operands that only values nobody wants would have read."""
-        loads = (e for e in s.walk(self._roots(stores)) if e.fn == "load")
-        used = {e.data for e in loads} | {st.operand for st in stores}
-        if len(used) == len(self.operands):
-            return stores
-        renumbered = {old: new for new, old in enumerate(sorted(used))}
-        self.operands = [self.operands[i] for i in renumbered]
-        self.bindings = [self.bindings[i] for i in renumbered]
-
-        def renumber(e: Expr) -> Expr | None:
-            return s.leaf("load", e.dtype, renumbered[e.data], *e.args) if e.fn == "load" else None
-
-        kept = self._rewritten(stores, renumber)
-        return [Store(renumbered[st.operand], st.value, st.inner) for st in kept]
+        reductions, kept, used = pruned(self.reductions, stores)
+        self.reductions = list(reductions)
+        self.operands = [self.operands[i] for i in used]
+        self.bindings = [self.bindings[i] for i in used]
+        return list(kept)
 
     def _size(self, n: s.Size) -> Expr:
         """A size or stride as an argument, one for each number."""

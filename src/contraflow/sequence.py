@@ -12,7 +12,7 @@ from typing import NamedTuple
 from contraflow import scalar as s
 from contraflow.dtypes import DType, int64
 from contraflow.folds import lane_of
-from contraflow.kernel import Call, Reduction, Store, scan, scatter, sort
+from contraflow.kernel import Reduction, Store, scan, scatter, sort
 from contraflow.kinds import Scanning, Scattering, Sorting
 from contraflow.pattern import Builder, Line, Lowered, Pattern, Result
 from contraflow.shapes import Shape, contiguous_strides
@@ -51,7 +51,7 @@ def lower_scatter(pattern: ScatterPattern) -> Lowered:
         outer, len(sizes) - outer, lane_of(operands, sizes[:outer], outer, 0), operands,
         settled.stores[0].operand, at, value, combine,
     )  # fmt: skip
-    return builder.lowered(Call(kernel, settled.sizes, settled.strides), settled)
+    return builder.lowered(kernel, settled)
 
 
 class ScanPattern(NamedTuple):
@@ -87,7 +87,7 @@ def lower_scan(pattern: ScanPattern) -> Lowered:
     (fold,) = builder.reductions
     lane = lane_of(operands, sizes[:outer], outer, 1)
     kernel = scan(outer, 1, lane, operands, fold.identity, fold.values, settled.stores)
-    return builder.lowered(Call(kernel, settled.sizes, settled.strides), settled)
+    return builder.lowered(kernel, settled)
 
 
 class SortPattern(NamedTuple):
@@ -124,4 +124,4 @@ def lower_sort(pattern: SortPattern) -> Lowered:
         settled.outer, 1, None, settled.operands,
         target.operand, scratch.operand, *(store.value for store in settled.stores),
     )  # fmt: skip
-    return builder.lowered(Call(kernel, settled.sizes, settled.strides), settled)
+    return builder.lowered(kernel, settled)
