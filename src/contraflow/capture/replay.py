@@ -27,11 +27,11 @@ from contraflow.dtypes import DType, from_numpy
 from contraflow.errors import GradientError, OverwrittenError
 from contraflow.executable import Executable, Standing
 from contraflow.hooks import Structure
-from contraflow.node import Edge, at, location
+from contraflow.node import Edge, Form, Node, at, location
 from contraflow.passes import eliminate_dead
 from contraflow.record import Recording, Source
 from contraflow.shapes import View, contiguous
-from contraflow.storage import Block, Storage, serials, user_place
+from contraflow.storage import Block, Line, Storage, serials, user_place
 from contraflow.tape import Value
 from contraflow.tensor import Tensor
 
@@ -105,7 +105,59 @@ class Graded(NamedTuple):
     writable: bool
 
 
-Result = Fresh | Shared | Argument | Constant | Graded
+class Same(NamedTuple):
+    """The very tensor that another result is."""
+
+    number: int
+
+
+class Place(NamedTuple):
+    """A key of a store of gradients: a tensor inside the function that is not a result."""
+
+    node: weakref.ref[Node]  # as recorded; it lives on where somebody keeps the tensor
+    number: int  # of the node
+    output: int  # of that
+    name: str
+    label: str
+    line: Line | None
+    form: Form
+    input_names: tuple[str, ...]
+
+    def stand_in(self) -> Node:
+        """What stands in a store for the node."""
+        return self.node() or Inside(self)
+
+
+class Inside(Node):
+    """What was applied inside a call of a compiled function: a place, without its graph."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: Place) -> None:
+        specs, count = place.form.input_specs, place.form.output_count
+        super().__init__([None] * len(specs), specs, count, place.line)
+        self.place = place
+
+    @property
+    def name(self) -> str:
+        return self.place.name
+
+    @property
+    def label(self) -> str:
+        return self.place.label
+
+    @property
+    def input_names(self) -> Sequence[str]:
+        return self.place.input_names
+
+    def backward(self, cotangents: list[Tensor | None]) -> Sequence[Tensor | None]:
+        raise GradientError(
+            f"backward: {self.name}{at(self.line)} was applied inside a compiled function, which "
+            f"keeps no graph of its parts. Call backward on its results."
+        )
+
+
+Result = Fresh | Shared | Argument | Constant | Graded | Same | Place
 
 
 # A whole call from its arguments, written out, or a miss: see hit.py.
@@ -309,14 +361,25 @@ class Program:
         if self.pullback is not None:
             node = self._node(self.pullback, call, inputs, memory, random)
 
+        inside: dict[int, Node] = {}  # one node for all outputs of what was applied
+
         def built(result: Result) -> Any:
             if isinstance(result, Argument):
                 return arguments[result.number]
             if isinstance(result, Constant):
                 return result.value
+            if isinstance(result, Place):
+                stand_in = inside.get(result.number) or result.stand_in()
+                return inside.setdefault(result.number, stand_in), result.output
+            if isinstance(result, Same):
+                return None  # once that is built
             return _placed(result, fetch, node) if isinstance(result, Graded) else fetch(result)
 
-        return self.arranged([built(result) for result in self.results])
+        leaves = [built(result) for result in self.results]
+        for i, result in enumerate(self.results):
+            if isinstance(result, Same):
+                leaves[i] = leaves[result.number]
+        return self.arranged(leaves)
 
     def _array(self, outputs: list[Any], position: int) -> np.ndarray:
         """An output as an array, one that is a number included."""

@@ -21,7 +21,9 @@ from contraflow.capture.replay import (
     Fresh,
     Graded,
     Owner,
+    Place,
     Program,
+    Same,
     Shared,
 )
 from contraflow.capture.trees import ARRAY, flatten, rebuild
@@ -211,10 +213,19 @@ class Trace:
         program, arguments = self.program, self.call.arguments
         program.structure = flatten(result, found)
         graded: list[Tensor] = []
-        tensors = [t for t in found if isinstance(t, Tensor)]
+        first: dict[int, int] = {}  # the number under which a tensor is first found
+        places: dict[tuple[int, int], int] = {}  # the same by its place in the graph
+        for number, t in enumerate(found):
+            if isinstance(t, Tensor) and first.setdefault(id(t), number) == number:
+                end, index = t.edge or (t, 0)
+                places.setdefault((id(end), index), number)
+        tensors = [found[number] for number in first.values()]
         for number, t in enumerate(found):
             if isinstance(t, (int, float)):
                 program.results.append(Constant(t))
+                continue
+            if isinstance(t, (Node, tuple)):
+                program.results.append(_place(t, places))
                 continue
             if not isinstance(t, Tensor):
                 raise CaptureError(
@@ -224,6 +235,9 @@ class Trace:
             same = next((i for i, a in enumerate(arguments) if a is t), None)
             if same is not None:
                 program.results.append(Argument(same))
+                continue
+            if first[id(t)] != number:
+                program.results.append(Same(first[id(t)]))
                 continue
             described = self._describe_tensor(t)
             node: Node | None = t.node
@@ -426,6 +440,18 @@ class Trace:
                 )
             owners.append(owner)
         return owners
+
+
+def _place(key: Any, places: dict[tuple[int, int], int]) -> Same | Place:
+    """What a key of a store becomes that is a place in the graph: the result that is there."""
+    node, index = key if isinstance(key, tuple) else (key, 0)
+    number = places.get((id(node), index))
+    if number is not None:
+        return Same(number)
+    return Place(
+        weakref.ref(node), node.sequence_nr, index, node.name, node.label, node.line, node.form,
+        tuple(node.input_names),
+    )  # fmt: skip
 
 
 def _spec(edge: Edge, owner: Held) -> Any:

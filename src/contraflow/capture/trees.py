@@ -18,6 +18,7 @@ from contraflow.tensor import Tensor
 
 # What a structure has in the place of a leaf.
 TENSOR, ARRAY, INT, FLOAT = "tensor", "array", "int", "float"
+KEY = "key"  # of a store of gradients: a tensor, or a place in the graph
 
 
 def flatten(x: Any, leaves: list[Any], weak: bool = False) -> Any:
@@ -48,12 +49,10 @@ def flatten(x: Any, leaves: list[Any], weak: bool = False) -> Any:
     if isinstance(x, (tuple, list)):
         return kind, tuple(flatten(item, leaves, weak) for item in x)
     if kind is Gradients:
-        if not all(isinstance(key, Tensor) for key in x):
-            raise CaptureError(
-                "compile: a store with gradients of computed tensors is of no use outside of the "
-                "call that computes them. Return those that are needed: store[h]."
-            )
-        return kind, tuple(flatten(pair, leaves, weak) for pair in x.items())
+        return kind, tuple(
+            (tuple, (_flatten_key(key, leaves, weak), flatten(gradient, leaves, weak)))
+            for key, gradient in x.items()
+        )
     if isinstance(x, dict):
         return kind, tuple((k, flatten(v, leaves, weak)) for k, v in x.items())
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
@@ -73,6 +72,15 @@ def flatten(x: Any, leaves: list[Any], weak: bool = False) -> Any:
     if weak and getattr(kind, "__hash__", None) is object.__hash__ and kind.__weakrefoffset__:
         return "object", kind, weakref.ref(x)
     return "value", kind, x  # with its type: 1.0 and True are equal and not the same argument
+
+
+def _flatten_key(key: Any, leaves: list[Any], weak: bool) -> Any:
+    """A key of a store. One that is a place in the graph goes to `leaves` too, unless `weak`."""
+    if weak and not isinstance(key, Tensor):
+        node, index = key if isinstance(key, tuple) else (key, 0)
+        return tuple, (("object", type(node), weakref.ref(node)), ("value", int, index))
+    leaves.append(key)
+    return KEY
 
 
 def builder(structure: Any) -> Callable[[list[Any]], Any]:

@@ -15,6 +15,7 @@ from contraflow.capture.replay import Call, Inputs, Program
 from contraflow.capture.trees import flatten
 from contraflow.dtypes import from_numpy, tolerance
 from contraflow.errors import CaptureError, describe_spec
+from contraflow.node import Node
 from contraflow.random import default_generator
 from contraflow.tensor import Tensor
 
@@ -89,6 +90,8 @@ def _results(result: Any) -> Iterator[tuple[str, Any]]:
     leaves: list[Any] = []
     yield "the structure of the result", flatten(result, leaves)
     for number, x in enumerate(leaves):
+        if isinstance(x, (Node, tuple)):
+            continue  # a key of a store, which is another node in every call
         array = x.detach().array.copy() if isinstance(x, Tensor) else np.asarray(x)
         yield f"result {number}", array
 
