@@ -14,11 +14,12 @@ from tests.engine_common import leaf, refused
 import contraflow as cf
 from contraflow import nn
 from contraflow.autograd.graph import Graph, registered_hooks, saved_tensors_hooks
+from contraflow.dispatch import apply
 from contraflow.nn import functional as F
 from contraflow.op import REGISTRY
 from contraflow.tape import Tape
 from contraflow.tensor import Tensor
-from contraflow.testing import assert_close
+from contraflow.testing import assert_close, is_real, make_inputs
 
 
 def listing(*roots: Tensor) -> list[str]:
@@ -185,6 +186,61 @@ def test_calling_a_node_of_several_outputs() -> None:
         node(cf.ones(()))
     with refused(TypeError, "exp: expected a tensor or None, not 3.0."):
         x.exp().grad_fn(3.0)
+
+
+def test_calling_a_node_with_a_gradient_that_does_not_fit() -> None:
+    x, w = leaf(1.0, 2.0), leaf(3.0)
+    node = (x * w).grad_fn
+    for wrong in (cf.ones(3), cf.ones(3, 2), cf.ones(1), cf.ones(())):
+        with pytest.raises(cf.GradientShapeError) as caught:
+            node(wrong)
+        error = caught.value
+        shape = ", ".join(map(str, wrong.shape))
+        assert str(error) == (
+            f"mul: float32[{shape}] cannot be the gradient of its output float64[2] at "
+            f"{node.line}; it must have that shape."
+        )
+        assert (error.op, error.shape, error.expected) == ("mul", wrong.shape, (2,))
+        assert error.line == node.line.location
+    compiled, own = cf.compile(lambda v: v.sin())(x).grad_fn, Twice.apply(x).grad_fn
+    for other in (compiled, own):
+        with pytest.raises(cf.GradientShapeError, match=r"float32.3. cannot be the gradient"):
+            other(cf.ones(3))
+
+
+def test_gradients_that_callers_give_are_cast() -> None:
+    """As in PyTorch's backward; another dtype came out at the leaf, which refused it."""
+    for dtype in (cf.float64, cf.float16, cf.int64, cf.bool):
+        x = cf.tensor([1.0, 2.0], requires_grad=True)
+        y, g = x * x, cf.ones(2, dtype=dtype)
+        assert [of.dtype for of in y.grad_fn(g)] == [cf.float32, cf.float32]
+        (direct,) = cf.autograd.grad(y, x, g, retain_graph=True)
+        y.backward(g)
+        assert direct.dtype is x.grad.dtype is cf.float32
+        assert x.grad.tolist() == direct.tolist() == [2.0, 4.0]
+
+
+def test_nodes_know_their_outputs() -> None:
+    """Of every sample of every op, as large as eager mode makes one program of, too."""
+    count = 0
+    for op in REGISTRY.values():
+        for sample in op.samples() if op.differentiable else ():
+            given = [
+                cf.tensor(x, requires_grad=is_real(x)) if hasattr(x, "dtype") else x
+                for x in make_inputs(sample)
+            ]
+            result = apply(op, tuple(given), dict(sample.params))
+            for out in result if isinstance(result, tuple) else (result,):
+                if out.grad_fn is not None:
+                    count += 1
+                    index = out.edge[1]
+                    assert out.grad_fn.output_specs[index] == out.spec, (op, sample)
+    assert count > 500
+    x = cf.ones(300, 300, requires_grad=True)
+    for large in (F.gelu(x), F.layer_norm(x, (300,)), x.softmax(1), x[3:, ::2], x.std(0)):
+        assert large.grad_fn.output_specs == [large.spec]
+    kept = x.masked_select(x > 0)
+    assert kept.grad_fn.output_specs == [kept.spec]
 
 
 class Twice(cf.autograd.Function):

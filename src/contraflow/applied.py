@@ -283,6 +283,15 @@ class OpNode(Node):
         return values
 
     @property
+    def output_specs(self) -> Sequence[Spec | None]:
+        made = self.form.made
+        if made is None:
+            # A number changes no dtype beside the floating-point input that has a gradient.
+            given = [0 if spec is None else spec for spec in self.input_specs]
+            made = self.op.infer(given, self.params)[: self.output_count]
+        return [spec if spec.dtype.is_floating_point else None for spec in made]
+
+    @property
     def name(self) -> str:
         return OWNERS.get(self.owner or self.op.name, self.op.name)
 

@@ -167,14 +167,16 @@ class Eager(Run):
         several = len(op.outs) + len(op.residuals)
         return None if results is None or len(results) != several else tuple(results)
 
-    def retraced(self, op: Op, params: Params, described: Sequence[Any]) -> Form:
+    def retraced(
+        self, op: Op, params: Params, made: tuple[Spec, ...] | None, described: Sequence[Any]
+    ) -> Form:
         key = op, get_default_dtype(), native.exactly(params), *described
         form = self._forms.get(key)
         if form is None:
             given = list(zip(described[::3], described[1::3]))
             specs = tuple(None if dtype is None else Spec(shape, dtype) for shape, dtype in given)
             needs = tuple(index is not None for index in described[2::3])
-            form = form_of(op, native.read_back(op, params, specs, needs), *described)
+            form = form_of(op, native.read_back(op, params, specs, needs), made, *described)
             if len(self._forms) >= native.CAPACITY:
                 self._forms.clear()
             self._forms[key] = form

@@ -24,7 +24,7 @@ from contraflow.errors import (
     NotScalarError,
     describe,
 )
-from contraflow.node import Edge, Node, Watchers, at, below, fit, nodes_below
+from contraflow.node import Edge, Node, Watchers, at, below, cast, fit, nodes_below
 from contraflow.op import REGISTRY
 from contraflow.reference import quiet, strided
 from contraflow.shapes import Shape, View, contiguous, numel
@@ -149,7 +149,7 @@ def _start(
             )
         edge = root.edge
         assert edge is not None
-        starts.append((edge, g))
+        starts.append((edge, cast(g, root.dtype)))
     return starts
 
 

@@ -77,7 +77,9 @@ class Form:
     Graphs are long: what need not be kept with each of their nodes is kept here, once.
     """
 
-    __slots__ = ("input_specs", "indices", "output_count", "op", "plan", "saved", "sweeps", "moves")
+    __slots__ = (
+        "input_specs", "indices", "output_count", "op", "plan", "saved", "sweeps", "moves", "made",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -88,6 +90,7 @@ class Form:
         plan: Backward | None = None,
         sweeps: bool = False,
         moves: bool = False,
+        made: Sequence[Spec] | None = None,
     ) -> None:
         self.input_specs = input_specs
         self.indices = indices  # which outputs of the targets the inputs are
@@ -99,6 +102,7 @@ class Form:
         self.saved = (*inputs, *(len(indices) + i for i in outs))
         self.sweeps = sweeps  # the rules are arithmetic, and the arrays small
         self.moves = moves  # it is a view that shows no element twice
+        self.made = made  # the outputs of an op that cannot infer them
 
 
 class Node:
@@ -149,6 +153,11 @@ class Node:
     def output_count(self) -> int:
         """How many outputs it has."""
         return self.form.output_count
+
+    @property
+    def output_specs(self) -> Sequence[Spec | None]:
+        """Shape and dtype of each output, None for one that has no gradient or is not known."""
+        return [None] * self.output_count
 
     @property
     def name(self) -> str:
@@ -234,8 +243,9 @@ class Node:
     def __call__(self, *cotangents: Tensor | None) -> Any:
         """The gradients of the inputs for the gradients of the outputs; `backward` without a graph.
 
-        It is one tensor for a node with one input, else a tuple, with None where no gradient is
-        needed. Nothing is freed and no hooks run. With grad enabled the result has a graph.
+        Each has the shape of its output, and is cast to its dtype. The result is one tensor for a
+        node with one input, else a tuple, with None where no gradient is needed. Nothing is freed
+        and no hooks run. With grad enabled the result has a graph.
 
         >>> import contraflow as cf
         >>> x = cf.tensor([1.0, 2.0], requires_grad=True)
@@ -250,15 +260,29 @@ class Node:
                 f"{self.name}: a node with {count} outputs takes as many gradients, not "
                 f"{len(cotangents)}."
             )
-        for g in cotangents:
-            if g is not None and not hasattr(g, "layout"):
-                raise TypeError(f"{self.name}: expected a tensor or None, not {describe(g)}.")
-        found = self.backward(list(cotangents))
+        given = [self._fitting(g, spec) for g, spec in zip(cotangents, self.output_specs)]
+        found = self.backward(given)
         grads = [
             None if g is None or spec is None or target is None else fit(self, g, *spec)
             for g, spec, target in zip(found, self.input_specs, self.targets)
         ]
         return grads[0] if len(grads) == 1 else tuple(grads)
+
+    def _fitting(self, g: Tensor | None, spec: Spec | None) -> Tensor | None:
+        """A gradient that a caller gives for an output, in the dtype of that."""
+        if g is None:
+            return None
+        if not hasattr(g, "layout"):
+            raise TypeError(f"{self.name}: expected a tensor or None, not {describe(g)}.")
+        if spec is None:
+            return g
+        if g.shape != spec.shape:
+            raise GradientShapeError(
+                f"{self.name}: {describe(g)} cannot be the gradient of its output {spec}"
+                f"{at(self.line)}; it must have that shape.",
+                op=self.name, line=location(self.line), shape=g.shape, expected=spec.shape,
+            )  # fmt: skip
+        return cast(g, spec.dtype)
 
     def free(self) -> None:
         """Drop what was saved; a second backward through this node is an error then."""
@@ -289,9 +313,12 @@ def fit(node: Node, g: Tensor, shape: Shape, dtype: DType) -> Tensor:
         g = REGISTRY["sum"](g, dim=dims, keepdim=True)
         if lead:
             g = REGISTRY["reshape"](g, shape)
-    if g.dtype is not dtype:
-        g = REGISTRY["to_dtype"](g, dtype=dtype)
-    return g
+    return cast(g, dtype)
+
+
+def cast(g: Tensor, dtype: DType) -> Tensor:
+    """A cotangent in the dtype of what it belongs to."""
+    return g if g.dtype is dtype else REGISTRY["to_dtype"](g, dtype=dtype)
 
 
 def below(edges: Iterable[Edge], first: int = 0) -> list[Node | Tensor]:

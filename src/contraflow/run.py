@@ -56,9 +56,11 @@ class Run(Context):
         """A copy."""
         return REGISTRY["clone"](tensor)  # type: ignore[no-any-return]
 
-    def retraced(self, op: Op, params: Params, described: Sequence[Any]) -> Form:
+    def retraced(
+        self, op: Op, params: Params, made: tuple[Spec, ...] | None, described: Sequence[Any]
+    ) -> Form:
         """The form of a node of a composite without rules, which here keeps all inputs."""
-        return form_of(op, tuple(range(len(described) // 3)), *described)
+        return form_of(op, tuple(range(len(described) // 3)), made, *described)
 
     def leave(self, tensor: Tensor, what: str) -> None:
         """Eager data may leave at any time, unless it is a recording's."""
@@ -192,7 +194,13 @@ class Run(Context):
             targets.append(target)
         if not needed:
             return
-        form = form_of(op, None, *described) if op.rules else self.retraced(op, params, described)
+        made = None
+        if op.dynamic or op.kind.lowering == "composite":
+            made = tuple([out.spec for out in outs[: op.output_count]])
+        if op.rules:
+            form = form_of(op, None, made, *described)
+        else:
+            form = self.retraced(op, params, made, described)
         place, owner = state().line, None
         if place is None:
             code, instruction, owner = user_call(4)
@@ -213,10 +221,12 @@ _NO_EDGE, _NO_TENSOR = (None, None), (None, None, None)
 
 
 @lru_cache(maxsize=8192)
-def form_of(op: Op, saved: tuple[int, ...] | None, *described: Any) -> Form:
+def form_of(
+    op: Op, saved: tuple[int, ...] | None, made: tuple[Spec, ...] | None, *described: Any
+) -> Form:
     """What nodes of an op share: made of the shape and dtype of each input, None for a number, and
     of which output of its target it is, None where no gradient is needed. `saved` are the inputs
-    that a composite without rules keeps."""
+    that a composite without rules keeps, `made` the outputs of an op that cannot infer them."""
     shapes, types, indices = described[::3], described[1::3], described[2::3]
     needs = tuple(index is not None for index in indices)
     given = tuple(
@@ -230,7 +240,7 @@ def form_of(op: Op, saved: tuple[int, ...] | None, *described: Any) -> Form:
         sweeps = kind.dtype in (float32, float64) and numel(kind.shape) <= SMALL
     numbers = tuple(index or 0 for index in indices)
     moves = "distinct" in op.extra or op.kind.lowering == "assign"
-    return Form(given, numbers, op.output_count, op, plan, sweeps, moves)
+    return Form(given, numbers, op.output_count, op, plan, sweeps, moves, made)
 
 
 def specs(op: Op, inputs: Sequence[Any]) -> list[Given]:

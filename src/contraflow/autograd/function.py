@@ -77,8 +77,12 @@ class FunctionNode(Node):
         super().__init__(edges, specs, 0, line)
         self.function, self.ctx = function, ctx
         self.kept: tuple[tuple[Saved | None, int], ...] = ()  # with the number of an own output
-        self.output_specs: list[Spec | None] = []
+        self.outputs: list[Spec | None] = []
         ctx._node = weakref.ref(self)
+
+    @property
+    def output_specs(self) -> Sequence[Spec | None]:
+        return self.outputs
 
     @property
     def name(self) -> str:
@@ -120,7 +124,7 @@ class FunctionNode(Node):
                 REGISTRY["full"](spec.shape, 0.0, dtype=spec.dtype)
                 if g is None and spec is not None
                 else g
-                for g, spec in zip(cotangents, self.output_specs)
+                for g, spec in zip(cotangents, self.outputs)
             ]
         result = self.function.backward(self.ctx, *cotangents)
         grads = list(result) if isinstance(result, (tuple, list)) else [result]
@@ -262,7 +266,7 @@ def _place(node: FunctionNode, args: Sequence[Any], outs: list[Any]) -> list[Any
     """Give each output its place in the graph, as a tensor of its own."""
     ctx = node.ctx
     node.form.output_count = len(outs)
-    node.output_specs = [out.spec if _has_gradient(out) else None for out in outs]
+    node.outputs = [out.spec if _has_gradient(out) else None for out in outs]
     node.keep(outs)
     some = any(edge is not None for edge in node.edges)
     placed = list(outs)

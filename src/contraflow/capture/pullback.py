@@ -326,6 +326,10 @@ class CompiledNode(Node):
         self.autocast = state().autocast
 
     @property
+    def output_specs(self) -> Sequence[Spec | None]:
+        return [self.pullback.tape.specs[v] for v in self.pullback.cotangents]
+
+    @property
     def name(self) -> str:
         return self.program.owner.name
 
