@@ -257,3 +257,48 @@ def test_a_fill_holds_numbers_of_its_dtype(value: Any, dtype: Any, shape: Any) -
     for found, expected in zip(cf.compile(uses)(x), uses(x), strict=True):
         assert found.dtype is expected.dtype
         np.testing.assert_array_equal(found.numpy(), expected.numpy())
+
+
+# --- arithmetic among constants ----------------------------------------------------------------
+
+NUMBERS = (0.1, 1 / 3, 16777217, 16777216.0, 1e30, 1e-30, 3, 0.7, 2, -1.5, 1e38)
+STEPS: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: b - a,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "from the right": lambda a, b: b / a,
+    "sqrt": lambda a, b: a.abs().sqrt(),
+    "square": lambda a, b: a.square(),
+    "reciprocal": lambda a, b: a.reciprocal(),
+    "neg": lambda a, b: -a,
+    "maximum": lambda a, b: a.clamp(min=b),
+}
+
+
+@pytest.mark.parametrize("number", [None, 0.3])
+def test_arithmetic_among_constants_rounds_as_in_eager(number: float | None) -> None:
+    """What is known before a call is computed in float64, in which nothing must show of that."""
+
+    def counts(x: Tensor) -> tuple[Tensor, ...]:
+        c = cf.full((), 16777216.0) + 1.0
+        return x * (c + 1.0 - 16777216.0), c + 1.0, c * 1e30 * 1e10 * 0.0
+
+    given = (cf.tensor([1.0, 2.0, 3.0]),)
+    expected, got = counts(*given), cf.compile(counts)(*given)
+    assert [t.array.tobytes() for t in got] == [t.array.tobytes() for t in expected]
+    rng = np.random.default_rng(0)
+    for _ in range(12):
+        names = rng.choice(list(STEPS), 6)
+        numbers = [NUMBERS[i] for i in rng.integers(len(NUMBERS), size=7)]
+
+        def chain(x: Tensor, n: Any, names: Any = names, numbers: Any = numbers) -> list[Tensor]:
+            values = [cf.full((), numbers[0])]
+            for name, b in zip(names, numbers[1:]):
+                values.append(STEPS[name](values[-1], b if n is None else n))
+            return [*values, *(x * v for v in values)]
+
+        expected, compiled = chain(*given, number), cf.compile(chain)
+        for _ in range(2):
+            for a, b in zip(compiled(*given, number), expected):
+                assert np.isnan(b.array).all() or a.array.tobytes() == b.array.tobytes(), names

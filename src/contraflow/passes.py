@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Any, NamedTuple, cast
 
-from contraflow.dtypes import bool_, float64, int64, of_number
+from contraflow.dtypes import DType, bool_, float64, int64, of_number
 from contraflow.op import REGISTRY, Op
 from contraflow.reference import quiet
 from contraflow.scalar import leaf, walk
@@ -303,8 +303,9 @@ def host_values(tape: Tape) -> set[Value]:
 def _means_the_same_wide(tape: Tape, line: TapeLine) -> bool:
     """Whether float64 and int64, in which the host computes, give what the line's dtypes do.
 
-    Arithmetic on floats is only more exact there, but a number that is given in a dtype is rounded
-    to it. Integers of fewer bits would not wrap, and a bitcast would see other bits.
+    One sum, product, quotient or root in float64, rounded to fewer bits, is what those bits give,
+    which is not so of two steps. A number that is given in a dtype is rounded to it. Integers of
+    fewer bits would not wrap, and a bitcast would see other bits.
     """
     if line.op.kind.name == "create" and not _is_exact(tape, line):
         return False
@@ -315,29 +316,45 @@ def _means_the_same_wide(tape: Tape, line: TapeLine) -> bool:
         return False
     # Which rows a body has depends on the dtypes alone, so a number may stand for all of its kind.
     alike = tuple(x if isinstance(x, Spec) else type(x)(1) for x in given)
-    return not _looks_at_bits(line.op, alike, tuple(map(type, alike)), tuple(line.params.items()))
+    return _rounds_the_same(line.op, alike, tuple(map(type, alike)), tuple(line.params.items()))
+
+
+# What has no more digits than its arguments, beside what rounds once.
+_EXACT = frozenset((
+    "input", "const", "cast", "neg", "abs", "floor", "ceil", "trunc", "rint", "max", "min",
+    "select", "isnan", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not",
+))  # fmt: skip
+_ROUNDS_ONCE = frozenset(("add", "sub", "mul", "div", "sqrt"))
 
 
 @lru_cache(maxsize=1024)
-def _looks_at_bits(
+def _rounds_the_same(
     op: Op, given: tuple[Given, ...], kinds: tuple[type, ...], params: tuple[tuple[str, Any], ...]
 ) -> bool:
-    """Whether the body of an op reads a number as another dtype. `kinds` tell 1, 1.0 and True
-    apart, which are equal."""
+    """Whether the body of an op, in float64 and its results rounded, gives what it gives in its own
+    dtypes. `kinds` tell 1, 1.0 and True apart, which are equal."""
     casts, _ = op.types(given, dict(params))
     own = (x.dtype if isinstance(x, Spec) else of_number(x) for x in given)
     leaves = [leaf("input", (c or d).compute, i) for i, (c, d) in enumerate(zip(casts, own))]
     body = op.kind.expression(op, given, dict(params), leaves)
-    return any(e.fn == "bitcast" for e in walk(body))
+    rows = list(walk(body))
+    if all(not e.dtype.is_floating_point or e.dtype is float64 for e in rows):
+        return all(e.fn != "bitcast" for e in rows)
+    inner = walk([a for e in body for a in (e.args if e.fn in _ROUNDS_ONCE else (e,))])
+    return all(e.fn in _EXACT and _is_number_of(e.dtype, e.data) for e in inner)
+
+
+def _is_number_of(dtype: DType, x: Any) -> bool:
+    """Whether a number that a body holds is one of its dtype, or there is none."""
+    if not isinstance(x, float) or math.isnan(x) or not dtype.is_floating_point:
+        return True
+    return float(quiet.run(dtype.numpy.type, x)) == x
 
 
 def _is_exact(tape: Tape, line: TapeLine) -> bool:
     """Whether the numbers that a tensor is made of are numbers of its dtype."""
     dtype = tape.specs[line.outs[0]].dtype
-    return not dtype.is_floating_point or all(
-        isinstance(x, Value) or math.isnan(x) or float(quiet.run(dtype.numpy.type, x)) == x
-        for x in line.inputs
-    )
+    return all(isinstance(x, Value) or _is_number_of(dtype, float(x)) for x in line.inputs)
 
 
 def wide_numbers(tape: Tape) -> list[TapeLine]:

@@ -1,7 +1,8 @@
 """Python text of a program's host prologue: arithmetic among host scalars, in float64.
 
 Every line there is an elementwise op on single numbers, so its scalar body is rendered like a
-kernel's, by the `python` column of the scalar table; rows without one go through NumPy's.
+kernel's, by the `python` column of the scalar table; rows without one go through NumPy's. What a
+line of fewer bits gives is rounded before another line reads it; kernels round their arguments.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from contraflow import scalar as s
-from contraflow.dtypes import bool_, float64, int64
+from contraflow.dtypes import HALVES, DType, bool_, float32, float64, int64
 from contraflow.reference import quiet
 from contraflow.scalar import Expr
 from contraflow.tape import Operand, Tape, TapeLine, Value
@@ -28,18 +29,22 @@ def render(tape: Tape, lines: Sequence[TapeLine], wanted: Sequence[Operand]) -> 
     rows = ["def prologue(scalars):"]
     if inputs:
         rows.append(f"    {', '.join(map(_name, inputs))}, = scalars")
+    read = {x for line in lines for x in line.inputs if isinstance(x, Value)}
     for line in lines:
         given = tape.given(line.inputs)
         casts, _ = line.op.types(given, line.params)
-        # Host scalars are float64 or int64 whatever the tape says: nothing is rounded on the way.
+        # Host scalars are float64 or int64 whatever the tape says.
         sources = [
-            s.leaf("input", _wide(cast.category if cast else _category(x)), x)
+            s.leaf("input", _wide(cast.category if cast else _category(x)), _read(tape, x, cast))
             for x, cast in zip(line.inputs, casts)
         ]
         outs = line.op.kind.expression(line.op, given, _widened(line.params), sources)
         body, texts = _render(outs)
         rows += [f"    {row}" for row in body]
-        rows += [f"    {_name(v)} = {text}" for v, text in zip(line.outs, texts)]
+        for v, text in zip(line.outs, texts):
+            dtype = tape.specs[v].dtype
+            rounds = v in read and _is_narrow(dtype)
+            rows.append(f"    {_name(v)} = {f'to_{dtype}({text})' if rounds else text}")
     results = (_name(x) if isinstance(x, Value) else _number(x) for x in wanted)
     rows.append(f"    return ({''.join(result + ', ' for result in results)})")
     return "\n".join(rows) + "\n"
@@ -51,10 +56,32 @@ def compile_prologue(text: str) -> Callable[[Sequence[int | float]], tuple[int |
     scope: dict[str, Any] = {
         "table": _table, "divide": partial(_table, "div"), "power": partial(_table, "pow"),
         "root": math.sqrt, "nan": math.nan, "whole": _whole,
+        **{f"to_{dtype}": partial(_rounded, dtype) for dtype in (float32, *HALVES)},
     }  # fmt: skip
     exec(builtins.compile(text, "<host prologue>", "exec"), scope)
     prologue: Callable[[Sequence[int | float]], tuple[int | float, ...]] = scope["prologue"]
     return prologue
+
+
+def _rounded(dtype: DType, x: float) -> float:
+    """A number of a dtype, in the steps in which eager mode comes to it."""
+    for kind in (dtype.compute, dtype):
+        x = float(quiet.run(kind.numpy.type, x))
+    return x
+
+
+def _is_narrow(dtype: DType) -> bool:
+    return dtype.is_floating_point and dtype is not float64
+
+
+def _read(tape: Tape, x: Operand, dtype: DType | None) -> str:
+    """The text of an operand as an op reads it that computes in a dtype."""
+    if not isinstance(x, Value):
+        rounds = dtype is not None and _is_narrow(dtype)
+        return _number(_rounded(dtype.compute, x) if rounds else x)  # type: ignore[union-attr]
+    if dtype is None or not _is_narrow(dtype) or tape.specs[x].dtype is dtype:
+        return _name(x)
+    return f"to_{dtype.compute}({_name(x)})"
 
 
 def _name(v: Value) -> str:
@@ -99,7 +126,7 @@ def _render(roots: Sequence[Expr]) -> tuple[list[str], list[str]]:
 def _template(e: Expr) -> str:
     """The text of an expression, with a field for each argument."""
     if e.fn == "input":
-        return _name(e.data) if isinstance(e.data, Value) else _number(e.data)
+        return str(e.data)
     if e.fn == "const":
         return _number(e.data)
     if e.fn == "cast":
