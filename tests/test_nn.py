@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import contraflow as cf
-from contraflow import nn
+from contraflow import config, nn
 from contraflow.dispatch import Context, changed, state
 from contraflow.hooks import Structure
 from contraflow.nn import functional as F
+from contraflow.nn.utils.clip_grad import _norm, _program
 
 
 @pytest.fixture(autouse=True)
@@ -823,6 +824,36 @@ def test_clipping():
     assert nn.utils.clip_grad_norm_([nn.Parameter(cf.ones(1))], 1.0).item() == 0.0
     with pytest.raises(ValueError, match=r"get_total_norm: the norm of order 2\.0 is inf"):
         nn.utils.clip_grad_norm_(gradients([np.inf]), 1.0, error_if_nonfinite=True)
+
+
+def test_clipping_many_large_gradients_is_one_program(monkeypatch):
+    """With the values and the tensors of the loop, and no word about sizes that change."""
+    monkeypatch.setattr(config, "eager_kernels", True)
+    monkeypatch.setattr(config, "compile_mode", "native")
+    rng = np.random.default_rng(0)
+    for count in range(1, 12):
+        shapes = [(33, 40), (1500,), (40, 33, 1)] * count
+        values = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+        values[0] = np.asfortranarray(values[0])
+        parameters = [nn.Parameter(cf.zeros(shape)) for shape in shapes]
+        for p, v in zip(parameters, values):
+            p.grad = cf.tensor(v)
+        grads, versions = [p.grad for p in parameters], [p.grad._version for p in parameters]
+        total = nn.utils.clip_grad_norm_(parameters, 1.5)
+        norm = np.sqrt(sum((v.astype(np.float64) ** 2).sum() for v in values))
+        close(total, np.float32(norm))
+        assert all(p.grad is g for p, g in zip(parameters, grads))
+        assert [g._version for g in grads] == [version + 1 for version in versions]
+        for g, v in zip(grads, values):
+            close(g, (v * (1.5 / (norm + 1e-6))).astype(np.float32))
+        nn.utils.clip_grad_value_(parameters, 0.01)
+        assert max(g.abs().max().item() for g in grads) <= 0.01
+    assert _program(_norm).captures >= 10  # two tensors of a kind are another program than four
+    assert nn.utils.get_total_norm(grads, 1).item() == nn.utils.get_total_norm(grads, 1.0).item()
+    grads[1][3] = np.nan
+    with pytest.raises(ValueError, match=r"get_total_norm: the norm of order 2\.0 is nan"):
+        nn.utils.clip_grad_norm_(parameters, 1.0, error_if_nonfinite=True)
+    assert grads[0].abs().max().item() > 0.009  # nothing was scaled
 
 
 def test_parameters_as_a_vector():

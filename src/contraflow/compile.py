@@ -6,10 +6,10 @@ What does it (`capture/compiled.py`, and the compiler below that) is loaded with
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from contraflow import threads
+from contraflow import config, native, threads
 from contraflow.dispatch import state
 
 if TYPE_CHECKING:
@@ -21,6 +21,13 @@ def is_compiling() -> bool:
     return state().context.recording
 
 
+def runs_native(tensors: Sequence[Any]) -> bool:
+    """Whether what eager mode does to all of these tensors is worth a program of its own."""
+    current = state()
+    replays = current.context.replays and not current.anomaly
+    return replays and config.compile_mode == "native" and native.is_large(tensors, native.SMALL)
+
+
 class Options(NamedTuple):
     """How a function is compiled."""
 
@@ -28,6 +35,7 @@ class Options(NamedTuple):
     cache_size: int = 16
     name: str | None = None
     verify: int = 0
+    warns: bool = True  # of many recordings
 
 
 def compile(

@@ -47,7 +47,7 @@ class Compiled:
 
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
         functools.update_wrapper(self, function, updated=())
-        self.enabled, self.cache_size, name, self.verify = options
+        self.enabled, self.cache_size, name, self.verify, self._warns = options
         self.name: str = name or str(getattr(function, "__name__", type(function).__name__))
         self._function = function
         self._instance: weakref.ref[Any] | None = None
@@ -114,7 +114,7 @@ class Compiled:
             program, key = self._capture(call, key, args, kwargs)
             program.guards.forget_gone()
             self.captures += 1
-            if self.captures == MANY_CAPTURES:
+            if self.captures == MANY_CAPTURES and self._warns:
                 self._warn(key, (args, kwargs))
             if not program.escapes and not program.recording.once:
                 self._keep(key, program)

@@ -19,9 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from contraflow import config, native
 from contraflow.autograd.modes import enable_grad, no_grad
-from contraflow.compile import compile
+from contraflow.compile import compile, runs_native
 from contraflow.dispatch import changed
 from contraflow.dispatch import state as thread_state
 from contraflow.errors import describe
@@ -316,10 +315,7 @@ class Optimizer(HookedOptimizer):
 
         An optimizer of somebody else's may do more in `update` than tensors show.
         """
-        current = thread_state()
-        replays = current.context.replays and not current.anomaly
-        native_code = replays and self._is_ours and config.compile_mode == "native"
-        return native_code and native.is_large([u.parameter for u in updated], native.SMALL)
+        return self._is_ours and runs_native([u.parameter for u in updated])
 
     def _update_some(self, number: int, chosen: Sequence[int], grads: Sequence[Tensor]) -> None:
         """Update the chosen parameters of a group."""

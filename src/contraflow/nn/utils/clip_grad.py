@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from contraflow.autograd.modes import no_grad
+from contraflow.compile import Options, compiled_function, runs_native
 from contraflow.errors import public
 from contraflow.ops.arithmetic import clamp_max, isfinite
 from contraflow.ops.create import tensor
 from contraflow.ops.matrices import vector_norm
 from contraflow.ops.shape import stack
 from contraflow.tensor import Tensor
+
+if TYPE_CHECKING:
+    from contraflow.capture.compiled import Compiled
 
 Tensors = Tensor | Iterable[Tensor]
 
@@ -23,6 +29,40 @@ def _gradients(parameters: Tensors) -> list[Tensor]:
     return [p.grad for p in _listed(parameters) if p.grad is not None]
 
 
+# --- all tensors in one program where they are large --------------------------------------------
+
+
+def _norm(tensors: list[Tensor], norm_type: float) -> Tensor:
+    norms = [vector_norm(t, norm_type) for t in tensors]
+    total: Tensor = vector_norm(stack(norms), norm_type)
+    return total
+
+
+def _scale(tensors: list[Tensor], factor: Tensor) -> None:
+    for t in tensors:
+        t.mul_(factor.to(t.dtype))
+
+
+def _clamp(tensors: list[Tensor], limit: float) -> None:
+    for t in tensors:
+        t.clamp_(-limit, limit)
+
+
+def _apply(function: Callable[..., Any], tensors: list[Tensor], value: Any) -> Any:
+    """A function of all the tensors, without a start for each of them."""
+    run = _program(function) if runs_native(tensors) else function
+    return run(tensors, value)
+
+
+@cache
+def _program(function: Callable[..., Any]) -> Compiled:
+    # Models come and go, which is nothing to warn about.
+    return compiled_function(function, Options(name=function.__name__.strip("_"), warns=False))
+
+
+# --- what users call -----------------------------------------------------------------------------
+
+
 @public
 @no_grad()
 def get_total_norm(
@@ -32,8 +72,8 @@ def get_total_norm(
     foreach: bool | None = None,
 ) -> Tensor:
     """The norm of all elements together. `foreach` changes nothing."""
-    norms = [vector_norm(t, norm_type) for t in _listed(tensors)]
-    total: Tensor = vector_norm(stack(norms), norm_type) if norms else tensor(0.0)
+    listed = _listed(tensors)
+    total: Tensor = _apply(_norm, listed, norm_type) if listed else tensor(0.0)
     if error_if_nonfinite and not bool(isfinite(total)):
         raise ValueError(
             f"get_total_norm: the norm of order {norm_type} is {total.item()}. Pass "
@@ -50,8 +90,7 @@ def clip_grads_with_norm_(
     """Scale the gradients, in place, as if their norm were `total_norm`, down to `max_norm`."""
     # Always multiplied, by one where nothing is to be done: a test would need the value.
     factor = clamp_max(max_norm / (total_norm + 1e-6), 1.0)
-    for grad in _gradients(parameters):
-        grad.mul_(factor.to(grad.dtype))
+    _apply(_scale, _gradients(parameters), factor)
 
 
 @public
@@ -80,5 +119,4 @@ def clip_grad_norm_(
 @no_grad()
 def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
     """Limit every element of the gradients, in place, to [-clip_value, clip_value]."""
-    for grad in _gradients(parameters):
-        grad.clamp_(-clip_value, clip_value)
+    _apply(_clamp, _gradients(parameters), clip_value)
