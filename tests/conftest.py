@@ -1,4 +1,4 @@
-"""What every test session shares: a kernel cache of its own, and nothing else.
+"""What every test session shares: a kernel cache of its own, and tapes that are verified.
 
 No seed is set here: a test that draws random numbers says from which seed.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 
 import pytest
 
@@ -19,6 +20,17 @@ _cache: tempfile.TemporaryDirectory[str] | None = None
 if "CONTRAFLOW_CACHE_DIR" not in os.environ:
     _cache = tempfile.TemporaryDirectory(prefix="contraflow-tests-", ignore_cleanup_errors=True)
     os.environ["CONTRAFLOW_CACHE_DIR"] = _cache.name
+
+from contraflow import executable  # noqa: E402 (with its cache set)
+from contraflow.tape import Tape  # noqa: E402
+
+
+def _verifying(optimize: Callable[[Tape], Tape]) -> Callable[[Tape], Tape]:
+    """The passes, between two verified tapes: the library trusts what it records and rewrites."""
+    return lambda tape: optimize(tape.verify()).verify()
+
+
+executable.optimize = _verifying(executable.optimize)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

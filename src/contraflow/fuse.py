@@ -329,7 +329,8 @@ class _Fuser:
                     return False
                 if group.reading(visit.shape, view) != group.made[value]:
                     return False
-                if visit.shape == group.domain and group.folds(value) and not group.may_return():
+                returns = group.inner and visit.shape == group.domain and group.folds(value)
+                if returns and not group.may_return():
                     return False
         return True
 

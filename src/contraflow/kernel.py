@@ -24,8 +24,9 @@ point. A `Sort` gives positions in the order of keys.
 
 A `Contraction` is C[g, b, m, n] = sum over k of A[g, b, m, k] * B[g, b, k, n].
 
-Kernels are hashable and hold no sizes: a kernel's text depends on the kernel alone. Sizes,
-strides and offsets come with each `Call`. Operand modes:
+Kernels hold no sizes: a kernel's text depends on the kernel alone. Equal ones are one object, which
+is never changed (`loops` and its neighbours make them). Sizes, strides and offsets come with each
+`Call`. Operand modes:
 
     in, out, inout   an element at  offset + sum(coordinate * stride)
     scalar           one float64 or int64 (by the category of `dtype`), cast on entry
@@ -50,8 +51,7 @@ BLOCK = 64  # points that are folded from the identity on, before their result i
 STRIDED = 2  # a stride class: neither 0 nor 1, so an argument of the call
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(NamedTuple):
     """What a device can do, as far as fusion and planning need to know."""
 
     bindings: int = 1 << 16  # operands one kernel may have
@@ -67,8 +67,7 @@ class Limits:
     doubles: bool = False  # whether sums may be carried in float64, where an op asks for it
 
 
-@dataclass(frozen=True)
-class Operand:
+class Operand(NamedTuple):
     """One argument of a kernel; `strides` has a class (0, 1 or STRIDED) per axis."""
 
     dtype: DType
@@ -76,8 +75,7 @@ class Operand:
     strides: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Reduction:
+class Reduction(NamedTuple):
     """A fold over the inner axes of `values`, a tuple so that (value, index) pairs can be folded.
 
     `combine` is over `left` and `right` leaves; it must be associative and commutative, and
@@ -99,8 +97,7 @@ def part_length(size: int, parts: int) -> int:
     return -(-size // (parts * BLOCK)) * BLOCK
 
 
-@dataclass(frozen=True)
-class Store:
+class Store(NamedTuple):
     """Write `value` to an operand, at every inner point or once per outer point."""
 
     operand: int
@@ -108,7 +105,7 @@ class Store:
     inner: bool
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Box:
     """What kernels that visit a box of points share."""
 
@@ -152,7 +149,7 @@ class Box:
         return f"{self.kind}_{self.identity[:12]}"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Loops(Box):
     """A map or row kernel; see the module's text."""
 
@@ -208,7 +205,7 @@ class Loops(Box):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Scatter(Box):
     """Values folded into elements of an operand, some of them chosen by loaded indices.
 
@@ -235,7 +232,7 @@ class Scatter(Box):
         yield f"scatter {self.target} {[number(e) for e in (*self.roots, self.combine)]}"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Scan(Box):
     """A state that is carried along the one inner axis, and stored at each of its points.
 
@@ -261,7 +258,7 @@ class Scan(Box):
             yield f"store {st.operand} {number(st.value)}"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Sort(Box):
     """The positions along the one inner axis in the order of their keys; equal ones keep theirs.
 
@@ -286,14 +283,14 @@ class Sort(Box):
         yield f"sort {self.target} {self.scratch} {[number(e) for e in self.roots]}"
 
 
-# What is found out about a kernel is kept with it, so equal ones are one object.
+# What is found out about a kernel is kept with it.
 loops = lru_cache(maxsize=8192)(Loops)
 scatter = lru_cache(maxsize=1024)(Scatter)
 scan = lru_cache(maxsize=1024)(Scan)
 sort = lru_cache(maxsize=1024)(Sort)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Contraction:
     """C[g, b, m, n] = sum over k of A[g, b, m, k] * B[g, b, k, n], accumulated in `accumulate`.
 

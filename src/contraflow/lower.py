@@ -56,7 +56,7 @@ class Place(NamedTuple):
     offset: int = 0
 
 
-@dataclass
+@dataclass(eq=False)
 class KernelUse:
     """A kernel with what its operands are bound to, and the tape line that errors are blamed on."""
 
@@ -85,7 +85,7 @@ class KernelUse:
         return self.call.kernel.checks_indices
 
 
-@dataclass
+@dataclass(eq=False)
 class HostUse:
     """A line that runs on the host, with the views of the values it reads."""
 
@@ -111,7 +111,7 @@ Fused = list[Use]
 
 def is_access(x: Any) -> bool:
     """Whether an operand is a value in memory under a view (a literal or host value is not)."""
-    return isinstance(x, tuple) and not isinstance(x, Value)
+    return type(x) is tuple
 
 
 class Visit(NamedTuple):
@@ -119,7 +119,8 @@ class Visit(NamedTuple):
 
     line: TapeLine
     shape: Shape  # the points it visits: its result's, or those it reduces
-    reads: tuple[Access, ...]  # the values in memory that it reads
+    operands: tuple[Any, ...]  # as `Scope.access` finds them
+    reads: tuple[Access, ...]  # those of them that are values in memory
     reduced: frozenset[int] | None  # the dims it reduces, if it does
 
 
@@ -167,18 +168,20 @@ class Scope:
         found = self._visits.get(number)
         if found is None:
             line = self.tape.lines[number]
-            reads = tuple(filter(is_access, map(self.access, line.inputs)))
+            operands = tuple(map(self.access, line.inputs))
+            reads = tuple(filter(is_access, operands))
             first = line.inputs[0] if line.inputs else None
             if line.op.kind.lowering == "reduce" and isinstance(first, Value):
                 shape = self.tape.specs[first].shape
-                found = Visit(line, shape, reads, reduced_dims(line.op, line.params, len(shape)))
+                dims = reduced_dims(line.op, line.params, len(shape))
+                found = Visit(line, shape, operands, reads, dims)
             else:
-                found = Visit(line, self.tape.specs[line.outs[0]].shape, reads, None)
+                found = Visit(line, self.tape.specs[line.outs[0]].shape, operands, reads, None)
             self._visits[number] = found
         return found
 
 
-@dataclass
+@dataclass(eq=False)
 class Group:
     """A kernel being gathered: lines that visit the same points."""
 
@@ -228,7 +231,7 @@ def lower_group(scope: Scope, group: Group, wanted: set[Value]) -> list[KernelUs
     for number in group.lines:
         visit = scope.visit(number)
         line = visit.line
-        operands = tuple(map(naming.operand, line.inputs))
+        operands = tuple(map(naming.found, visit.operands))
         params, given = tuple(line.params.items()), tuple(scope.tape.given(line.inputs))
         first = line.outs[0]
         layout = group.made[first]
@@ -344,7 +347,7 @@ class _Naming:
         self.places: list[Place] = []
         self.dtypes: list[DType] = []
         self.made: dict[Value, int] = {}
-        self._read: dict[Place, int] = {}
+        self._read: dict[tuple[Value, int], int] = {}
 
     def _argument(self, place: Place, dtype: DType) -> int:
         self.places.append(place)
@@ -363,10 +366,11 @@ class _Naming:
         value, (shape, strides, offset) = x
         if value in self.made:
             return Made(self.made[value])
-        place = Place(value, offset)
-        if place not in self._read:
-            self._read[place] = self._argument(place, self.specs[value].dtype)
-        return Read(self._read[place], shape, strides)
+        argument = self._read.get((value, offset))
+        if argument is None:
+            argument = self._argument(Place(value, offset), self.specs[value].dtype)
+            self._read[value, offset] = argument
+        return Read(argument, shape, strides)
 
     def make(self, outs: Sequence[Value]) -> None:
         """A line's results."""

@@ -370,11 +370,11 @@ def wide_numbers(tape: Tape) -> list[TapeLine]:
 
 def is_wide(tape: Tape, line: TapeLine, numbers: set[Value]) -> bool:
     """Whether a line computes with some of these numbers alone, and gives such numbers again."""
-    if line.op.kind.name != "elementwise":
+    if line.op.kind.name != "elementwise" or numbers.isdisjoint(line.inputs):
         return False
-    inputs = {x for x in line.inputs if isinstance(x, Value)}
+    alone = numbers.issuperset([x for x in line.inputs if type(x) is Value])
     wide = all(tape.specs[v].dtype in (bool_, int64, float64) for v in line.outs)
-    return wide and bool(inputs) and inputs <= numbers and _means_the_same_wide(tape, line)
+    return alone and wide and _means_the_same_wide(tape, line)
 
 
 def optimize(tape: Tape) -> Tape:

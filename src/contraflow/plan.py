@@ -40,7 +40,7 @@ class Binding(NamedTuple):
 SCALARS = -1
 
 
-@dataclass
+@dataclass(eq=False)
 class Slot:
     """Room for one value. `kind` is temp (in the arena), input or output (given per replay)."""
 
@@ -55,7 +55,7 @@ class Slot:
         return self.numel * self.dtype.itemsize
 
 
-@dataclass
+@dataclass(eq=False)
 class KernelStep:
     """Run a kernel. `line` is the number of the tape line that errors are blamed on."""
 
@@ -75,7 +75,7 @@ class KernelStep:
         return self.call.kernel.checks_indices
 
 
-@dataclass
+@dataclass(eq=False)
 class HostStep:
     """Run Python over arrays: an op without a kernel. Arrays are contiguous, in slot order."""
 
@@ -88,7 +88,7 @@ class HostStep:
     may_fail = True  # as Python may
 
 
-@dataclass
+@dataclass(eq=False)
 class Plan:
     """Steps in order over slots, the size of the arena, and the number of host scalars."""
 
@@ -377,4 +377,4 @@ def _storing(given: DType, mode: str, dtype: DType) -> tuple[Loops, tuple[tuple[
     strides = ((1,) if mode == "in" else (), (1,))
     operands = (Operand(given, mode, strides[0]), Operand(dtype, "out", strides[1]))
     value = s.cast(s.leaf("load", given, 0), dtype)
-    return loops(1, 0, 0, operands, (), (Store(1, value, False),)), strides
+    return loops(1, 0, 0, operands, (), (Store(1, value, False),), None), strides

@@ -35,7 +35,7 @@ from contraflow.tape import Operand, Tape, Value
 from contraflow.tensor import Tensor
 
 
-@dataclass
+@dataclass(eq=False)
 class Source:
     """Where an input of the tape is found at each replay."""
 
@@ -72,7 +72,7 @@ class Source:
         return None if cell is None else cell.value
 
 
-@dataclass
+@dataclass(eq=False)
 class Slot:
     """A `.grad` slot that the function touched."""
 
@@ -82,7 +82,7 @@ class Slot:
     argument: int  # the number of the tensor among the arguments, -1 for state
 
 
-@dataclass
+@dataclass(eq=False)
 class Stream:
     """A random generator that the function touched."""
 
@@ -93,7 +93,7 @@ class Stream:
     known: dict[tuple[int, int], bool] = field(default_factory=dict)
 
 
-@dataclass
+@dataclass(eq=False)
 class Recording:
     """What a finished recording consists of, beside the tape."""
 
@@ -181,9 +181,10 @@ class Recorder(Run):
 
     def _with_numbers(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """Inputs in which what is computed from host scalars promotes beside others as a number."""
-        others = [x for x in inputs if isinstance(x, Tensor) and not self._is_number(x)]
-        if not others:
+        held = [self._values.get(id(x.storage)) for x in inputs if isinstance(x, Tensor)]
+        if self._numbers.isdisjoint(held) or self._numbers.issuperset(held):
             return inputs
+        others = [x for x in inputs if isinstance(x, Tensor) and not self._is_number(x)]
         return tuple([
             _among(x, others) if isinstance(x, Tensor) and self._is_number(x) else x for x in inputs
         ])  # fmt: skip

@@ -55,7 +55,6 @@ class Routine:
         lines = recorder.tape.lines
         if repeats and any(line.op.kind.lowering in _MUCH_WORK for line in lines):
             raise CaptureError(f"{name} is too much work to do it twice")
-        recorder.tape.verify()
         executable = self.executable = Native(recorder.tape, "cpu")
         if executable.numbers or any(isinstance(s, HostStep) for s in executable.plan.steps):
             raise CaptureError(f"{name} runs on the host in part")

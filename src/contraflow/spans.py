@@ -49,6 +49,9 @@ def cut_products(tape: Tape) -> Tape:
 
 def _cut(tape: Tape, line: TapeLine) -> Cut | None:
     """How a contraction is cut, None if it is short."""
+    sizes = [numel(tape.specs[v].shape) for v in (*line.inputs, *line.outs)]  # type: ignore[index]
+    if sizes[0] * sizes[1] <= SPAN * SPAN * sizes[2]:  # it is the square of the length, or more
+        return None
     if not tape.specs[line.outs[0]].dtype.is_floating_point:  # sums of integers are exact
         return None
     assert isinstance(line.op.kind, Contracting)

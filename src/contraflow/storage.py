@@ -88,9 +88,19 @@ def user_place(skip: int = 1) -> Place | None:
 
 
 def user_line(skip: int = 1) -> Line | None:
-    """The user's line that led here."""
-    code, instruction, _ = user_call(skip + 1)
-    return None if code is None else Line(code, instruction)
+    """The user's line that led here; every line of a recording asks."""
+    try:
+        frame = sys._getframe(skip)
+    except ValueError:
+        return None
+    while frame is not None and frame.f_code.co_filename in _inside:
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is None:
+        return None
+    if frame.f_code.co_filename.startswith(_PACKAGE):  # a file that is met for the first time
+        code, instruction, _ = user_call(skip + 1)
+        return None if code is None else Line(code, instruction)
+    return Line(frame.f_code, frame.f_lasti)
 
 
 serials = itertools.count()

@@ -80,9 +80,15 @@ def is_symbol(x: Any) -> bool:
 
 def symbols_in(x: Any) -> list[Symbol]:
     """The symbols in a parameter: a number, or tuples of them."""
-    if type(x) in (tuple, list):
+    kind = type(x)
+    if kind is tuple or kind is list:
+        if _PLAIN.issuperset(map(type, x)):
+            return []
         return [found for item in x for found in symbols_in(item)]
-    return [x] if type(x) is Symbol else []
+    return [x] if kind is Symbol else []
+
+
+_PLAIN = frozenset((int, float, bool, str, type(None)))  # what holds no symbol
 
 
 def _apply(compute: Callable[..., Any], *operands: Any) -> Any:

@@ -200,7 +200,7 @@ class Program:
     def load(self) -> None:
         """Make the tape ready to run, and decide once what every replay will do."""
         self.order_inputs()
-        self.executable = executable.load(self.tape.verify())
+        self.executable = executable.load(self.tape)
         self.places = {v: i for i, v in enumerate(self.tape.inputs)}
         self.written = [(self.places[v], w) for v, w in self.recording.written.items()]
         self._sort_sources([self.recording.sources[v] for v in self.tape.inputs])

@@ -61,7 +61,10 @@ def capture(
     collecting = gc.isenabled()
     try:
         gc.disable()  # what a capture makes it also keeps: the collector would only walk over it
-        return _capture(owner, recorder, call, loose, args, kwargs)
+        program = _capture(owner, recorder, call, loose, args, kwargs)
+        if collecting:
+            gc.collect(0)  # else it may be the turn of all that was imported
+        return program
     except ValueNeeded:
         raise StructuralNumbers(recorder.symbols.needed) from None
     except CaptureError:
@@ -399,7 +402,6 @@ class Trace:
                     program.tape.outputs.append(v)
                     self.outputs[v] = len(program.tape.outputs) - 1
                 program.residuals[v] = self.outputs[v]
-        behind.verify()
         program.pullback = pullback
 
     def _outward(self, starts: Sequence[Edge]) -> list[Edge]:

@@ -16,7 +16,7 @@ import numpy as np
 from contraflow import scalar as s
 from contraflow import trigonometry  # noqa: F401 (its import gives rows their decompositions)
 from contraflow.dtypes import DType, bool_
-from contraflow.kernel import BLOCK, Contraction, Kernel, Loops
+from contraflow.kernel import BLOCK, Contraction, Kernel, Loops, Reduction
 from contraflow.render.source import (
     A_PITCH,
     DEPTH,
@@ -87,15 +87,9 @@ def prepare(kernel: Loops, column: str) -> Loops:
     roots = [e for g in groups for e in g] + [store.value for store in kernel.stores]
     rest = iter(simplified(roots, column))
     reductions = tuple(
-        replace(
-            r,
-            values=tuple(next(rest) for _ in r.values),
-            combine=tuple(next(rest) for _ in r.combine),
-            identity=tuple(next(rest) for _ in r.identity),
-        )
-        for r in kernel.reductions
+        Reduction(*(tuple(next(rest) for _ in group) for group in r)) for r in kernel.reductions
     )
-    stores = tuple(replace(store, value=next(rest)) for store in kernel.stores)
+    stores = tuple(store._replace(value=next(rest)) for store in kernel.stores)
     return replace(kernel, reductions=reductions, stores=stores)
 
 

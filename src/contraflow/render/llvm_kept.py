@@ -37,7 +37,7 @@ def _keep(kernel: Loops, i: int, number: int, computed: dict[Expr, int]) -> Loop
     load = s.leaf("load", dtype, store.operand)
     (value,) = s.rewrite([store.value], lambda e: load if e is kept else None)
     stores = list(kernel.stores)
-    stores[i] = replace(store, value=value)
+    stores[i] = store._replace(value=value)
     changed = replace(kernel, stores=(*stores, Store(store.operand, kept, inner=True)))
     passes = changed.passes
     # What is left of the result must still wait for the passes between.
