@@ -29,7 +29,7 @@ LAYERS = (
     ),
     (
         "programs",
-        "tape passes spans kernel folds pattern layouts sequence lower fuse plan interpret",
+        "tape passes spans kernel folds pattern layouts sequence lower fuse arena plan interpret",
     ),
     ("machines", "render.* devices.*"),
     (

@@ -14,9 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from contraflow import scalar as s
+from contraflow.arena import Temporary, lay_out
 from contraflow.dtypes import DType
 from contraflow.errors import TRANSLATED, retold
 from contraflow.kernel import WRITES, Call, Limits, Loops, Operand, Store, loops
@@ -255,31 +254,18 @@ class _Planner:
     # --- the arena ------------------------------------------------------------------------
 
     def _lay_out_arena(self, uses: Sequence[Use]) -> int:
-        """First fit, largest first, among temporaries whose lives overlap."""
+        """Give temporaries their offsets."""
         born: dict[int, int] = {}
         dies: dict[int, int] = {}
         for i, use in enumerate(uses):
             for v in _loads(use) | use.writes:
                 born.setdefault(self.slot_of[v], i)
                 dies[self.slot_of[v]] = i
-        temps = [i for i in born if self.slots[i].kind == "temp"]
-        temps.sort(key=lambda i: (-self.slots[i].nbytes, i))
-        births, deaths = (np.array([when[i] for i in temps]) for when in (born, dies))
-        starts, stops = np.zeros((2, len(temps)), np.int64)  # where each may begin, and the next
-        size = 0
-        for n, i in enumerate(temps):
-            slot = self.slots[i]
-            (rivals,) = ((births[:n] <= dies[i]) & (deaths[:n] >= born[i])).nonzero()
-            begins = starts[rivals]
-            order = begins.argsort()
-            # The first place after some rivals that ends before all others begin.
-            places = np.zeros(len(rivals) + 1, np.int64)
-            np.maximum.accumulate(stops[rivals[order]], out=places[1:])
-            (fits,) = (places[:-1] + slot.nbytes <= begins[order]).nonzero()
-            slot.offset = starts[n] = int(places[fits[0] if len(fits) else -1])
-            end = slot.offset + slot.nbytes
-            size = max(size, end)
-            stops[n] = -(-end // self.alignment) * self.alignment
+        temps = sorted(i for i in born if self.slots[i].kind == "temp")
+        lives = [Temporary(born[i], dies[i], self.slots[i].nbytes) for i in temps]
+        offsets, size = lay_out(lives, self.alignment)
+        for i, offset in zip(temps, offsets):
+            self.slots[i].offset = offset
         return size
 
     # --- steps ----------------------------------------------------------------------------

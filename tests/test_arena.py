@@ -1,0 +1,68 @@
+"""Where temporaries lie: apart while they live, close together else, in little time."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from contraflow import arena
+from contraflow.arena import Temporary, lay_out
+
+
+def drawn(count: int, seed: int) -> list[Temporary]:
+    """Temporaries of many sizes, short-lived ones and such that wait for a backward pass."""
+    draw = random.Random(seed)
+    found = []
+    for i in range(count):
+        born = i // 3
+        dies = draw.choice([born, born + draw.randrange(5), 2 * count // 3 - born])
+        found.append(Temporary(born, max(born, dies), draw.choice([0, 4, 60, 256, 1000, 4096])))
+    return found
+
+
+def check(temporaries: list[Temporary]) -> int:
+    """Bytes of an arena in which no two that live at the same time overlap."""
+    offsets, size = lay_out(temporaries, 64)
+    placed = [(at, at + t.nbytes, t) for at, t in zip(offsets, temporaries) if t.nbytes]
+    assert all(at % 64 == 0 and end <= size for at, end, _ in placed)
+    for i, (start, stop, a) in enumerate(placed):
+        for begin, end, b in placed[:i]:
+            together = a.born <= b.dies and b.born <= a.dies
+            assert not (together and start < end and begin < stop), (a, b)
+    return size
+
+
+def needed(temporaries: list[Temporary]) -> int:
+    """Bytes that are alive at once."""
+    steps = {t.born for t in temporaries}
+    sizes = [(t.born, t.dies, -(-t.nbytes // 64) * 64) for t in temporaries]
+    return max(sum(n for born, dies, n in sizes if born <= step <= dies) for step in steps)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("many", [0, 1000], ids=["in order", "largest first"])
+def test_no_two_that_live_at_the_same_time_overlap(
+    many: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arena, "MANY", many)
+    temporaries = drawn(150, seed)
+    size = check(temporaries)
+    assert size <= needed(temporaries) * (1.05 if many else 1.4)
+
+
+def test_nothing_takes_no_room() -> None:
+    assert lay_out([], 64) == ([], 0)
+
+
+def test_memory_that_is_free_again_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = [Temporary(i, i + 1, 100) for i in range(50)]
+    assert lay_out(chain, 64)[1] == 128 + 100
+    monkeypatch.setattr(arena, "MANY", 0)
+    assert lay_out(chain, 64)[1] == 128 + 100
+
+
+def test_a_gap_at_the_top_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arena, "MANY", 0)
+    offsets, size = lay_out([Temporary(0, 0, 64), Temporary(1, 1, 640)], 64)
+    assert (offsets, size) == ([0, 0], 640)
