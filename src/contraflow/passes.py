@@ -47,7 +47,7 @@ def merge_common(tape: Tape) -> Tape:
         for line in tape.lines:
             line = _renamed(line, same)
             # As text: 1, 1.0 and True are equal and not the same operand, NaN is not equal to NaN.
-            operands = tuple([x if isinstance(x, Value) else repr(x) for x in line.inputs])
+            operands = tuple([x if type(x) is Value else repr(x) for x in line.inputs])
             params = tuple(line.params.items())
             key = (line.op.name, operands, params, line.region)
             found = seen.setdefault(key, line.outs)

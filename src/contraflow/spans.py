@@ -32,6 +32,10 @@ class Cut(NamedTuple):
 
 def cut_products(tape: Tape) -> Tape:
     """The tape with long products as the sums of shorter ones."""
+    products = (line for line in tape.lines if line.op.kind.lowering == "contract")
+    cuts = {line.outs: cut for line in products if (cut := _cut(tape, line)) is not None}
+    if not cuts:
+        return tape
     shown: dict[Value, tuple[Value, View]] = {}  # what the values that are views show
     result = tape.replaced([])
     for line in tape.lines:
@@ -39,11 +43,10 @@ def cut_products(tape: Tape) -> Tape:
             (x,) = line.inputs
             assert isinstance(x, Value)
             shown[line.outs[0]] = (x, View(**line.params))
-        cut = _cut(tape, line) if line.op.kind.lowering == "contract" else None
-        if cut is None:
-            result.lines.append(line)
+        if line.outs in cuts:
+            _Product(result, line, shown, cuts[line.outs]).write()
         else:
-            _Product(result, line, shown, cut).write()
+            result.lines.append(line)
     return result
 
 
