@@ -46,6 +46,8 @@ REASONS: dict[str, tuple[str, ...]] = {
         "test_saved.test_each_op_saves_what_its_bound_rules_name",
         "test_saved.test_a_first_linear_layer_keeps_its_input_only",
         "test_seed_graph.test_line_17_the_graph_is_data",
+        "test_shape.test_many_parts_are_one_node",
+        "test_shape.test_looking_at_one_of_many_parts",
     ),
     "is about threads, which a recording does not follow (see test_threads.py)": (
         "test_autograd.test_modes_are_per_thread",
@@ -63,8 +65,11 @@ REASONS: dict[str, tuple[str, ...]] = {
         "test_nn.test_tracking_may_be_turned_off_and_on",
         "test_optim.test_what_users_put_in_place_of_groups_and_state",
         "test_optim.test_compiled_step_notices_what_is_put_into_the_list",
+        "test_nn.test_clipping_many_large_gradients_is_one_program",
+        "test_shape.test_gradients_of_many_parts",
     ),
     "tries an op at a time, which test_compiled_ops.py does compiled": (
+        "test_shape.test_stacking_and_joining_many",
         "test_func.test_forward_mode_is_the_transpose_of_backward",
     ),
     "reads values to compare them, which a recording refuses": (

@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.engine_common import refused
 
 import contraflow as cf
+from contraflow.tensor import Tensor
 from contraflow.testing import assert_close
 
 X = np.arange(12.0).reshape(3, 4)
@@ -190,3 +192,105 @@ def test_more_dims_than_there_can_be() -> None:
     }.items():
         with pytest.raises(ValueError, match=f"{name}: a tensor has at most 64 dims."):
             make()
+
+
+# --- many parts --------------------------------------------------------------------------------
+
+
+def many_parts(x: Tensor) -> dict[str, tuple[Tensor, ...]]:
+    """More than eager mode makes a node each of; the third cuts a view of `x`."""
+    return {
+        "unbind": x.unbind(0),
+        "split": x.split([1, 0, *[2] * 19, 1], 1),
+        "chunk": (x * 1.0).t()[2:].chunk(38, 0),
+    }
+
+
+def test_many_parts_are_one_node() -> None:
+    data = np.random.default_rng(0).standard_normal((40, 40))
+    x = cf.tensor(data, requires_grad=True)
+    for name, parts in many_parts(x).items():
+        node = parts[0].grad_fn
+        assert node.name == name
+        assert [part.edge for part in parts] == [(node, i) for i in range(len(parts))]
+        assert [part.spec for part in parts] == node.output_specs
+        assert str(node.line).startswith("test_shape.py:")
+    arrays = {
+        "unbind": list(data),
+        "split": np.split(data, np.cumsum([1, 0, *[2] * 19]), 1),
+        "chunk": np.split(data.T[2:], 38, 0),
+    }
+    for name, parts in many_parts(x).items():
+        assert [part.tolist() for part in parts] == [a.tolist() for a in arrays[name]]
+        with cf.no_grad():
+            assert [p.tolist() for p in many_parts(x)[name]] == [p.tolist() for p in parts]
+
+
+@pytest.mark.parametrize("name", ["unbind", "split", "chunk"])
+@pytest.mark.parametrize("used", [slice(None), slice(3, 20, 5), slice(0, 1), slice(-1, None)])
+def test_gradients_of_many_parts(name: str, used: slice) -> None:
+    """As of few parts, which are nodes each, in both orders, with graphs, by compiled code."""
+    rng = np.random.default_rng(1)
+    x = cf.tensor(rng.standard_normal((40, 40)), requires_grad=True)
+    weights = cf.tensor(rng.standard_normal((40, 40)))
+
+    def loss(x: Tensor) -> Tensor:
+        parts = many_parts(x)[name][used]
+        flat = [(p * p * p).sum() for p in parts]
+        return (cf.stack(flat) * weights[0, : len(flat)]).sum()
+
+    (want,) = cf.autograd.grad(cf.compile(loss)(x), x)
+    (got,) = cf.autograd.grad(loss(x), x, create_graph=True)
+    (second,) = cf.autograd.grad((got * weights).sum(), x)
+    assert_close(got.detach(), want)
+    assert_close(second, (6 * x * weights * (want / (3 * x * x))).detach())
+    (threaded,) = cf.autograd.grad(loss(x), x, workers=2)
+    assert threaded.array.tobytes() == want.array.tobytes()
+    found = cf.autograd.gradients(loss(x), all=True)
+    assert_close(found[x], want)
+
+
+def test_looking_at_one_of_many_parts() -> None:
+    x = cf.ones(20, 3, requires_grad=True)
+    parts = x.unbind(0)
+    seen: list[Any] = []
+    parts[4].register_hook(lambda g: seen.append(g.tolist()) or g * 10.0)
+    parts[5].retain_grad()
+    (parts[4].sum() * 2.0).backward()  # each may go backward by itself
+    (parts[5].sum() * 3.0).backward()
+    assert seen == [[2.0, 2.0, 2.0]]
+    assert parts[5].grad.tolist() == [3.0, 3.0, 3.0]
+    assert x.grad[3:7, 0].tolist() == [0.0, 20.0, 3.0, 0.0]
+    with pytest.raises(cf.GradientError, match="one of several made together"):
+        (x * 1.0).unbind(0)[0].add_(1.0)
+    whole = parts[2].grad_fn(*(cf.full((3,), float(i)) for i in range(20)))
+    assert whole[:, 1].tolist() == list(range(20))
+    with cf.no_grad():
+        x.unbind(0)[1].add_(1.0)
+    assert x[1].tolist() == [2.0, 2.0, 2.0]
+
+
+def test_stacking_and_joining_many() -> None:
+    rng = np.random.default_rng(2)
+    rows = [cf.tensor(rng.standard_normal(3), requires_grad=i % 3 > 0) for i in range(20)]
+    rows[7] = rows[7].detach().to(cf.float32).requires_grad_()
+    for dim in (0, 1, -1):
+        out = cf.stack(rows, dim)
+        assert out.dtype is cf.float64
+        assert out.tolist() == np.stack([r.detach().numpy() for r in rows], dim).tolist()
+        assert out.grad_fn.name == "stack"
+        needing = [r for r in rows if r.requires_grad]
+        weights = cf.tensor(rng.standard_normal(out.shape))
+        found = cf.autograd.grad((out * out * weights).sum(), needing, create_graph=True)
+        twice = cf.autograd.grad(sum(g.sum() for g in found), needing)
+        of = [w for r, w in zip(rows, weights.unbind(dim)) if r.requires_grad]
+        for r, w, g, h in zip(needing, of, found, twice):
+            assert_close(g.detach(), (2 * r * w).detach().to(r.dtype))
+            assert_close(h, (2 * w).to(r.dtype))
+    joined = cf.cat([r.reshape(1, 3) for r in rows], 0)
+    (of_five,) = cf.autograd.grad((joined * joined).sum(), rows[5])
+    assert_close(of_five, 2 * rows[5].detach())
+    with refused(ValueError, "stack: float64[2] does not fit float64[3]; all must have one shape."):
+        cf.stack([*rows, cf.ones(2, dtype=cf.float64)])
+    with pytest.raises(IndexError, match="stack: dim 2 is out of range"):
+        cf.stack(rows, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Protocol
 
 from contraflow import memory
@@ -20,7 +21,7 @@ from contraflow.op import REGISTRY, Op
 from contraflow.rules import Backward
 from contraflow.shapes import numel
 from contraflow.spec import Params, Spec
-from contraflow.storage import OWNERS, Line, Place, Storage
+from contraflow.storage import OWNERS, Line, Place, Storage, user_call
 from contraflow.tensor import Tensor
 
 
@@ -347,6 +348,69 @@ class OpNode(Node):
         # A node that saved nothing can run again at no cost, so it may.
         if self.kept:
             self.kept = None
+
+
+class PartsNode(Node):
+    """Views of a tensor that were made together: one node, with an output for each of them."""
+
+    __slots__ = ("owner", "dim", "ends", "drops")
+
+    def __init__(self, x: Tensor, dim: int, ends: Sequence[int], drops: bool) -> None:
+        """A dim cut at `ends`, from 0 to its size; if it `drops`, into single coordinates."""
+        code, instruction, self.owner = user_call(4)
+        place = None if code is None else (code, instruction)
+        super().__init__([x.edge], [x.spec], len(ends) - 1, place)
+        self.dim, self.ends, self.drops = dim, ends, drops
+
+    @property
+    def name(self) -> str:
+        return OWNERS.get(self.owner or "split", "split")
+
+    @property
+    def input_names(self) -> Sequence[str]:
+        return ("x",)
+
+    @property
+    def output_specs(self) -> Sequence[Spec | None]:
+        (whole,) = self.input_specs
+        assert whole is not None
+        before, after = whole.shape[: self.dim], whole.shape[self.dim + 1 :]
+        return [
+            Spec((*before, *(() if self.drops else (b - a,)), *after), whole.dtype)
+            for a, b in pairwise(self.ends)
+        ]
+
+    def backward(self, cotangents: list[Tensor | None]) -> Sequence[Tensor | None]:
+        (whole,) = self.input_specs
+        assert whole is not None
+        current = state()
+        if current.grad or not current.context.bare:
+            return (self._joined(whole, cotangents),)
+        buffer, _ = memory.room(whole.shape, whole.dtype.numpy)
+        before = (slice(None),) * self.dim
+        for a, b, g in zip(self.ends, self.ends[1:], cotangents):
+            place = (*before, a if self.drops else slice(a, b))
+            buffer[place] = 0 if g is None else g.array
+        return (Tensor.of_array(buffer),)
+
+    def _joined(self, whole: Spec, cotangents: list[Tensor | None]) -> Tensor:
+        """The same by ops; where no gradients came from one to the next, zeros in one piece."""
+        full, unsqueeze = REGISTRY["full"], REGISTRY["unsqueeze"]
+        before, after = whole.shape[: self.dim], whole.shape[self.dim + 1 :]
+        pieces, filled = [], 0
+
+        def fill(end: int) -> None:
+            if end > filled:
+                pieces.append(full((*before, end - filled, *after), 0, dtype=whole.dtype))
+
+        for a, b, g in zip(self.ends, self.ends[1:], cotangents):
+            if g is not None:
+                fill(a)
+                pieces.append(unsqueeze(g, dim=self.dim) if self.drops else g)
+                filled = b
+        fill(self.ends[-1])
+        joined: Tensor = REGISTRY["cat"](pieces, self.dim)
+        return joined
 
 
 def apart(x: Tensor, edge: Edge | None, line: Line | None) -> Tensor:

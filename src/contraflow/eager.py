@@ -189,7 +189,9 @@ class Eager(Run):
         # The rules of a product are several ops, as those of a composite are.
         several = node.op.kind.lowering in ("composite", "contract")
         least = native.COMPOSITE if several else native.SMALL
-        if native.is_large(named, least):
+        # Those of what joins many tensors are views of the cotangent.
+        joins = node.op.variadic and not several
+        if not joins and native.is_large(named, least):
             op, params, plan, specs = node.op, node.params, node.plan, tuple(node.input_specs)
             key = ("backward", plan.needs, plan.saved_inputs, specs, native.exactly(params))
 

@@ -104,6 +104,13 @@ class Form:
         self.moves = moves  # it is a view that shows no element twice
         self.made = made  # the outputs of an op that cannot infer them
 
+    def of_outputs(self, indices: tuple[int, ...]) -> Form:
+        """The same for inputs that are other outputs of their targets."""
+        return Form(
+            self.input_specs, indices, self.output_count, self.op, self.plan, self.sweeps,
+            self.moves, self.made,
+        )  # fmt: skip
+
 
 class Node:
     """One applied operation: where gradients of its inputs go, and what its rules need.

@@ -178,7 +178,7 @@ class Run(Context):
         """Make `outs` the outputs of a node, if some input needs gradients."""
         targets: list[Any] = []
         described: list[Any] = []
-        needed = False
+        needed = far = False
         for x in inputs:
             target = index = None
             if isinstance(x, Tensor):
@@ -188,6 +188,7 @@ class Run(Context):
                     target, index = x._node or x, x._index
                 if target is not None:
                     needed = True
+                    far = far or index > FEW  # type: ignore[operator]
                 described += (x.layout.shape, x.dtype, index)
             else:
                 described += _NO_TENSOR
@@ -198,7 +199,12 @@ class Run(Context):
         if op.dynamic or op.kind.lowering == "composite":
             made = tuple([out.spec for out in outs[: op.output_count]])
         if op.rules:
+            numbers = described[2::3] if far else []
+            if far:  # all but the number of one of many parts is as of the first
+                described[2::3] = [None if number is None else 0 for number in numbers]
             form = form_of(op, None, made, *described)
+            if far:
+                form = form.of_outputs(tuple([number or 0 for number in numbers]))
         else:
             form = self.retraced(op, params, made, described)
         place, owner = state().line, None
@@ -217,6 +223,7 @@ class Run(Context):
                 out._node, out._index, out._needs = node, i, True
 
 
+FEW = 8  # outputs of a node for which forms of what is applied to them are kept
 _NO_EDGE, _NO_TENSOR = (None, None), (None, None, None)
 
 

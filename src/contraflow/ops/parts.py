@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.dispatch import apply
+from contraflow.applied import PartsNode
+from contraflow.dispatch import apply, state
 from contraflow.dtypes import INT
 from contraflow.errors import describe
 from contraflow.kinds import composite, view
@@ -199,12 +200,45 @@ def piece(x, *, dim, start, stop):
     return x.slice(dim, start, stop, 1)
 
 
-def _cut(x: Tensor, dim: int, ends: Any) -> tuple[Tensor, ...]:
-    """The pieces of a dim between the numbers in `ends`, the first of which is 0."""
-    return tuple(
-        apply(piece, (x,), {"dim": dim, "start": a, "stop": max(a, b)})
-        for a, b in itertools.pairwise(ends)
+MANY = 16  # pieces that eager mode makes one node of
+
+
+def _cut(x: Tensor, dim: int, ends: Any, drops: bool = False) -> tuple[Tensor, ...]:
+    """The pieces of a dim between the numbers in `ends`, which rise from 0 to its size.
+
+    Of size 1 each, and without that dim, if it `drops`.
+    """
+    if state().context.bare and len(ends) > MANY and isinstance(x, Tensor):
+        return _cut_together(x, dim, ends, drops)
+    pieces = (
+        apply(piece, (x,), {"dim": dim, "start": a, "stop": b}) for a, b in itertools.pairwise(ends)
     )
+    first = {"dim": dim, "index": 0}
+    return tuple(apply(select, (part,), first) for part in pieces) if drops else tuple(pieces)
+
+
+def _cut_together(x: Tensor, dim: int, ends: Any, drops: bool) -> tuple[Tensor, ...]:
+    """The same without an op for each: what they have in common is found out once."""
+    grad = state().grad
+    node = PartsNode(x, dim, ends, drops) if grad and x.requires_grad else None
+    base, moves = (x, ()) if x._base is None else (x._base, x.moves)
+    shape, strides, offset = x.layout
+    stride, before, after = strides[dim], shape[:dim], shape[dim + 1 :]
+    if drops:
+        strides = strides[:dim] + strides[dim + 1 :]
+    parts = []
+    for index, (a, b) in enumerate(itertools.pairwise(ends)):
+        size = before + after if drops else (*before, b - a, *after)
+        t = Tensor.of_storage(x.storage, View(size, strides, offset + a * stride), x.dtype)
+        t._base, t._edits, t._writable = base, base._edits, False
+        if drops:
+            t._moves = (*moves, (select, {"dim": dim, "index": a}))
+        else:
+            t._moves = (*moves, (piece, {"dim": dim, "start": a, "stop": b}))
+        if node is not None:
+            t._node, t._index, t._needs = node, index, True
+        parts.append(t)
+    return tuple(parts)
 
 
 def _sliced(x: Tensor, dim: int, ends: Any) -> tuple[Tensor, ...]:
@@ -399,6 +433,4 @@ def unbind(x, *, dim=0):
     if not x.ndim:
         raise IndexError("unbind: a 0-d tensor has no dim to drop.")
     dim = normalize_dim("unbind", dim, x.ndim)
-    ends = range(x.shape[dim] + 1)
-    first = {"dim": dim, "index": 0}
-    return tuple(apply(select, (part,), first) for part in _cut(x, dim, ends))
+    return _cut(x, dim, range(x.shape[dim] + 1), drops=True)
