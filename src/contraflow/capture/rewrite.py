@@ -14,6 +14,7 @@ callee, so that `super()`, `locals()`, tracebacks and the depth of recursions st
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable, Sequence
 from opcode import opmap, stack_effect
@@ -475,23 +476,31 @@ def _kept(instruction: Instruction) -> bytes:
     return b"" if instruction.opcode in JUMPS else instruction.encoded
 
 
+_HAVE_ARGUMENT = 90  # up to 3.12
+_IS_GENERATOR = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _PUSH_NULL = _number("PUSH_NULL")
+# Loads that, once rewritten, can put NULL below what they load.
+_LOADING_NULL = {_LOAD_GLOBAL, _LOAD_SUPER_ATTR, _LOAD_METHOD} | (
+    {_LOAD_ATTR} if VERSION > (3, 11) else set()
+)
 _CALLING = (_CALL, _number("CALL_FUNCTION_EX"))
 
 
 def _bound_calls(code: CodeType, instructions: Sequence[Instruction]) -> frozenset[int]:
-    """Up to 3.12: the calls that have no NULL below their callable, as of a decorator.
+    """Up to 3.12: the calls that have no NULL below their callable.
 
-    The depth of the stack is followed from each instruction to the next, along jumps forward and
-    to handlers, and with it where the NULLs are.
+    They are calls of decorators, comprehensions, `__exit__` and AssertionError. The depth of the
+    stack is followed from each instruction to the next, along jumps forward and to handlers, and
+    with it where the NULLs are. What nothing of this leads to is a statement of its own (a handler
+    before what it protects): there are no NULLs, and depths are relative.
     """
     found: set[int] = set()
     # The depth and the depths of the NULLs, before instructions that something jumps to.
     states: dict[int, tuple[int, tuple[int, ...]]] = {}
     handlers: dict[int, list[Protection]] = {}
-    for protection in protections(code, instructions):
+    for protection in protections(code, instructions) if code.co_exceptiontable else ():
         handlers.setdefault(protection.first, []).append(protection)
-    depth = 0
+    depth = 1 if code.co_flags & _IS_GENERATOR else 0  # a generator is sent something first
     nulls: tuple[int, ...] = ()
     for i, (number, argument, _) in enumerate(instructions):
         if i in states:
@@ -513,19 +522,9 @@ def _bound_calls(code: CodeType, instructions: Sequence[Instruction]) -> frozens
             nulls = nulls[:-1]
         if number == _PUSH_NULL:
             nulls = (*nulls, depth - 1)
-        elif _pushes_null(number, argument):
+        elif number in _LOADING_NULL and (argument & 1 or number == _LOAD_METHOD):
             nulls = (*nulls, depth - 2)
     return frozenset(found)
-
-
-_HAVE_ARGUMENT = 90  # up to 3.12
-
-
-def _pushes_null(number: int, argument: int) -> bool:
-    """Whether a load, once rewritten, puts NULL below the callable that it loads."""
-    if number in (_LOAD_GLOBAL, _LOAD_SUPER_ATTR) or (number == _LOAD_ATTR and VERSION > (3, 11)):
-        return bool(argument & 1)
-    return number == _LOAD_METHOD
 
 
 # The tables above, by number.
