@@ -534,3 +534,35 @@ def test_norms_of_nothing() -> None:
         assert x.grad is not None
         assert x.grad.shape == shape
     assert F.instance_norm(cf.zeros(2, 3, 0), weight=w).shape == (2, 3, 0)
+
+
+@pytest.mark.parametrize("named", [0, 1, 3, 20])
+def test_multilabel_margin_loss_of_few_and_of_many_classes(named: int) -> None:
+    """In eager mode pairs are formed with the classes that are named, compiled with all."""
+    rng, classes = np.random.default_rng(named), 20
+    scores = rng.standard_normal((6, classes))
+    target = np.full((6, classes), -1)
+    for row in target:
+        row[:named] = rng.permutation(classes)[:named]
+    if named == 3:
+        target[0, 1], target[1, 0], target[2, 3:] = target[0, 0], -1, 7
+    want, slope = [], np.zeros_like(scores)
+    for i, row in enumerate(target):
+        ends = [*np.flatnonzero(row < 0), classes]
+        chosen = row[: ends[0]]
+        total = 0.0
+        for j in chosen:
+            for k in set(range(classes)) - set(chosen):
+                gap = 1 - scores[i, j] + scores[i, k]
+                total += max(gap, 0.0)
+                slope[i, j] -= gap > 0
+                slope[i, k] += gap > 0
+        want.append(total / classes)
+    for loss in (F.multilabel_margin_loss, cf.compile(F.multilabel_margin_loss)):
+        x, labels = leaf(scores), cf.tensor(target)
+        assert_close(loss(x, labels, reduction="none"), np.array(want))
+        (g,) = grad(loss(x, labels, reduction="sum"), x)
+        assert_close(g, slope / classes)
+        assert_close(loss(x[0], labels[0]), np.array(want[0]))
+    with pytest.raises(IndexError, match="20"):
+        F.multilabel_margin_loss(cf.tensor(scores), cf.full((6, classes), classes))

@@ -6,19 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.dispatch import apply
-from contraflow.dtypes import bool_, int64
+from contraflow.dispatch import apply, state
+from contraflow.dtypes import int64
 from contraflow.errors import describe
 from contraflow.kinds import composite
 from contraflow.ops.activation import logsigmoid
 from contraflow.ops.arithmetic import clamp_min
-from contraflow.ops.create import arange, zeros
+from contraflow.ops.create import arange
 from contraflow.ops.elementwise import where
 from contraflow.ops.index import check_integers, gather
 from contraflow.ops.loss import NP_REDUCED, reduced, unknown_reduction
-from contraflow.ops.order import cumprod
-from contraflow.ops.reduce import mean, require_floating, sum_
-from contraflow.ops.scatter import scatter_add
+from contraflow.ops.parts import narrow
+from contraflow.ops.reduce import amin, any_, mean, require_floating, sum_
 from contraflow.ops.view import expand, reshape
 from contraflow.samples import Array, Failure, Sample
 from contraflow.tensor import Tensor
@@ -112,7 +111,7 @@ def _multi_margin_loss(
 # --- several classes of many ---------------------------------------------------------------------
 
 
-def _np_multilabel_margin(x: Any, target: Any, reduction: str) -> Any:
+def _np_multilabel_margin(x: Any, target: Any, reduction: str, most: int | None) -> Any:
     losses = []
     for scores, labels in zip(np.atleast_2d(x), np.atleast_2d(target)):
         ends = np.flatnonzero(labels < 0)
@@ -132,6 +131,7 @@ _LABELS = np.array([[2, 0, -1, 1], [3, -1, 0, 0], [-1, 1, 2, 3]])
         Sample((Array((3, 4)), _LABELS), {"reduction": "mean"}),
         Sample((Array((3, 4)), _LABELS), {"reduction": "none"}),
         Sample((Array((4,)), _LABELS[0]), {"reduction": "sum"}),
+        Sample((Array((3, 4)), _LABELS[:, [0, 1, 2, 2]]), {"reduction": "mean", "most": 2}),
     ),
     failures=lambda: (
         Failure(
@@ -143,21 +143,43 @@ _LABELS = np.array([[2, 0, -1, 1], [3, -1, 0, 0], [-1, 1, 2, 3]])
     floating=True,
     autocast="float32",
 )  # fmt: skip
-def multilabel_margin_loss(x, target, *, reduction="mean"):
+def multilabel_margin_loss(x, target, *, reduction="mean", most=None):
     """The sum of max(0, 1 - x[j] + x[i]) over named classes j and others i, by their number.
 
-    A row of the target names classes up to its first -1.
+    A row of the target names classes up to its first -1; `most` of them, where that is known.
     """
     rows = _rows("multilabel_margin_loss", x, target, x.shape)
     n, classes = rows.shape
     labels = reshape(target, rows.shape)
-    valid = cumprod(labels >= 0, 1)
-    at = (labels * valid).to(int64)
-    named = scatter_add(zeros(rows.shape, dtype=int64), 1, at, valid) > 0
-    gaps = 1.0 - reshape(gather(rows, 1, at), (n, classes, 1)) + reshape(rows, (n, 1, classes))
-    counted = reshape(valid.to(bool_), (n, classes, 1)) & ~reshape(named, (n, 1, classes))
+    most = classes if most is None else most
+    labels = narrow(labels, 1, 0, most)
+    # Neither a scan nor a scatter, so that it is one program, and its backward another.
+    place = arange(most)
+    valid = place < amin(where(labels < 0, place, most), dim=1, keepdim=True)
+    at = where(valid, labels, 0).to(int64)
+    chosen = reshape(valid, (n, most, 1)) & (reshape(at, (n, most, 1)) == arange(classes))
+    named = reshape(any_(chosen, dim=1), (n, 1, classes))
+    gaps = 1.0 - reshape(gather(rows, 1, at), (n, most, 1)) + reshape(rows, (n, 1, classes))
+    counted = reshape(valid, (n, most, 1)) & ~named
     losses = sum_(where(counted, clamp_min(gaps, 0.0), 0.0), dim=(1, 2)) / classes
     return reduced("multilabel_margin_loss", reshape(losses, x.shape[:-1]), reduction)
+
+
+@multilabel_margin_loss.signature
+def _multilabel_margin_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
+    # Pairs of all classes would be many times the pairs of those that are named with all.
+    known = state().context.bare and isinstance(target, Tensor) and target.ndim
+    most = _most_named(target.array) if known else None
+    return apply(multilabel_margin_loss, (x, target), {"reduction": reduction, "most": most})
+
+
+def _most_named(target: np.ndarray) -> int | None:
+    """How many classes a row names at most: a power of two, so that there are few programs."""
+    classes = target.shape[-1]
+    absent = target < 0
+    counts = np.where(absent.any(-1), absent.argmax(-1), classes) if classes else 0
+    most = 1 << int(np.max(counts, initial=1) - 1).bit_length()
+    return most if most < classes else None
 
 
 def _np_multilabel_soft_margin(x: Any, target: Any, weight: Any, reduction: str) -> Any:
