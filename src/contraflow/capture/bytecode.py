@@ -38,21 +38,24 @@ def _count_caches() -> list[int]:
 CACHES = _count_caches()
 
 
-class Instruction(NamedTuple):
-    """One instruction with its EXTENDED_ARG prefixes and inline caches."""
+class Instructions(NamedTuple):
+    """The instructions of a code object, by number, with their prefixes and inline caches."""
 
-    opcode: int
-    argument: int  # of a jump, the number of the instruction that it goes to
-    encoded: bytes  # as it stands in the code
+    opcodes: list[int]
+    arguments: list[int]  # of a jump, the number of the instruction that it goes to
+    encoded: list[bytes]  # as they stand in the code; empty for jumps, which are written anew
+    sizes: list[int]  # in code units
 
 
-def take_apart(code: CodeType) -> list[Instruction]:
+def take_apart(code: CodeType) -> Instructions:
     """The instructions of a code object."""
     raw = code.co_code
     caches, jumps, backward = CACHES, JUMPS, _BACKWARD
-    found: list[Instruction] = []
+    opcodes: list[int] = []
+    arguments: list[int] = []
+    encoded: list[bytes] = []
+    sizes: list[int] = []
     going: list[tuple[int, int]] = []  # numbers of jumps, and the offsets that they go to
-    numbers: dict[int, int] = {}  # of the instructions, by offset
     start = at = argument = 0
     while at < len(raw):
         number = raw[at]
@@ -61,15 +64,26 @@ def take_apart(code: CodeType) -> list[Instruction]:
         if number == EXTENDED_ARG:
             continue
         at += 2 * caches[number]
-        numbers[start] = len(found)
         if number in jumps:
             distance = -argument if number in backward else argument
-            going.append((len(found), at + 2 * distance))
-        found.append(Instruction(number, argument, raw[start:at]))
+            going.append((len(opcodes), (at >> 1) + distance))
+            encoded.append(b"")
+        else:
+            encoded.append(raw[start:at])
+        opcodes.append(number)
+        arguments.append(argument)
+        sizes.append((at - start) >> 1)
         start, argument = at, 0
-    for jump, target in going:
-        found[jump] = found[jump]._replace(argument=numbers[target])
-    return found
+    if going:
+        numbers = _numbers(sizes)
+        for jump, target in going:
+            arguments[jump] = numbers[target]
+    return Instructions(opcodes, arguments, encoded, sizes)
+
+
+def _numbers(sizes: Sequence[int]) -> dict[int, int]:
+    """The number of the instruction that begins at an offset."""
+    return {offset: number for number, offset in enumerate(accumulate(sizes, initial=0))}
 
 
 class Protection(NamedTuple):
@@ -80,10 +94,11 @@ class Protection(NamedTuple):
     depth: int  # of the stack as the handler finds it, with the exception
 
 
-def protections(code: CodeType, instructions: Sequence[Instruction]) -> list[Protection]:
+def protections(code: CodeType, instructions: Instructions) -> list[Protection]:
     """The exception table of a code object, as far as it says where handlers begin."""
-    offsets = accumulate((len(i.encoded) >> 1 for i in instructions), initial=0)
-    numbers = {offset: number for number, offset in enumerate(offsets)}
+    if not code.co_exceptiontable:
+        return []
+    numbers = _numbers(instructions.sizes)
     varints = _read_varints(code.co_exceptiontable)
     return [
         Protection(numbers[start], numbers[target], (depth >> 1) + (depth & 1) + 1)
@@ -105,7 +120,7 @@ def encode(number: int, argument: int = 0) -> bytes:
 
 def put_together(
     code: CodeType,
-    instructions: Sequence[Instruction],
+    instructions: Instructions,
     parts: Sequence[bytes],
     constants: tuple[Any, ...],
     stack: int,
@@ -115,32 +130,31 @@ def put_together(
     Jumps stay: the part of a jump is inserted before it. `stack` is how much deeper the stack
     becomes.
     """
+    opcodes, targets, _, _ = instructions
+    whole = list(parts)
     sizes = [len(part) >> 1 for part in parts]
-    jumps = [
-        (i, instruction.opcode, instruction.argument)
-        for i, instruction in enumerate(instructions)
-        if instruction.opcode in JUMPS
-    ]
-    # A jump that needs a prefix makes others longer, so sizes grow until all of them fit.
-    room = {i: len(encode(number)) >> 1 for i, number, _ in jumps}
-    for i, _, _ in jumps:
-        sizes[i] += room[i]
-    encoded: dict[int, bytes] = {}
-    while len(encoded) < len(jumps):
+    # Jumps are as short as can be first. One that needs a prefix makes others longer, so sizes
+    # grow until all of them fit.
+    room = {i: 1 + CACHES[number] for i, number in enumerate(opcodes) if number in JUMPS}
+    for i, size in room.items():
+        sizes[i] += size
+    while True:
+        fits = True
         starts = list(accumulate(sizes, initial=0))
-        encoded.clear()
-        for i, number, target in jumps:
-            jump = encode(number, abs(starts[target] - starts[i + 1]))
-            longer = (len(jump) >> 1) - room[i]
+        for i, size in room.items():
+            jump = encode(opcodes[i], abs(starts[targets[i]] - starts[i + 1]))
+            longer = (len(jump) >> 1) - size
             if longer > 0:
+                fits = False
                 room[i] += longer
                 sizes[i] += longer
-            else:  # longer than its distance needs, where another prefix brought the target nearer
-                encoded[i] = bytes((EXTENDED_ARG, 0)) * -longer + jump
-    starts = list(accumulate(sizes, initial=0))
-    moved = _follow(instructions, starts)
+            # What brought its target nearer may leave it more room than it needs.
+            whole[i] = parts[i] + bytes((EXTENDED_ARG, 0)) * -longer + jump
+        if fits:
+            break
+    moved = _follow(instructions.sizes, starts)
     return code.replace(
-        co_code=b"".join([part + encoded.get(i, b"") for i, part in enumerate(parts)]),
+        co_code=b"".join(whole),
         co_consts=constants,
         co_stacksize=code.co_stacksize + stack,
         co_linetable=_stretch(code.co_linetable, moved),
@@ -148,14 +162,13 @@ def put_together(
     )
 
 
-def _follow(instructions: Sequence[Instruction], starts: Sequence[int]) -> list[int]:
+def _follow(sizes: Sequence[int], starts: Sequence[int]) -> list[int]:
     """The new offset of each old one; within an instruction, where the next one begins."""
     moved: list[int] = []
-    for instruction, start, after in zip(instructions, starts, starts[1:]):
+    for size, start, after in zip(sizes, starts, starts[1:]):
         moved.append(start)
-        inner = (len(instruction.encoded) >> 1) - 1
-        if inner:
-            moved += [after] * inner
+        if size > 1:
+            moved += [after] * (size - 1)
     moved.append(starts[-1])
     return moved
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from opcode import opmap, stack_effect
 from types import CodeType
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ from contraflow.capture.bytecode import (
     JUMPS,
     KNOWN,
     VERSION,
-    Instruction,
+    Instructions,
     Protection,
     encode,
     protections,
@@ -177,6 +177,9 @@ def _call(operands: int) -> bytes:
     return before + encode(_CALL, operands - 1)
 
 
+_BELOW = _swap(2)  # a hook on the top of the stack to below its operand
+_PASS = _BELOW + _call(1)
+_CALL_TWO = _call(2)
 _POP = encode(opmap["POP_TOP"])
 _NULL = encode(opmap["PUSH_NULL"])
 # A callable on the top of the stack to a callable without a `self`.
@@ -287,7 +290,8 @@ class _Rewriting:
         self.code = code
         self.hooks = hooks
         self.instructions = take_apart(code)
-        self.targets = {i.argument for i in self.instructions if i.opcode in JUMPS}
+        opcodes, arguments, _, _ = self.instructions
+        self.targets = {to for number, to in zip(opcodes, arguments) if number in JUMPS}
         self.bound_calls = _bound_calls(code, self.instructions) if _NULL_FIRST else frozenset()
         self.constants: list[Any] = [
             nested(constant) if isinstance(constant, CodeType) else constant
@@ -303,13 +307,12 @@ class _Rewriting:
 
     def result(self) -> CodeType:
         """The observed form."""
-        parts = []
-        for i, instruction in enumerate(self.instructions):
-            handler = _HANDLERS.get(instruction.opcode)
+        opcodes, arguments, encoded, _ = self.instructions
+        parts = encoded.copy()
+        for i, number in enumerate(opcodes):
+            handler = _HANDLERS.get(number)
             if handler is not None:
-                parts.append(handler(self, i, instruction))
-            else:
-                parts.append(_kept(instruction))
+                parts[i] = handler(self, i, arguments[i], encoded[i])
         constants = (*self.constants, _Origin(self.code))
         return put_together(self.code, self.instructions, parts, constants, _DEEPER)
 
@@ -329,76 +332,75 @@ class _Rewriting:
 
     def through(self, hook: Any, position: int = 1) -> bytes:
         """The value at a position from the top of the stack on goes through a hook."""
-        passed = self.load(hook) + _swap(2) + _call(1)
+        passed = self.load(hook) + _PASS
         return passed if position == 1 else _swap(position) + passed + _swap(position)
 
     def through_with(self, hook: Any, argument: bytes) -> bytes:
         """The top of the stack goes through a hook that takes one argument more."""
-        return self.load(hook) + _swap(2) + argument + _call(2)
+        return self.load(hook) + _BELOW + argument + _CALL_TWO
 
     def previous(self, i: int) -> int:
         """The opcode of what always runs right before instruction i; -1 if that may be several."""
-        return self.instructions[i - 1].opcode if i and i not in self.targets else -1
+        return self.instructions.opcodes[i - 1] if i and i not in self.targets else -1
 
     # Handlers: what stands in the place of an instruction, or is inserted before a jump.
 
-    def replace(self, i: int, instruction: Instruction) -> bytes:
-        hook, swaps, name, after = _REPLACEMENTS[instruction.opcode]
-        named = self.name(instruction.argument) if name else b""
+    def replace(self, i: int, argument: int, kept: bytes) -> bytes:
+        hook, swaps, name, after = _REPLACEMENTS[self.instructions.opcodes[i]]
+        named = self.name(argument) if name else b""
         return self.load(self.hooks[hook]) + swaps + named + after
 
-    def pass_through(self, i: int, instruction: Instruction) -> bytes:
-        hook, position = _PASSING[instruction.opcode]
+    def pass_through(self, i: int, argument: int, kept: bytes) -> bytes:
+        hook, position = _PASSING[self.instructions.opcodes[i]]
         if position == 1 and self.previous(i) in _STATELESS:
-            return _kept(instruction)
-        return self.through(self.hooks[hook], position) + _kept(instruction)
+            return kept
+        return self.through(self.hooks[hook], position) + kept
 
-    def format_value(self, i: int, instruction: Instruction) -> bytes:
-        has_specification = instruction.argument & 4
-        return self.through(self.hooks.look, 2 if has_specification else 1) + instruction.encoded
+    def format_value(self, i: int, argument: int, kept: bytes) -> bytes:
+        has_specification = argument & 4
+        return self.through(self.hooks.look, 2 if has_specification else 1) + kept
 
-    def call_intrinsic(self, i: int, instruction: Instruction) -> bytes:
-        if instruction.argument not in _LOOKING_INTRINSICS:
-            return instruction.encoded
-        return self.through(self.hooks.look) + instruction.encoded
+    def call_intrinsic(self, i: int, argument: int, kept: bytes) -> bytes:
+        if argument not in _LOOKING_INTRINSICS:
+            return kept
+        return self.through(self.hooks.look) + kept
 
-    def load_global(self, i: int, instruction: Instruction) -> bytes:
-        argument = instruction.argument
+    def load_global(self, i: int, argument: int, kept: bytes) -> bytes:
         hook = self.through_with(self.hooks.load_global, self.name(argument >> 1))
         if _NULL_FIRST or not argument & 1:
-            return instruction.encoded + hook
+            return kept + hook
         return encode(_LOAD_GLOBAL, argument & ~1) + hook + _NULL
 
-    def load_name(self, i: int, instruction: Instruction) -> bytes:
-        name = self.name(instruction.argument)
-        return instruction.encoded + self.through_with(self.hooks.load_name, name)
+    def load_name(self, i: int, argument: int, kept: bytes) -> bytes:
+        name = self.name(argument)
+        return kept + self.through_with(self.hooks.load_name, name)
 
-    def load_class_cell(self, i: int, instruction: Instruction) -> bytes:
-        name = self.load(self.variables[instruction.argument])
-        return instruction.encoded + self.through_with(self.hooks.load_name, name)
+    def load_class_cell(self, i: int, argument: int, kept: bytes) -> bytes:
+        name = self.load(self.variables[argument])
+        return kept + self.through_with(self.hooks.load_name, name)
 
-    def load_cell(self, i: int, instruction: Instruction) -> bytes:
-        if instruction.argument < self.first_free:
-            return instruction.encoded
-        cell = encode(_LOAD_CELL, instruction.argument)
-        return instruction.encoded + self.through_with(self.hooks.load_cell, cell)
+    def load_cell(self, i: int, argument: int, kept: bytes) -> bytes:
+        if argument < self.first_free:
+            return kept
+        cell = encode(_LOAD_CELL, argument)
+        return kept + self.through_with(self.hooks.load_cell, cell)
 
-    def store_cell(self, i: int, instruction: Instruction) -> bytes:
-        if instruction.argument < self.first_free:
-            return instruction.encoded
-        cell = encode(_LOAD_CELL, instruction.argument)
+    def store_cell(self, i: int, argument: int, kept: bytes) -> bytes:
+        if argument < self.first_free:
+            return kept
+        cell = encode(_LOAD_CELL, argument)
         return self.through_with(self.hooks.store_cell, cell) + _POP
 
-    def delete_cell(self, i: int, instruction: Instruction) -> bytes:
-        if instruction.argument < self.first_free:
-            return instruction.encoded
+    def delete_cell(self, i: int, argument: int, kept: bytes) -> bytes:
+        if argument < self.first_free:
+            return kept
         # Python raises its own error where there is nothing to delete.
-        read = encode(opmap["LOAD_DEREF"], instruction.argument) + _POP
-        cell = encode(_LOAD_CELL, instruction.argument)
+        read = encode(opmap["LOAD_DEREF"], argument) + _POP
+        cell = encode(_LOAD_CELL, argument)
         return read + self.load(self.hooks.delete_cell) + cell + _call(1) + _POP
 
-    def load_attribute(self, i: int, instruction: Instruction) -> bytes:
-        argument, is_method = instruction.argument, instruction.opcode == _LOAD_METHOD
+    def load_attribute(self, i: int, argument: int, kept: bytes) -> bytes:
+        is_method = self.instructions.opcodes[i] == _LOAD_METHOD
         if VERSION >= (3, 12):
             argument, is_method = argument >> 1, bool(argument & 1)
         name = self.name(argument)
@@ -406,9 +408,9 @@ class _Rewriting:
             return self.through_with(self.hooks.load_method, name) + _UNBOUND
         return self.through_with(self.hooks.load_attribute, name)
 
-    def load_super(self, i: int, instruction: Instruction) -> bytes:
-        is_method = bool(instruction.argument & 1)
-        arguments = self.name(instruction.argument >> 2) + self.load(is_method)
+    def load_super(self, i: int, argument: int, kept: bytes) -> bytes:
+        is_method = bool(argument & 1)
+        arguments = self.name(argument >> 2) + self.load(is_method)
         hook = self.load(self.hooks.load_super) + _swap(4) + _swap(3) + _swap(2)
         return hook + arguments + _call(5) + (_UNBOUND if is_method else b"")
 
@@ -417,63 +419,59 @@ class _Rewriting:
         given = _copy(3) * 2 + b"".join(arguments)
         return self.load(hook) + given + _call(2 + len(arguments)) + _POP
 
-    def operate(self, i: int, instruction: Instruction) -> bytes:
-        operator = self.load(instruction.argument)
-        return self.both(self.hooks.operate, operator) + instruction.encoded
+    def operate(self, i: int, argument: int, kept: bytes) -> bytes:
+        operator = self.load(argument)
+        return self.both(self.hooks.operate, operator) + kept
 
-    def compare(self, i: int, instruction: Instruction) -> bytes:
+    def compare(self, i: int, argument: int, kept: bytes) -> bytes:
         hook = self.both(self.hooks.operate, self.load(-1))
-        if _TO_BOOL and instruction.argument & 16:  # it asks for the truth of its result itself
-            compared = encode(_COMPARE_OP, instruction.argument & ~16)
+        if _TO_BOOL and argument & 16:  # it asks for the truth of its result itself
+            compared = encode(_COMPARE_OP, argument & ~16)
             return hook + compared + self.through(self.hooks.truth) + _TO_BOOL
-        return hook + instruction.encoded
+        return hook + kept
 
-    def contain(self, i: int, instruction: Instruction) -> bytes:
-        return self.both(self.hooks.contain) + instruction.encoded
+    def contain(self, i: int, argument: int, kept: bytes) -> bytes:
+        return self.both(self.hooks.contain) + kept
 
-    def compare_identity(self, i: int, instruction: Instruction) -> bytes:
-        return self.both(self.hooks.compare_identity) + instruction.encoded
+    def compare_identity(self, i: int, argument: int, kept: bytes) -> bytes:
+        return self.both(self.hooks.compare_identity) + kept
 
-    def make_function(self, i: int, instruction: Instruction) -> bytes:
-        if self.instructions[i + 1].opcode == _SET_FUNCTION_ATTRIBUTE:
-            return instruction.encoded  # it has no cells or defaults yet
-        while self.instructions[i].opcode != _LOAD_CONST:
+    def make_function(self, i: int, argument: int, kept: bytes) -> bytes:
+        if self.instructions.opcodes[i + 1] == _SET_FUNCTION_ATTRIBUTE:
+            return kept  # it has no cells or defaults yet
+        while self.instructions.opcodes[i] != _LOAD_CONST:
             i -= 1
-        if self.constants[self.instructions[i].argument].co_name in _COMPREHENSIONS:
-            return instruction.encoded
-        return instruction.encoded + self.through(self.hooks.made)
+        if self.constants[self.instructions.arguments[i]].co_name in _COMPREHENSIONS:
+            return kept
+        return kept + self.through(self.hooks.made)
 
-    def import_name(self, i: int, instruction: Instruction) -> bytes:
-        name = self.name(instruction.argument)
-        return instruction.encoded + self.through_with(self.hooks.imported, name)
+    def import_name(self, i: int, argument: int, kept: bytes) -> bytes:
+        name = self.name(argument)
+        return kept + self.through_with(self.hooks.imported, name)
 
-    def import_from(self, i: int, instruction: Instruction) -> bytes:
-        name = self.name(instruction.argument)
+    def import_from(self, i: int, argument: int, kept: bytes) -> bytes:
+        name = self.name(argument)
         hook = self.load(self.hooks.imported_from)
-        return hook + _copy(2) + name + _call(2) + _POP + instruction.encoded
+        return hook + _copy(2) + name + _call(2) + _POP + kept
 
-    def call(self, i: int, instruction: Instruction) -> bytes:
-        arguments, is_named = instruction.argument, instruction.opcode != _FIRST_OF_CALL
-        previous = self.instructions[i - 1].opcode
-        if instruction.opcode == _KW_NAMES:  # nothing may come between it and its call
-            arguments, is_named = self.instructions[i + 1].argument, False
+    def call(self, i: int, argument: int, kept: bytes) -> bytes:
+        previous, number = self.instructions.opcodes[i - 1 : i + 1]
+        is_named = number not in (_FIRST_OF_CALL, _KW_NAMES)
+        if number == _KW_NAMES:  # nothing may come between it and its call
+            argument = self.instructions.arguments[i + 1]
         elif previous == _KW_NAMES or previous in _GETTING_ITERATORS:
-            return instruction.encoded  # the latter calls a comprehension, with its iterator
+            return kept  # the latter calls a comprehension, with its iterator
         # One of the two below the arguments is the callable, and names lie above the arguments.
-        position = arguments + is_named + 2
+        position = argument + is_named + 2
         if _NULL_FIRST and i not in self.bound_calls:
             position -= 1
-        return self.through(self.hooks.callee, position) + instruction.encoded
+        return self.through(self.hooks.callee, position) + kept
 
-    def call_unpacked(self, i: int, instruction: Instruction) -> bytes:
-        has_keywords = instruction.argument & 1
+    def call_unpacked(self, i: int, argument: int, kept: bytes) -> bytes:
+        has_keywords = argument & 1
         unpacked = self.through(self.hooks.iterate, 1 + has_keywords)
         position = 2 + has_keywords if _NULL_FIRST else 3 + has_keywords
-        return unpacked + self.through(self.hooks.callee, position) + instruction.encoded
-
-
-def _kept(instruction: Instruction) -> bytes:
-    return b"" if instruction.opcode in JUMPS else instruction.encoded
+        return unpacked + self.through(self.hooks.callee, position) + kept
 
 
 _HAVE_ARGUMENT = 90  # up to 3.12
@@ -486,7 +484,7 @@ _LOADING_NULL = {_LOAD_GLOBAL, _LOAD_SUPER_ATTR, _LOAD_METHOD} | (
 _CALLING = (_CALL, _number("CALL_FUNCTION_EX"))
 
 
-def _bound_calls(code: CodeType, instructions: Sequence[Instruction]) -> frozenset[int]:
+def _bound_calls(code: CodeType, instructions: Instructions) -> frozenset[int]:
     """Up to 3.12: the calls that have no NULL below their callable.
 
     They are calls of decorators, comprehensions, `__exit__` and AssertionError. The depth of the
@@ -494,15 +492,16 @@ def _bound_calls(code: CodeType, instructions: Sequence[Instruction]) -> frozens
     with it where the NULLs are. What nothing of this leads to is a statement of its own (a handler
     before what it protects): there are no NULLs, and depths are relative.
     """
+    opcodes, arguments, _, _ = instructions
     found: set[int] = set()
     # The depth and the depths of the NULLs, before instructions that something jumps to.
     states: dict[int, tuple[int, tuple[int, ...]]] = {}
     handlers: dict[int, list[Protection]] = {}
-    for protection in protections(code, instructions) if code.co_exceptiontable else ():
+    for protection in protections(code, instructions):
         handlers.setdefault(protection.first, []).append(protection)
     depth = 1 if code.co_flags & _IS_GENERATOR else 0  # a generator is sent something first
     nulls: tuple[int, ...] = ()
-    for i, (number, argument, _) in enumerate(instructions):
+    for i, (number, argument) in enumerate(zip(opcodes, arguments)):
         if i in states:
             depth, nulls = states[i]
         for _, handler, at in handlers.get(i, ()):
@@ -513,7 +512,7 @@ def _bound_calls(code: CodeType, instructions: Sequence[Instruction]) -> frozens
         else:
             effect = stack_effect(number, argument if number >= _HAVE_ARGUMENT else None)
         if number in (_KW_NAMES, _FIRST_OF_CALL):
-            count = instructions[i + 1].argument if number == _KW_NAMES else argument
+            count = arguments[i + 1] if number == _KW_NAMES else argument
             if depth - count - 2 not in nulls:
                 found.add(i)
         depth += effect
@@ -543,7 +542,7 @@ _PASSING = {
     for name, (hook, position) in _PASSED.items()
     if name in opmap
 }
-_HANDLED: dict[str, Callable[[_Rewriting, int, Instruction], bytes]] = {
+_HANDLED: dict[str, Callable[[_Rewriting, int, int, bytes], bytes]] = {
     **dict.fromkeys(_REPLACED, _Rewriting.replace),
     **dict.fromkeys(_PASSED, _Rewriting.pass_through),
     "FORMAT_VALUE": _Rewriting.format_value,
