@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -201,7 +201,7 @@ def call(fn: str, *args: Operand) -> Expr:
     """Apply a row of the table; Python numbers take the dtype of the other arguments."""
     row = INTRINSICS[fn]
     dtype = next(a.dtype for a in reversed(args) if isinstance(a, Expr))
-    exprs = tuple(a if isinstance(a, Expr) else const(a, dtype) for a in args)
+    exprs = tuple([a if isinstance(a, Expr) else const(a, dtype) for a in args])
     operands = exprs[1:] if fn == "select" or row.apart else exprs
     assert all(e.dtype is operands[0].dtype for e in operands), f"{fn}: mixed dtypes in {exprs}"
     return make(fn, exprs, bool_ if row.gives_bool else operands[0].dtype)
@@ -324,18 +324,19 @@ class Source:
         return leaf("read", self.dtype, self.number, *at, valid)
 
 
-def walk(roots: Sequence[Expr]) -> Iterator[Expr]:
+def walk(roots: Sequence[Expr]) -> list[Expr]:
     """Every expression below `roots` once, arguments before their users. Iterative."""
-    seen: set[Expr] = set()
-    stack = [(e, False) for e in reversed(roots)]
+    entered: set[Expr] = set()
+    found: dict[Expr, None] = {}
+    stack = list(reversed(roots))
     while stack:
-        e, ready = stack.pop()
-        if ready:
-            yield e
-        elif e not in seen:
-            seen.add(e)
-            stack.append((e, True))
-            stack.extend((a, False) for a in reversed(e.args) if a not in seen)
+        e = stack[-1]
+        if e in entered:  # and all its arguments have been found
+            found[stack.pop()] = None
+        else:
+            entered.add(e)
+            stack.extend(e.args[::-1])
+    return list(found)
 
 
 # Functions that give one of their arguments, if in another type.
@@ -351,7 +352,7 @@ def rewrite(roots: Sequence[Expr], replace: Callable[[Expr], Expr | None]) -> li
     """Rebuild expressions bottom up; `replace` gives a node's substitute or None to keep it."""
     done: dict[Expr, Expr] = {}
     for e in walk(roots):
-        args = tuple(done[a] for a in e.args)
+        args = tuple([done[a] for a in e.args])
         rebuilt = e if args == e.args else make(e.fn, args, e.dtype, e.data)
         substitute = replace(rebuilt)
         done[e] = rebuilt if substitute is None else substitute

@@ -103,6 +103,7 @@ class BoxRenderer:
         """Find along which axes every expression varies, and after which pass it is known."""
         self.axes_of: dict[Expr, frozenset[int]] = {}
         self.level_of: dict[Expr, int] = {}
+        self.parts_of: dict[Expr, list[Expr]] = {}  # of those whose values were asked for
         self.lane_coordinate = s.axis(self.lane)  # addresses need it even where no value does
         for e in (*everything, self.lane_coordinate):
             axes = frozenset().union(*(self.axes_of[a] for a in e.args))
@@ -318,9 +319,11 @@ class BoxRenderer:
 
     def _value(self, root: Expr, scope: Scope, point: int, width: int) -> str:
         """The name of an expression's value, in `width` lanes."""
-        for e in s.walk([root]):
+        if root not in self.parts_of:
+            self.parts_of[root] = [e for e in s.walk([root]) if e.fn != "const"]
+        for e in self.parts_of[root]:
             home, key = self._home(e, scope), (e, point if self._varies(e) else 0)
-            if e.fn != "const" and key not in home.values:
+            if key not in home.values:
                 home.values[key] = self._compute(e, home, point)
         return self._lookup(root, scope, point, width)
 
