@@ -11,7 +11,9 @@ own; ops without a kernel are host steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 from contraflow.dtypes import DType
@@ -89,6 +91,8 @@ class _Fuser:
         self.scope.layouts = narrow_layouts(tape, host, limits.narrow)
         self.groups: list[Group | Use | None] = []
         self.maker: dict[Value, int] = {}  # the position in `groups` of what makes a value
+        # Heaps of the positions of what reads a value; some are those of groups that moved since.
+        self.readers: dict[Value, list[int]] = defaultdict(list)
         self.begins = first_parts_of_wholes(tape)
         self.stored: dict[int, Stored] = {}  # by the line whose turn it is to make the product
         self.settled: set[int] = set()  # the lines that have nothing left to do
@@ -221,10 +225,23 @@ class _Fuser:
                 yield g
 
     def _append(self, use: Use) -> None:
+        at = len(self.groups)
         self.groups.append(use)
-        self.maker.update(dict.fromkeys(use.writes, len(self.groups) - 1))
+        self.maker.update(dict.fromkeys(use.writes, at))
+        self._note_reads(use.reads, at)
         if use.may_fail:
-            self.last_risk = len(self.groups) - 1
+            self.last_risk = at
+
+    def _note_reads(self, values: Iterable[Value], at: int) -> None:
+        for v in values:
+            heappush(self.readers[v], at)
+
+    def _is_read_between(self, v: Value, maker: int, end: int) -> bool:
+        """Whether something behind what makes a value, and before another position, reads it."""
+        readers = self.readers[v]
+        while readers and (readers[0] <= maker or self.groups[readers[0]] is None):
+            heappop(readers)
+        return bool(readers) and readers[0] < end
 
     # --- values that must lie in memory -----------------------------------------------------
 
@@ -296,7 +313,9 @@ class _Fuser:
         group.lines.append(number)
         if visit.line.op.kind.indexes:
             self.last_risk = max(self.last_risk, at)
-        group.reads.update([v for v, _ in visit.reads])
+        reads = {v for v, _ in visit.reads} - group.reads
+        group.reads |= reads
+        self._note_reads(reads, at)
         for v in visit.line.outs:
             group.made[v] = group.storing(visit, self.scope.layout(v))
             self.maker[v] = at
@@ -343,8 +362,7 @@ class _Fuser:
             return
         if source.inner and target.inner and source.inner != target.inner:
             return
-        between = (g for g in self.groups[old + 1 : new] if g is not None)
-        if any(not g.reads.isdisjoint(source.made) for g in between):
+        if any(self._is_read_between(v, old, new) for v in source.made):
             return
         merged = Group(
             source.domain,
@@ -359,3 +377,4 @@ class _Fuser:
         if self._fits(merged, visit) and all(self._aligned(merged, x) for x in readers):
             self.groups[new], self.groups[old] = merged, None
             self.maker.update(dict.fromkeys(source.made, new))
+            self._note_reads(source.reads, new)

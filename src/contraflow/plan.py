@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import functools
 import math
+from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from contraflow import scalar as s
@@ -121,7 +123,8 @@ class _Planner:
         self.tape, self.host, self.alignment = tape, host, alignment
         self.slots: list[Slot] = []
         self.slot_of: dict[Value, int] = {}
-        self.residents: dict[int, set[Value]] = defaultdict(set)  # who lives in a slot
+        # Who lives in a slot, from when to when, in order: one after the other.
+        self.residents: dict[int, list[tuple[float, float, Value]]] = defaultdict(list)
         self.words: list[Word] = []
         self.word_dtypes: list[DType] = []
         self.word_numbers: dict[Any, int] = {}  # by what a word holds: kernels share them
@@ -190,22 +193,27 @@ class _Planner:
         return len(self.slots) - 1
 
     def _settle(self, v: Value, slot: int) -> None:
-        self.slot_of[v] = slot
-        self.residents[slot].add(v)
+        if self.slot_of.get(v) != slot:
+            self.slot_of[v] = slot
+            insort(self.residents[slot], (*self.lives[v], v))
 
     # --- sharing --------------------------------------------------------------------------
 
     def _may_share(self, v: Value, slot: int, but: Value | None = None) -> bool:
         """Whether `v` may live in a slot beside all that live there, `but` one aside."""
         first, last = self.lives[v]
-        for other in self.residents[slot].difference((v, but)):
-            begins, ends = self.lives[other]
+        residents = self.residents[slot]
+        at = bisect_right(residents, last, key=itemgetter(0))
+        while at and residents[at - 1][1] >= first:  # earlier ones are gone
+            at -= 1
+            begins, ends, other = residents[at]
+            if other in (v, but):
+                continue
             if ends == first and self._takes_over(other, v, int(first)):
                 continue
             if begins == last and self._takes_over(v, other, int(last)):
                 continue
-            if begins <= last and first <= ends:
-                return False
+            return False
         return True
 
     def _takes_over(self, old: Value, new: Value, step: int) -> bool:
@@ -223,8 +231,7 @@ class _Planner:
         kept = self.lives[v]
         self.lives[v] = (kept[0], math.inf)
         if self._may_share(v, slot, but=final):
-            self.residents[self.slot_of.pop(final)].remove(final)
-            del self.lives[final]
+            self.residents[self.slot_of.pop(final)].remove((*self.lives.pop(final), final))
             self._settle(v, slot)
             self.uses[step] = None
         else:

@@ -126,7 +126,7 @@ def split(
     for v in crossing:
         base = _base(makers, v)
         if base not in free and base not in again:
-            lines = _derive(makers, {*free, *again}, base)
+            lines = _derive(makers, free, again, base)
             if lines is None:
                 kept[base] = Residual(base)
                 free.add(base)
@@ -161,14 +161,14 @@ def _views(makers: dict[Value, TapeLine], v: Value) -> list[TapeLine]:
 
 
 def _derive(
-    makers: dict[Value, TapeLine], known: set[Value], wanted: Value
+    makers: dict[Value, TapeLine], free: set[Value], again: dict[Value, TapeLine], wanted: Value
 ) -> list[TapeLine] | None:
-    """Few cheap lines that make a value of known ones, if there are such."""
+    """Few cheap lines that make a value of those that are there, if there are such."""
     lines: dict[Value, TapeLine] = {}
     stack = [wanted]
     while stack:
         v = stack.pop()
-        if v in known or v in lines:
+        if v in free or v in again or v in lines:
             continue
         line = makers.get(v)
         if line is None or line.region or len(lines) == LONGEST:

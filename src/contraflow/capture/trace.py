@@ -119,7 +119,11 @@ def _warn_if_long(owner: Owner, program: Program) -> None:
     if len(lines) <= LONG_TAPE or owner.warned:
         return
     owner.warned = True
-    place, count = Counter(str(line.line) for line in lines).most_common(1)[0]
+    found = Counter(line.line for line in lines)
+    places: Counter[str] = Counter()
+    for line, times in found.items():
+        places[str(line)] += times
+    place, count = places.most_common(1)[0]
     warnings.warn(
         f"compile({owner.name}): {len(lines)} ops were recorded, {count} of them at {place}. A "
         f"loop in Python is recorded step by step. Compile what it repeats, or use ops over whole "
