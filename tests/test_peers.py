@@ -71,6 +71,7 @@ OWN = {
     "segment_sum": "the gradient of embedding",
     "setitem": "the operator, which tests/test_indexing.py compares with NumPy",
     "slice": "getitem",
+    "stack_many": "stack",
     "standardize": "norms",
     "standardize_alone": "norms",
     "strided": "views of memory",
