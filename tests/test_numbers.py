@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
+import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -44,6 +46,8 @@ COMPUTED: dict[str, Callable[..., Any]] = {
     "isinstance": lambda x, n: x * n if isinstance(n, (int, float)) else x,
     "nested": lambda x, n: (lambda d: d["a"][0] * d["b"])({"a": [x], "b": n}),
     "comparison with a tensor": lambda x, n: (x < n, n >= x),
+    "remainders": lambda x, n: x * (n % 3) + n // 2 - 7 % (n + 0.5),
+    "whole powers": lambda x, n: x * n**2 + (n + 1) ** 3,
 }  # fmt: skip
 
 
@@ -74,8 +78,6 @@ NEEDED: dict[str, Callable[..., Any]] = {
     "returned": lambda x, n: (x * 1, n),
     "numpy": lambda x, n: x * np.sqrt(n).item(),
     "hash": lambda x, n: x * {0: 1, 1: 2, 2: 4, 3: 8}[n],
-    "modulo": lambda x, n: x * (n % 2),
-    "whole power": lambda x, n: x * 2**n,
     "caught": lambda x, n: x * _caught(n),
     "a parameter": lambda x, n: x.reshape(5, 1).expand(5, n + 1).sum(1) * F.dropout(x, n * 0.0),
     "a tensor": lambda x, n: x * cf.tensor([n, n + 1]).sum(),
@@ -197,3 +199,115 @@ def test_the_type_of_a_number_decides_and_not_the_number_before_it() -> None:
         out = cf.where(mask, number, whole)
         assert out.dtype is (cf.float32 if type(number) is float else cf.int64)
         assert out.tolist() == [number, 6]
+
+
+# --- what goes wrong in Python goes wrong compiled ----------------------------------------------
+
+EXPRESSIONS: dict[str, Callable[[Any], Any]] = {
+    "a quotient": lambda n: 5 / n,
+    "of floats": lambda n: 1.5 / (n - 1),
+    "of wholes": lambda n: 7 // n,
+    "a remainder": lambda n: 7 % n,
+    "a root": lambda n: n**0.5,
+    "a reciprocal": lambda n: n**-1,
+    "a power of wholes": lambda n: n**3,
+    "an exponent": lambda n: 10.0**n,
+    "a product": lambda n: n * 1e308,
+    "large wholes": lambda n: n * 2**60,
+    "a difference": lambda n: n - 2**62 - 2**62 - 2**62,
+    "a sum with a float": lambda n: n * 10**300 + 0.5,
+    "a large quotient": lambda n: n * 10**320 / 3,
+    "signs": lambda n: abs(-n) * +n,
+    "a root of the library": math.sqrt,
+    "a logarithm": math.log,
+    "a rounded number": round,
+    "a whole number": int,
+    "what nobody uses": lambda n: (5 / n, n)[1],
+    "what is caught": lambda n: _or_zero(lambda: 5 / n) + n,
+    "an error of another kind": lambda n: _or_zero(lambda: (n / 0.0, n + "text")) + n,
+}
+HOSTILE = (
+    1, 2, 0, -7, 3, 1.5, 0.0, -7.0, 2.5, -0.0, math.inf, math.nan, 1e308, -1e-320, 2**53 + 1, 2**62,
+    -(2**63), 2**63, 10**400, 4, 0, 0.5,
+)  # fmt: skip
+
+
+def _or_zero(compute: Callable[[], Any]) -> Any:
+    try:
+        return compute()
+    except ArithmeticError:
+        return 0
+
+
+def outcome(function: Callable[..., Any], *given: Any) -> Any:
+    """The elements, or the error and its text."""
+    try:
+        found = function(*given)
+    except Exception as error:
+        return type(error), str(error)
+    return found.dtype, found.array.tobytes() if not np.isnan(found.array).all() else "nan"
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_errors_of_arithmetic_are_those_of_python(name: str) -> None:
+    """Recorded with a number, or with another one and replayed."""
+    expression = EXPRESSIONS[name]
+
+    def function(x: Any, n: Any) -> Any:
+        return x * expression(n)
+
+    x = cf.tensor([1.0, 2.0])
+    replayed = cf.compile(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numbers that are needed record often
+        for n in HOSTILE:
+            want = outcome(function, x, n)
+            assert outcome(cf.compile(function), x, n) == want, n
+            assert outcome(replayed, x, n) == want, n
+            assert outcome(replayed, x, n) == want, n
+
+
+def test_an_error_comes_before_anything_is_changed() -> None:
+    w = cf.ones(2)
+
+    @cf.compile
+    def step(x: Any, n: float) -> Any:
+        w.add_(x)
+        return w / (1 / n)
+
+    x = cf.ones(2)
+    for n in (1.0, 2.0):
+        step(x, n)
+    for _ in range(2):
+        before, version = w.tolist(), w._version
+        with pytest.raises(ZeroDivisionError, match="float division by zero") as caught:
+            step(x, 0.0)
+        shown = [frame.line for frame in traceback.extract_tb(caught.tb)]
+        assert "return w / (1 / n)" in shown
+        assert (w.tolist(), w._version) == (before, version)
+    step(x, 4.0)
+    assert step.captures == 1
+
+
+def test_both_ways_around_an_error_are_recorded_once() -> None:
+    @cf.compile
+    def f(x: Any, n: float) -> Any:
+        try:
+            return x * (1 / n)
+        except ZeroDivisionError:
+            return x - n
+
+    x = cf.ones(2)
+    for n in (2.0, 0.0, 4.0, 0.0, 8.0, 0.0):
+        assert f(x, n).tolist() == ([1 / n] * 2 if n else [1.0, 1.0])
+    assert f.captures == 2
+
+
+def test_numbers_in_backward_are_those_of_the_call() -> None:
+    """A composite whose parts compute with a number again when they are differentiated."""
+    f = cf.compile(lambda x, n: F.softplus(x, n).sum())
+    for n in (1.5, 2.5, 0.5):
+        x = cf.randn(400, dtype=cf.float64, requires_grad=True)
+        (got,) = cf.autograd.grad(f(x, n), x)
+        (want,) = cf.autograd.grad(F.softplus(x, n).sum(), x)
+        assert_close(got, want)

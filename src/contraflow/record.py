@@ -30,7 +30,7 @@ from contraflow.run import Run, specs
 from contraflow.shapes import Shape, contiguous, numel
 from contraflow.spec import Params, Spec
 from contraflow.storage import Line, Storage, serials, user_line
-from contraflow.symbol import Symbol, Symbols, is_symbol, symbols_in
+from contraflow.symbol import INT64, Known, Step, Symbol, Symbols, is_symbol, symbols_in
 from contraflow.tape import Operand, Tape, Value
 from contraflow.tensor import Tensor
 
@@ -42,11 +42,16 @@ class Source:
     role: str
     storage: weakref.ref[Storage] | None = None  # state
     constant: Storage | None = None  # made during the recording, so the program owns it
-    argument: int = -1  # arg: the number of the tensor among the arguments
+    argument: int = -1  # arg: the number of the tensor among the arguments; scalar: see Known
     owner: weakref.ref[Tensor] | None = None  # grad: whose slot holds it; state: who showed it
     cell: weakref.ref[HostScalar] | None = None  # scalar
     generator: Generator | None = None  # scalar: its seed or its offset
     field: str = ""
+
+    @property
+    def is_argument_number(self) -> bool:
+        """Whether it is a number that follows from those among the arguments."""
+        return self.role == "scalar" and self.cell is None and self.generator is None
 
     def find(self, arguments: Sequence[Tensor]) -> Storage | None:
         """The storage in a call with these arguments, None if it is gone."""
@@ -61,13 +66,13 @@ class Source:
         assert self.storage is not None
         return self.storage()
 
-    def number(self, leaves: Sequence[Any]) -> int | float | None:
-        """The host scalar in a call with these leaves, None if it is gone."""
+    def number(self, numbers: Sequence[Any]) -> int | float | None:
+        """The host scalar in a call with these leaves and other numbers, None if it is gone."""
         if self.generator is not None:
             number: int = getattr(self.generator, self.field)
             return number
         if self.cell is None:
-            return leaves[self.argument]  # type: ignore[no-any-return]
+            return numbers[self.argument]  # type: ignore[no-any-return]
         cell = self.cell()
         return None if cell is None else cell.value
 
@@ -108,6 +113,8 @@ class Recording:
     written: dict[Value, tuple[str, Line | None]] = field(default_factory=dict)
     needs: list[tuple[int, Tensor, bool]] = field(default_factory=list)  # requires_grad_ of leaves
     once: bool = False  # what it depends on has changed meanwhile
+    leaves: int = 0  # of the arguments
+    steps: Sequence[Step] = ()  # what Python computed of the numbers among them
 
 
 class Recorder(Run):
@@ -115,7 +122,7 @@ class Recorder(Run):
 
     recording = True
 
-    def __init__(self, name: str, arguments: list[Tensor]) -> None:
+    def __init__(self, name: str, arguments: list[Tensor], leaves: int = 0) -> None:
         self.name = name
         self.tape = Tape(name)
         self.sources: dict[Value, Source] = {}
@@ -146,7 +153,7 @@ class Recorder(Run):
         self._graded: dict[int, Tensor] = {}  # from outside, requiring grad
         self._needs: dict[int, tuple[Tensor, bool]] = {}  # whether tensors required it before
         self._hooks: dict[int, tuple[Tensor, dict[int, Any], dict[int, Any]]] = {}  # as found
-        self.symbols = Symbols()
+        self.symbols = Symbols(leaves, self._enter)
 
     # --- ops ------------------------------------------------------------------------------
 
@@ -166,13 +173,19 @@ class Recorder(Run):
 
     def symbol(self, number: int | float, place: int) -> Symbol:
         """What stands for a number among the arguments."""
-        spec = Spec((), int64 if type(number) is int else float64)
-        value = self.tape.add_input(spec, "scalar")
-        self.sources[value] = Source("scalar", argument=place)
-        return Symbol(number, self._tensor(value), frozenset([place]), self.symbols)
+        return Symbol(number, Known(place), frozenset([place]), self.symbols)
 
-    def _entered(self, symbol: Symbol, inputs: tuple[Any, ...]) -> Tensor:
+    def _enter(self, symbol: Symbol) -> Tensor:
+        """The tensor that stands for a symbol: an input of the tape."""
+        spec = Spec((), int64 if type(symbol._number) is int else float64)
+        value = self.tape.add_input(spec, "scalar")
+        self.sources[value] = Source("scalar", argument=symbol._known.place)
+        return self._tensor(value)
+
+    def _entered(self, symbol: Symbol, inputs: tuple[Any, ...]) -> Any:
         """A symbol as an operand: a 0-d tensor that promotes as the Python number would."""
+        if type(symbol._number) is int and symbol._number not in INT64:
+            return symbol._number  # which the op refuses
         others = [x for x in inputs if isinstance(x, Tensor)]
         entered = _among(symbol._tensor, others)
         if entered.dtype in dtypes.HALVES:  # which compute with numbers that are not rounded
@@ -400,6 +413,7 @@ class Recorder(Run):
         """Collect the effects. Called while the function's results are still referenced."""
         tape = self.tape
         recording = Recording(tape, self.sources, once=self._once)
+        recording.leaves, recording.steps = self.symbols.leaves, self.symbols.steps
         for value, storage in self._inputs.items():
             # A constant is made anew by every call, so what is written to it is no effect.
             if self._values[id(storage)] != value and self.sources[value].role != "constant":
@@ -491,7 +505,7 @@ class Recorder(Run):
         # Let go of tensors, so that `alive` finds only those that others hold.
         self._slots, self._cells, self._streams, self._held = {}, {}, {}, {}
         self._graded, self._needs = {}, {}
-        self.symbols.open = False
+        self.symbols.close()
 
     def alive(self) -> list[tuple[Storage, Value, Spec, Line | None]]:
         """The storages made here that somebody still holds: value at the end, spec, user's line."""

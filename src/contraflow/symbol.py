@@ -1,16 +1,18 @@
 """Symbols: Python numbers of a function that is being recorded.
 
 A number that a function only computes with need not be part of a program: while recording, a
-symbol stands for it, arithmetic on which is recorded too. It passes for the number in `isinstance`.
+symbol stands for it, and what Python computes with it is noted as steps, which every replay
+repeats in Python on its own numbers (`arithmetic`). It passes for the number in `isinstance`.
 Whoever needs the value itself (`range(n)`, a shape, an `if`, `math.sqrt(x)`) makes the recording
 start again, with the number as it is.
 """
 
 from __future__ import annotations
 
+import builtins
 import operator
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from contraflow.tensor import Tensor
@@ -20,12 +22,39 @@ class ValueNeeded(BaseException):
     """The function asks for the value of some of its numbers. Not for users to catch."""
 
 
+class Known(NamedTuple):
+    """A number that every replay has: a leaf of its arguments, or the result of a step."""
+
+    place: int  # leaves come first
+
+
+class Step(NamedTuple):
+    """What Python computed of numbers, and what came of it: a kind of number, or an error."""
+
+    function: Callable[..., Any]
+    operands: tuple[Any, ...]  # Known or a number
+    outcome: type
+
+
 class Symbols:
     """The symbols of one recording, and which of the numbers turned out to be needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, leaves: int = 0, enter: Callable[[Symbol], Tensor] | None = None) -> None:
         self.open = True  # the recording goes on
         self.needed: set[int] = set()  # places among the leaves of the arguments
+        self.leaves = leaves  # how many the arguments have
+        self.steps: list[Step] = []
+        self.enter = enter  # gives the tensor that stands for a symbol beside tensors
+
+    def close(self) -> None:
+        """The recording is over: whoever enters symbols need not be kept."""
+        self.open, self.enter = False, None
+
+    def note(self, function: Callable[..., Any], operands: Sequence[Any], outcome: type) -> Known:
+        """One more step; what its result is known by."""
+        known = tuple(x._known if type(x) is Symbol else x for x in operands)
+        self.steps.append(Step(function, known, outcome))
+        return Known(self.leaves + len(self.steps) - 1)
 
     def need(self, x: Any) -> None:
         """Note that the values of the symbols in a parameter are needed, and start again."""
@@ -34,15 +63,24 @@ class Symbols:
 
 
 class Symbol:
-    """A number: its value in the call that is recorded, and the 0-d tensor that stands for it."""
+    """A number: its value in the call that is recorded, and what it is known by in others."""
 
-    __slots__ = ("_number", "_places", "_symbols", "_tensor")
+    __slots__ = ("_entered", "_known", "_number", "_places", "_symbols")
 
     def __init__(
-        self, number: int | float, tensor: Tensor, places: frozenset[int], symbols: Symbols
+        self, number: int | float, known: Known, places: frozenset[int], symbols: Symbols
     ) -> None:
-        self._number, self._tensor = number, tensor
+        self._number, self._known = number, known
         self._places, self._symbols = places, symbols
+        self._entered: Tensor | None = None
+
+    @property
+    def _tensor(self) -> Tensor:
+        """The 0-d tensor that stands for it beside tensors."""
+        if self._entered is None:
+            assert self._symbols.enter is not None
+            self._entered = self._symbols.enter(self)
+        return self._entered
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -56,12 +94,6 @@ class Symbol:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._value(), name)
-
-    def __pow__(self, exponent: Any) -> Any:
-        return _power(self, exponent)
-
-    def __rpow__(self, base: Any) -> Any:
-        return _power(base, self)
 
     def __copy__(self) -> Symbol:
         return self
@@ -92,18 +124,21 @@ _PLAIN = frozenset((int, float, bool, str, type(None)))  # what holds no symbol
 
 
 def _apply(compute: Callable[..., Any], *operands: Any) -> Any:
-    """Arithmetic on symbols and numbers, as Python does it: in float64 if one is a float."""
+    """Arithmetic on symbols and numbers, which is Python's."""
     numbers = [x._number if type(x) is Symbol else x for x in operands]
     symbols = [x for x in operands if type(x) is Symbol]
     shared = symbols[0]._symbols
-    number = compute(*numbers)
     if not shared.open:
-        return number
-    tensors = [x._tensor if type(x) is Symbol else x for x in operands]
-    if type(number) is float:
-        tensors = [x.double() if type(o) is Symbol else float(x) for x, o in zip(tensors, operands)]
+        return compute(*numbers)
+    try:
+        number = compute(*numbers)
+    except Exception as error:
+        shared.note(compute, operands, type(error))
+        raise
+    if type(number) is complex:
+        shared.need(operands)
     places = frozenset().union(*(x._places for x in symbols))
-    return Symbol(number, compute(*tensors), places, shared)
+    return Symbol(number, shared.note(compute, operands, type(number)), places, shared)
 
 
 def _plain(x: Any) -> Any:
@@ -125,15 +160,6 @@ def _binary(name: str, compute: Callable[..., Any]) -> None:
     setattr(Symbol, f"__r{name}__", backward)
 
 
-def _power(base: Any, exponent: Any) -> Any:
-    """A power: arithmetic, unless of whole numbers, which may be a fraction or too large."""
-    if not _fits(base) or not _fits(exponent):
-        return NotImplemented
-    if isinstance(base, int) and isinstance(exponent, int):
-        return operator.pow(*map(_plain, (base, exponent)))
-    return _apply(operator.pow, base, exponent)
-
-
 def _unary(name: str, compute: Callable[..., Any]) -> None:
     setattr(Symbol, f"__{name}__", lambda self: _apply(compute, self))
 
@@ -149,14 +175,62 @@ def _value_needed(name: str) -> None:
 
 _COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 
-for _name in ("add", "sub", "mul", "truediv"):
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     _binary(_name, getattr(operator, _name))
 for _name in ("neg", "pos", "abs"):
     _unary(_name, getattr(operator, _name))
 for _name in (
     "bool", "int", "float", "index", "complex", "hash", "eq", "ne", "lt", "le", "gt", "ge", "round",
-    "trunc", "floor", "ceil", "floordiv", "rfloordiv", "mod", "rmod", "divmod", "rdivmod", "lshift",
-    "rlshift", "rshift", "rrshift", "and", "rand", "or", "ror", "xor", "rxor", "invert", "str",
-    "repr", "format", "array",
+    "trunc", "floor", "ceil", "divmod", "rdivmod", "lshift", "rlshift", "rshift", "rrshift", "and",
+    "rand", "or", "ror", "xor", "rxor", "invert", "str", "repr", "format", "array",
 ):  # fmt: skip
     _value_needed(f"__{_name}__")
+
+
+# --- the same in later calls ---------------------------------------------------------------------
+
+Numbers = Callable[[Sequence[Any]], "list[Any] | None"]
+
+INT64 = range(-(1 << 63), 1 << 63)  # what a program takes as a whole number
+
+
+def arithmetic(steps: Sequence[Step], leaves: int, entering: Iterable[int]) -> Numbers:
+    """A function that gives all numbers of a call, the leaves of its arguments first.
+
+    It gives None where something else comes of a step than when it was recorded, an error for
+    instance, or where a whole number that enters a program does not fit: then it is not the program
+    for these numbers.
+
+    >>> compute = arithmetic([Step(operator.truediv, (1, Known(0)), float)], 1, [])
+    >>> compute([4]), compute([0])
+    ([4, 0.25], None)
+    """
+    scope: dict[str, Any] = {"INT64": INT64}
+    names = [f"n{i}" for i in range(leaves)]
+    lines = [f"{''.join(f'{name}, ' for name in names)} = leaves"] if leaves else []
+    for number, (function, operands, outcome) in enumerate(steps, leaves):
+        given = []
+        for x in operands:
+            if isinstance(x, Known):
+                given.append(f"n{x.place}")
+            else:
+                given.append(f"x{len(scope)}")
+                scope[given[-1]] = x
+        scope[f"f{number}"], scope[f"t{number}"] = function, outcome
+        call = f"f{number}({', '.join(given)})"
+        names.append(f"n{number}")
+        if issubclass(outcome, Exception):
+            lines += [
+                f"try: {call}", f"except t{number} as error:",
+                f"  if type(error) is not t{number}: return None", "else: return None",
+                f"n{number} = None",
+            ]  # fmt: skip
+            continue
+        lines.append(f"n{number} = {call}")
+        if function is operator.pow:  # all others give a kind that follows from those of operands
+            lines.append(f"if type(n{number}) is not t{number}: return None")
+    lines += [f"if type(n{i}) is int and n{i} not in INT64: return None" for i in entering]
+    text = ["def compute(leaves):", "  try:", *(f"    {line}" for line in lines)]
+    text += [f"    return [{', '.join(names)}]", "  except Exception:", "    return None"]
+    exec(builtins.compile("\n".join(text), "<numbers>", "exec"), scope)
+    return scope["compute"]  # type: ignore[no-any-return]

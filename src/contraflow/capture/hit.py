@@ -40,7 +40,8 @@ def write_hit(program: Program, args: Sequence[Any], kwargs: Any, names: Surroun
     """The function for calls with tensors like these; other programs leave it at a miss."""
     native = program.executable
     of_tensors = not kwargs and all(type(x) is Tensor for x in args)
-    more = program.gradients or program.numbers or program.guards.pins or state().inference
+    numbers = program.numbers or program.compute
+    more = program.gradients or numbers or program.guards.pins or state().inference
     if not of_tensors or more or program.plain is None:
         return misses
     if not isinstance(native, Native) or native.addresses is None:

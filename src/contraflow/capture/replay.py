@@ -32,6 +32,7 @@ from contraflow.passes import eliminate_dead
 from contraflow.record import Recording, Source
 from contraflow.shapes import View, contiguous
 from contraflow.storage import Block, Line, Storage, serials, user_place
+from contraflow.symbol import Numbers, arithmetic
 from contraflow.tape import Value
 from contraflow.tensor import Tensor
 
@@ -216,6 +217,11 @@ class Program:
         self.state_refs: list[weakref.ref[Storage]] = [source.storage for source in found[_STATE]]
         self.cells: list[weakref.ref[Any]] = [source.cell for source in found[_CELL]]
         self.numbers: list[Source] = found[_NUMBER]
+        self.compute: Numbers | None = None
+        steps = self.recording.steps
+        entering = [source.argument for source in self.numbers if source.is_argument_number]
+        if steps or entering:
+            self.compute = arithmetic(steps, self.recording.leaves, entering)
         self.executable.settled = len(self.argument_numbers) + len(self.gradients)
         # What a node remembers the version of, for when the function runs again.
         kinds = map(_kind_of, sources)
@@ -256,7 +262,7 @@ class Program:
         return bool(result.view == contiguous(shape)) and result.dtype is dtype
 
     def find_inputs(self, call: Call) -> Inputs | None:
-        """The storages and host scalars the program reads, None if one of them is gone."""
+        """The storages and host scalars the program reads, None if it is not for such a call."""
         arguments = call.arguments
         scalars: list[Any] = []
         storages: list[Any] = []
@@ -276,8 +282,14 @@ class Program:
             if not all(cells):
                 return None
             scalars = [cell.value for cell in cells]
+        if self.compute is None:
+            numbers = call.leaves
+        elif (found := self.compute(call.leaves)) is not None:
+            numbers = found
+        else:
+            return None
         if self.numbers:
-            scalars += [source.number(call.leaves) for source in self.numbers]
+            scalars += [source.number(numbers) for source in self.numbers]
         return storages, scalars
 
     def replay(self, call: Call, inputs: Inputs) -> Any:

@@ -57,7 +57,7 @@ def capture(
     StructuralNumbers says that more of them must be.
     """
     loose = {i for i, x in enumerate(call.leaves) if not isinstance(x, Tensor)} - fixed
-    recorder = Recorder(owner.name, list(call.arguments))
+    recorder = Recorder(owner.name, list(call.arguments), len(call.leaves))
     collecting = gc.isenabled()
     try:
         gc.disable()  # what a capture makes it also keeps: the collector would only walk over it
@@ -375,6 +375,10 @@ class Trace:
             )
         gradients = [recorder.read(found[i]) for i in reached] if refusal is None else []
         sources = program.recording.sources
+        for v, source in sources.items():
+            if v not in inputs and source.is_argument_number:  # which the call has from the start
+                program.tape.inputs[v] = "scalar"
+                inputs.add(v)
         late = {v: sources.pop(v) for v in list(sources) if v not in inputs}
         if any(tape.inputs[v] == "scalar" for v in late):
             raise CaptureError(
