@@ -13,7 +13,8 @@ import mmap
 import os
 import struct
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
@@ -46,6 +47,8 @@ FREE_STEPS = 8  # steps of an expression that take as long as reading and writin
 LONG_LOOP = 100_000  # points of a kernel that are worth dealing out
 LONG_RESULT = 1 << 15  # elements of a contraction's result: small ones are not worth packing twice
 HUGE_PAGE = 1 << 21
+
+TOUCHES = READS + WRITES  # modes of operands that lie in memory
 
 Buffer = Any  # a contiguous NumPy array, or the address of its first element
 
@@ -166,47 +169,57 @@ if hasattr(os, "register_at_fork"):
 class _Touched:
     """What kernels read, or write: slots that the caller gives, and ranges of the arena."""
 
-    def __init__(self) -> None:
-        self.given: set[int] = set()
-        self.ranges: set[tuple[int, int]] = set()
+    def __init__(self, slots: Sequence[Slot]) -> None:
+        self._slots = slots
+        self._given: set[int] = set()
+        self._starts: list[int] = []  # of the ranges, which do not touch each other, in order
+        self._stops: list[int] = []
 
-    def add(self, step: KernelStep, slots: Sequence[Slot], modes: Sequence[str]) -> _Touched:
-        """Note what one more kernel touches."""
-        for binding, operand in zip(step.bindings, step.call.kernel.operands):
-            if operand.mode in modes:
-                slot = slots[binding.slot]
-                if slot.kind == "temp":
-                    self.ranges.add((slot.offset, slot.offset + slot.nbytes))
-                else:
-                    self.given.add(binding.slot)
-        return self
+    def add(self, numbers: Iterable[int]) -> None:
+        """Note slots that one more kernel touches."""
+        for number in numbers:
+            slot = self._slots[number]
+            if slot.kind != "temp":
+                self._given.add(number)
+            elif slot.numel:
+                start, stop = slot.offset, slot.offset + slot.nbytes
+                first, last = bisect_left(self._stops, start), bisect_right(self._starts, stop)
+                if first < last:
+                    start, stop = min(start, self._starts[first]), max(stop, self._stops[last - 1])
+                self._starts[first:last], self._stops[first:last] = [start], [stop]
 
-    def include(self, other: _Touched) -> None:
-        """Note all that other kernels touch."""
-        self.given |= other.given
-        self.ranges |= other.ranges
-
-    def meets(self, other: _Touched) -> bool:
-        """Whether some memory is touched by both."""
-        if not self.given.isdisjoint(other.given):
-            return True
-        return any(a < d and c < b for a, b in self.ranges for c, d in other.ranges)
+    def meets(self, numbers: Iterable[int]) -> bool:
+        """Whether some memory of these slots is touched."""
+        for number in numbers:
+            slot = self._slots[number]
+            if slot.kind != "temp":
+                if number in self._given:
+                    return True
+            elif slot.numel:
+                behind = bisect_right(self._stops, slot.offset)
+                if behind < len(self._starts) and self._starts[behind] < slot.offset + slot.nbytes:
+                    return True
+        return False
 
 
 def barriers(steps: Sequence[KernelStep], slots: Sequence[Slot]) -> list[bool]:
     """After which kernels threads have to meet: before the next one that touches what they wrote,
     or writes what they touched. Different slots given by the caller do not overlap."""
     result: list[bool] = []
-    touched, written = _Touched(), _Touched()
+    touched, written = _Touched(slots), _Touched(slots)
     for step in steps:
-        touches = _Touched().add(step, slots, READS + WRITES)
-        writes = _Touched().add(step, slots, WRITES)
-        if touches.meets(written) or writes.meets(touched):
+        touches, writes = [], []
+        for binding, operand in zip(step.bindings, step.call.kernel.operands):
+            if operand.mode in TOUCHES:
+                touches.append(binding.slot)
+                if operand.mode in WRITES:
+                    writes.append(binding.slot)
+        if written.meets(touches) or touched.meets(writes):
             result[-1] = True
-            touched, written = _Touched(), _Touched()
+            touched, written = _Touched(slots), _Touched(slots)
         result.append(False)
-        touched.include(touches)
-        written.include(writes)
+        touched.add(touches)
+        written.add(writes)
     return result
 
 
