@@ -12,7 +12,7 @@ own; ops without a kernel are host steps.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
@@ -91,7 +91,7 @@ class _Fuser:
         self.scope.layouts = narrow_layouts(tape, host, limits.narrow)
         self.groups: list[Group | Use | None] = []
         self.maker: dict[Value, int] = {}  # the position in `groups` of what makes a value
-        # Heaps of the positions of what reads a value; some are those of groups that moved since.
+        # Heaps of the positions of what else reads a value; some groups there have moved since.
         self.readers: dict[Value, list[int]] = defaultdict(list)
         self.begins = first_parts_of_wholes(tape)
         self.stored: dict[int, Stored] = {}  # by the line whose turn it is to make the product
@@ -232,9 +232,11 @@ class _Fuser:
         if use.may_fail:
             self.last_risk = at
 
-    def _note_reads(self, values: Iterable[Value], at: int) -> None:
+    def _note_reads(self, values: Iterable[Value], at: int, own: Container[Value] = ()) -> None:
+        """Something reads values that others make."""
         for v in values:
-            heappush(self.readers[v], at)
+            if v not in own and v in self.maker:
+                heappush(self.readers[v], at)
 
     def _is_read_between(self, v: Value, maker: int, end: int) -> bool:
         """Whether something behind what makes a value, and before another position, reads it."""
@@ -313,9 +315,9 @@ class _Fuser:
         group.lines.append(number)
         if visit.line.op.kind.indexes:
             self.last_risk = max(self.last_risk, at)
-        reads = {v for v, _ in visit.reads} - group.reads
-        group.reads |= reads
-        self._note_reads(reads, at)
+        reads = [v for v, _ in visit.reads]
+        group.reads.update(reads)
+        self._note_reads(reads, at, group.made)
         for v in visit.line.outs:
             group.made[v] = group.storing(visit, self.scope.layout(v))
             self.maker[v] = at
@@ -377,4 +379,4 @@ class _Fuser:
         if self._fits(merged, visit) and all(self._aligned(merged, x) for x in readers):
             self.groups[new], self.groups[old] = merged, None
             self.maker.update(dict.fromkeys(source.made, new))
-            self._note_reads(source.reads, new)
+            self._note_reads(source.reads, new, merged.made)
