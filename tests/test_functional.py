@@ -566,3 +566,24 @@ def test_multilabel_margin_loss_of_few_and_of_many_classes(named: int) -> None:
         assert_close(loss(x[0], labels[0]), np.array(want[0]))
     with pytest.raises(IndexError, match="20"):
         F.multilabel_margin_loss(cf.tensor(scores), cf.full((6, classes), classes))
+
+
+def test_numbers_that_cannot_be() -> None:
+    with refused(
+        ValueError, "one_hot: num_classes is 0; there must be one, or -1 for the largest."
+    ):
+        F.one_hot(cf.tensor([0]), 0)
+    with refused(ValueError, "local_response_norm: size is 0; it must be positive."):
+        F.local_response_norm(cf.ones(1, 2, 3), 0)
+    for chosen in (cf.topk, cf.kthvalue, cf.compile(cf.topk)):
+        with pytest.raises(TypeError, match=r"cannot take .*float32.2., "):
+            chosen(cf.ones(2), 1.0)
+
+
+def test_celu_of_negative_alpha() -> None:
+    """As in PyTorch: it is eager mode that limited what it takes the exponential of."""
+    x = leaf([-2.0, -0.5, 1.0])
+    out = F.celu(x, -1.0)
+    (g,) = grad(out.sum(), x)
+    assert_close(out.detach(), np.array([-np.expm1(2.0), -np.expm1(0.5), 1.0]))
+    assert_close(g, np.array([np.exp(2.0), np.exp(0.5), 1.0]))

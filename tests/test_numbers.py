@@ -14,7 +14,8 @@ import pytest
 
 import contraflow as cf
 from contraflow import config
-from contraflow.testing import assert_close
+from contraflow.op import REGISTRY
+from contraflow.testing import assert_close, make_inputs
 
 F = cf.nn.functional
 
@@ -311,3 +312,64 @@ def test_numbers_in_backward_are_those_of_the_call() -> None:
         (got,) = cf.autograd.grad(f(x, n), x)
         (want,) = cf.autograd.grad(F.softplus(x, n).sum(), x)
         assert_close(got, want)
+
+
+# --- numbers of every op ---------------------------------------------------------------------
+
+
+def numbers_of_ops() -> Iterator[Any]:
+    """Each place of a number in the first sample of every op that users call."""
+    for op in REGISTRY.values():
+        sample = next(iter(op.samples()), None)
+        if sample is None or op.internal or op.dynamic or op.kind.name == "random":
+            continue
+        inputs, params = make_inputs(sample), dict(sample.params)
+        places = [i for i, x in enumerate(inputs) if type(x) in (int, float)]
+        if op.kind.name == "elementwise" and len(inputs) > 1:  # which take numbers for tensors
+            places = list(range(len(inputs)))
+        names = [name for name, x in params.items() if type(x) in (int, float)]
+        for place in (*places, *names):
+            yield pytest.param(op, inputs, params, place, id=f"{op.name}-{place}")
+
+
+@pytest.mark.parametrize(("op", "inputs", "params", "place"), list(numbers_of_ops()))
+def test_every_number_of_every_op(op: Any, inputs: Any, params: Any, place: int | str) -> None:
+    """A whole number, a truth value or NumPy's where an op takes a number, as in eager."""
+    given = [_as_tensor(x) for x in inputs]
+
+    def function(tensors: list[Any], number: Any) -> Any:
+        tensors, named = list(tensors), dict(params)
+        if isinstance(place, int):
+            tensors[place] = number
+        else:
+            named[place] = number
+        return op(tensors, **named) if op.variadic else op(*tensors, **named)
+
+    compiled = cf.compile(function)
+    for number in (1, 2, 0, 1.5, True, np.float32(0.5), np.int64(2)):
+        cf.manual_seed(0)
+        want = _results(function, given, number)
+        cf.manual_seed(0)
+        got = _results(compiled, given, number)
+        if not isinstance(got, list) or not isinstance(want, list):
+            assert type(got) is type(want), number
+            if isinstance(got, Exception):
+                assert str(got).partition(", at")[0] in str(want), number
+            continue
+        for a, b in zip(got, want, strict=True):
+            assert a.dtype is b.dtype, number
+            assert_close(a.detach(), b.detach())
+
+
+def _as_tensor(x: Any) -> Any:
+    if not isinstance(x, np.ndarray):
+        return x
+    return cf.tensor(x.astype(np.float32) if x.dtype == np.float64 else x)
+
+
+def _results(function: Callable[..., Any], *given: Any) -> Any:
+    try:
+        found = function(*given)
+    except Exception as error:
+        return error
+    return list(found) if isinstance(found, (tuple, list)) else [found]

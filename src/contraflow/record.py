@@ -520,6 +520,9 @@ class Recorder(Run):
 def _among(number: Tensor, others: Sequence[Tensor]) -> Tensor:
     """A 0-d tensor that promotes beside others as the Python number would that it stands for."""
     category = number.dtype.category
+    if category < dtypes.FLOAT and any(x.dtype.category == dtypes.FLOAT for x in others):
+        # Beside floats a whole number is one: some ops take nothing else.
+        number, category = number.to(float64), dtypes.FLOAT
     if any(x.layout.shape and x.dtype.category >= category for x in others):
         return number
     rivals = [x.dtype for x in others if x.dtype.category == category]

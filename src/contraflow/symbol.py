@@ -150,7 +150,9 @@ def _fits(x: Any) -> bool:
 
 
 def _binary(name: str, compute: Callable[..., Any]) -> None:
-    def forward(self: Symbol, other: Any) -> Any:
+    def forward(self: Symbol, other: Any, *modulus: Any) -> Any:
+        if modulus:
+            return _apply(pow, self, other, *modulus)
         return _apply(compute, self, other) if _fits(other) else NotImplemented
 
     def backward(self: Symbol, other: Any) -> Any:

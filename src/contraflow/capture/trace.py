@@ -67,10 +67,11 @@ def capture(
         return program
     except ValueNeeded:
         raise StructuralNumbers(recorder.symbols.needed) from None
-    except CaptureError:
+    except (CaptureError, TypeError):
         if not loose:
             raise
-        raise StructuralNumbers(loose) from None  # it may be fine with the numbers themselves
+        # It may be fine with the numbers themselves, which some functions of C insist on.
+        raise StructuralNumbers(loose) from None
     finally:
         if collecting:
             gc.enable()

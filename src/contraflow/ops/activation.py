@@ -123,9 +123,9 @@ def elu(x, alpha=1.0):
 
 
 @elementwise(
-    ref=lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x / alpha, 0.0))),
+    ref=lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0.0) / alpha)),
     dtype="float",
-    vjp={"x": lambda g, x, alpha: where(x <= 0, g * _exp_below_zero(x / alpha), g)},
+    vjp={"x": lambda g, x, alpha: where(x <= 0, g * exp(where(x < 0, x, 0.0) / alpha), g)},
     samples=_with(1.3),
     failures=lambda: (Failure((Array((2,)), 0.0), {}, ZeroDivisionError, "celu: alpha is 0"),),
     method=False,

@@ -22,6 +22,7 @@ from contraflow.ops.elementwise import where
 from contraflow.samples import Sample
 from contraflow.shapes import Shape, contiguous
 from contraflow.storage import Storage
+from contraflow.symbol import is_symbol
 from contraflow.tensor import Number, Tensor, method
 
 # --- what every creation function takes --------------------------------------------------------
@@ -98,8 +99,10 @@ def _constant(
         raise TypeError(f"{op}: the value is a {type(value).__name__}; it must be a number.")
     dtype = dtypes.of_number(value) if dtype is None else dtype
     dtype = check_options(op, dtype, device, requires_grad)
-    if isinstance(value, int) and value not in _SMALL:
-        convert.array_of(op, value, dtype if dtype.category == dtypes.INT else int64)  # or refuses
+    fits = dtype if dtype.category == dtypes.INT else int64
+    # A symbol that does not fit int64 is never one of a program.
+    if isinstance(value, int) and not (is_symbol(value) and fits is int64) and value not in _SMALL:
+        convert.array_of(op, value, fits)  # or refuses
     params = {"shape": shape_of(op, size), "dtype": dtype}
     return finish(apply(full, (value,), params), requires_grad)
 

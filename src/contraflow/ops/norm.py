@@ -5,6 +5,7 @@ All of them compute in float32 where the tensor is in half precision, and round 
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -456,6 +457,9 @@ def local_response_norm(x, *, size, alpha=1e-4, beta=0.75, k=1.0):
         raise ValueError(
             f"local_response_norm: {describe(x)} needs three dims or more: [n, channels, ...]."
         )
+    size = operator.index(size)
+    if size < 1:
+        raise ValueError(f"local_response_norm: size is {size}; it must be positive.")
     n, channels = x.shape[:2]
     squares = reshape(x * x, (n, channels, numel(x.shape[2:])))
     around = windows(

@@ -7,6 +7,7 @@ differentiation: no rule here divides by an element, so zeros do no harm in any 
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -391,7 +392,7 @@ def _topk_ref(x: np.ndarray, k: int, dim: int, largest: bool, sorted: bool) -> A
 def topk(x, *, k, dim=-1, largest=True, sorted=True):
     """The k largest elements of a dim, or the smallest, in order, and their indices."""
     dim = -1 if dim is None else dim
-    size = x.shape[normalize_dim("topk", dim, x.ndim)] if x.ndim else 1
+    size, k = x.shape[normalize_dim("topk", dim, x.ndim)] if x.ndim else 1, operator.index(k)
     if not 0 <= k <= size:
         raise ValueError(f"topk: k is {k}, but dim {dim} of {describe(x)} has size {size}.")
     return _chosen("topk", x, dim, largest, 0, k)
@@ -420,7 +421,7 @@ def _kth_ref(x: np.ndarray, k: int, dim: int, keepdim: bool) -> Any:
 def kthvalue(x, *, k, dim=-1, keepdim=False):
     """The k-th smallest element of a dim, counting from 1, and its index."""
     at = normalize_dim("kthvalue", dim, x.ndim)
-    size = x.shape[at] if x.ndim else 1
+    size, k = x.shape[at] if x.ndim else 1, operator.index(k)
     if not 1 <= k <= size:
         raise ValueError(
             f"kthvalue: k is {k}, but dim {dim} of {describe(x)} has size {size}; it counts from 1."

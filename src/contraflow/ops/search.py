@@ -58,7 +58,12 @@ def _one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
         if not x.numel():
             raise ValueError(f"one_hot: {describe(x)} has no largest class; give num_classes.")
         num_classes = int(x.amax().item()) + 1
-    return apply(one_hot, (x,), {"num_classes": index_of(num_classes)})
+    count = index_of(num_classes)
+    if count < 1 and x.numel():
+        raise ValueError(
+            f"one_hot: num_classes is {count}; there must be one, or -1 for the largest."
+        )
+    return apply(one_hot, (x,), {"num_classes": count})
 
 
 def _search_ref(values: np.ndarray, sequence: np.ndarray, right: bool, narrow: bool) -> np.ndarray:
