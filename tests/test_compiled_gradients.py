@@ -6,6 +6,7 @@ Each test runs with the tape interpreted and with native programs, and compares 
 from __future__ import annotations
 
 import gc
+import queue
 import random
 import threading
 import weakref
@@ -260,13 +261,23 @@ def test_hooks_inside_that_keep_or_write_are_refused() -> None:
         h.register_hook(lambda g: kept.append(g * 2))
         return h.exp()
 
+    queued: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def queueing(x: Any) -> Any:
+        h = x * 3
+        h.register_hook(lambda g: queued.put(g * 2))
+        return h.exp()
+
     def writing(x: Any) -> Any:
         h = x * 3
         h.register_hook(lambda g: buffer.copy_(g) * 1)
         return h.exp()
 
-    with pytest.raises(cf.CaptureError, match=r"a hook keeps float64.*only backward computes"):
+    with pytest.raises(cf.CaptureError, match=r"in backward writes to a tensor or to Python's"):
         cf.compile(keeping)(leaf(3))
+    assert kept == []
+    with pytest.raises(cf.CaptureError, match=r"a hook keeps float64.*only backward computes"):
+        cf.compile(queueing)(leaf(3))
     with pytest.raises(cf.CaptureError, match="a hook that runs in backward writes to a tensor"):
         cf.compile(writing)(leaf(3))
     assert_close(buffer, np.zeros(3))

@@ -49,6 +49,7 @@ COMPUTED: dict[str, Callable[..., Any]] = {
     "comparison with a tensor": lambda x, n: (x < n, n >= x),
     "remainders": lambda x, n: x * (n % 3) + n // 2 - 7 % (n + 0.5),
     "whole powers": lambda x, n: x * n**2 + (n + 1) ** 3,
+    "returned": lambda x, n: (x * 1, n, n + 1),
 }  # fmt: skip
 
 
@@ -76,7 +77,6 @@ NEEDED: dict[str, Callable[..., Any]] = {
     "math": lambda x, n: x * math.sqrt(n),
     "float": lambda x, n: x * float(n),
     "text": lambda x, n: (x * 1, f"{n:.1f}"),
-    "returned": lambda x, n: (x * 1, n),
     "numpy": lambda x, n: x * np.sqrt(n).item(),
     "hash": lambda x, n: x * {0: 1, 1: 2, 2: 4, 3: 8}[n],
     "caught": lambda x, n: x * _caught(n),

@@ -60,3 +60,7 @@ def set_num_threads(n: int) -> None:
 def get_num_threads() -> int:
     """Into how many shares compiled cpu work is cut."""
     return num_threads
+
+
+# What a compiled function reads of the environment is part of what it depends on.
+environment, read_environment = os.environ, os.getenv

@@ -147,7 +147,7 @@ class Recorder(Run):
         self._streams: dict[Generator, Stream] = {}
         self._graphs: dict[int, tuple[Any, ...]] = {}  # places in the graph of what was written
         self._slots: dict[int, Slot] = {}
-        self._modules: dict[int, Any] = {}
+        self._modules: dict[int, tuple[Any, int]] = {}
         self._made: list[tuple[weakref.ref[Storage], Spec, Line | None]] = []
         self._last_write: dict[int, tuple[str, Line | None]] = {}
         self._graded: dict[int, Tensor] = {}  # from outside, requiring grad
@@ -402,7 +402,16 @@ class Recorder(Run):
         )
 
     def visit_module(self, module: Any) -> None:
-        self._modules[id(module)] = module
+        # As it is before the function changes it, which is undone.
+        self._modules.setdefault(id(module), (module, module._structure))
+
+    def user_line(self) -> Line | None:
+        """The user's line that is running."""
+        return state().line or user_line()
+
+    def made_here(self, module: Any) -> bool:
+        """Whether the function itself has made a module or an optimizer."""
+        return bool(module.__dict__.get("_born", self.start) >= self.start)
 
     def use_once(self) -> None:
         self._once = True
@@ -448,7 +457,7 @@ class Recorder(Run):
         for t, needs in self._needs.values():
             if t._needs is not needs:
                 recording.needs.append((self._arguments.get(id(t), -1), t, t._needs))
-        recording.modules = [(weakref.ref(m), m._structure) for m in self._modules.values()]
+        recording.modules = [(weakref.ref(m), number) for m, number in self._modules.values()]
         return recording
 
     def placeholder(self, spec: Spec) -> Tensor:
@@ -473,7 +482,7 @@ class Recorder(Run):
     @property
     def modules(self) -> list[Any]:
         """The modules, and optimizers, that the function used."""
-        return list(self._modules.values())
+        return [module for module, _ in self._modules.values()]
 
     def input_of(self, tensor: Tensor) -> Value:
         """The input that stands for the storage of a tensor from outside."""

@@ -1,13 +1,33 @@
 """Capture: how a function is recorded, when a recording still holds, and how it is replayed.
 
+A recording and its replay:
+
     trees.py      nested containers as a hashable structure and a flat list of leaves
-    attributes.py the attributes that a function's code reads
+    trace.py      one call, recorded
     guards.py     what a program depends on beside its arguments
     replay.py     a recorded call: where its inputs come from, and what becomes of its outputs
+    hit.py        the call that hits, written out
     pullback.py   the backward of a recorded call, and its node in the graph
-    trace.py      one call, recorded
     verify.py     one call, eagerly too
     explain.py    what was captured, for people to read
 
-`compile.py` is the decorator: the key, the cache, and which program serves a call.
+What a function does with Python's state while it is recorded:
+
+    bytecode.py   code objects, taken apart and put together
+    rewrite.py    code in which every read, store and call goes through hooks
+    session.py    the time of a recording: who listens, and which functions run such code
+    observe.py    the hooks
+    places.py     where a value is found at each call
+    reads.py      what was found at a place, and whether it is found again
+    writes.py     what is written, done by every replay
+    library.py    whose code is whose
+    impure.py     functions whose answer a replay could not give
+    sight.py      the observer, base: what comes into sight
+    attributes.py the observer: reads of variables and attributes
+    containers.py the observer: reads of containers
+    stores.py     the observer: what is written
+    carried.py    the observer: what is read and then written is an input
+    observer.py   the observer: calls
+
+`compile.py` is the decorator; `compiled.py` has the key and the cache of programs.
 """

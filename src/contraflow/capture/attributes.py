@@ -1,252 +1,309 @@
-"""The attributes that a function's code reads: `self.alpha`, `config.model.width`, `trainer.opt`.
-
-They are found in its bytecode, from globals, closure cells and arguments on, through the methods
-and functions of the user's that it calls. An attribute is looked up as it is stored; nothing that
-an object computes is run.
-"""
+"""Reads of variables and attributes: what an object keeps itself, its class, a module."""
 
 from __future__ import annotations
 
 import dataclasses
-import dis
 import types
-import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from contraflow.structure import exact
+from contraflow import config
+from contraflow.capture.library import (
+    in_python,
+    is_library_class,
+    is_library_module,
+)
+from contraflow.capture.places import (
+    MISSING,
+    Attribute,
+    ClassAttribute,
+    Field,
+    Global,
+    Item,
+    Namespace,
+    Place,
+    Slot,
+    lookup,
+)
+from contraflow.capture.reads import (
+    PLAIN,
+    Absent,
+    Bases,
+    Lacks,
+    LacksAttribute,
+    Names,
+)
+from contraflow.capture.sight import (
+    Sight,
+    is_dunder,
+    is_passed,
+    is_structured,
+    own_attributes,
+)
+from contraflow.symbol import Symbol
 from contraflow.tensor import Tensor
 
-PLAIN = (bool, int, float, str, bytes, types.NoneType)  # compared by value
-DEPTH = 8  # functions that call functions
-_OURS = ("contraflow", "numpy", "builtins")  # packages whose modules do not change
-
-Given = tuple[Sequence[Any], Mapping[str, Any]]  # the arguments of a call
-
-
-class Root(NamedTuple):
-    """Where a path begins: a global, a closure cell, an argument, or an object."""
-
-    kind: str
-    name: str
-    holder: Any = None  # the globals, the cell, the number of the argument, a weak reference
-
-    def get(self, given: Given) -> Any:
-        """What is there in this call."""
-        if self.kind == "global":
-            return self.holder.get(self.name)
-        if self.kind == "cell":
-            return contents(self.holder)
-        if self.kind == "object":
-            return self.holder()
-        args, kwargs = given
-        return args[self.holder] if self.holder < len(args) else kwargs.get(self.name)
-
-    def is_gone(self) -> bool:
-        """Whether it was an object that is no more."""
-        return self.kind == "object" and self.holder() is None
+# What modules keep of themselves.
+REGISTRIES = ("_parameters", "_buffers", "_modules", "_transient")
+BOOKKEEPING = frozenset(["_structure", "_other_mode", "_born", "_transient"])
+_INTERNAL = frozenset(["training", "_parameters", "_buffers", "_modules", *BOOKKEEPING])
 
 
-class Attribute(NamedTuple):
-    """An attribute as a recording found it."""
-
-    root: Root
-    names: tuple[str, ...]
-    expected: Any  # a value, or a weak reference to an object, or that object
-    by: str
-
-    def holds(self, given: Given) -> bool:
-        """Whether it is the same in this call."""
-        root, x = self.root, None
-        x = contents(root.holder) if root.kind == "cell" else root.get(given)
-        for name in self.names:
-            try:  # most are kept by the object itself
-                x = x.__dict__[name]
-            except (AttributeError, KeyError):
-                x = stored(x, name)
-        if self.by == "weak":
-            return x is self.expected()
-        if self.by == "value":
-            return type(x) is self.expected[0] and exact(x) == self.expected[1]
-        return x is self.expected
-
-    def is_own(self) -> bool:
-        """Whether the objects on the way, none of them an argument, keep it themselves."""
-        x = self.root.get(((), {}))
-        for name in self.names:
-            if name not in getattr(x, "__dict__", ()):
-                return False
-            x = x.__dict__[name]
-        return True
-
-    def __str__(self) -> str:
-        return ".".join([self.root.name, *self.names])
+_OF_TENSORS = frozenset([*vars(Tensor), *Tensor.__annotations__])
+_TUPLE_FIELD = type(NamedTuple("_Pair", [("first", int)]).first)  # type: ignore[attr-defined]
 
 
-def contents(cell: types.CellType) -> Any:
-    """What a closure cell holds, None before it is assigned to."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None
+class Attributes(Sight):
+    """Notes what is read of variables and attributes."""
 
+    def global_(self, namespace: dict[str, Any], name: str, value: Any) -> Any:
+        """A global variable was read, or what Python itself has of that name."""
+        key = (id(namespace), name)
+        if id(namespace) not in self.known:  # of code that the function itself executes
+            self.show(value)
+            return value
+        if name in namespace:
+            return self.read(key, Global(namespace, name), value)
+        if key not in self.stored:
+            self._add(key, Lacks(Global(namespace, name)))
+        return value
 
-_MISSING = object()
-_CONTAINERS = (tuple, list, dict, np.ndarray)
+    def cell(self, cell: types.CellType, value: Any) -> Any:
+        """A variable of a closure was read."""
+        place = self.place_of(cell)
+        if place is None:
+            self.show(value)
+            return value
+        assert isinstance(place, Slot)
+        return self.read((id(cell),), place, value)
 
+    def attribute(self, x: Any, name: str) -> Any:
+        """Read an attribute."""
+        kind = type(x)
+        if kind in PLAIN or kind is Symbol:
+            return getattr(x, name)
+        if issubclass(kind, Tensor):
+            if name not in _OF_TENSORS and id(x) in self.known and name in own_attributes(x):
+                return self._own_attribute(x, name)
+            return getattr(x, name)
+        if kind is types.ModuleType:
+            return self._module_attribute(x, name)
+        if kind is super:
+            return self._super_attribute(x, name)
+        if issubclass(kind, type):
+            return self._class_attribute(x, name)
+        if is_structured(kind):
+            return self._structured_attribute(x, name)
+        if kind.__module__.startswith("contraflow."):
+            found = getattr(x, name)
+            self.show(found)
+            return found
+        if id(x) not in self.known:
+            return self._fresh_attribute(x, name)
+        return self._object_attribute(x, name)
 
-def stored(x: Any, name: str) -> Any:
-    """An attribute as it is kept by an object, its class, or a module's registries."""
-    own: Any = getattr(x, "__dict__", {})
-    if name in own:
-        return own[name]
-    for kind in x.__mro__ if isinstance(x, type) else type(x).__mro__:
-        if name in kind.__dict__:
-            found = kind.__dict__[name]
-            return getattr(x, name, _MISSING) if type(found) is _SLOT else found
-    for registry in ("_parameters", "_buffers", "_modules"):
-        if name in own.get(registry, ()):
-            return own[registry][name]
-    return _MISSING
+    def _own_attribute(self, x: Any, name: str) -> Any:
+        """An attribute that an object from before keeps itself."""
+        own, place = own_attributes(x), self.place_of(x)
+        value = own[name]
+        described = dataclasses.is_dataclass(x) and place is not None and is_passed(place)
+        if place is None or (described and name in {f.name for f in dataclasses.fields(x)}):
+            self.show(value)
+            return value
+        self._know_namespace(x, own, place)
+        return self.read((id(own), name), Attribute(place, name), value)
 
+    def _know_namespace(self, x: Any, own: dict[str, Any], place: Place) -> None:
+        self.known.setdefault(id(own), (own, Namespace(place)))
 
-_SLOT = types.MemberDescriptorType
+    def _module_attribute(self, module: Any, name: str) -> Any:
+        found = getattr(module, name)
+        if is_library_module(module.__name__):
+            self.see(found) if found is config.environment else self.show(found)
+            return found
+        namespace = module.__dict__
+        self.know_globals(namespace)
+        if name not in namespace:
+            self.show(found)
+            return found
+        return self.global_(namespace, name, found)
 
+    # --- of classes ---------------------------------------------------------------------------
 
-class Reading(NamedTuple):
-    """A function whose code is looked at, and where its first argument is found."""
+    def in_class(self, bases: Sequence[type], name: str) -> Any:
+        """What the first of some classes keeps that has an attribute; MISSING if none has."""
+        for base in bases:
+            known = in_python(base) and not is_library_class(base) and id(base) not in self._made
+            place = None
+            if known:
+                place = self._class_place(base)
+            if name in base.__dict__:
+                value = base.__dict__[name]
+                if place is None:
+                    return value
+                return self.read((id(base), name, "class"), ClassAttribute(place, name), value)
+            if place is not None and (id(base), name, "class") not in self.stored:
+                lacking = LacksAttribute(ClassAttribute(place, name))
+                self._add((id(base), name, "class"), lacking)
+        return MISSING
 
-    function: types.FunctionType
-    receiver: tuple[Root, tuple[str, ...]] | None
-    top: bool  # whose arguments are those of the call
-
-
-def attributes_of(function: Any, instance: Any, given: Given) -> list[Attribute]:
-    """The attributes that a function reads, or a method of an instance, as they are now."""
-    if not isinstance(function, types.FunctionType):
-        return []
-    receiver = None if instance is None else (Root("object", "self", weakref.ref(instance)), ())
-    return _explore(Reading(function, receiver, True), given)
-
-
-def attributes_of_module(module: Any) -> list[Attribute]:
-    """The attributes that the `forward` of a module reads, as they are now."""
-    forward = getattr(type(module), "forward", None)
-    if not isinstance(forward, types.FunctionType) or _is_ours(forward):
-        return []
-    root = Root("object", type(module).__name__, weakref.ref(module))
-    return _explore(Reading(forward, (root, ()), False), ((), {}))
-
-
-def _explore(start: Reading, given: Given) -> list[Attribute]:
-    found: dict[tuple[Any, ...], Attribute] = {}
-    seen: set[Any] = set()
-    queue = [(start, 0)]
-    while queue:
-        reading, depth = queue.pop()
-        for root, names in _paths(reading):
-            for called in _follow(root, names, given, found):
-                key = (called.function.__code__, called.receiver and _place(*called.receiver))
-                if depth < DEPTH and key not in seen:
-                    seen.add(key)
-                    queue.append((called, depth + 1))
-    return list(found.values())
-
-
-def _place(root: Root, names: tuple[str, ...]) -> Any:
-    return root.kind, root.name, id(root.holder), names
-
-
-def _is_ours(function: Any) -> bool:
-    module = str(getattr(function, "__module__", "") or "")
-    return module.split(".")[0] in _OURS
-
-
-def _follow(
-    root: Root, names: tuple[str, ...], given: Given, found: dict[tuple[Any, ...], Attribute]
-) -> Iterator[Reading]:
-    """Note the attributes along a path; functions of the user's at its end are given."""
-    x, receiver = root.get(given), None
-    if root.kind == "argument" and (dataclasses.is_dataclass(x) or isinstance(x, _CONTAINERS)):
-        return  # what they hold is part of the key, or an argument itself
-    for length, name in enumerate(names, 1):
-        if isinstance(x, Tensor) or type(x) in PLAIN:
-            return  # tensors are guarded otherwise
-        if isinstance(x, types.ModuleType) and x.__name__.split(".")[0] in _OURS:
-            return
-        own = name in getattr(x, "__dict__", ()) and not isinstance(x, type)
-        x = stored(x, name)
-        if isinstance(x, types.FunctionType) and _is_ours(x):
-            return
-        key = _place(root, names[:length])
-        if key not in found:
-            found[key] = Attribute(root, names[:length], *_expected(x))
-        # A function that an object itself keeps is no method of it.
-        receiver = None if own else (root, names[: length - 1])
-    function = x.__func__ if isinstance(x, (types.MethodType, staticmethod, classmethod)) else x
-    if isinstance(function, types.FunctionType) and not _is_ours(function):
-        yield Reading(function, receiver if function is x else None, False)
-
-
-def _expected(x: Any) -> tuple[Any, str]:
-    if type(x) in PLAIN:
-        return (type(x), exact(x)), "value"
-    try:
-        return weakref.ref(x), "weak"
-    except TypeError:
-        return x, "object"
-
-
-def _paths(reading: Reading) -> list[tuple[Root, tuple[str, ...]]]:
-    """The chains of attributes in a function's code, and in that of functions within it."""
-    function: Any = reading.function
-    code = function.__code__
-    count = code.co_argcount + code.co_kwonlyargcount
-    # With a receiver, arguments of the call begin at the second one of the function.
-    shift = 0 if reading.receiver is None else 1
-    arguments = {name: i - shift for i, name in enumerate(code.co_varnames[:count])}
-    cells = dict(zip(code.co_freevars, function.__closure__ or ()))
-    found: dict[Any, tuple[Root, tuple[str, ...]]] = {}
-
-    def resolve(name: str, is_global: bool) -> tuple[Root, tuple[str, ...]] | None:
-        if is_global:
-            return Root("global", name, function.__globals__), ()
-        if name in cells:
-            return Root("cell", name, cells[name]), ()
-        if name in arguments:
-            if arguments[name] < 0:
-                return reading.receiver
-            return (Root("argument", name, arguments[name]), ()) if reading.top else None
-        return None
-
-    for is_global, name, names in _chains(code):
-        place = resolve(name, is_global)
+    def _class_place(self, kind: type) -> Place | None:
+        """Where a class of the user's is found, whose bases are noted."""
+        self.see(kind)
+        place = self.place_of(kind)
         if place is not None:
-            root, before = place
-            found[_place(root, (*before, *names))] = root, (*before, *names)
-    return list(found.values())
+            self._add((id(kind), "__mro__"), Bases(Field(place, "__mro__"), kind.__mro__))
+        return place
 
+    def _super_attribute(self, x: Any, name: str) -> Any:
+        bases = x.__self_class__.__mro__
+        bases = bases[bases.index(x.__thisclass__) + 1 :]
+        return self._settled(getattr(x, name), bases, name)
 
-def _chains(code: types.CodeType) -> Iterator[tuple[bool, str, tuple[str, ...]]]:
-    """Loads of a name, and of attributes from it: whether it is a global, name, attributes."""
-    current: tuple[bool, str, tuple[str, ...]] | None = None
-    for i in dis.get_instructions(code):
-        if i.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-            if current is not None:
-                current = (current[0], current[1], (*current[2], i.argval))
-            continue
-        if i.opname in ("CACHE", "NOP", "PUSH_NULL", "EXTENDED_ARG", "PRECALL"):
-            continue
-        if current is not None:
-            yield current
-        current = None
-        if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            current = (True, i.argval, ())
-        elif i.opname in ("LOAD_DEREF", "LOAD_CLASSDEREF") or i.opname.startswith("LOAD_FAST"):
-            name = i.argval[-1] if isinstance(i.argval, tuple) else i.argval
-            current = (False, name, ())
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _chains(constant)
+    def _settled(self, found: Any, bases: Sequence[type], name: str) -> Any:
+        """An attribute that a class keeps, as it is or bound; or what stands for it."""
+        raw = next((b.__dict__[name] for b in bases if name in b.__dict__), MISSING)
+        value = self.in_class(bases, name)
+        if raw is found:
+            return value
+        self.show(found)
+        return found
+
+    def _class_attribute(self, kind: Any, name: str) -> Any:
+        if is_library_class(kind) or id(kind) in self._made:
+            found = getattr(kind, name)
+            self.show(found)
+            return found
+        if name == "__dict__":
+            for each in list(kind.__dict__):
+                if type(number := self.in_class((kind,), each)) is Symbol:
+                    self.recorder.symbols.need(number)
+            place = self._class_place(kind)
+            if place is not None:
+                self._add((id(kind), "__dict__"), Names(Field(place, "__dict__"), kind.__dict__))
+            return kind.__dict__
+        if type(kind) is not type and not is_dunder(name):
+            self.in_class(type(kind).__mro__, name)
+        try:
+            found = getattr(kind, name)
+        except AttributeError:
+            self.in_class(kind.__mro__, name)
+            raise
+        return found if is_dunder(name) else self._settled(found, kind.__mro__, name)
+
+    # --- of objects ---------------------------------------------------------------------------
+
+    def _structured_attribute(self, x: Any, name: str) -> Any:
+        """Of a module or an optimizer, whose count of changes guards what is registered."""
+        self.show(x)
+        if id(x) not in self.known and not self.recorder.made_here(x):
+            self.see(x)
+        known = id(x) in self.known
+        if known:
+            self.recorder.visit_module(x)
+        own, kind = own_attributes(x), type(x)
+        ours = is_library_class(kind)
+        if known and not ours and name in own and name not in _INTERNAL:
+            return self._own_attribute(x, name)
+        if known and not ours and lookup(kind, name) is not MISSING:
+            self.in_class(kind.__mro__, name)
+        found = getattr(x, name)
+        if known:
+            for registry in ("_parameters", "_buffers", "_modules"):
+                held = own.get(registry, ())
+                if name in held:
+                    place = self.place_of(x)
+                    assert place is not None
+                    return self._registered(
+                        held, Item(Attribute(place, registry), name, dict), found
+                    )
+            self.see(found) if is_structured(type(found)) else self.show(found)
+        else:
+            self.show(found)
+        return found
+
+    def _registered(self, held: dict[str, Any], place: Item, value: Any) -> Any:
+        """A parameter, a buffer or a child: guarded by the count of changes of its module."""
+        key = (id(held), place.key)
+        if key in self.stored:
+            self.show(value)
+            return value
+        self.known.setdefault(id(held), (held, place.parent))
+        self.slots.setdefault(key, (place, value))
+        self.see(value, place)
+        return value
+
+    def _fresh_attribute(self, x: Any, name: str) -> Any:
+        """Of an object that the function has made, or the library: only its class is old."""
+        found = getattr(x, name)
+        if name in own_attributes(x):
+            self.show(found)
+            return found
+        return self._settled(found, type(x).__mro__, name)
+
+    def _object_attribute(self, x: Any, name: str) -> Any:
+        """Of an object from before."""
+        kind, place = type(x), self.place_of(x)
+        self.show_class(kind)
+        own, raw = own_attributes(x), lookup(kind, name)
+        if place is None:
+            found = getattr(x, name)
+            self.show(found)
+            return found
+        if in_python(kind) and not is_library_class(kind):
+            self.note_class(x, place)
+        if type(lookup(kind, "__getattribute__")) is types.FunctionType:
+            self.in_class(kind.__mro__, "__getattribute__")
+            found = getattr(x, name)  # observed
+            self.show(found)
+            return found
+        data = raw is not MISSING and hasattr(type(raw), "__set__")
+        if type(raw) is _TUPLE_FIELD:
+            return self.item(x, raw.__reduce__()[1][0])
+        if name == "__dict__":
+            found = getattr(x, name)
+            self._know_namespace(x, own, place)
+            return found
+        if data and type(raw) is types.MemberDescriptorType:
+            return self._field(x, name, place)
+        if data and type(raw) is types.GetSetDescriptorType:
+            found = getattr(x, name)
+            if not name.startswith("__"):
+                self._add((id(x), name), self._expected(Field(place, name), found))
+                self.see(found, Field(place, name))
+            return found
+        if data:  # computed by code, which is observed itself
+            self.in_class(kind.__mro__, name)
+            found = getattr(x, name)
+            self.show(found)
+            return found
+        if name in own:
+            return self._own_attribute(x, name)
+        if own_attributes(x, None) is not None and not is_dunder(name):
+            self._know_namespace(x, own, place)
+            if (id(own), name) not in self.stored:
+                self._add((id(own), name), LacksAttribute(Attribute(place, name)))
+        if raw is not MISSING:
+            found = getattr(x, name)
+            return self._settled(found, kind.__mro__, name)
+        self.in_class(kind.__mro__, name)
+        found = getattr(x, name)  # by __getattr__, or an error
+        if own_attributes(x, None) is None and lookup(kind, "__getattr__") is MISSING:
+            where = Field(place, name)  # an object of C's, which keeps it to itself
+            return self.read((id(x), name, "field"), where, found)
+        self.show(found)
+        return found
+
+    def note_class(self, x: Any, place: Place) -> None:
+        """The class of an object from before was looked at."""
+        if not is_passed(place):
+            self._add((id(x), "__class__"), self._expected(Field(place, "__class__"), type(x)))
+
+    def _field(self, x: Any, name: str, place: Place) -> Any:
+        where = Field(place, name)
+        try:
+            found = getattr(x, name)
+        except AttributeError:
+            self._add((id(x), name, "field"), Absent(where))
+            raise
+        return self.read((id(x), name, "field"), where, found)

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from contraflow import config, threads
-from contraflow.capture.attributes import Attribute, Given, attributes_of
+from contraflow.capture.carried import identity, is_carried
 from contraflow.capture.explain import Memory, explain, memory_of
-from contraflow.capture.guards import Surroundings
 from contraflow.capture.hit import MISS, misses, write_hit
+from contraflow.capture.places import MISSING, NOTHING_THERE, Given, Place
 from contraflow.capture.replay import Call, Hit, Inputs, Program
-from contraflow.capture.trace import StructuralNumbers, capture
+from contraflow.capture.trace import Carried, StructuralNumbers, capture
 from contraflow.capture.trees import flatten
 from contraflow.capture.verify import replay_verified
 from contraflow.compile import Options
@@ -38,7 +38,7 @@ from contraflow.tensor import Tensor
 Key = tuple[Any, ...]
 
 MANY_CAPTURES = 8
-REFUSALS_KEPT = 8
+REASONS_KEPT = 8
 STRUCTURES_KEPT = 256
 
 
@@ -49,13 +49,14 @@ class Compiled:
         functools.update_wrapper(self, function, updated=())
         self.enabled, self.cache_size, name, self.verify, self._warns = options
         self.name: str = name or str(getattr(function, "__name__", type(function).__name__))
-        self._function = function
+        self.function = function
         self._instance: weakref.ref[Any] | None = None
         if isinstance(function, types.MethodType):  # of an object that may have this as a part
-            self._function = self.__wrapped__ = function.__func__
+            self.function = self.__wrapped__ = function.__func__
             self._instance = weakref.ref(function.__self__)
         self.captures = 0
         self.refusals: list[str] = []  # why calls could not be captured, the last few
+        self.changes: list[str] = []  # why calls were recorded again, the last few
         self.escape_lines: set[str] = set()
         self.warned = False
         # Several to a key: which fits depends on `.grad` slots and aliasing with state.
@@ -66,20 +67,26 @@ class Compiled:
         self._hit: Hit = misses  # of the program that was found last
         # Per structure of arguments, the places of numbers whose values the function needs.
         self._fixed: dict[Any, frozenset[int]] = {}
+        self._carried: list[Place] = []  # what is there is an input beside the arguments
         self._lock = threads.recursive_lock()
-        self._surroundings = Surroundings(self._function)
 
     @property
     def eager(self) -> Callable[..., Any]:
         """The function itself. A compiled method does not keep its object alive."""
+        instance = self.instance
+        return self.function if instance is None else types.MethodType(self.function, instance)
+
+    @property
+    def instance(self) -> Any:
+        """The object whose method is compiled."""
         if self._instance is None:
-            return self._function
+            return None
         instance = self._instance()
         if instance is None:
             raise ReferenceError(
                 f"compile({self.name}): the object whose method this is, is gone. Keep it."
             )
-        return types.MethodType(self._function, instance)
+        return instance
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs and self.enabled and not self.verify:
@@ -96,31 +103,35 @@ class Compiled:
         replays = current.context.replays and not current.anomaly
         if not replays or not self.enabled or config.compile_mode == "off":
             return self.eager(*args, **kwargs)
-        call = _call_of(args, kwargs)
         with self._lock:
+            call = self._call_of((args, kwargs))
             key = self._key(call, current)
             if key != self._last_key:
                 self._turn_to(key)
             for program in self._last_programs:
-                if program.guards.hold(call.arguments, args, kwargs):
+                if program.guards.hold(call.arguments, call.given):
                     inputs = program.find_inputs(call)
                     if inputs is not None:
-                        result = self._run(program, call, inputs, args, kwargs)
+                        result = self._run(program, call, inputs)
                         if program.hit is None:
-                            program.hit = write_hit(program, args, kwargs, self._surroundings)
+                            program.hit = write_hit(program, call)
                         self._hit = program.hit
                         return result
             self._hit = misses
-            program, key = self._capture(call, key, args, kwargs)
+            self._note_change(key, call.given)
+            program, key, call = self._capture(call, key)
             program.guards.forget_gone()
             self.captures += 1
             if self.captures == MANY_CAPTURES and self._warns:
-                self._warn(key, (args, kwargs))
+                self._warn()
             if not program.escapes and not program.recording.once:
                 self._keep(key, program)
             inputs = program.find_inputs(call)
             assert inputs is not None
-            return self._run(program, call, inputs, args, kwargs)
+            return self._run(program, call, inputs)
+
+    def _call_of(self, given: Given) -> Call:
+        return _call_of(given, [_contents(place, given) for place in self._carried])
 
     def _turn_to(self, key: Any) -> None:
         """Look up the programs of a key."""
@@ -128,14 +139,20 @@ class Compiled:
         if self._last_programs:
             self._programs.move_to_end(key)
 
-    def _capture(
-        self, call: Call, key: Any, args: Any, kwargs: dict[str, Any]
-    ) -> tuple[Program, Any]:
-        """A program for a call, and its key, which has the numbers that the function needs."""
+    def _capture(self, call: Call, key: Any) -> tuple[Program, Any, Call]:
+        """A program for a call, and its key and inputs, which have what the function needs."""
+        settled = False  # all that can be carried is
         while True:
             fixed = self._fixed.get(call.structure, frozenset())
             try:
-                return capture(self, call, fixed, args, kwargs), key
+                return capture(self, call, fixed, self._carried, settled), key, call
+            except Carried as found:
+                known = {identity(place, call.given) for place in self._carried}
+                new = [p for p in found.places if identity(p, call.given) not in known]
+                self._carried += new
+                settled = not new
+                call = self._call_of(call.given)
+                key = self._key(call, state())
             except StructuralNumbers as found:
                 assert not found.places <= fixed
                 if len(self._fixed) > STRUCTURES_KEPT:
@@ -143,17 +160,15 @@ class Compiled:
                 self._fixed[call.structure] = fixed | found.places
                 key = self._key(call, state())
             except CaptureError as error:
-                self.refusals = [*self.refusals[-REFUSALS_KEPT + 1 :], str(error)]
+                self.refusals = [*self.refusals[-REASONS_KEPT + 1 :], str(error)]
                 raise
 
-    def _run(
-        self, program: Program, call: Call, inputs: Inputs, args: Any, kwargs: dict[str, Any]
-    ) -> Any:
+    def _run(self, program: Program, call: Call, inputs: Inputs) -> Any:
         # What a call leaves behind for later ones has no value yet for an eager run before it.
         if not self.verify or program.escapes:
             return program.replay(call, inputs)
         self.verify -= 1
-        return replay_verified(program, call, inputs, args, kwargs)
+        return replay_verified(program, call, inputs)
 
     def _keep(self, key: Any, program: Program) -> None:
         """Put a program before the others of its key, and forget those used longest ago."""
@@ -165,19 +180,6 @@ class Compiled:
             self._programs[oldest].pop()
             if not self._programs[oldest]:
                 del self._programs[oldest]
-
-    def surroundings(self) -> list[Any]:
-        """What the function's own code names: globals, then closure cells."""
-        return self._surroundings.values()
-
-    def surroundings_key(self) -> tuple[Any, ...]:
-        """Which objects, and what numbers and texts, the code's names stand for."""
-        return self._surroundings.key()
-
-    def attributes(self, given: Given) -> list[Attribute]:
-        """The attributes that the function reads of what it names and is given."""
-        instance = None if self._instance is None else self._instance()
-        return attributes_of(self._function, instance, given)
 
     def _key(self, call: Call, current: State) -> Key:
         """All that a program may depend on beside values: tensors, modes, surroundings."""
@@ -201,20 +203,25 @@ class Compiled:
             fixed = self._fixed.get(call.structure, ())
             numbers = tuple([exact(call.leaves[i]) for i in sorted(fixed)])
         return (
-            call.structure, tuple(tensors), numbers, self._surroundings.key(),
+            call.structure, tuple(tensors), numbers,
             (current.grad, current.inference, current.autocast),
             (config.num_threads, config.compile_mode, get_default_dtype()),
         )  # fmt: skip
 
-    def _warn(self, key: Any, given: Given) -> None:
+    def _note_change(self, key: Any, given: Given) -> None:
+        """Say why a call has to be recorded though others were."""
         before = next(reversed(self._programs), None)
-        changing = _difference(before, key)
-        if before == key:
-            attribute = self._programs[key][0].guards.changed_attribute(given)
-            changing = changing if attribute is None else f"the attribute {attribute}"
+        if before is None:
+            return
+        change = self._programs[key][0].guards.change(given) if before == key else None
+        change = change or f"{_difference(before, key)} has changed"
+        self.changes = [*self.changes[-REASONS_KEPT + 1 :], change]
+
+    def _warn(self) -> None:
+        change = self.changes[-1] if self.changes else "no program could be kept"
         warnings.warn(
-            f"compile({self.name}): recorded {self.captures} times; {changing} keeps changing. "
-            f"Each change records again.",
+            f"compile({self.name}): recorded {self.captures} times, the last time because "
+            f"{change}. Each change records again.",
             stacklevel=4,
         )
 
@@ -240,8 +247,10 @@ class Compiled:
             self._last_key, self._last_programs, self._hit = None, [], misses
             self.captures = 0
             self.refusals.clear()
+            self.changes.clear()
             self.escape_lines.clear()
             self._fixed.clear()
+            self._carried.clear()
 
     @property
     def kernels(self) -> list[str]:
@@ -255,29 +264,39 @@ class Compiled:
 
     def explain(self) -> str:
         """What was captured, guarded and refused, what runs, and what it took to get there."""
-        return explain(self.name, self.programs, self.captures, self.refusals)
+        return explain(self.name, self.programs, self.captures, self.changes, self.refusals)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
 
-def _call_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    if not kwargs:  # tensors alone, as in most calls, take a tenth of the time
+def _contents(place: Place, given: Given) -> Any:
+    """What is carried at a place; of what cannot be an input only its type."""
+    try:
+        value = place.get(given)
+    except NOTHING_THERE:
+        return MISSING
+    return value if is_carried(value) else type(value)
+
+
+def _call_of(given: Given, carried: list[Any]) -> Call:
+    args, kwargs = given
+    if not kwargs and not carried:  # tensors alone, as in most calls, take a tenth of the time
         for x in args:
             if type(x) is not Tensor:
                 break
         else:
             # As the class does it, which takes three times as long.
-            return tuple.__new__(Call, (_structure_of_tensors(len(args)), args, args))
+            return tuple.__new__(Call, (_structure_of_tensors(len(args)), args, args, given, ()))
     leaves: list[Any] = []
-    structure = flatten((args, kwargs), leaves, weak=True)
+    structure = flatten((args, kwargs, carried), leaves, weak=True)
     leaves = [_as_tensor(x) if isinstance(x, np.ndarray) else x for x in leaves]
-    return Call(structure, leaves, [x for x in leaves if isinstance(x, Tensor)])
+    return Call(structure, leaves, [x for x in leaves if isinstance(x, Tensor)], given, carried)
 
 
 @functools.lru_cache
 def _structure_of_tensors(count: int) -> Any:
-    return flatten(((Tensor.of_array(np.zeros(0)),) * count, {}), [], weak=True)
+    return flatten(((Tensor.of_array(np.zeros(0)),) * count, {}, []), [], weak=True)
 
 
 def _as_tensor(array: np.ndarray) -> Tensor:
@@ -291,7 +310,7 @@ def _difference(old: Any, new: Any) -> str:
         return "a module, a hook, a gradient or captured state"
     names = (
         "an argument that is not a tensor", "the shape or dtype of an argument",
-        "an argument that is not a tensor", "a global or a closure variable", "a mode",
+        "an argument that is not a tensor", "a mode",
     )  # fmt: skip
     for name, a, b in zip(names, old, new):
         if a != b:

@@ -32,12 +32,19 @@ def _nbytes(tape: Tape, v: Value) -> int:
     return numel(shape) * dtype.itemsize
 
 
-def explain(name: str, programs: Sequence[Program], captures: int, refusals: Sequence[str]) -> str:
+def explain(
+    name: str,
+    programs: Sequence[Program],
+    captures: int,
+    changes: Sequence[str],
+    refusals: Sequence[str],
+) -> str:
     """Programs with their inputs, guards, effects, kernels and times; and what was refused."""
     rows = [f"compile({name}): {len(programs)} programs, {captures} captures"]
     for number, program in enumerate(programs, 1):
         rows.append(f"program {number}: {len(program.tape.lines)} lines")
         rows += [f"  {row}" for row in _program(program)]
+    rows += [f"recorded again: {text}" for text in changes]
     rows += [f"refused: {text}" for text in refusals]
     return "\n".join(rows)
 
@@ -49,9 +56,11 @@ def _program(program: Program) -> Iterator[str]:
     watched = [f"{len(guards.modules)} modules", f"{len(guards.watched)} tensors"]
     if guards.read_slots:
         watched.append(f"{len(guards.read_slots)} .grad slots")
-    watched += [str(attribute) for attribute in guards.attributes]
+    watched += dict.fromkeys(str(read) for read in guards.reads if read.matters)
     yield "guards  " + ", ".join(watched)
     effects = [f"writes {len(tape.writes)} inputs"]
+    if program.writes:
+        effects.append(f"sets {', '.join(dict.fromkeys(map(str, program.writes)))}")
     if program.slot_outputs:
         effects.append(f"sets {len(program.slot_outputs)} gradients")
     if program.cell_outputs:

@@ -16,9 +16,9 @@ from sys import getrefcount
 from typing import Any
 
 from contraflow import config
-from contraflow.capture.attributes import PLAIN, Attribute
-from contraflow.capture.guards import Surroundings, layout_of
-from contraflow.capture.replay import Hit, Program, new_tensor
+from contraflow.capture.guards import layout_of
+from contraflow.capture.places import Place
+from contraflow.capture.replay import Call, Hit, Program, new_tensor
 from contraflow.capture.trees import written
 from contraflow.dispatch import state
 from contraflow.dtypes import get_default_dtype
@@ -36,29 +36,29 @@ def misses(args: tuple[Any, ...]) -> Any:
     return MISS
 
 
-def write_hit(program: Program, args: Sequence[Any], kwargs: Any, names: Surroundings) -> Hit:
+def write_hit(program: Program, call: Call) -> Hit:
     """The function for calls with tensors like these; other programs leave it at a miss."""
     native = program.executable
+    args, kwargs = call.given
     of_tensors = not kwargs and all(type(x) is Tensor for x in args)
     numbers = program.numbers or program.compute
     more = program.gradients or numbers or program.guards.pins or state().inference
-    if not of_tensors or more or program.plain is None:
+    more = more or len(call.leaves) > len(args)
+    if not of_tensors or more or program.plain is None or program.writes:
         return misses
     if not isinstance(native, Native) or native.addresses is None:
         return misses
     if len({x.storage for x in args}) < len(args):
         return misses
-    return _Writer(program, native, args, names).function()
+    return _Writer(program, native, args).function()
 
 
 class _Writer:
     """Lines of the function, and what the names in them stand for."""
 
-    def __init__(
-        self, program: Program, native: Native, arguments: Sequence[Tensor], names: Surroundings
-    ) -> None:
-        self.program, self.native = program, native
-        self.arguments, self.names = arguments, names
+    def __init__(self, program: Program, native: Native, arguments: Sequence[Tensor]) -> None:
+        self.program, self.native, self.arguments = program, native, arguments
+        self._places: dict[Place, str] = {}
         self.state: list[Any] = [ref() for ref in program.state_refs]  # which was just found
         self.standing = {  # the owners of gradients, by the number of their room
             self._room(position): ref for ref, position in program.blocks if position in native.late
@@ -78,7 +78,10 @@ class _Writer:
             part()
         # A name that is not assigned to, or an attribute that is gone, is for the long way.
         text = ["def hit(args):", "  try:", *(f"    {line}" for line in self.lines)]
-        text += ["  except (AttributeError, KeyError, ValueError):", "    return MISS"]
+        text += [
+            "  except (AttributeError, LookupError, TypeError, ValueError):",
+            "    return MISS",
+        ]
         self.lines = []
         for part in (self._run, self._effects, self._results):
             part()
@@ -86,11 +89,19 @@ class _Writer:
         exec(builtins.compile("\n".join(text), "<hit>", "exec"), self.scope)
         return self.scope["hit"]  # type: ignore[no-any-return]
 
-    def _name(self, x: Any) -> str:
+    def name(self, x: Any) -> str:
         """A name for an object."""
         name = f"x{len(self.scope)}"
         self.scope[name] = x
         return name
+
+    def place(self, place: Place) -> str:
+        """A variable that holds what is found at a place."""
+        if place not in self._places:
+            value = place.written(self)
+            self._places[place] = f"p{len(self._places)}"
+            self.lines.append(f"{self._places[place]} = {value}")
+        return self._places[place]
 
     def _unless(self, *conditions: str) -> None:
         """A miss, unless all of them hold."""
@@ -104,21 +115,21 @@ class _Writer:
         self._unless(
             "current.context.hits", "not current.anomaly", f"current.grad is {now.grad}",
             f"current.inference is {now.inference}",
-            f"current.autocast is {self._name(now.autocast)}",
+            f"current.autocast is {self.name(now.autocast)}",
             f"config.num_threads == {config.num_threads}",
             f"config.compile_mode == {config.compile_mode!r}",
-            f"default_dtype() is {self._name(get_default_dtype())}",
+            f"default_dtype() is {self.name(get_default_dtype())}",
         )  # fmt: skip
 
     def _arguments(self) -> None:
         count = len(self.arguments)
         self._unless(f"len(args) == {count}")
         for i, t in enumerate(self.arguments):
-            layout, storage = self._name(t.layout), t.storage
+            layout, storage = self.name(t.layout), t.storage
             self.lines.append(f"a{i} = args[{i}]; s{i} = a{i}.storage")
             self._unless(
                 f"type(a{i}) is Tensor", f"(a{i}.layout is {layout} or a{i}.layout == {layout})",
-                f"a{i}.dtype is {self._name(t.dtype)}",
+                f"a{i}.dtype is {self.name(t.dtype)}",
                 f"(a{i}._needs if a{i}._base is None else a{i}.requires_grad) is {t.requires_grad}",
                 f"s{i}._data.size == {storage.data.size}", f"s{i}.device == {storage.device!r}",
                 f"s{i}.frozen is {storage.frozen}",
@@ -126,51 +137,32 @@ class _Writer:
         if count > 1:
             self._unless(*(f"s{i} is not s{j}" for i, j in combinations(range(count), 2)))
         if self.program.guards.state and count:
-            known = self._name(self.program.guards.state)
+            known = self.name(self.program.guards.state)
             self._unless(*(f"id(s{i}) not in {known}" for i in range(count)))
 
     def _guards(self) -> None:
         guards = self.program.guards
-        known = self._name(guards)
+        known = self.name(guards)
         self._unless(
             f"not {known}.gone", f"({known}.epoch == Structure.epoch or {known}.are_current())"
         )
-        for place, value in self.names.written(self._name):
-            # What is compared by value is kept, so that nothing else gets its id.
-            same = f"{place} is {self._name(value)}" if type(value) in PLAIN else None
-            self._unless(same or f"id({place}) == {id(value)}")
-        for attribute in guards.attributes:
-            self._unless(self._attribute(attribute))
+        for read in guards.reads:
+            self._unless(read.written(self))
         for held, layout in guards.read_slots:
-            owner = f"{self._name(held)}.get(args)"
+            owner = f"{self.name(held)}.get(args)"
             empty = f"{owner}._slot is None"
             self._unless(
-                empty if layout is None else f"layout_of({owner}._grad) == {self._name(layout)}"
+                empty if layout is None else f"layout_of({owner}._grad) == {self.name(layout)}"
             )
-
-    def _attribute(self, attribute: Attribute) -> str:
-        """The condition that an attribute is what it was."""
-        root, names, expected, by = attribute
-        if root.kind not in ("cell", "global") or not attribute.is_own():
-            return f"{self._name(attribute)}.holds((args, {{}}))"
-        holder = self._name(root.holder)
-        place = f"{holder}.cell_contents" if root.kind == "cell" else f"{holder}[{root.name!r}]"
-        place += "".join(f".__dict__[{name!r}]" for name in names)
-        if by == "weak":
-            return f"{place} is {self._name(expected)}()"
-        if by == "value":
-            kind, value = map(self._name, expected)
-            return f"type(x := {place}) is {kind} and exact(x) == {value}"
-        return f"{place} is {self._name(expected)}"
 
     def _state(self) -> None:
         """Hold the memory of state, and read numbers. Guards notice state that was gone before;
         a number that is gone is None, which has no value."""
         if self.state:
             memory = self.program.guards.keep_memory(self.state)
-            self.lines.append(f"held = {self._name(memory)}.arrays")
+            self.lines.append(f"held = {self.name(memory)}.arrays")
         if self.native.fixed is None:
-            refs = map(self._name, self.program.cells)
+            refs = map(self.name, self.program.cells)
             self.lines.append(f"cells = ({''.join(f'{ref}().value, ' for ref in refs)})")
 
     # --- from here on nothing misses ----------------------------------------------------------
@@ -181,13 +173,13 @@ class _Writer:
         if native.fixed is None:
             write("known = prologue(cells)")
         else:
-            write(f"known = {self._name(native.fixed[0])}")
+            write(f"known = {self.name(native.fixed[0])}")
         for place, i in enumerate(self.program.argument_numbers):
             write(f"put({place}, s{i}.address or locate(s{i}))")
         for i, room in enumerate(native.rooms):
             if i in self.standing:
                 continue
-            m = self._name(room)
+            m = self.name(room)
             write(f"b{i} = {m}.idle")
             write(f"if count(b{i}) == {HELD_BY_ROOM} and count(b{i}.array) == {HELD_BY_BLOCK}:")
             write(f"  {m}.idle = {m}.recent; {m}.recent = b{i}")
@@ -215,7 +207,7 @@ class _Writer:
         rooms = [self.native.rooms[i] for i in self.standing]
         standing = Standing(self.native.program, places, rooms, list(self.standing.values()))
         self.program.standing = standing
-        return self._name(standing)
+        return self.name(standing)
 
     def _count_writes(self) -> list[str]:
         """Lines that count the writes to arguments and state."""
@@ -227,33 +219,33 @@ class _Writer:
             storage = storages[place]
             if storage is None:
                 argument = f"s{program.argument_numbers[place]}"
-                lines.append(f"{argument}.version += 1; {argument}.writer = {self._name(writer)}")
+                lines.append(f"{argument}.version += 1; {argument}.writer = {self.name(writer)}")
             else:
                 storage.counts(writes, writer)
         if any(storages[place] is not None for place, _ in program.written):
-            known = self._name(writes)
+            known = self.name(writes)
             lines.append(f"{known}.count += 1; {known}.last = moment()")
         return lines
 
     def _effects(self) -> None:
         program, write = self.program, self.lines.append
         for ref, position in program.cell_outputs:
-            write(f"if (c := {self._name(ref)}()) is not None:")
+            write(f"if (c := {self.name(ref)}()) is not None:")
             write(f"  c.value = type(c.value)({self._number(position)})")
         for ref, position in program.blocks:
             room = self._room(position)
             if room not in self.standing:
-                write(f"if (t := {self._name(ref)}()) is not None: t._grad = b{room}")
+                write(f"if (t := {self.name(ref)}()) is not None: t._grad = b{room}")
 
     def _results(self) -> None:
         made = [
-            f"new_tensor(b{self._room(position)}, {self._name(view)}, {self._name(dtype)}, {whole})"
+            f"new_tensor(b{self._room(position)}, {self.name(view)}, {self.name(dtype)}, {whole})"
             for position, view, dtype, whole in self.program.plain or ()
         ]
         program = self.program
-        text = written(program.structure, iter(made), self._name)
+        text = written(program.structure, iter(made), self.name)
         if text is None:
-            text = f"{self._name(program.arranged)}([{', '.join(made)}])"
+            text = f"{self.name(program.arranged)}([{', '.join(made)}])"
         self.lines.append(f"return {text}")
 
     def _room(self, position: int) -> int:

@@ -387,7 +387,7 @@ class CompiledNode(Node):
     def _again(self, cotangents: list[Tensor | None]) -> list[Tensor | None]:
         """The gradients as functions of the inputs: by the function itself, applied once more."""
         leaves = [x.get(self) if isinstance(x, Saved) else x for x in self.leaves]
-        args, kwargs = rebuild(self.structure, iter(leaves))
+        args, kwargs, _ = rebuild(self.structure, iter(leaves))
         self.program.check_unchanged(self, (args, kwargs))
         first = next(numbers)
         modes = {"grad": True, "autocast": self.autocast, "saved_hooks": ()}

@@ -11,8 +11,8 @@ import numpy as np
 
 from contraflow import executable
 from contraflow.applied import keep
-from contraflow.capture.attributes import Attribute, Given
 from contraflow.capture.guards import Guards, Held
+from contraflow.capture.places import Given
 from contraflow.capture.pullback import (
     CompiledNode,
     Input,
@@ -22,6 +22,7 @@ from contraflow.capture.pullback import (
     whole,
 )
 from contraflow.capture.trees import builder
+from contraflow.capture.writes import Registered, Store, Write
 from contraflow.dispatch import state
 from contraflow.dtypes import DType, from_numpy
 from contraflow.errors import GradientError, OverwrittenError
@@ -47,11 +48,11 @@ class Owner(Protocol):
     @property
     def eager(self) -> Callable[..., Any]: ...
 
-    def surroundings(self) -> list[Any]: ...
+    @property
+    def function(self) -> Callable[..., Any]: ...
 
-    def surroundings_key(self) -> tuple[Any, ...]: ...
-
-    def attributes(self, given: Given) -> list[Attribute]: ...
+    @property
+    def instance(self) -> Any: ...
 
 
 class Call(NamedTuple):
@@ -60,6 +61,8 @@ class Call(NamedTuple):
     structure: Any
     leaves: Sequence[Any]  # tensors and numbers, in order
     arguments: Sequence[Tensor]  # the tensors among them
+    given: Given
+    carried: Sequence[Any] = ()  # what the function reads and changes beside its arguments
 
 
 class Fresh(NamedTuple):
@@ -96,6 +99,13 @@ class Constant(NamedTuple):
     """A number."""
 
     value: int | float
+
+
+class Number(NamedTuple):
+    """A number that a program computes from others."""
+
+    position: int
+    kind: type
 
 
 class Graded(NamedTuple):
@@ -158,7 +168,7 @@ class Inside(Node):
         )
 
 
-Result = Fresh | Shared | Argument | Constant | Graded | Same | Place
+Result = Fresh | Shared | Argument | Constant | Number | Graded | Same | Place
 
 
 # A whole call from its arguments, written out, or a miss: see hit.py.
@@ -188,6 +198,8 @@ class Program:
         self.residuals: dict[Value, int] = {}  # positions of outputs that backward keeps
         self.slot_outputs: list[tuple[Held, Fresh | Shared | None]] = []
         self.cell_outputs: list[tuple[weakref.ref[Any], int]] = []
+        self.kinds: dict[int, type] = {}  # of results that are of a class of their own
+        self.writes: list[Write] = []  # of Python's state; their values are results
         self.escapes: list[tuple[Storage, int]] = []
         self.needs: list[tuple[Held, bool]] = []  # leaves that require grad from now on, or not
 
@@ -252,7 +264,8 @@ class Program:
             self.escapes, self._slots, self.needs, self.recording.advances, self.recording.reseeds,
         )  # fmt: skip
         self.plain: list[tuple[int, View, DType, bool]] | None = None
-        if self.pullback is None and not any(rare) and all(map(alone, self.results)):
+        simple = self.pullback is None and not any((*rare, self.writes, self.kinds))
+        if simple and all(map(alone, self.results)):
             self.plain = [(*result, self._is_whole(result)) for result in self.results]
         self.arranged = builder(self.structure)
 
@@ -380,6 +393,9 @@ class Program:
                 return arguments[result.number]
             if isinstance(result, Constant):
                 return result.value
+            if isinstance(result, Number):
+                number = outputs[result.position]
+                return result.kind(number.array if type(number) is Block else number)
             if isinstance(result, Place):
                 stand_in = inside.get(result.number) or result.stand_in()
                 return inside.setdefault(result.number, stand_in), result.output
@@ -391,7 +407,24 @@ class Program:
         for i, result in enumerate(self.results):
             if isinstance(result, Same):
                 leaves[i] = leaves[result.number]
-        return self.arranged(leaves)
+        for i, kind in self.kinds.items():
+            leaves[i].__class__ = kind
+        results = self.arranged(leaves)
+        return self._write(results, call.given) if self.writes else results
+
+    def _write(self, results: Any, given: Given) -> Any:
+        """Write Python's state, the values of which are the second of the results."""
+        result, values = results
+        counts = []
+        for write in self.writes:
+            if isinstance(write, Store) and isinstance(write.place, Registered):
+                module = write.place.parent.get(given)
+                counts.append((module, module._structure))
+        for write, value in zip(self.writes, values):
+            write.do(value, given)
+        if counts:
+            self.guards.renew(counts)
+        return result
 
     def _array(self, outputs: list[Any], position: int) -> np.ndarray:
         """An output as an array, one that is a number included."""
@@ -458,8 +491,7 @@ class Program:
                     version=storage.version, writer=writer, written=location(line),
                 )  # fmt: skip
         guards = self.guards
-        named = self.owner.surroundings_key() == guards.key
-        if not named or not guards.are_current() or guards.changed_attribute(given) is not None:
+        if not guards.are_current() or guards.change(given) is not None:
             raise GradientError(
                 f"backward: create_graph differentiates {self.name_at(node)} by running it again, "
                 f"but modules or variables that it uses have changed. Run backward before."
@@ -472,7 +504,7 @@ class Program:
     def before_again(self, leaves: Sequence[Any], random: list[Any]) -> Callable[[], None]:
         """How to undo the effects that another run of the function has."""
         arguments = [x for x in leaves if isinstance(x, Tensor)]
-        found = self.find_inputs(Call(None, list(leaves), arguments))
+        found = self.find_inputs(Call(None, list(leaves), arguments, ((), {})))
         if found is None:
             raise GradientError(f"backward: what {self.owner.name} read is gone.")
         storages = found[0]

@@ -11,15 +11,19 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
-from contraflow.capture.attributes import attributes_of_module
 from contraflow.capture.guards import Held, layout_of
+from contraflow.capture.observe import observing
+from contraflow.capture.observer import Observer
+from contraflow.capture.places import Place as InPython
 from contraflow.capture.pullback import Input, Inward, Late, Pullback, Residual, split
+from contraflow.capture.reads import Same as SameObject
 from contraflow.capture.replay import (
     Argument,
     Call,
     Constant,
     Fresh,
     Graded,
+    Number,
     Owner,
     Place,
     Program,
@@ -33,7 +37,7 @@ from contraflow.hostscalar import StepScalar
 from contraflow.node import Edge, Node, nodes_below
 from contraflow.passes import host_values
 from contraflow.record import Recorder
-from contraflow.symbol import ValueNeeded
+from contraflow.symbol import Symbol, ValueNeeded
 from contraflow.tape import Tape, Value
 from contraflow.tensor import Tensor
 
@@ -48,20 +52,29 @@ class StructuralNumbers(Exception):
         self.places = places
 
 
+class Carried(Exception):
+    """The function reads what is at some places and then changes it: they are inputs."""
+
+    def __init__(self, places: list[InPython]) -> None:
+        super().__init__(places)
+        self.places = places
+
+
 def capture(
-    owner: Owner, call: Call, fixed: frozenset[int], args: Sequence[Any], kwargs: dict[str, Any]
+    owner: Owner, call: Call, fixed: frozenset[int], carried: Sequence[InPython], settled: bool
 ) -> Program:
     """Record one call and load its program. Nothing real is changed by it.
 
-    Numbers among the leaves of the arguments become host scalars, unless they are `fixed`.
-    StructuralNumbers says that more of them must be.
+    Unless it is `settled` which places are carried, Carried says that more of them should be.
+    Numbers among the leaves become host scalars, unless they are `fixed`. StructuralNumbers says
+    that more of them must be.
     """
     loose = {i for i, x in enumerate(call.leaves) if not isinstance(x, Tensor)} - fixed
     recorder = Recorder(owner.name, list(call.arguments), len(call.leaves))
     collecting = gc.isenabled()
     try:
         gc.disable()  # what a capture makes it also keeps: the collector would only walk over it
-        program = _capture(owner, recorder, call, loose, args, kwargs)
+        program = _capture(owner, recorder, call, loose, carried, settled)
         if collecting:
             gc.collect(0)  # else it may be the turn of all that was imported
         return program
@@ -82,24 +95,29 @@ def _capture(
     recorder: Recorder,
     call: Call,
     loose: set[int],
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
+    carried: Sequence[InPython],
+    settled: bool,
 ) -> Program:
     symbols = [recorder.symbol(x, i) if i in loose else x for i, x in enumerate(call.leaves)]
-    # As they are before the function changes them.
-    attributes, key = owner.attributes((args, kwargs)), owner.surroundings_key()
-    args, kwargs = _given(call, symbols, loose, args, kwargs)
-    trace, started = Trace(owner, recorder, call), perf_counter()
+    args, kwargs, contents = _given(call, symbols, loose)
+    observer = Observer(recorder)
+    observer.carry(carried, contents, call.given)
+    trace, started = Trace(owner, recorder, call, observer, settled), perf_counter()
     try:
         # Hooks on saved values from around the call are not part of what is recorded.
-        with changed(context=recorder, saved_hooks=(), region=0, line=None):
+        with (
+            changed(context=recorder, saved_hooks=(), region=0, line=None),
+            observing(observer),
+        ):
+            observer.begin(owner.function, owner.instance, args, kwargs)
             program = trace.record(owner.eager(*args, **kwargs))
-            attributes += [a for module in recorder.modules for a in attributes_of_module(module)]
-            program.guards.attributes, program.guards.key = attributes, key
             if recorder.symbols.needed:  # somebody has caught it
                 raise ValueNeeded
+            if observer.refused is not None:
+                raise observer.refused
     finally:
-        del symbols, args, kwargs
+        del symbols, args, kwargs, contents
+        observer.forget()
         try:
             recorder.restore()
         except KeyboardInterrupt:  # it must be done all the same
@@ -133,11 +151,13 @@ def _warn_if_long(owner: Owner, program: Program) -> None:
     )
 
 
-def _given(
-    call: Call, leaves: Sequence[Any], loose: set[int], args: Sequence[Any], kwargs: dict[str, Any]
-) -> Any:
-    """The arguments with symbols for numbers and tensors for arrays; others are the user's own."""
-    _, (positional, named) = call.structure
+def _given(call: Call, leaves: Sequence[Any], loose: set[int]) -> Any:
+    """The arguments with symbols for numbers and tensors for arrays; others are the user's own.
+
+    And the contents of carried slots, likewise.
+    """
+    args, kwargs = call.given
+    _, (positional, named, carried) = call.structure
     place = 0
 
     def given(structure: Any, own: Any) -> Any:
@@ -151,6 +171,7 @@ def _given(
     return (
         [given(part, x) for part, x in zip(positional[1], args)],
         {name: given(part, kwargs[name]) for name, part in named[1]},
+        [given(part, x) for part, x in zip(carried[1], call.carried)],
     )
 
 
@@ -171,8 +192,11 @@ class Trace:
     program: Program
     known: list[Tensor]
 
-    def __init__(self, owner: Owner, recorder: Recorder, call: Call) -> None:
-        self.owner, self.recorder, self.call = owner, recorder, call
+    def __init__(
+        self, owner: Owner, recorder: Recorder, call: Call, observer: Observer, settled: bool
+    ) -> None:
+        self.owner, self.recorder, self.call, self.observer = owner, recorder, call, observer
+        self.settled = settled
         self.positions: dict[
             int, int
         ] = {}  # of outputs, by id of the storage: what is shared stays so
@@ -181,12 +205,19 @@ class Trace:
     def record(self, result: Any) -> Program:
         """Describe results and effects, and record the backward if the results have one."""
         recorder, owner = self.recorder, self.owner
+        self._check_carried()
         self.program = program = Program(recorder.finish(), owner)
         known = self._known_tensors()
-        graded = self._describe_results(result)
+        program.writes = list(self.observer.writes)
+        values = [write.values for write in program.writes]
+        graded = self._describe_results((result, values) if values else result)
+        for write in program.writes:
+            write.settle()
         self._describe_effects()
         self.known = known
-        program.guards.surround(owner.surroundings())
+        guards = program.guards
+        guards.reads = list(self.observer.reads.values())
+        guards.gone, guards.kept = self.observer.gone, self.observer.kept
         forward = recorder.tape
         program.tape = Tape(
             forward.name, forward.specs, dict(forward.inputs), list(forward.lines),
@@ -197,9 +228,18 @@ class Trace:
             self._record_backward(graded, known)
         return program
 
+    def _check_carried(self) -> None:
+        """Slots that were read and then got another tensor or number are inputs of a program."""
+        if self.observer.filled:  # a cache, which does not run its function again
+            self.recorder.use_once()
+        fixed = self.settled or self.observer.filled
+        found = [] if fixed else self.observer.changed_places()
+        if found:
+            raise Carried(found)
+
     def _known_tensors(self) -> list[Tensor]:
-        """The tensors from outside that the function read, or that its modules and names hold."""
-        found = [x for x in self.owner.surroundings() if isinstance(x, Tensor)]
+        """The tensors from outside that the function read, or that its modules hold."""
+        found = list(self.observer.tensors.values())
         for source in self.program.recording.sources.values():
             t = source.owner() if source.role == "state" and source.owner is not None else None
             if t is not None:
@@ -207,7 +247,14 @@ class Trace:
         for module in self.recorder.modules:
             for name in ("_parameters", "_buffers"):
                 found += [t for t in getattr(module, name, {}).values() if t is not None]
-        return [t for t in {id(t): t for t in found}.values() if not t.storage.is_recorded]
+        unique = {id(t): t for t in found}
+        named = {
+            read.address for read in self.observer.reads.values() if isinstance(read, SameObject)
+        }
+        for x in self.observer.inputs():
+            if id(x) not in named:  # else it is state as well, and both must stay one
+                unique.pop(id(x), None)
+        return [t for t in unique.values() if not t.storage.is_recorded]
 
     # --- results and effects --------------------------------------------------------------
 
@@ -229,6 +276,11 @@ class Trace:
                 places.setdefault((id(end), index), number)
         tensors = [found[number] for number in first.values()]
         for number, t in enumerate(found):
+            if type(t) is Symbol:
+                value = self.recorder.read(t._tensor)
+                assert isinstance(value, Value)
+                program.results.append(Number(self._output(value), type(t._number)))
+                continue
             if isinstance(t, (int, float)):
                 program.results.append(Constant(t))
                 continue
@@ -248,6 +300,8 @@ class Trace:
                 program.results.append(Same(first[id(t)]))
                 continue
             described = self._describe_tensor(t)
+            if type(t) is not Tensor and isinstance(described, Fresh):
+                program.kinds[number] = type(t)
             node: Node | None = t.node
             if not t._needs or (node is not None and node.done) or self._is_outside(t):
                 program.results.append(described)
@@ -348,7 +402,7 @@ class Trace:
         recorder, program = self.recorder, self.program
         tape, mark = recorder.tape, len(recorder.tape.lines)
         inputs = set(tape.inputs)
-        effects = recorder.effects()
+        effects, writes = recorder.effects(), len(self.observer.writes)
         seeds = [recorder.placeholder(t.spec) for t in results]
         cotangents = [v for v in tape.inputs if v not in inputs]
         starts = [(e, g) for t, g in zip(results, seeds) if (e := t.edge) is not None]
@@ -368,11 +422,11 @@ class Trace:
             refusal = copy.copy(error)  # without the frames that it came through
         found = task.found()
         reached = [i for i, g in enumerate(found) if g is not None or refusal is not None]
-        if recorder.effects() != effects:
+        if recorder.effects() != effects or len(self.observer.writes) != writes:
             raise CaptureError(
-                f"compile({self.owner.name}): a hook that runs in backward writes to a tensor, "
-                f"sets a gradient or draws random numbers. Register it on a result of the compiled "
-                f"function, or compile the whole step, backward included."
+                f"compile({self.owner.name}): a hook that runs in backward writes to a tensor or "
+                f"to Python's state, sets a gradient or draws random numbers. Register it on a "
+                f"result of the compiled function, or compile the whole step, backward included."
             )
         gradients = [recorder.read(found[i]) for i in reached] if refusal is None else []
         sources = program.recording.sources

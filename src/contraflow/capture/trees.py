@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from itertools import count
 from operator import itemgetter
@@ -14,6 +14,7 @@ import numpy as np
 
 from contraflow.autograd.store import Gradients
 from contraflow.errors import CaptureError
+from contraflow.symbol import Symbol
 from contraflow.tensor import Tensor
 
 # What a structure has in the place of a leaf.
@@ -40,14 +41,18 @@ def flatten(x: Any, leaves: list[Any], weak: bool = False) -> Any:
     kind = type(x)
     if kind is tuple or kind is list:
         return kind, tuple([flatten(item, leaves, weak) for item in x])
-    if kind is float or kind is int:
+    if kind is float or kind is int or kind is Symbol:
         leaves.append(x)
-        return FLOAT if kind is float else INT
+        return FLOAT if isinstance(x, float) else INT
     if isinstance(x, np.ndarray):
         leaves.append(x)
         return ARRAY
     if isinstance(x, (tuple, list)):
         return kind, tuple(flatten(item, leaves, weak) for item in x)
+    if kind is deque:
+        return kind, tuple(flatten(item, leaves, weak) for item in x), x.maxlen
+    if kind is slice:
+        return kind, tuple(flatten(item, leaves, weak) for item in (x.start, x.stop, x.step))
     if kind is Gradients:
         return kind, tuple(
             (tuple, (_flatten_key(key, leaves, weak), flatten(gradient, leaves, weak)))
@@ -62,6 +67,9 @@ def flatten(x: Any, leaves: list[Any], weak: bool = False) -> Any:
             kind,
             tuple((name, flatten(getattr(x, name), leaves, weak)) for name in names),
         )
+    if not weak and _is_made(x):
+        own = vars(x).items()
+        return "dataclass", kind, tuple((name, flatten(v, leaves, weak)) for name, v in own)
     try:
         hash(x)
     except TypeError:
@@ -72,6 +80,23 @@ def flatten(x: Any, leaves: list[Any], weak: bool = False) -> Any:
     if weak and getattr(kind, "__hash__", None) is object.__hash__ and kind.__weakrefoffset__:
         return "object", kind, weakref.ref(x)
     return "value", kind, x  # with its type: 1.0 and True are equal and not the same argument
+
+
+def _is_made(x: Any) -> bool:
+    """Whether an object was made around what was recorded, and has to be made anew."""
+    own = getattr(x, "__dict__", None)
+    if isinstance(x, type) or type(own) is not dict or type(x).__module__.startswith("contraflow."):
+        return False
+    return any(_is_recorded(v) for v in own.values())
+
+
+def _is_recorded(x: Any, depth: int = 3) -> bool:
+    if isinstance(x, Tensor):
+        return x.storage.is_recorded
+    if type(x) is Symbol:
+        return True
+    inside = x.values() if isinstance(x, dict) else x if isinstance(x, (tuple, list)) else ()
+    return depth > 0 and any(_is_recorded(v, depth - 1) for v in inside)
 
 
 def _flatten_key(key: Any, leaves: list[Any], weak: bool) -> Any:
@@ -143,4 +168,6 @@ def rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
         pairs = ((k, rebuild(part, leaves)) for k, part in rest[0])
         return dict(pairs) if issubclass(kind, defaultdict) else kind(pairs)
     items = [rebuild(part, leaves) for part in rest[0]]
-    return kind(*items) if hasattr(kind, "_fields") else kind(items)  # named tuples
+    if kind is deque:
+        return deque(items, rest[1])
+    return kind(*items) if hasattr(kind, "_fields") or kind is slice else kind(items)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from contraflow.capture.observe import undone
 from contraflow.capture.replay import Call, Inputs, Program
 from contraflow.capture.trees import flatten
 from contraflow.dtypes import from_numpy, tolerance
@@ -96,9 +97,7 @@ def _results(result: Any) -> Iterator[tuple[str, Any]]:
         yield f"result {number}", array
 
 
-def replay_verified(
-    program: Program, call: Call, inputs: Inputs, args: Any, kwargs: dict[str, Any]
-) -> Any:
+def replay_verified(program: Program, call: Call, inputs: Inputs) -> Any:
     """Run a call eagerly, put everything back, replay it, and compare."""
     snapshot = _Snapshot(program, call, inputs)
 
@@ -106,8 +105,10 @@ def replay_verified(
         result = program.replay(call, inputs)
         return result, dict(_results(result)) | dict(snapshot.now())
 
+    args, kwargs = call.given
     try:
-        result = program.owner.eager(*args, **kwargs)
+        with undone(program.owner, args, kwargs):
+            result = program.owner.eager(*args, **kwargs)
         expected = dict(_results(result)) | dict(snapshot.now())
     finally:
         try:

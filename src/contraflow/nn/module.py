@@ -21,6 +21,7 @@ from contraflow.nn.load import EXTRA_STATE, IncompatibleKeys, load_state
 from contraflow.nn.parameter import Buffer, Parameter, is_lazy
 from contraflow.nn.summary import summarize
 from contraflow.ops.create import zeros
+from contraflow.storage import serials
 from contraflow.tensor import Tensor
 
 T = TypeVar("T")
@@ -66,7 +67,7 @@ class Module:
             _parameters={}, _buffers={}, _modules={}, _transient=set(),
             _forward_hooks={}, _forward_pre_hooks={}, _backward_hooks={}, _backward_pre_hooks={},
             _state_dict_post_hooks={}, _state_dict_pre_hooks={}, _load_state_dict_post_hooks={},
-            _load_state_dict_pre_hooks={},
+            _load_state_dict_pre_hooks={}, _born=next(serials),
         )  # fmt: skip
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:

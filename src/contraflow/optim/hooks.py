@@ -8,6 +8,7 @@ from typing import Any
 
 from contraflow.dispatch import state as thread_state
 from contraflow.hooks import HookHandle, Hooks, Structure
+from contraflow.storage import serials
 
 Hook = Callable[..., Any]
 
@@ -84,6 +85,7 @@ class HookedOptimizer:
             cls.step = _with_hooks(cls.__dict__["step"])  # type: ignore[attr-defined]
 
     def __init__(self) -> None:
+        self._born = next(serials)
         self._step_pre_hooks: Hooks = {}
         self._step_post_hooks: Hooks = {}
         self._state_dict_pre_hooks: Hooks = {}

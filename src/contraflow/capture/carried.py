@@ -1,0 +1,116 @@
+"""What a function reads and then changes: it becomes an input of the program.
+
+`self.h = self.h * 0.5 + x` reads what the last call has written. If that were guarded, every call
+would be recorded again; so what is there at the beginning of a call is one more argument.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from contraflow.capture.places import NOTHING_THERE, Described, Given, Place, Slot
+from contraflow.capture.reads import PLAIN
+from contraflow.capture.sight import is_passed, items_of, keys_of
+from contraflow.capture.stores import Stores
+from contraflow.capture.writes import Store
+from contraflow.symbol import Symbol
+from contraflow.tensor import Tensor
+
+# Containers whose contents may be inputs of a program.
+CARRYING = (tuple, list, dict, deque)
+MOST_CARRIED = 64  # elements of one
+
+
+class Carrying(Stores):
+    """Knows which places are inputs of the program, and which should be."""
+
+    def carry(self, places: Sequence[Place], contents: Sequence[Any], given: Given) -> None:
+        """What is at some places is an input of the program: `contents`, or stands for it."""
+        for place, x in zip(places, contents):
+            self._carry(place, x, given)
+
+    def _carry(self, place: Place, x: Any, given: Given) -> None:
+        if issubclass(type(x), CARRYING):
+            own = place.get(given)
+            self.described[id(own)] = own, x
+            for container in (own, x):
+                self.known.pop(id(container), None)
+                self._see_argument(container, Described(place))
+        elif type(x) is Symbol or issubclass(type(x), (Tensor, int, float)):
+            assert isinstance(place, Slot)
+            self.carried[place.address(given)] = x
+
+    def inputs(self) -> list[Any]:
+        """The tensors among what is carried."""
+        found = [*self.carried.values(), *(x for x, _ in self.described.values())]
+        return [x for x in _leaves(found) if isinstance(x, Tensor)]
+
+    def changed_places(self) -> list[Place]:
+        """Where something was read and then changed that can be an input of the program."""
+        found: dict[int, Place] = {}
+        for write in self.writes:
+            changed = (
+                self._stored_at(write) if isinstance(write, Store) else self._mutated_at(write)
+            )
+            if changed is not None:
+                found[id(changed)] = changed
+        return list(found.values())
+
+    def _stored_at(self, store: Store) -> Place | None:
+        if store.key not in self.slots or store.key in self.carried:
+            return None
+        place, before = self.slots[store.key]
+        changes = store.value is not before and id(before) not in self.described
+        return place if changes and _varies(before) and _varies(store.value) else None
+
+    def _mutated_at(self, mutation: Any) -> Place | None:
+        container = mutation.container
+        place, before = self.place_of(container), self.before.get(id(container))
+        if place is None or is_passed(place) or not self._was_read(container):
+            return None
+        return place if _varies(before) else None
+
+    def _was_read(self, container: Any) -> bool:
+        """Whether the function depends on what a container held."""
+        return any((kind, id(container)) in self.reads for kind in ("contents", "length")) or any(
+            (id(container), key) in self.reads for key in keys_of(container)
+        )
+
+
+def is_carried(x: Any, depth: int = 3) -> bool:
+    """Whether something can be an input of a program: a tensor, a number, a container of them."""
+    kind = type(x)
+    if kind is Symbol or kind in PLAIN or issubclass(kind, Tensor):
+        return True
+    if kind not in CARRYING and not (issubclass(kind, tuple) and hasattr(kind, "_fields")):
+        return False
+    inside = [item for _, item in items_of(x)]
+    return (
+        depth > 0 and len(inside) <= MOST_CARRIED and all(is_carried(v, depth - 1) for v in inside)
+    )
+
+
+def _varies(x: Any) -> bool:
+    """Whether an input of a program may have this as its value, and others next time."""
+    kind = type(x)
+    if kind in (int, float, Symbol) or issubclass(kind, Tensor):
+        return True
+    return is_carried(x) and any(_varies(item) for _, item in items_of(x))
+
+
+def _leaves(x: Any) -> Iterator[Any]:
+    if issubclass(type(x), CARRYING):
+        for _, item in items_of(x):
+            yield from _leaves(item)
+    else:
+        yield x
+
+
+def identity(place: Place, given: Given) -> Any:
+    """What tells places apart in a call: the slot, or the object that is there."""
+    try:
+        return place.address(given) if isinstance(place, Slot) else id(place.get(given))
+    except NOTHING_THERE:
+        return id(place)

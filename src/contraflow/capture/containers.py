@@ -1,0 +1,369 @@
+"""Reads of containers: of an item, of their length, or of all that they hold.
+
+What is given to C or to a library is looked at as a whole.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import types
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from contraflow.capture.attributes import Attributes
+from contraflow.capture.library import (
+    in_python,
+    is_library_class,
+)
+from contraflow.capture.places import (
+    MISSING,
+    Answer,
+    Item,
+    Place,
+    lookup,
+)
+from contraflow.capture.reads import (
+    PLAIN,
+    Absent,
+    Contents,
+    Elements,
+    Lacks,
+    Member,
+    Sized,
+    Together,
+)
+from contraflow.capture.sight import (
+    CONTAINERS,
+    DEEPEST,
+    LARGEST,
+    MUTABLE,
+    is_passed,
+    is_structured,
+    items_of,
+    keys_of,
+    own_attributes,
+)
+from contraflow.symbol import Symbol
+from contraflow.tensor import Tensor
+
+# Operators from here on are in place.
+_IN_PLACE = 13
+_IN_PLACE_METHODS = {
+    13: "__iadd__", 14: "__iand__", 18: "__imul__", 20: "__ior__", 23: "__isub__", 25: "__ixor__",
+}  # fmt: skip
+
+
+class Containers(Attributes):
+    """Notes what is read of containers."""
+
+    def item(self, container: Any, key: Any) -> Any:
+        """Read an item."""
+        kind = type(container)
+        if kind in PLAIN or issubclass(kind, Tensor) or kind is Symbol:
+            self.hand_over(key)
+            return container[key]
+        if kind.__module__.startswith("contraflow."):
+            self.hand_over(key)
+            if is_structured(kind):
+                self.structured(container)
+            found = container[key]
+            self.see(found) if is_structured(type(found)) else self.show(found)
+            return found
+        place = self.place_of(container)
+        if place is None:
+            found = container[key]
+            self.show(found)
+            return found
+        self.show_class(kind)
+        getter = lookup(kind, "__getitem__")
+        if type(getter) is types.FunctionType and not is_library_class(kind):
+            self.in_class(kind.__mro__, "__getitem__")
+            found = container[key]  # observed
+            self.show(found)
+            return found
+        if issubclass(kind, np.ndarray):
+            self.touch(container)
+            return container[key]
+        if not issubclass(kind, (list, dict, tuple, deque)):
+            return self._asked(container, place, operator.itemgetter(key))
+        if type(key) is slice:
+            self.touch(container)
+            return container[key]
+        if issubclass(kind, dict):
+            return self._dict_item(container, place, key)
+        try:
+            found = container[key]
+        except (IndexError, TypeError):
+            self.length(container)
+            raise
+        key = self.position(container, key)
+        if self._is_mutated(container):
+            self.touch(container)
+            self.show(found)
+            return found
+        return self.read((id(container), key), Item(place, key, kind), found)
+
+    def position(self, container: Any, index: Any) -> int:
+        """A position from the beginning; one from the end depends on the length."""
+        index = operator.index(index)
+        if index >= 0:
+            return int(index)
+        self.length(container)
+        return int(index) + len(container)
+
+    def _dict_item(self, container: dict[Any, Any], place: Place, key: Any) -> Any:
+        kind, slot = type(container), (id(container), key)
+        if key in container:
+            found = dict.__getitem__(container, key)
+            before = self.before.get(id(container))
+            if before is not None and before.get(key, MISSING) is not found:
+                self.show(found)  # put there by the function itself
+                return found
+            return self.read(slot, Item(place, key, kind), found)
+        self._lacks(container, place, key)
+        found = container[key]  # made by its class, or an error
+        if key in container:
+            self._stored(container, slot, Item(place, key, kind), found)
+            self._undo.append(functools.partial(dict.pop, container, key, None))
+        return found
+
+    def _lacks(self, container: dict[Any, Any], place: Place, key: Any) -> None:
+        slot, before = (id(container), key), self.before.get(id(container))
+        if slot in self.stored or is_passed(place):
+            return
+        if before is not None and key in before:  # the function itself took it away
+            self.read(slot, Item(place, key, type(container)), before[key])
+            return
+        self._add(("lacks", *slot), Lacks(Item(place, key, type(container))))
+
+    def _asked(self, x: Any, place: Place, question: Callable[[Any], Any]) -> Any:
+        """What something answers that keeps its state to itself."""
+        where, key = Answer(place, question), ("asked", id(x), len(self.reads))
+        try:
+            answer = question(x)
+        except Exception:
+            self._add(key, Absent(where))
+            raise
+        if not is_passed(place):
+            self._add(key, self._expected(where, answer))
+        self.see(answer, where)
+        return answer
+
+    def _is_mutated(self, container: Any) -> bool:
+        return id(container) in self.before
+
+    # --- looking into containers ------------------------------------------------------------
+
+    def length(self, x: Any) -> None:
+        """The length of something was asked for."""
+        place, kind = self.place_of(x), type(x)
+        if place is None or not issubclass(kind, CONTAINERS):
+            if place is not None and is_structured(kind):
+                self.structured(x)
+            elif place is not None and not in_python(kind) and not is_passed(place):
+                self._asked(x, place, len)
+            return
+        if not is_passed(place) and not kind.__module__.startswith("contraflow."):
+            known = self.before.get(id(x), x)
+            self._add(("length", id(x)), Sized(place, len(known)))
+
+    def truth(self, x: Any) -> None:
+        """Whether something is empty was asked for."""
+        if issubclass(type(x), CONTAINERS) and id(x) in self.known:
+            self.length(x)
+
+    def member(self, item: Any, container: Any) -> None:
+        """Whether something is in a container was asked for."""
+        kind, place = type(container), self.place_of(container)
+        if place is None or kind in PLAIN:
+            return
+        if is_library_class(kind) and in_python(kind) and not issubclass(kind, CONTAINERS):
+            self._asked(container, place, functools.partial(_holds, item))
+            return
+        if not issubclass(kind, (dict, set, frozenset)) or self._is_mutated(container):
+            self.look(container)
+            return
+        if kind.__module__.startswith("contraflow.") or is_passed(place):
+            return
+        if type(item) is Symbol or issubclass(type(item), Tensor):
+            self.look(container)
+            return
+        if (id(container), item) not in self.stored:
+            held = kind.__contains__(container, item)
+            self._add(("member", id(container), item), Member(place, item, held))
+
+    def iterate(self, x: Any) -> None:
+        """Something is about to be taken apart."""
+        self.touch(x, 0)
+
+    def look(self, x: Any) -> None:
+        """Something is about to be looked at as a whole, by C."""
+        if issubclass(type(x), CONTAINERS) or id(x) not in self.known:
+            self.touch(x)
+        else:
+            self.hand_over(x, 1)
+
+    def touch(self, x: Any, depth: int = DEEPEST) -> None:
+        """All that a container from before holds is read."""
+        kind = type(x)
+        if kind in PLAIN or kind is Symbol or issubclass(kind, Tensor):
+            return
+        if issubclass(kind, CONTAINERS):
+            if kind.__module__.startswith("contraflow."):
+                return
+            self._touch_container(x, depth)
+        elif id(x) not in self.known:
+            return
+        elif issubclass(kind, np.ndarray):
+            self._touch_array(x)
+        elif is_structured(kind):
+            self.structured(x)
+        elif kind.__module__.startswith("contraflow.data"):
+            raise self.refuse(
+                f"a {kind.__name__} from outside is iterated, and a replay would see the same "
+                f"batches again",
+                "Pass the batch as an argument.",
+            )
+        elif hasattr(kind, "__next__") and not in_python(kind):
+            raise self.refuse(
+                f"{_kind_of_iterator(kind)} from before the call is advanced, and a replay would "
+                f"not advance it",
+                "Take the next item outside, and pass it as an argument.",
+            )
+        elif in_python(kind):
+            self.show_class(kind)
+
+    def _touch_container(self, x: Any, depth: int) -> None:
+        place = self.place_of(x)
+        if place is not None and id(x) not in self._touched:
+            self._touched.add(id(x))
+            content = self.before.get(id(x), x)
+            if len(content) > LARGEST:
+                raise self.refuse(
+                    f"{place} is looked at as a whole, and it holds {len(content)} elements; "
+                    f"every call would have to compare them all",
+                    f"Up to {LARGEST} may be. Make it a tensor, or pass it as an argument.",
+                )
+            if not is_passed(place):
+                if all((id(x), key) not in self.carried for key in keys_of(content)):
+                    self._add(("contents", id(x)), Contents(place, content, self._keep))
+                else:
+                    self._touch_items(x, content, place)
+            for key, item in items_of(content):
+                where = None if key is None else Item(place, key, type(x))
+                if where is not None and is_passed(where):
+                    self._see_argument(item, where)
+                else:
+                    self.see(item, where)
+                if key is not None and (id(x), key) not in self.stored:
+                    self.slots.setdefault((id(x), key), (Item(place, key, type(x)), item))
+            if issubclass(type(x), dict):
+                for key in content:
+                    self.see(key)
+        if depth:
+            for _, item in items_of(x):
+                if issubclass(type(item), CONTAINERS):
+                    self.touch(item, depth - 1)
+
+    def _touch_items(self, x: Any, content: Any, place: Place) -> None:
+        """The same where some items are inputs of the program."""
+        self._add(("length", id(x)), Sized(place, len(content)))
+        for key, item in items_of(content):
+            carried = self.carried.get((id(x), key))
+            if type(carried) is Symbol and (id(x), key) not in self.stored:
+                self.recorder.symbols.need(carried)  # C reads the number itself
+            if key is not None and carried is None:
+                where = Item(place, key, type(x))
+                self._add((id(x), key), self._expected(where, item))
+
+    def _touch_array(self, x: np.ndarray) -> None:
+        place = self.place_of(x)
+        if place is None or is_passed(place):
+            return
+        if x.size > LARGEST:
+            raise self.refuse(
+                f"{place}, a NumPy array of {x.size} elements, is computed with in NumPy; every "
+                f"call would have to compare them all",
+                "Make it a tensor, or pass it as an argument.",
+            )
+        self._add(("elements", id(x)), Elements(place, x))
+
+    def structured(self, x: Any) -> None:
+        """A module or an optimizer is used as a whole."""
+        self.show(x)
+        if not self.recorder.made_here(x):
+            self.whole.add(id(x))
+            self.see(x)
+            for part in x.modules() if hasattr(x, "modules") else (x,):
+                self.recorder.visit_module(part)
+
+    def hand_over(self, x: Any, depth: int = 2) -> None:
+        """Something is given to the library or to C, which may read all of it."""
+        kind = type(x)
+        if kind in PLAIN or kind is Symbol or issubclass(kind, Tensor):
+            return
+        if is_structured(kind):
+            self.structured(x)
+            return
+        self.touch(x)
+        if issubclass(kind, CONTAINERS):
+            for _, item in items_of(x):
+                if type(item) not in PLAIN:
+                    self.hand_over(item, depth - 1) if depth else self.show(item)
+            return
+        self.show(x)
+        if kind is types.BuiltinFunctionType and issubclass(type(x.__self__), CONTAINERS):
+            self.touch(x.__self__)
+        if not depth or id(x) not in self.known or issubclass(kind, (type, types.ModuleType)):
+            return
+        if kind in (types.FunctionType, types.MethodType) or is_library_class(kind):
+            return
+        place, own = self.place_of(x), own_attributes(x, None)
+        if place is None:
+            return
+        if own is not None:
+            self._know_namespace(x, own, place)
+            self.touch(own, 0)
+            for value in list(own.values()):
+                self.hand_over(value, depth - 1)
+        for base in kind.__mro__:
+            for name, raw in list(base.__dict__.items()):
+                if type(raw) is types.MemberDescriptorType and hasattr(x, name):
+                    self._field(x, name, place)
+
+    def operate(self, left: Any, right: Any, op: int) -> None:
+        """An operator is about to be applied; C looks at all of a container."""
+        for x in (left, right):
+            kind = type(x)
+            if kind in PLAIN or kind is Symbol or issubclass(kind, Tensor):
+                continue
+            if issubclass(kind, np.ndarray) and id(x) in self.known:
+                other = right if x is left else left
+                if issubclass(type(other), Tensor):
+                    continue  # it becomes a tensor, see `Recorder.array`
+            if x is left and op >= _IN_PLACE and issubclass(kind, MUTABLE):
+                if id(x) in self.known:
+                    self._mutate(x, _IN_PLACE_METHODS.get(op, "__iadd__"), (right,), {})
+                continue
+            self.touch(x)
+
+    def identity(self, left: Any, right: Any) -> None:
+        """Whether two are one was asked for."""
+        if left is None or right is None or left is right:
+            return
+        a, b = self.place_of(left), self.place_of(right)
+        kinds = (list, dict)
+        if a is not None and b is not None and type(left) in kinds and type(right) in kinds:
+            self._add(("apart", id(left), id(right)), Together(a, b, False))
+
+
+def _kind_of_iterator(kind: type) -> str:
+    return f"a {kind.__name__}" if kind.__name__ in ("generator", "zip", "map") else "an iterator"
+
+
+def _holds(item: Any, container: Any) -> bool:
+    return item in container

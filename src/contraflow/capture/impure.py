@@ -1,0 +1,119 @@
+"""Functions whose answer a replay could not give: random numbers, clocks, files, input."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from contraflow.capture.library import names
+
+_REMEDY = "Call it outside, and pass what it gives as an argument."
+_RANDOM = "Use contraflow's random functions, or draw outside and pass it as an argument."
+
+
+_GENERATORS = names("random _random numpy.random._generator numpy.random.mtrand")
+
+# By module: names, or None for all that the module has.
+_CLOCKS = {
+    "time": names(
+        "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time "
+        "process_time_ns thread_time localtime gmtime ctime strftime"
+    ),
+    "datetime": names("now today utcnow"),
+}
+_RANDOMS = {
+    "secrets": None,
+    "uuid": names("uuid1 uuid4"),
+    "posix": names("urandom getrandom"),
+    "nt": names("urandom"),
+}
+_FILES = {
+    "posix": names("open read listdir scandir stat lstat access getcwd remove unlink"),
+    "os": names("walk listdir popen system"),
+    "genericpath": names("exists isfile isdir getmtime getsize"),
+    "posixpath": names("exists isfile isdir"),
+    "pathlib": names(
+        "open read_text read_bytes write_text write_bytes exists is_file is_dir iterdir glob rglob "
+        "stat mkdir unlink touch rename"
+    ),
+    "numpy": names("fromfile load loadtxt genfromtxt memmap save savez savetxt"),
+    "queue": names("get get_nowait"),
+    "_queue": names("get get_nowait"),
+    **dict.fromkeys(
+        ["io", "_io", "socket", "_socket", "subprocess", "tempfile", "shutil", "glob"], None
+    ),
+}
+_QUIET = names("write flush isatty fileno")  # what print does happens once
+
+
+def impurity(
+    f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], own: list[Any]
+) -> tuple[str, str] | None:
+    """Why a call cannot be recorded, and the remedy; None if it can.
+
+    `own` collects generators of random numbers that the function makes from a seed.
+    """
+    kind = type(f)
+    name = getattr(f, "__name__", "") if kind is not types.ModuleType else ""
+    owner = getattr(f, "__self__", None)
+    if isinstance(owner, types.ModuleType):
+        module: Any = owner.__name__
+    elif owner is not None and kind in (types.BuiltinFunctionType, types.MethodType):
+        holder = owner if isinstance(owner, type) else type(owner)
+        module = holder.__module__
+    else:
+        module = getattr(f, "__module__", None)
+        holder = f
+    if isinstance(owner, types.ModuleType) and module.startswith("numpy"):
+        module = "numpy"
+    if not isinstance(module, str):
+        return None
+    if module == "builtins":
+        return _of_python(name)
+    if module in _GENERATORS or module.startswith("numpy.random"):
+        return _of_generator(f, name, owner, args, kwargs, own)
+    if module in _CLOCKS and name in _CLOCKS[module]:
+        if name in ("localtime", "gmtime", "ctime", "strftime") and args:
+            return None
+        return f"{module}.{name} reads a clock, which a replay would not", _REMEDY
+    for table, what, remedy in (
+        (_RANDOMS, "draws a random number, and a replay would give the same again", _RANDOM),
+        (_FILES, "uses a file or the system, which a replay would not", _REMEDY),
+    ):
+        if module in table:
+            names = table[module]
+            if (names is None or name in names) and name not in _QUIET:
+                return f"{'os' if module in ('posix', 'nt') else module}.{name} {what}", remedy
+    return None
+
+
+def _of_python(name: str) -> tuple[str, str] | None:
+    if name == "open":
+        return "open uses a file, which a replay would not", _REMEDY
+    if name == "input":
+        return "input waits for a person, which a replay would not", _REMEDY
+    return None
+
+
+def _of_generator(
+    f: Any, name: str, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any], own: list[Any]
+) -> tuple[str, str] | None:
+    making = isinstance(f, type) or name == "default_rng"
+    if making:
+        seeded = bool(args or kwargs) and None not in (*args, *kwargs.values())
+        if seeded:
+            return None
+        return f"{name}() is seeded by chance, and a replay would repeat it", _RANDOM
+    if isinstance(owner, types.ModuleType) or owner is None:
+        return None
+    if name in ("__init__", "__new__", "spawn", "bit_generator"):
+        return None
+    if id(owner) in {id(x) for x in own}:
+        return None
+    place = "numpy.random" if type(owner).__module__.startswith("numpy") else "random"
+    return f"{place}.{name} draws a random number, and a replay would give the same again", _RANDOM
+
+
+def is_generator(x: Any) -> bool:
+    """Whether something draws random numbers."""
+    return type(x).__module__ in _GENERATORS

@@ -1,0 +1,77 @@
+"""Whose code is whose: contraflow, NumPy and the standard library are not observed."""
+
+from __future__ import annotations
+
+import collections
+import os
+import sys
+import sysconfig
+import types
+from typing import Any
+
+import numpy as np
+
+_HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made at run time; cannot be changed
+
+_paths = sysconfig.get_paths()
+_OURS = (
+    os.path.dirname(os.path.dirname(__file__)) + os.sep, os.path.dirname(np.__file__) + os.sep,
+)  # fmt: skip
+_INSTALLED = tuple(_paths[name] + os.sep for name in ("purelib", "platlib"))
+_STANDARD = tuple({_paths[name] + os.sep for name in ("stdlib", "platstdlib")})
+# Containers of the standard library in Python keep what is the user's: they are observed.
+_OBSERVED = (str(collections.__file__), "<frozen _collections_abc>")
+_GENERATED = "<"  # the code of exec: whose it is says the module it runs in
+
+_files: dict[str, bool] = {}
+_modules: dict[str, bool] = {
+    "builtins": True, "collections": False, "collections.abc": False, "_collections_abc": False,
+}  # fmt: skip
+
+
+def is_library_code(code: types.CodeType, namespace: dict[str, Any]) -> bool:
+    """Whether code that runs in a namespace is not the user's."""
+    file = code.co_filename
+    known = _files.get(file)
+    if known is None:
+        if file.startswith(_GENERATED) and not file.startswith("<frozen"):
+            return not file.startswith("<doctest") and is_library_module(
+                str(namespace.get("__name__"))
+            )
+        known = _files[file] = _is_library_file(file)
+    return known
+
+
+def is_library_class(kind: type) -> bool:
+    """Whether a class is not the user's."""
+    return is_library_module(kind.__module__)
+
+
+def is_library_module(name: Any) -> bool:
+    """Whether a module is not the user's."""
+    known = _modules.get(name)
+    if known is None:
+        module = sys.modules.get(name)
+        file = getattr(module, "__file__", None)
+        if not isinstance(name, str) or module is None or name == "__main__":
+            return False
+        known = _modules[name] = file is None or _is_library_file(str(file))
+    return known
+
+
+def _is_library_file(file: str) -> bool:
+    if file in _OBSERVED:
+        return False
+    if file.startswith(_OURS) or file.startswith("<frozen"):
+        return True
+    return file.startswith(_STANDARD) and not file.startswith(_INSTALLED)
+
+
+def in_python(kind: type) -> bool:
+    """Whether a class was made by Python code: C makes some at run time too, but fixed ones."""
+    return bool(kind.__flags__ & _HEAP) and not kind.__flags__ & _IMMUTABLE
+
+
+def names(text: str) -> frozenset[str]:
+    """A table of names."""
+    return frozenset(text.split())

@@ -1,0 +1,276 @@
+"""Observing what Python reads and writes while a function is recorded.
+
+While a recording lasts, functions of the program run rewritten (`rewrite.py`): every load of a
+global, a closure variable, an attribute or an item, every iteration, comparison, call and store
+goes through a hook below, and tells the observer of its thread. What was read of objects that were
+there before becomes reads, which later calls compare (`reads.py`); what was written to them becomes
+writes, which are undone when the recording ends and done again by every replay (`writes.py`).
+
+Only what is reached from globals, closures, defaults and arguments was there before: `known`.
+Code of contraflow, of NumPy and of the standard library is not observed. What it is given of the
+user's is looked at as a whole.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import get_ident
+from typing import Any
+
+from contraflow.capture import rewrite
+from contraflow.capture.observer import Observer
+from contraflow.capture.places import (
+    MISSING,
+)
+from contraflow.capture.session import give_back_later, listening, putting_back
+from contraflow.errors import CaptureError
+
+
+def _load_global(value: Any, name: str) -> Any:
+    observer = listening.get(get_ident())
+    if observer is None:
+        return value
+    return observer.global_(sys._getframe(1).f_globals, name, value)
+
+
+def _load_name(value: Any, name: str) -> Any:
+    observer, frame = listening.get(get_ident()), sys._getframe(1)
+    if observer is None or (name in frame.f_locals and frame.f_locals is not frame.f_globals):
+        return value
+    return observer.global_(frame.f_globals, name, value)
+
+
+def _load_cell(value: Any, cell: types.CellType) -> Any:
+    observer = listening.get(get_ident())
+    return value if observer is None else observer.cell(cell, value)
+
+
+def _load_attribute(x: Any, name: str) -> Any:
+    observer = listening.get(get_ident())
+    return getattr(x, name) if observer is None else observer.attribute(x, name)
+
+
+def _load_super(super_: Any, kind: Any, x: Any, name: str, method: bool) -> Any:
+    return _load_attribute(super_(kind, x), name)
+
+
+def _load_item(container: Any, key: Any) -> Any:
+    observer = listening.get(get_ident())
+    return container[key] if observer is None else observer.item(container, key)
+
+
+def _load_slice(container: Any, start: Any, stop: Any) -> Any:
+    return _load_item(container, slice(start, stop))
+
+
+def _iterate(x: Any) -> Any:
+    observer = listening.get(get_ident())
+    if observer is not None:
+        observer.iterate(x)
+    return x
+
+
+def _look(x: Any) -> Any:
+    observer = listening.get(get_ident())
+    if observer is not None:
+        observer.look(x)
+    return x
+
+
+def _length(x: Any) -> Any:
+    observer = listening.get(get_ident())
+    if observer is not None:
+        observer.length(x)
+    return x
+
+
+def _truth(x: Any) -> Any:
+    observer = listening.get(get_ident())
+    if observer is not None and type(x) is not bool:
+        observer.truth(x)
+    return x
+
+
+def _operate(left: Any, right: Any, op: int) -> None:
+    observer = listening.get(get_ident())
+    if observer is not None:
+        observer.operate(left, right, op)
+
+
+def _contain(item: Any, container: Any) -> None:
+    observer = listening.get(get_ident())
+    if observer is not None:
+        observer.member(item, container)
+
+
+def _compare_identity(left: Any, right: Any) -> None:
+    observer = listening.get(get_ident())
+    if observer is not None:
+        observer.identity(left, right)
+
+
+def _store_attribute(x: Any, value: Any, name: str) -> None:
+    observer = listening.get(get_ident())
+    if observer is None:
+        setattr(x, name, value)
+    else:
+        observer.store_attribute(x, value, name)
+
+
+def _delete_attribute(x: Any, name: str) -> None:
+    observer = listening.get(get_ident())
+    if observer is None:
+        delattr(x, name)
+    else:
+        observer.delete_attribute(x, name)
+
+
+def _store_item(container: Any, key: Any, value: Any) -> None:
+    observer = listening.get(get_ident())
+    if observer is None:
+        container[key] = value
+    else:
+        observer.store_item(container, key, value)
+
+
+def _store_slice(container: Any, start: Any, stop: Any, value: Any) -> None:
+    _store_item(container, slice(start, stop), value)
+
+
+def _delete_item(container: Any, key: Any) -> None:
+    observer = listening.get(get_ident())
+    if observer is None:
+        del container[key]
+    else:
+        observer.delete_item(container, key)
+
+
+def _store_global(value: Any, name: str) -> None:
+    observer, namespace = listening.get(get_ident()), sys._getframe(1).f_globals
+    if observer is None:
+        namespace[name] = value
+    else:
+        observer.store_global(namespace, name, value)
+
+
+def _delete_global(name: str) -> None:
+    observer, namespace = listening.get(get_ident()), sys._getframe(1).f_globals
+    if name not in namespace:
+        raise NameError(f"name {name!r} is not defined", name=name)
+    if observer is None:
+        del namespace[name]
+    else:
+        observer.store_global(namespace, name, MISSING)
+
+
+def _store_cell(value: Any, cell: types.CellType) -> None:
+    observer = listening.get(get_ident())
+    if observer is None:
+        cell.cell_contents = value
+    else:
+        observer.store_cell(cell, value)
+
+
+def _delete_cell(cell: types.CellType) -> None:
+    observer = listening.get(get_ident())
+    if observer is None:
+        del cell.cell_contents
+    else:
+        observer.store_cell(cell, MISSING)
+
+
+def _callee(f: Any) -> Any:
+    observer = listening.get(get_ident())
+    return f if observer is None else observer.callee(f)
+
+
+def _made_function(f: Any) -> Any:
+    give_back_later(f)
+    observer = listening.get(get_ident())
+    if observer is not None:
+        observer.made(f)
+    return f
+
+
+def _imported(module: Any, name: str) -> Any:
+    observer = listening.get(get_ident())
+    if observer is not None:
+        observer.imported(name)
+    return module
+
+
+def _imported_from(module: Any, name: str) -> None:
+    observer = listening.get(get_ident())
+    if observer is not None and name in getattr(module, "__dict__", ()):
+        observer.attribute(module, name)
+
+
+rewrite.install(
+    rewrite.Hooks(
+        load_global=_load_global, load_name=_load_name, load_cell=_load_cell,
+        load_attribute=_load_attribute, load_method=_load_attribute, load_super=_load_super,
+        load_item=_load_item, load_slice=_load_slice, iterate=_iterate, look=_look,
+        length=_length, truth=_truth, operate=_operate, contain=_contain,
+        compare_identity=_compare_identity, store_attribute=_store_attribute,
+        delete_attribute=_delete_attribute, store_item=_store_item, store_slice=_store_slice,
+        delete_item=_delete_item, store_global=_store_global, delete_global=_delete_global,
+        store_cell=_store_cell, delete_cell=_delete_cell, callee=_callee,
+        made=_made_function, imported=_imported, imported_from=_imported_from,
+    )
+)  # fmt: skip
+
+
+@contextmanager
+def observing(observer: Observer) -> Iterator[None]:
+    """The time in which an observer is told what its thread does.
+
+    Afterwards everything is as it was before: what was written, and the code of functions. No
+    interrupt comes in between, since Python looks for one after a call has returned.
+    """
+    thread, outer = get_ident(), listening.get(get_ident())
+    undo, put_back = observer.undo(), putting_back()
+    listening[thread] = observer
+    try:
+        yield
+    finally:
+        try:
+            undo()
+        finally:
+            try:
+                listening.pop(thread)
+                if outer is not None:
+                    listening[thread] = outer
+            finally:
+                if not listening:
+                    put_back()
+
+
+class Unheard:
+    """Stands for a recorder where a function runs eagerly and only its writes are of interest."""
+
+    def visit_module(self, module: Any) -> None:
+        """Nothing is guarded."""
+
+    def made_here(self, module: Any) -> bool:
+        """Nothing is recorded."""
+        return False
+
+    def user_line(self) -> None:
+        """Nothing is reported."""
+
+    def refusal(self, problem: str, remedy: str) -> CaptureError:
+        """The error for what could not have been recorded."""
+        return CaptureError(f"compile: {problem}. {remedy}")
+
+
+@contextmanager
+def undone(owner: Any, args: Any, kwargs: Any) -> Iterator[None]:
+    """A time in which a function may run eagerly, and leaves Python's state as it is."""
+    observer = Observer(Unheard())
+    with observing(observer):
+        observer.begin(owner.function, owner.instance, args, kwargs)
+        yield
+    observer.forget()

@@ -1,0 +1,480 @@
+"""The observer of a recording: what it does at a call.
+
+Code of the user's runs observed. What is C's or the library's does not: what it is given is looked
+at as a whole, and some functions stand for reads and writes themselves.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import itertools
+import operator
+import sys
+import types
+import weakref
+from collections.abc import Callable
+from contextvars import ContextVar
+from threading import get_ident
+from typing import Any
+
+from contraflow import config
+from contraflow.capture import rewrite
+from contraflow.capture.carried import Carrying
+from contraflow.capture.impure import impurity, is_generator
+from contraflow.capture.library import in_python, is_library_class, is_library_code, names
+from contraflow.capture.places import (
+    MISSING,
+    Field,
+    Item,
+    Place,
+    lookup,
+)
+from contraflow.capture.reads import PLAIN
+from contraflow.capture.session import listening
+from contraflow.capture.sight import (
+    C_CALLABLES,
+    CACHED,
+    CONTAINERS,
+    MUTABLE,
+    is_structured,
+    own_attributes,
+)
+from contraflow.tensor import Tensor
+
+# Methods of containers that leave them as they are.
+_READING = names(
+    "get __getitem__ items keys values index count copy __contains__ __len__ __iter__ union "
+    "intersection difference issubset issuperset isdisjoint symmetric_difference __reversed__ "
+    "__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __repr__ __str__ __add__ __mul__ __or__ __and__ "
+    "__sub__ __xor__ __format__ __hash__ __sizeof__ __class_getitem__ fromkeys decode hex find "
+    "startswith"
+)
+_REGISTERING = names(
+    "register_buffer register_parameter register_module add_module append extend insert "
+    "__setitem__ __delitem__ pop clear update"
+)
+# Methods of the standard library's containers in Python that answer and change nothing.
+_ASKING = names("get __getitem__ __contains__ __len__ keys values items most_common")
+_OBJECT_METHODS = ("__setattr__", "__delattr__", "__getattribute__")
+_HOLDING = names(
+    "builtins functools _functools itertools collections _collections operator _operator"
+)
+_OPERATORS: Any = operator.getitem.__self__  # type: ignore[attr-defined]
+_IN_PLACE_OPERATORS = {"iadd": 13, "iconcat": 13, "imul": 18, "ior": 20, "isub": 23}
+# Functions of Python's own that look at the frame they are called from.
+_FRAMED = names("locals super breakpoint __import__")
+# Modules whose functions do.
+_LOOKING = names("warnings logging inspect traceback pdb bdb")
+
+
+class Observer(Carrying):
+    """Is told all that a recording does in Python."""
+
+    def callee(self, f: Any) -> Any:
+        """What to call for `f`: itself where it is the user's code, which is observed."""
+        kind = type(f)
+        if kind is types.FunctionType:
+            if is_library_code(f.__code__, f.__globals__):
+                return f if _looks_at_frames(f) else functools.partial(called, f)
+            self.show(f)
+            return f
+        if kind is types.MethodType:
+            function = f.__func__
+            library = type(function) is not types.FunctionType or is_library_code(
+                function.__code__, function.__globals__
+            )
+            self.show(f)
+            return functools.partial(called, f) if library and not _looks_at_frames(f) else f
+        if issubclass(kind, type):
+            self.show_class(f)
+            if f is super:
+                return f
+            new, init = lookup(f, "__new__"), lookup(f, "__init__")
+            theirs = in_python(f) and not is_library_class(f)
+            if theirs and (type(new) is staticmethod or type(init) is types.FunctionType):
+                self.in_class(f.__mro__, "__init__")
+                return f
+            return functools.partial(called, f)
+        if kind is types.BuiltinFunctionType and f.__self__ is builtins:
+            return f if f.__name__ in _FRAMED else functools.partial(called, f)
+        if f is sys._getframe:
+            return f
+        if is_structured(kind):
+            self.structured(f) if not is_library_class(kind) else self.show(f)
+            return f
+        if kind is functools.partial:
+            self._partial(f)
+            return f
+        if type(lookup(kind, "__call__")) is types.FunctionType and not is_library_class(kind):
+            self.show(f)
+            self.in_class(kind.__mro__, "__call__")
+            return f
+        return functools.partial(called, f)
+
+    def _partial(self, f: Any) -> None:
+        place = self.place_of(f)
+        for part in (f.func, *f.args, *f.keywords.values()):
+            self.show(part)
+        if place is not None:
+            self.see(f.func, Field(place, "func"))
+            for name, held in (("args", f.args), ("keywords", f.keywords)):
+                where = Field(place, name)
+                self.known.setdefault(id(held), (held, where))
+                self.touch(held)
+        if type(f.func) is types.FunctionType and is_library_code(
+            f.func.__code__, f.func.__globals__
+        ):
+            for part in (*f.args, *f.keywords.values()):
+                self.hand_over(part)
+
+    def call(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call what is C's or the library's."""
+        problem = impurity(f, args, kwargs, self._own)
+        if problem:
+            raise self.refuse(*problem)
+        kind = type(f)
+        owner = getattr(f, "__self__", None) if kind in C_CALLABLES else None
+        if owner is builtins:
+            special = _SPECIAL.get(f.__name__)
+            if special is not None:
+                return special(self, *args, **kwargs)
+        if kind is types.MethodType:
+            return self._call_method(f, args, kwargs)
+        if kind is types.FunctionType and "dispatch" in f.__dict__ and args:
+            return self._dispatched(f, args, kwargs)
+        if f is config.read_environment:
+            self.see(config.environment)
+            return self._call_method(config.environment.get, args, kwargs)
+        if kind is CACHED and id(f) in self.known:
+            return self._cached(f, args, kwargs)
+        if kind is weakref.ref:
+            found = f()
+            self.see(found)
+            return found
+        if isinstance(owner, ContextVar):
+            return self._context_variable(owner, f, args)
+        unbound = kind in (types.MethodDescriptorType, types.WrapperDescriptorType) and args
+        if unbound and (issubclass(type(args[0]), CONTAINERS) or f.__name__ in _OBJECT_METHODS):
+            bound = functools.partial(f, args[0])
+            return self._call_bound(args[0], f.__name__, bound, args[1:], kwargs)
+        if owner is not None and kind in C_CALLABLES and not isinstance(owner, types.ModuleType):
+            return self._call_bound(owner, f.__name__, f, args, kwargs)
+        if kind is types.BuiltinFunctionType and owner is _OPERATORS:
+            found = self._operate(f, args)
+            if found is not NotImplemented:
+                return found
+        if kind in (operator.attrgetter, operator.itemgetter, operator.methodcaller):
+            return self._call_getter(f, args)
+        # These hold what they are given, or call its methods, which are observed.
+        depth = 0 if str(getattr(f, "__module__", None)) in _HOLDING else 2
+        for x in itertools.chain(args, kwargs.values()):
+            self.hand_over(x, depth)
+        found = self._run(f, args, kwargs)
+        if is_generator(found):
+            self._own.append(found)
+        if f is builtins.__build_class__:
+            self._made[id(found)] = found
+        elif is_structured(type(found)) and not self.recorder.made_here(found):
+            self.see(found)
+        else:
+            self.show(found)
+        return found
+
+    def _run(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call what is not observed, and see what it changes of what it is given."""
+        if all(type(x) in PLAIN or issubclass(type(x), Tensor) for x in args) and not kwargs:
+            return f(*args)
+        if str(getattr(f, "__module__", "")).startswith("contraflow"):
+            return f(*args, **kwargs)
+        with self.refilling(itertools.chain(args, kwargs.values())):
+            return f(*args, **kwargs)
+
+    def _dispatched(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A function of `functools.singledispatch`."""
+        place, kind = self.place_of(f), args[0].__class__
+        if place is None:
+            chosen = f.dispatch(kind)
+            self.show(chosen)
+        else:
+            chosen = self._asked(f, place, operator.methodcaller("dispatch", kind))
+        return self.callee(chosen)(*args, **kwargs)
+
+    def _call_method(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A method in Python of the library's."""
+        owner = f.__self__
+        kind = type(owner)
+        for x in itertools.chain(args, kwargs.values()):
+            self.hand_over(x)
+        if is_structured(kind):
+            self.structured(owner)
+            if f.__name__ in _REGISTERING:
+                with self.registering(owner):
+                    return f(*args, **kwargs)
+            found = f(*args, **kwargs)
+            if is_structured(type(found)):
+                self.structured(found)
+            return found
+        place = self.place_of(owner)
+        if place is not None and not kind.__module__.startswith("contraflow"):
+            if is_library_class(kind) and f.__name__ in _ASKING and not kwargs:
+                return self._asked(owner, place, operator.methodcaller(f.__name__, *args))
+            self.hand_over(owner)
+            with self.refilling((owner, *args)):
+                found = f(*args, **kwargs)
+        else:
+            found = f(*args, **kwargs)
+        self.show(found)
+        return found
+
+    def _cached(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A function of `functools.lru_cache`."""
+        place, writes = self.place_of(f), len(self.writes)
+        if place is None or any(isinstance(a, Tensor) for a in args):
+            found = f(*args, **kwargs)
+        else:
+            found = self._asked(f, place, operator.methodcaller("__call__", *args, **kwargs))
+        self.filled = self.filled or len(self.writes) != writes
+        return found
+
+    def _context_variable(self, variable: Any, f: Any, args: tuple[Any, ...]) -> Any:
+        self.see(variable)
+        place = self.place_of(variable)
+        if f.__name__ != "get" or place is None:
+            raise self.refuse(
+                "a context variable is set, and a replay would not set it",
+                "Set it outside the compiled function.",
+            )
+        return self._asked(variable, place, operator.methodcaller("get", *args))
+
+    def _call_bound(
+        self, owner: Any, name: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """A method of C's."""
+        kind, place = type(owner), self.place_of(owner)
+        if kind.__module__.startswith("contraflow.") and not is_structured(kind):
+            for x in itertools.chain(args, kwargs.values()):
+                self.hand_over(x)
+            return f(*args, **kwargs)
+        if name == "__setattr__" and len(args) == 2:
+            self._plain_setattr(owner, args[0], args[1])
+            return None
+        if name == "__delattr__" and len(args) == 1:
+            self._plain_setattr(owner, args[0], MISSING)
+            return None
+        if name == "__getattribute__" and len(args) == 1:
+            if place is not None and args[0] in own_attributes(owner):
+                return self._own_attribute(owner, args[0])
+            return f(*args)
+        if place is not None and issubclass(kind, MUTABLE):
+            return self._call_container(owner, place, name, f, args, kwargs)
+        if place is not None:
+            self.touch(owner)
+        for x in itertools.chain(args, kwargs.values()):
+            self.hand_over(x)
+        found = f(*args, **kwargs)
+        self.show(found)
+        return found
+
+    def _plain_setattr(self, x: Any, name: str, value: Any) -> None:
+        if is_structured(type(x)):
+            self._store_structured(x, name, value)
+        elif id(x) in self.known:
+            self.put_attribute(x, name, value)
+        elif value is MISSING:
+            object.__delattr__(x, name)
+        else:
+            object.__setattr__(x, name, value)
+
+    def _call_container(
+        self, c: Any, place: Place, name: str, f: Any, args: tuple[Any, ...], kwargs: Any
+    ) -> Any:
+        """A method of a container from before."""
+        for x in itertools.chain(args, kwargs.values()):
+            self.hand_over(x)
+        mapping = issubclass(type(c), dict)
+        if mapping and name in ("get", "setdefault", "pop", "__getitem__") and args:
+            if args[0] in c:
+                found = self._dict_item(c, place, args[0])
+                if name == "pop":
+                    self._put_item(c, args[0], MISSING, Item(place, args[0], type(c)))
+                return found
+            self._lacks(c, place, args[0])
+            if name == "setdefault":
+                value = args[1] if len(args) > 1 else None
+                self._put_item(c, args[0], value, Item(place, args[0], type(c)))
+                return value
+            return f(*args, **kwargs)
+        if mapping and name in ("update", "__ior__"):
+            for key, value in dict(*args, **kwargs).items():
+                self._put_item(c, key, value, Item(place, key, type(c)))
+            return c if name == "__ior__" else None
+        if name == "__getitem__" and len(args) == 1:
+            return self.item(c, args[0])
+        if name == "__setitem__" and len(args) == 2:
+            self.put_item(c, *args)
+            return None
+        if name == "__len__":
+            self.length(c)
+            return f()
+        if name == "__contains__":
+            self.member(args[0], c)
+            return f(*args)
+        if name in _READING:
+            self.touch(c, 0)
+            found = f(*args, **kwargs)
+            self.show(found)
+            return found
+        self._mutate(c, name, args, kwargs)
+        found = f(*args, **kwargs)
+        self.show(found)
+        return found
+
+    def _operate(self, f: Any, args: tuple[Any, ...]) -> Any:
+        """A function of `operator` that stands for an instruction."""
+        if f is operator.getitem:
+            return self.item(*args)
+        if f is operator.setitem:
+            return self.store_item(*args)
+        if f is operator.delitem:
+            return self.delete_item(*args)
+        if f is operator.contains:
+            self.member(args[1], args[0])
+            return f(*args)
+        if f.__name__ in _IN_PLACE_OPERATORS:
+            self.operate(args[0], args[1], _IN_PLACE_OPERATORS[f.__name__])
+            return f(*args)
+        return NotImplemented
+
+    def _call_by_name(self, f: Any, x: Any) -> Any:
+        """`operator.methodcaller`."""
+        made, given = f.__reduce__()
+        if isinstance(made, functools.partial):  # with keyword arguments
+            return self.callee(self.attribute(x, made.args[0]))(*given, **made.keywords)
+        return self.callee(self.attribute(x, given[0]))(*given[1:])
+
+    def _call_getter(self, f: Any, args: tuple[Any, ...]) -> Any:
+        """`operator.attrgetter` and its kin, as what they stand for."""
+        names = f.__reduce__()[1]
+        if type(f) is operator.attrgetter:
+            made = [functools.reduce(self.attribute, name.split("."), args[0]) for name in names]
+        elif type(f) is operator.itemgetter:
+            made = [self.item(args[0], name) for name in names]
+        else:
+            return self._call_by_name(f, args[0])
+        return made[0] if len(made) == 1 else tuple(made)
+
+
+def _looks_at_frames(f: Any) -> bool:
+    return str(getattr(f, "__module__", "")).partition(".")[0] in _LOOKING
+
+
+def called(f: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Call what is not observed, by way of the observer that listens."""
+    observer = listening.get(get_ident())
+    return f(*args, **kwargs) if observer is None else observer.call(f, args, kwargs)
+
+
+# --- functions of Python's own ----------------------------------------------------------------
+
+
+def _getattr(observer: Observer, x: Any, name: str, *default: Any) -> Any:
+    if not default:
+        return observer.attribute(x, name)
+    try:
+        return observer.attribute(x, name)
+    except AttributeError:
+        return default[0]
+
+
+def _hasattr(observer: Observer, x: Any, name: str) -> bool:
+    try:
+        observer.attribute(x, name)
+    except AttributeError:
+        return False
+    return True
+
+
+def _setattr(observer: Observer, x: Any, name: str, value: Any) -> None:
+    observer.store_attribute(x, value, name)
+
+
+def _delattr(observer: Observer, x: Any, name: str) -> None:
+    observer.delete_attribute(x, name)
+
+
+def _vars(observer: Observer, *given: Any) -> Any:
+    if not given:
+        return sys._getframe(3).f_locals
+    return observer.attribute(given[0], "__dict__")
+
+
+def _dir(observer: Observer, *given: Any) -> Any:
+    if not given:
+        return sorted(sys._getframe(3).f_locals)
+    observer.hand_over(given[0])
+    return dir(*given)
+
+
+def _len(observer: Observer, x: Any) -> int:
+    observer.length(x)
+    return len(x)
+
+
+def _isinstance(observer: Observer, x: Any, kinds: Any) -> bool:
+    place = observer.place_of(x)
+    if place is not None and type(x) not in PLAIN and not is_structured(type(x)):
+        observer.note_class(x, place)
+        if any(type(kind) is not type for kind in (kinds if type(kinds) is tuple else (kinds,))):
+            observer._asked(x, place, functools.partial(_is_one, kinds))
+    return isinstance(x, kinds)
+
+
+def _is_one(kinds: Any, x: Any) -> bool:
+    return isinstance(x, kinds)
+
+
+def _globals(observer: Observer) -> Any:
+    namespace = sys._getframe(3).f_globals
+    observer.know_globals(namespace)
+    return namespace
+
+
+def _issubclass(observer: Observer, x: Any, kinds: Any) -> bool:
+    return issubclass(x, kinds)
+
+
+def _callable(observer: Observer, x: Any) -> bool:
+    return callable(x)
+
+
+def _id(observer: Observer, x: Any) -> int:
+    return id(x)
+
+
+def _next(observer: Observer, x: Any, *default: Any) -> Any:
+    observer.touch(x)
+    found = next(x, *default)
+    observer.show(found)
+    return found
+
+
+def _evaluate(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`eval` or `exec` of a text as code that is observed."""
+
+    def run(observer: Observer, source: Any, *spaces: Any, **named: Any) -> Any:
+        frame = sys._getframe(3)
+        if isinstance(source, (str, bytes)):
+            source = compile(source, "<string>", function.__name__)
+        spaces = spaces or (frame.f_globals, frame.f_locals)
+        return function(rewrite.observed(source), *spaces, **named)
+
+    return run
+
+
+_SPECIAL: dict[str, Callable[..., Any]] = {
+    "getattr": _getattr, "hasattr": _hasattr, "setattr": _setattr, "delattr": _delattr,
+    "vars": _vars, "dir": _dir, "len": _len, "isinstance": _isinstance,
+    "issubclass": _issubclass, "callable": _callable, "id": _id, "next": _next,
+    "globals": _globals, "eval": _evaluate(eval), "exec": _evaluate(exec),
+}  # fmt: skip

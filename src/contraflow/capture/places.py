@@ -1,0 +1,331 @@
+"""Places: where a value of Python's is found at each call.
+
+A recording reads `self.config["scale"]`; a call that comes later has to look there again. An object
+that can be referred to weakly is found by that reference, and never kept alive. A list, a dict or a
+tuple cannot: it is found by the way from such an object to it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+Given = tuple[Sequence[Any], Mapping[str, Any]]  # the arguments of a call
+
+# What looking at a place raises where there is nothing.
+NOTHING_THERE = (AttributeError, LookupError, TypeError, ValueError)
+
+
+class Writer(Protocol):
+    """Who writes out the function of a call that hits."""
+
+    def name(self, x: Any) -> str:
+        """A name for an object."""
+
+    def place(self, place: Place) -> str:
+        """A variable that holds what is found at a place."""
+
+
+class Place:
+    """Where a value is found."""
+
+    __slots__ = ()
+
+    def get(self, given: Given) -> Any:
+        """What is there in this call; one of NOTHING_THERE if nothing is."""
+        raise NotImplementedError
+
+    def written(self, write: Writer) -> str:
+        """The same as an expression."""
+        raise NotImplementedError
+
+
+class Object(Place):
+    """An object from before the recording, by a weak reference or, like globals, for good."""
+
+    __slots__ = ("reference", "label")
+
+    def __init__(self, reference: Callable[[], Any], label: str) -> None:
+        self.reference, self.label = reference, label
+
+    def get(self, given: Given) -> Any:
+        return self.reference()
+
+    def written(self, write: Writer) -> str:
+        return f"{write.name(self.reference)}()"
+
+    def __str__(self) -> str:
+        return self.label
+
+
+class Constant(Place):
+    """An object that a program may keep alive: the globals of a module, an interpreter's own."""
+
+    __slots__ = ("value", "label")
+
+    def __init__(self, value: Any, label: str) -> None:
+        self.value, self.label = value, label
+
+    def get(self, given: Given) -> Any:
+        return self.value
+
+    def written(self, write: Writer) -> str:
+        return write.name(self.value)
+
+    def __str__(self) -> str:
+        return self.label
+
+
+class Argument(Place):
+    """An argument of the call."""
+
+    __slots__ = ("number", "label")
+
+    def __init__(self, number: int | str, label: str) -> None:
+        self.number, self.label = number, label
+
+    def get(self, given: Given) -> Any:
+        return given[1][self.number] if isinstance(self.number, str) else given[0][self.number]
+
+    def written(self, write: Writer) -> str:
+        return f"args[{self.number}]"
+
+    def __str__(self) -> str:
+        return self.label
+
+
+class Slot(Place):
+    """A place within what is found at another one: `holder` and `key`."""
+
+    __slots__ = ("parent", "key")
+
+    def __init__(self, parent: Place, key: Any) -> None:
+        self.parent, self.key = parent, key
+
+    def address(self, given: Given) -> tuple[Any, ...]:
+        """What an observer knows it by in this call: the address of its holder, and the key."""
+        return id(self.parent.get(given)), self.key
+
+    def put(self, value: Any, given: Given) -> None:
+        """Put a value there."""
+        raise NotImplementedError
+
+    def remove(self, given: Given) -> None:
+        """Take away what is there."""
+        raise NotImplementedError
+
+
+class Attribute(Slot):
+    """An attribute that an object itself keeps."""
+
+    __slots__ = ()
+
+    def address(self, given: Given) -> tuple[Any, ...]:
+        return id(self.parent.get(given).__dict__), self.key
+
+    def get(self, given: Given) -> Any:
+        return self.parent.get(given).__dict__[self.key]
+
+    def written(self, write: Writer) -> str:
+        return f"{write.place(self.parent)}.__dict__[{self.key!r}]"
+
+    def put(self, value: Any, given: Given) -> None:
+        self.parent.get(given).__dict__[self.key] = value
+
+    def remove(self, given: Given) -> None:
+        self.parent.get(given).__dict__.pop(self.key, None)
+
+    def __str__(self) -> str:
+        return f"{self.parent}.{self.key}"
+
+
+class Field(Slot):
+    """An attribute that the class of an object keeps a place for: a slot, one of C's."""
+
+    __slots__ = ()
+
+    def address(self, given: Given) -> tuple[Any, ...]:
+        return id(self.parent.get(given)), self.key, "field"
+
+    def get(self, given: Given) -> Any:
+        return getattr(self.parent.get(given), self.key)
+
+    def written(self, write: Writer) -> str:
+        return f"{write.place(self.parent)}.{self.key}"
+
+    def put(self, value: Any, given: Given) -> None:
+        object.__setattr__(self.parent.get(given), self.key, value)
+
+    def remove(self, given: Given) -> None:
+        object.__delattr__(self.parent.get(given), self.key)
+
+    def __str__(self) -> str:
+        return f"{self.parent}.{self.key}"
+
+
+class ClassAttribute(Slot):
+    """An attribute that a class itself keeps."""
+
+    __slots__ = ()
+
+    def address(self, given: Given) -> tuple[Any, ...]:
+        return id(self.parent.get(given)), self.key, "class"
+
+    def get(self, given: Given) -> Any:
+        return self.parent.get(given).__dict__[self.key]
+
+    def written(self, write: Writer) -> str:
+        return f"{write.place(self.parent)}.__dict__[{self.key!r}]"
+
+    def put(self, value: Any, given: Given) -> None:
+        type.__setattr__(self.parent.get(given), self.key, value)
+
+    def remove(self, given: Given) -> None:
+        type.__delattr__(self.parent.get(given), self.key)
+
+    def __str__(self) -> str:
+        return f"{self.parent}.{self.key}"
+
+
+class Item(Slot):
+    """An item of a list, a tuple or a dict; code of a user's class that is one does not run."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, parent: Place, key: Any, kind: type) -> None:
+        super().__init__(parent, key)
+        self.kind: Any = plain_type(kind)
+
+    def get(self, given: Given) -> Any:
+        return self.kind.__getitem__(self.parent.get(given), self.key)
+
+    def written(self, write: Writer) -> str:
+        key = repr(self.key) if type(self.key) in (int, str) else write.name(self.key)
+        return f"{write.name(self.kind.__getitem__)}({write.place(self.parent)}, {key})"
+
+    def put(self, value: Any, given: Given) -> None:
+        self.kind.__setitem__(self.parent.get(given), self.key, value)
+
+    def remove(self, given: Given) -> None:
+        self.kind.__delitem__(self.parent.get(given), self.key)
+
+    def __str__(self) -> str:
+        return f"{self.parent}[{self.key!r}]"
+
+
+class Global(Item):
+    """A global variable: an item of a module's namespace."""
+
+    __slots__ = ()
+
+    def __init__(self, namespace: dict[str, Any], name: str) -> None:
+        super().__init__(Constant(namespace, "globals()"), name, dict)
+
+    def __str__(self) -> str:
+        return str(self.key)
+
+
+class Cell(Slot):
+    """A variable of a closure, by its number among those of a function."""
+
+    __slots__ = ("label",)
+
+    def __init__(self, parent: Place, key: int, label: str) -> None:
+        super().__init__(parent, key)
+        self.label = label
+
+    def address(self, given: Given) -> tuple[Any, ...]:
+        return (id(self.parent.get(given).__closure__[self.key]),)
+
+    def get(self, given: Given) -> Any:
+        return self.parent.get(given).__closure__[self.key].cell_contents
+
+    def written(self, write: Writer) -> str:
+        return f"{write.place(self.parent)}.__closure__[{self.key}].cell_contents"
+
+    def put(self, value: Any, given: Given) -> None:
+        self.parent.get(given).__closure__[self.key].cell_contents = value
+
+    def remove(self, given: Given) -> None:
+        del self.parent.get(given).__closure__[self.key].cell_contents
+
+    def __str__(self) -> str:
+        return self.label
+
+
+class Namespace(Place):
+    """The `__dict__` of an object, as a dict."""
+
+    __slots__ = ("parent",)
+
+    def __init__(self, parent: Place) -> None:
+        self.parent = parent
+
+    def get(self, given: Given) -> Any:
+        return self.parent.get(given).__dict__
+
+    def written(self, write: Writer) -> str:
+        return f"{write.place(self.parent)}.__dict__"
+
+    def __str__(self) -> str:
+        return f"{self.parent}.__dict__"
+
+
+class Answer(Place):
+    """What something answers that keeps its state to itself: a cached function, a context
+    variable, the environment."""
+
+    __slots__ = ("parent", "question")
+
+    def __init__(self, parent: Place, question: Callable[[Any], Any]) -> None:
+        self.parent, self.question = parent, question
+
+    def get(self, given: Given) -> Any:
+        try:
+            return self.question(self.parent.get(given))
+        except Exception as error:
+            raise LookupError(str(self.parent)) from error
+
+    def written(self, write: Writer) -> str:
+        return f"{write.name(self.get)}((args, {{}}))"
+
+    def __str__(self) -> str:
+        return str(self.parent)
+
+
+class Described(Place):
+    """A container whose contents are inputs of the program, so that the key describes it."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def get(self, given: Given) -> Any:
+        return self.place.get(given)
+
+    def written(self, write: Writer) -> str:
+        return self.place.written(write)
+
+    def __str__(self) -> str:
+        return str(self.place)
+
+
+MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
+
+
+def lookup(kind: type, name: str) -> Any:
+    """An attribute as a class or the first of its bases keeps it, MISSING if none does."""
+    for base in kind.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return MISSING
+
+
+_KEEPERS = (dict, list, tuple, deque, set, bytearray)
+
+
+def plain_type(kind: type) -> type:
+    """The class of Python's own that keeps the items of containers of a class."""
+    return next((base for base in _KEEPERS if issubclass(kind, base)), kind)

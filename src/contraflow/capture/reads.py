@@ -1,0 +1,453 @@
+"""Reads: what a recording found at a place, and whether a call finds it again.
+
+Each has two faces: `holds` asks the long way, `written` is the same as an expression in the
+function of a call that hits (`hit.py`).
+"""
+
+from __future__ import annotations
+
+import types
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from contraflow.capture.places import MISSING, NOTHING_THERE, Given, Item, Place, Slot, Writer
+from contraflow.structure import exact
+
+PLAIN = frozenset([
+    bool, int, float, complex, str, bytes, types.NoneType, types.EllipsisType,
+    types.NotImplementedType, range,
+])  # fmt: skip
+_CODE = ("the class ", "the function ", "a code", "a module", "a property", "a staticmethod")
+CONTAINERS = (list, dict, set, frozenset, deque, bytearray, tuple)
+
+Weak = Callable[[Any], "weakref.ref[Any]"]  # a reference that tells when its object is gone
+
+
+class Read:
+    """What was found at a place."""
+
+    __slots__ = ("place",)
+    matters = True  # to people: it is no part of the code itself
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def holds(self, given: Given) -> bool:
+        """Whether it is so in this call."""
+        try:
+            return self.fits(self.place.get(given))
+        except NOTHING_THERE:
+            return False
+
+    def fits(self, value: Any) -> bool:
+        """Whether a value is the one that was found."""
+        raise NotImplementedError
+
+    def written(self, write: Writer) -> str:
+        """The condition that it is so."""
+        raise NotImplementedError
+
+    def was(self) -> str:
+        """What was found, for people."""
+        raise NotImplementedError
+
+    def change(self, given: Given) -> str:
+        """What is different in this call, for people."""
+        try:
+            now = self.now(self.place.get(given))
+        except NOTHING_THERE:
+            now = "gone"
+        return f"{self.place} was {self.was()} and is {now}"
+
+    def now(self, value: Any) -> str:
+        """A value, for people."""
+        return shown(value)
+
+    def __str__(self) -> str:
+        return str(self.place)
+
+
+class Equal(Read):
+    """A number, a text, a tuple of them: compared by type and value."""
+
+    __slots__ = ("value", "token")
+
+    def __init__(self, place: Place, value: Any) -> None:
+        super().__init__(place)
+        self.value, self.token = value, token(value)
+
+    def fits(self, value: Any) -> bool:
+        return value is self.value or token(value) == self.token
+
+    def written(self, write: Writer) -> str:
+        here = self.place.written(write)
+        if self.value is None or type(self.value) is bool:
+            return f"{here} is {self.value}"
+        known, expected = write.name(self.value), write.name(self.token)
+        return f"((v := {here}) is {known} or {write.name(token)}(v) == {expected})"
+
+    def was(self) -> str:
+        return shown(self.value)
+
+
+class Undefined(Equal):
+    """What a function does not have: default arguments."""
+
+    __slots__ = ()
+    matters = False
+
+
+class Same(Read):
+    """An object, which is compared by identity and not kept alive.
+
+    Its address is meaningful as long as the reference has not told that it is gone.
+    """
+
+    __slots__ = ("address", "reference", "label")
+
+    def __init__(self, place: Place, value: Any, reference: Any) -> None:
+        super().__init__(place)
+        self.address, self.reference, self.label = id(value), reference, shown(value)
+
+    @property
+    def matters(self) -> bool:  # type: ignore[override]
+        """Whether it is no part of the code itself."""
+        return not self.label.startswith(_CODE)
+
+    def fits(self, value: Any) -> bool:
+        return id(value) == self.address
+
+    def written(self, write: Writer) -> str:
+        return f"id({self.place.written(write)}) == {self.address}"
+
+    def was(self) -> str:
+        return self.label
+
+    def now(self, value: Any) -> str:
+        now = shown(value)
+        return f"another {now.removeprefix('a ')}" if now == self.label else now
+
+
+class Bases(Read):
+    """The bases of a class, in the order in which attributes are looked up."""
+
+    __slots__ = ("addresses",)
+    matters = False
+
+    def __init__(self, place: Place, bases: tuple[type, ...]) -> None:
+        super().__init__(place)
+        self.addresses = [*map(id, bases)]  # the class, which is referred to weakly, keeps them
+
+    def fits(self, value: Any) -> bool:
+        return [*map(id, value)] == self.addresses
+
+    def written(self, write: Writer) -> str:
+        return f"[*map(id, {self.place.written(write)})] == {write.name(self.addresses)}"
+
+    def was(self) -> str:
+        return "of other bases"
+
+
+class Names(Read):
+    """The names that a class has attributes of."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, place: Place, names: Iterable[str]) -> None:
+        super().__init__(place)
+        self.names = [*names]
+
+    def fits(self, value: Any) -> bool:
+        return [*value] == self.names
+
+    def written(self, write: Writer) -> str:
+        return f"[*{self.place.written(write)}] == {write.name(self.names)}"
+
+    def was(self) -> str:
+        return "of other attributes"
+
+
+class Typed(Read):
+    """A container, or another object that is found by the way to it: what is read of it is guarded
+    by itself."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, place: Place, value: Any) -> None:
+        super().__init__(place)
+        self.kind = type(value)
+
+    def fits(self, value: Any) -> bool:
+        return type(value) is self.kind
+
+    def written(self, write: Writer) -> str:
+        return f"type({write.place(self.place)}) is {write.name(self.kind)}"
+
+    def was(self) -> str:
+        return f"a {self.kind.__name__}"
+
+
+class Absent(Read):
+    """Nothing is there."""
+
+    __slots__ = ()
+    matters = False
+
+    def holds(self, given: Given) -> bool:
+        try:
+            self.place.get(given)
+        except NOTHING_THERE:
+            return True
+        return False
+
+    def written(self, write: Writer) -> str:
+        return f"{write.name(self.holds)}((args, {{}}))"
+
+    def was(self) -> str:
+        return "not there"
+
+
+class Lacks(Absent):
+    """A dict does not hold a key."""
+
+    __slots__ = ()
+    place: Slot
+
+    def holds(self, given: Given) -> bool:
+        try:
+            return not dict.__contains__(self.place.parent.get(given), self.place.key)
+        except NOTHING_THERE:
+            return False
+
+    def written(self, write: Writer) -> str:
+        key = write.name(self.place.key)
+        return f"not {write.name(dict.__contains__)}({write.place(self.place.parent)}, {key})"
+
+
+class LacksAttribute(Absent):
+    """An object itself does not keep an attribute, so that its class's is found."""
+
+    __slots__ = ()
+    place: Slot
+
+    def holds(self, given: Given) -> bool:
+        try:
+            return self.place.key not in self.place.parent.get(given).__dict__
+        except NOTHING_THERE:
+            return False
+
+    def written(self, write: Writer) -> str:
+        return f"{self.place.key!r} not in {write.place(self.place.parent)}.__dict__"
+
+
+class Sized(Read):
+    """How many there are."""
+
+    __slots__ = ("length",)
+
+    def __init__(self, place: Place, length: int) -> None:
+        super().__init__(place)
+        self.length = length
+
+    def fits(self, value: Any) -> bool:
+        return len(value) == self.length
+
+    def written(self, write: Writer) -> str:
+        return f"len({write.place(self.place)}) == {self.length}"
+
+    def was(self) -> str:
+        return f"of length {self.length}"
+
+    def now(self, value: Any) -> str:
+        return f"of length {len(value)}"
+
+
+class Member(Read):
+    """Whether something is in a container."""
+
+    __slots__ = ("item", "answer")
+
+    def __init__(self, place: Place, item: Any, answer: bool) -> None:
+        super().__init__(place)
+        self.item, self.answer = item, answer
+
+    def fits(self, value: Any) -> bool:
+        return (self.item in value) is self.answer
+
+    def written(self, write: Writer) -> str:
+        return f"({write.name(self.item)} in {write.place(self.place)}) is {self.answer}"
+
+    def was(self) -> str:
+        return f"{'with' if self.answer else 'without'} {shown(self.item)}"
+
+    def now(self, value: Any) -> str:
+        return f"{'without' if self.answer else 'with'} {shown(self.item)}"
+
+
+class Contents(Read):
+    """All that a container holds: plain values by value, containers by type, others by identity."""
+
+    __slots__ = ("known", "kept", "length")
+
+    def __init__(self, place: Place, value: Any, keep: Callable[[Any], Any]) -> None:
+        super().__init__(place)
+        self.known, self.kept = fingerprint(value), [keep(x) for x in _elements(value)]
+        self.length = len(value)
+
+    def fits(self, value: Any) -> bool:
+        return len(value) == self.length and fingerprint(value) == self.known
+
+    def written(self, write: Writer) -> str:
+        return f"{write.name(self.fits)}({write.place(self.place)})"
+
+    def was(self) -> str:
+        return f"with other contents ({self.length} of them)"
+
+    def change(self, given: Given) -> str:
+        try:
+            value = self.place.get(given)
+            if len(value) != self.length:
+                return f"{self.place} was of length {self.length} and is of length {len(value)}"
+        except NOTHING_THERE:
+            return f"{self.place} was a container and is gone"
+        return f"what {self.place} holds has changed"
+
+
+class Elements(Read):
+    """The elements of a NumPy array that the function computed with in NumPy."""
+
+    __slots__ = ("elements",)
+
+    def __init__(self, place: Place, value: np.ndarray) -> None:
+        super().__init__(place)
+        self.elements = value.copy()
+
+    def fits(self, value: Any) -> bool:
+        known = self.elements
+        same = type(value) is np.ndarray and (value.shape, value.dtype) == (
+            known.shape,
+            known.dtype,
+        )
+        return same and value.tobytes() == known.tobytes()
+
+    def written(self, write: Writer) -> str:
+        return f"{write.name(self.fits)}({write.place(self.place)})"
+
+    def was(self) -> str:
+        return "of other elements"
+
+
+class Together(Read):
+    """Two places with one and the same container, or two of them."""
+
+    __slots__ = ("other", "answer")
+
+    def __init__(self, place: Place, other: Place, answer: bool) -> None:
+        super().__init__(place)
+        self.other, self.answer = other, answer
+
+    def holds(self, given: Given) -> bool:
+        try:
+            return (self.place.get(given) is self.other.get(given)) is self.answer
+        except NOTHING_THERE:
+            return False
+
+    def written(self, write: Writer) -> str:
+        return f"({write.place(self.place)} is {write.place(self.other)}) is {self.answer}"
+
+    def change(self, given: Given) -> str:
+        return f"whether {self.place} is {self.other} has changed"
+
+
+def token(x: Any) -> Any:
+    """Plain values as something that is equal only for the same type and value."""
+    kind = type(x)
+    if kind in PLAIN:
+        if kind is complex:
+            return kind, x.real.hex(), x.imag.hex()
+        return kind, exact(x)
+    if kind is tuple or kind is frozenset:
+        return kind, kind(map(token, x))
+    if issubclass(kind, np.generic):
+        return kind, x.tobytes()
+    if kind is slice:
+        return kind, token((x.start, x.stop, x.step))
+    return None, id(x)
+
+
+def is_plain(x: Any) -> bool:
+    """Whether something is compared by value."""
+    kind = type(x)
+    if kind is tuple or kind is frozenset:
+        return all(map(is_plain, x))
+    return kind in PLAIN or issubclass(kind, np.generic) or kind is slice
+
+
+def fingerprint(container: Any) -> Any:
+    """What a container holds, without holding it."""
+    if issubclass(type(container), dict):
+        return [(_print(k), _print(v)) for k, v in items(container)]
+    if isinstance(container, (set, frozenset)):
+        return frozenset(map(_print, container))
+    return [_print(x) for x in container]
+
+
+def items(container: Any) -> Any:
+    """The items of a dict, in its own order; code of a user's class that is one does not run."""
+    ordered = issubclass(type(container), OrderedDict)
+    return OrderedDict.items(container) if ordered else dict.items(container)
+
+
+def _print(x: Any) -> Any:
+    if is_plain(x):
+        return token(x)
+    return type(x) if type(x) in (list, dict, tuple, bytearray) else id(x)
+
+
+def _elements(container: Any) -> list[Any]:
+    if issubclass(type(container), dict):
+        return [x for pair in items(container) for x in pair]
+    return list(container)
+
+
+def shown(x: Any) -> str:
+    """A value for people: short ones as they are, others by their type."""
+    if type(x) in PLAIN or is_plain(x):
+        text = repr(x)
+        return text if len(text) <= 60 else f"{text[:56]} ..."
+    if isinstance(x, type):
+        return f"the class {x.__name__}"
+    if isinstance(x, types.FunctionType):
+        return f"the function {x.__name__}"
+    return f"a {type(x).__name__}"
+
+
+__all__ = [
+    "CONTAINERS",
+    "MISSING",
+    "PLAIN",
+    "Absent",
+    "Bases",
+    "Contents",
+    "Elements",
+    "Equal",
+    "Item",
+    "Lacks",
+    "LacksAttribute",
+    "Member",
+    "Read",
+    "Same",
+    "Sized",
+    "Together",
+    "Typed",
+    "Undefined",
+    "fingerprint",
+    "is_plain",
+    "items",
+    "shown",
+    "token",
+]  # fmt: skip

@@ -1,0 +1,38 @@
+"""The time of a recording: who listens, and the code that functions run meanwhile."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import types
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from contraflow.capture import rewrite
+
+# The observers of recordings that are going on, by thread. Code that other threads run meanwhile
+# goes through the hooks as well, and nobody listens.
+listening: dict[int, Any] = {}
+
+# Functions that run other code for the time of recordings, with the code that they had.
+_swapped: list[Any] = [None]
+
+
+def swap(f: types.FunctionType) -> None:
+    """Let a function run observed until the last recording has ended."""
+    if rewrite.KNOWN and not rewrite.is_observed(f.__code__):
+        code = rewrite.observed(f.__code__)
+        _swapped.append((f, "__code__", f.__code__))
+        f.__code__ = code
+
+
+def give_back_later(f: types.FunctionType) -> None:
+    """A function that was made by observed code gets its own code when the recordings end."""
+    _swapped.append((f, "__code__", rewrite.original(f.__code__)))
+
+
+def putting_back() -> Callable[[], Any]:
+    """What gives all functions their own code again: calls of C alone, as in `Observer.undo`."""
+    restored = itertools.starmap(setattr, iter(_swapped.pop, None))
+    return functools.partial(deque, itertools.chain(restored, map(_swapped.append, (None,))), 0)

@@ -1,0 +1,476 @@
+"""What comes into sight while a function is recorded: what was there before, and where it is found.
+
+Only what is reached from globals, closures, defaults and arguments was there before: it is `known`.
+Functions that come into sight run observed from then on, with those that their classes have.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import functools
+import operator
+import sys
+import types
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from opcode import opmap
+from typing import Any
+
+from contraflow.capture import rewrite
+from contraflow.capture.library import (
+    in_python,
+    is_library_class,
+    is_library_code,
+    is_library_module,
+)
+from contraflow.capture.places import (
+    Argument,
+    Cell,
+    Constant,
+    Described,
+    Field,
+    Global,
+    Item,
+    Object,
+    Place,
+    Slot,
+)
+from contraflow.capture.reads import (
+    PLAIN,
+    Equal,
+    Lacks,
+    Read,
+    Same,
+    Together,
+    Typed,
+    Undefined,
+    is_plain,
+    items,
+)
+from contraflow.capture.session import swap
+from contraflow.capture.writes import Write
+from contraflow.errors import CaptureError
+from contraflow.symbol import Symbol
+from contraflow.tensor import Tensor
+
+LARGEST = 1000  # elements of a container that may be guarded as a whole
+DEEPEST = 4  # containers within containers
+
+Key = tuple[Any, ...]  # of a slot: the address of what holds it, and its name there
+
+MUTABLE = (list, dict, set, deque, bytearray)
+CONTAINERS = (*MUTABLE, tuple, frozenset)
+BOUND = (types.MethodType, types.BuiltinFunctionType, types.MethodWrapperType)
+CACHED = type(functools.lru_cache(len))
+C_CALLABLES = (
+    types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType,
+    types.MethodDescriptorType, types.ClassMethodDescriptorType,
+)  # fmt: skip
+
+
+class Sight:
+    """What one recording has come across of Python's state."""
+
+    def __init__(self, recorder: Any) -> None:
+        self.recorder = recorder
+        # What is an input of the program: the contents of slots, and containers by their address.
+        self.carried: dict[Key, Any] = {}
+        self.described: dict[int, tuple[Any, Any]] = {}  # itself, and what stands for it
+        self.known: dict[int, tuple[Any, Place | None]] = {}  # what was there before, and where
+        self.reads: dict[Key, Read] = {}
+        self.slots: dict[Key, tuple[Slot, Any]] = {}  # read first: where, and what was there
+        self.stored: dict[Key, None] = {}
+        self.before: dict[int, Any] = {}  # copies of containers that were changed
+        self.writes: list[Write] = []
+        self.tensors: dict[int, Tensor] = {}
+        self.gone: list[Any] = []  # references to what is no more
+        self.kept: list[Any] = []  # what cannot be referred to weakly
+        self.refused: CaptureError | None = None
+        self._undo: list[Any] = [None]  # calls, and the end of them
+        self.filled = False  # a cache of a function, which will not run again
+        self.whole: set[int] = set()  # modules that the library has looked at
+        self._touched: set[int] = set()
+        self._shown: dict[int, Any] = {}  # whose code runs observed
+        self._own: list[Any] = []  # generators of random numbers that the function itself seeds
+        self._made: dict[int, Any] = {}  # functions and classes that it makes
+
+    def begin(self, function: Any, instance: Any, args: Any, kwargs: Any) -> None:
+        """See what a call starts from: the function, its object, and the arguments."""
+        self.see(function, Constant(function, getattr(function, "__name__", "self")))
+        self.callee(function)
+        if instance is not None:
+            self.see(instance, Constant(instance, "self"))
+        code = getattr(function, "__code__", None)
+        names = code.co_varnames if code is not None else ()
+        shift = 0 if instance is None else 1
+        for i, x in enumerate(args):
+            name = names[i + shift] if i + shift < len(names) else f"argument {i}"
+            self._see_argument(x, Argument(i, name))
+        for key, x in kwargs.items():
+            self._see_argument(x, Argument(key, key))
+
+    def _see_argument(self, x: Any, place: Place) -> None:
+        """An argument, or a part of one: containers are described by the key of the call."""
+        kind = type(x)
+        if kind in PLAIN or kind is Symbol or issubclass(kind, Tensor) or id(x) in self.known:
+            return
+        self.known[id(x)] = x, place
+        if kind is types.FunctionType and not is_library_code(x.__code__, x.__globals__):
+            self._see_function(x)
+        if issubclass(kind, (list, tuple, dict)):
+            for key, item in items_of(x):
+                self._see_argument(item, Item(place, key, kind))
+        elif dataclasses.is_dataclass(x) and not issubclass(kind, type):
+            for field in dataclasses.fields(x):
+                self._see_argument(getattr(x, field.name), Item(place, field.name, dict))
+        self.show(x)
+
+    def see(self, x: Any, place: Place | None = None) -> None:
+        """Something that was there before, found at a place."""
+        kind = type(x)
+        if kind in PLAIN or kind is Symbol:
+            return
+        known = self.known.get(id(x))
+        if known is not None:
+            if place is not None and kind in (list, dict) and known[1] is not place:
+                self._together(place, known[1])
+            return
+        if id(x) in self._made:
+            return
+        self.known[id(x)] = x, self._whereabouts(x, place)
+        if issubclass(kind, Tensor):
+            self.tensors[id(x)] = x
+        if kind is types.FunctionType and not is_library_code(x.__code__, x.__globals__):
+            self._see_function(x)
+        elif kind in BOUND:
+            self._see_method(x)
+        self.show(x)
+
+    def made(self, x: Any) -> None:
+        """The function itself has made a function or a class."""
+        self._made[id(x)] = x
+
+    def imported(self, name: str) -> None:
+        """A module was imported."""
+        module = sys.modules.get(name)
+        if module is not None and not is_library_module(name):
+            where = Item(Constant(sys.modules, "sys.modules"), name, dict)
+            self._add((id(sys.modules), name), self._expected(where, module))
+            self.see(module)
+
+    def know_globals(self, namespace: dict[str, Any]) -> None:
+        """The variables of a module were there before."""
+        self.known.setdefault(id(namespace), (namespace, Constant(namespace, "globals()")))
+
+    def _see_method(self, x: Any) -> None:
+        """A method in a variable: of an object, or of a container."""
+        place, owner = self.known[id(x)][1], x.__self__
+        if place is None or owner is None or type(owner) is types.ModuleType:
+            return
+        self.see(owner, Field(place, "__self__"))
+
+    def _together(self, place: Place, other: Place | None) -> None:
+        if other is not None and str(place) != str(other):
+            self._add(("together", id(place)), Together(place, other, True))
+
+    def _whereabouts(self, x: Any, place: Place | None) -> Place | None:
+        """How to find it again: by a weak reference, or by the way to it."""
+        label = str(place) if place is not None else getattr(x, "__name__", type(x).__name__)
+        try:
+            return Object(weakref.ref(x, self.gone.append), str(label))
+        except TypeError:
+            return place
+
+    def _see_function(self, f: types.FunctionType) -> None:
+        place = self.known[id(f)][1]
+        assert place is not None
+        self.know_globals(f.__globals__)
+        for name in undefined_names(f.__code__, f.__globals__):
+            self._add((id(f.__globals__), name), Lacks(Global(f.__globals__, name)))
+        for number, cell in enumerate(f.__closure__ or ()):
+            variable = Cell(place, number, f.__code__.co_freevars[number])
+            self.known.setdefault(id(cell), (cell, variable))
+        code = Field(place, "__code__")
+        self._add((id(f), "__code__"), self._expected(code, rewrite.original(f.__code__)))
+        for name in ("__defaults__", "__kwdefaults__"):
+            given = getattr(f, name)
+            where = Field(place, name)
+            if given is None:
+                self._add((id(f), name), Undefined(where, None))
+                continue
+            self._add((id(f), name), Typed(where, given))
+            self.known[id(given)] = given, where
+            self.touch(given)
+
+    def show(self, x: Any) -> None:
+        """Code of the user's that may run through this: it shall run observed."""
+        kind = type(x)
+        if kind in PLAIN or id(x) in self._shown:
+            return
+        if kind is types.FunctionType:
+            self._shown[id(x)] = x
+            if id(x) not in self._made:
+                self.see(x)
+            if is_library_code(x.__code__, x.__globals__):
+                for cell in x.__closure__ or ():  # a decorator of the library's around a function
+                    self._show_contents(cell)
+                wrapped = x.__dict__.get("__wrapped__")
+                if wrapped is not None:
+                    self.show(wrapped)
+            else:
+                swap(x)
+        elif kind is types.MethodType:
+            self.show(x.__func__)
+            self.show_class(type(x.__self__))
+        elif kind is functools.partial:
+            for part in (x.func, *x.args, *x.keywords.values()):
+                self.show(part)
+        elif kind in (staticmethod, classmethod):
+            self.show(x.__func__)
+        elif kind is property:
+            for part in (x.fget, x.fset, x.fdel):
+                self.show(part)
+        elif kind in (functools.cached_property, functools.partialmethod):
+            self.show(x.func)
+        elif kind is CACHED:
+            self.show(x.__wrapped__)
+        elif issubclass(kind, Tensor):
+            for hooks in (x._hooks, x._accumulated_hooks):
+                for hook in (hooks or {}).values():
+                    self.see(hook)
+        elif issubclass(kind, type):
+            self.show_class(x)
+        elif issubclass(kind, CONTAINERS) or kind in C_CALLABLES:
+            self.show_class(kind)
+        elif is_structured(kind):
+            self._show_structured(x)
+        else:
+            wrapped = own_attributes(x).get("__wrapped__")
+            if wrapped is not None and wrapped is not x:
+                self.show(wrapped)
+            self.show_class(kind)
+
+    def _show_contents(self, cell: types.CellType) -> None:
+        try:
+            x = cell.cell_contents
+        except ValueError:
+            return
+        if callable(x):
+            self.show(x)
+
+    def _show_structured(self, x: Any) -> None:
+        """A module or an optimizer, with all that it may call."""
+        self._shown[id(x)] = x
+        self.show_class(type(x))
+        for name, hooks in own_attributes(x).items():
+            if name.endswith("_hooks"):
+                for hook in hooks.values():
+                    self.see(getattr(hook, "function", hook))
+        for parameter in own_attributes(x).get("_parameters", {}).values():
+            if parameter is not None and (parameter._hooks or parameter._accumulated_hooks):
+                self.show(parameter)
+        for child in list(own_attributes(x).get("_modules", {}).values()):
+            if child is not None:
+                self.show(child)
+
+    def show_class(self, kind: type) -> None:
+        """The functions of a class that are called without being named, or by the library."""
+        if id(kind) in self._shown:
+            return
+        self._shown[id(kind)] = kind
+        bases = kind.__mro__
+        theirs = [b for b in bases if is_library_class(b)]
+        for base in bases:
+            if is_library_class(base) or not in_python(base):
+                continue
+            for name, x in list(base.__dict__.items()):
+                if type(x) in PLAIN:
+                    continue
+                if type(x) is types.FunctionType and not _is_implicit(name, theirs):
+                    continue  # shown where it is named
+                if hasattr(type(x), "__get__") and not isinstance(x, type):
+                    self.show(x)
+                    if not is_dunder(name) and any(name in b.__dict__ for b in theirs):
+                        self.in_class(kind.__mro__, name)
+        if type(kind) is not type:
+            self.show_class(type(kind))
+
+    # --- what the classes made of this one do ---------------------------------------------
+
+    def callee(self, f: Any) -> Any:
+        """What to call for `f`: itself where it is the user's code, which is observed."""
+        raise NotImplementedError
+
+    def item(self, container: Any, key: Any) -> Any:
+        """Read an item."""
+        raise NotImplementedError
+
+    def touch(self, x: Any, depth: int = DEEPEST) -> None:
+        """All that a container from before holds is read."""
+        raise NotImplementedError
+
+    def in_class(self, bases: Sequence[type], name: str) -> Any:
+        """What the first of some classes keeps that has an attribute; MISSING if none has."""
+        raise NotImplementedError
+
+    def _stored(self, holder: Any, key: Key, place: Slot, value: Any) -> None:
+        """A slot of something from before is about to hold a value."""
+        raise NotImplementedError
+
+    def _mutate(
+        self, container: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """A method is about to change a container from before."""
+        raise NotImplementedError
+
+    # --- what is to be found again ----------------------------------------------------------
+
+    def _add(self, key: Key, read: Read) -> None:
+        self.reads.setdefault(key, read)
+
+    def _expected(self, place: Place, value: Any) -> Read:
+        """What is to be found again."""
+        if is_plain(value):
+            return Equal(place, value)
+        kind = type(value)
+        if kind in (list, dict, tuple, bytearray):
+            return Typed(place, value)
+        try:
+            return Same(place, value, weakref.ref(value, self.gone.append))
+        except TypeError:
+            pass
+        if in_python(kind) and not is_library_class(kind):
+            return Typed(place, value)
+        self.kept.append(value)
+        return Same(place, value, value)
+
+    def _keep(self, x: Any) -> Any:
+        """What makes the address of an element meaningful."""
+        if is_plain(x) or type(x) in (list, dict, tuple, bytearray):
+            return None
+        try:
+            return weakref.ref(x, self.gone.append)
+        except TypeError:
+            return x
+
+    def read(self, key: Key, place: Slot, value: Any) -> Any:
+        """A slot that was there before was read; its value, or what stands for it."""
+        if key in self.stored:
+            self.show(value)
+            return value
+        if key in self.carried:
+            value = self.carried[key]
+            self.see(value, place)
+            return value
+        if id(value) in self.described:
+            return self.described[id(value)][1]
+        passed = is_passed(place)
+        if key not in self.slots:
+            self.slots[key] = place, value
+            if not passed:
+                self._add(key, self._expected(place, value))
+        if passed:
+            self._see_argument(value, place)
+        else:
+            self.see(value, place)
+        return value
+
+    def place_of(self, x: Any) -> Place | None:
+        """Where something is found that was there before; None for what is new."""
+        found = self.known.get(id(x))
+        return None if found is None else found[1]
+
+    def is_known(self, x: Any) -> bool:
+        """Whether something was there before."""
+        return id(x) in self.known
+
+    # --- the ends ---------------------------------------------------------------------------
+
+    def refuse(self, problem: str, remedy: str) -> CaptureError:
+        """The error for what cannot be recorded; it stands even if the function catches it."""
+        self.refused = self.refused or self.recorder.refusal(problem, remedy)
+        return self.refused
+
+    def undo(self) -> Callable[[], Any]:
+        """What puts back all that was written, last first: calls of C alone, which no interrupt
+        can end halfway."""
+        return functools.partial(deque, map(operator.call, iter(self._undo.pop, None)), 0)
+
+    def forget(self) -> None:
+        """Let go of what was there, and of what the function made."""
+        self.known, self.slots, self.before, self.tensors = {}, {}, {}, {}
+        self._own, self._made, self._shown, self._touched = [], {}, {}, set()
+        self.writes, self._undo = [], [None]
+        self.carried, self.described = {}, {}
+
+
+def own_attributes(x: Any, default: Any = types.MappingProxyType({})) -> Any:
+    """The attributes that an object itself keeps; no code of its class runs."""
+    try:
+        found = object.__getattribute__(x, "__dict__")
+    except (AttributeError, TypeError):
+        return default
+    return found if type(found) is dict else default
+
+
+def is_structured(kind: type) -> bool:
+    """Whether objects of a class count the changes of their structure: modules, optimizers."""
+    return hasattr(kind, "_restructured")
+
+
+def is_dunder(name: str) -> bool:
+    """Whether a name is one of Python's own."""
+    return name.startswith("__") and name.endswith("__")
+
+
+def _is_implicit(name: str, theirs: Iterable[type]) -> bool:
+    """Whether a method is called without being named, or by a library that knows its name."""
+    return is_dunder(name) or any(name in base.__dict__ for base in theirs)
+
+
+def is_passed(place: Place) -> bool:
+    """Whether something is part of an argument, which the key of a call describes."""
+    while isinstance(place, Item):
+        place = place.parent
+    return isinstance(place, (Argument, Described))
+
+
+def items_of(container: Any) -> list[tuple[Any, Any]]:
+    """Keys and items of a container; what has no keys has None for them."""
+    if issubclass(type(container), dict):
+        return list(items(container))
+    if issubclass(type(container), (list, tuple, deque)):
+        return list(enumerate(container))
+    if issubclass(type(container), (set, frozenset)):
+        return [(None, x) for x in container]
+    return []
+
+
+def keys_of(container: Any) -> list[Any]:
+    """The keys of a container."""
+    return [key for key, _ in items_of(container) if key is not None]
+
+
+def undefined_names(code: types.CodeType, namespace: dict[str, Any]) -> Iterator[str]:
+    """The global variables that code reads, or code within it, and that are not there."""
+    absent = [n for n in code.co_names if n not in namespace and not hasattr(builtins, n)]
+    if absent:  # most of them are attributes
+        read = _globals_of(rewrite.original(code))
+        yield from (name for name in absent if name in read)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from undefined_names(constant, namespace)
+
+
+@functools.lru_cache(1024)
+def _globals_of(code: types.CodeType) -> frozenset[str]:
+    """The global variables that code reads."""
+    found, high = set(), 0
+    for op, low in zip(code.co_code[::2], code.co_code[1::2]):
+        number = high | low
+        high = number << 8 if op == opmap["EXTENDED_ARG"] else 0
+        if op == opmap["LOAD_GLOBAL"]:
+            found.add(code.co_names[number >> 1])
+    return frozenset(found)

@@ -1,0 +1,334 @@
+"""Stores: what a function does to what was there before, so that it can be undone and repeated."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from contraflow.capture.attributes import BOOKKEEPING, REGISTRIES
+from contraflow.capture.containers import Containers
+from contraflow.capture.library import is_library_class, names
+from contraflow.capture.places import (
+    MISSING,
+    Attribute,
+    ClassAttribute,
+    Constant,
+    Field,
+    Global,
+    Item,
+    Namespace,
+    Slot,
+    lookup,
+    plain_type,
+)
+from contraflow.capture.reads import fingerprint, items
+from contraflow.capture.sight import (
+    MUTABLE,
+    Key,
+    is_structured,
+    own_attributes,
+)
+from contraflow.capture.writes import REFILL, Mutation, Store, refill, registered
+from contraflow.tensor import Tensor
+
+# Methods that change a container alike, whatever is in it.
+_BLIND = names("append add extend update clear appendleft extendleft __setitem__ __ior__ __iadd__")
+
+
+class Stores(Containers):
+    """Notes what is written."""
+
+    def _stored(self, holder: Any, key: Key, place: Slot, value: Any) -> None:
+        """A slot of something from before is about to hold a value."""
+        self.stored[key] = None
+        line = self.recorder.user_line()
+        for n in range(len(self.writes) - 1, -1, -1):
+            write = self.writes[n]
+            if isinstance(write, Mutation) and write.container is holder:
+                break
+            if isinstance(write, Store) and write.key == key:
+                if value is MISSING or write.value is MISSING:
+                    del self.writes[n]
+                    break
+                write.value, write.line = value, line
+                return
+        self.writes.append(Store(key, place, value, line))
+
+    def store_attribute(self, x: Any, value: Any, name: str) -> None:
+        """Set an attribute."""
+        kind = type(x)
+        if is_structured(kind):
+            self._store_structured(x, name, value)
+            return
+        if id(x) not in self.known and not (issubclass(kind, (type, types.ModuleType))):
+            setattr(x, name, value)
+            return
+        self.show_class(kind)
+        raw = lookup(kind, name)
+        if kind is not type and type(lookup(kind, "__setattr__")) is types.FunctionType:
+            setattr(x, name, value)  # observed
+            return
+        data = raw is not MISSING and hasattr(type(raw), "__set__")
+        if data and type(raw) is not types.MemberDescriptorType:
+            setattr(x, name, value)  # by code that is observed, or C's own
+            return
+        self.put_attribute(x, name, value)
+
+    def put_attribute(self, x: Any, name: str, value: Any) -> None:
+        """Set an attribute, or take it away, as `object` does."""
+        kind = type(x)
+        if issubclass(kind, type):
+            self._put_class_attribute(x, name, value)
+            return
+        if kind is types.ModuleType:
+            self._put_item(x.__dict__, name, value, Global(x.__dict__, name))
+            return
+        place = self.place_of(x)
+        raw = lookup(kind, name)
+        if place is None:
+            setattr(x, name, value) if value is not MISSING else delattr(x, name)
+            return
+        if type(raw) is types.MemberDescriptorType:
+            before = _field_value(raw, x)
+            if before is value:
+                return
+            self._stored(x, (id(x), name, "field"), Field(place, name), value)
+            self._undo.append(
+                functools.partial(raw.__delete__, x)
+                if before is MISSING
+                else functools.partial(raw.__set__, x, before)
+            )
+            raw.__delete__(x) if value is MISSING else raw.__set__(x, value)
+            return
+        own = own_attributes(x)
+        self._know_namespace(x, own, place)
+        self._put_item(own, name, value, Attribute(place, name))
+
+    def _put_item(self, holder: dict[Any, Any], name: Any, value: Any, place: Slot) -> None:
+        """Set an item of a dict, or take it away."""
+        before = dict.get(holder, name, MISSING)
+        if before is value and value is not MISSING:
+            return
+        if value is MISSING and before is MISSING:
+            dict.__delitem__(holder, name)  # the error
+        self._stored(holder, (id(holder), name), place, value)
+        self._undo.append(
+            functools.partial(dict.pop, holder, name, None)
+            if before is MISSING
+            else functools.partial(dict.__setitem__, holder, name, before)
+        )
+        if value is MISSING:
+            dict.__delitem__(holder, name)
+        else:
+            dict.__setitem__(holder, name, value)
+
+    def _put_class_attribute(self, kind: Any, name: str, value: Any) -> None:
+        if id(kind) in self._made or type(lookup(type(kind), "__setattr__")) is types.FunctionType:
+            setattr(kind, name, value) if value is not MISSING else delattr(kind, name)
+            return
+        self.see(kind)
+        place = self.place_of(kind)
+        assert place is not None
+        before = kind.__dict__.get(name, MISSING)
+        if before is value:
+            return
+        key = (id(kind), name, "class")
+        self._stored(kind, key, ClassAttribute(place, name), value)
+        self._undo.append(
+            functools.partial(type.__delattr__, kind, name)
+            if before is MISSING
+            else functools.partial(type.__setattr__, kind, name, before)
+        )
+        setattr(kind, name, value) if value is not MISSING else delattr(kind, name)
+
+    def _store_structured(self, x: Any, name: str, value: Any) -> None:
+        """Set an attribute of a module or an optimizer, which registers it."""
+        with self.registering(x):
+            setattr(x, name, value) if value is not MISSING else delattr(x, name)
+
+    @contextmanager
+    def registering(self, x: Any) -> Iterator[None]:
+        """Code of the library changes what a module keeps: see what it changed, to undo it."""
+        if id(x) not in self.known and self.recorder.made_here(x):
+            yield
+            return
+        self.see(x)
+        place = self.place_of(x)
+        assert place is not None
+        own = own_attributes(x)
+        spaces = {name: own[name] for name in REGISTRIES if name in own}
+        before = {"": dict(own), **{name: type(held)(held) for name, held in spaces.items()}}
+        for name, held in (("", own), *spaces.items()):
+            self._undo.append(functools.partial(held.update, before[name]))
+            self._undo.append(held.clear)
+        yield
+        for name, held in (("", own), *spaces.items()):
+            if not isinstance(held, dict):
+                continue
+            where = Namespace(place) if not name else Attribute(place, name)
+            self.known.setdefault(id(held), (held, where))
+            for key in [*before[name], *(k for k in held if k not in before[name])]:
+                then, now = before[name].get(key, MISSING), held.get(key, MISSING)
+                if then is now or key in BOOKKEEPING:
+                    continue
+                slot = Attribute(place, key) if not name else Item(where, key, dict)
+                if id(x) in self.whole and (id(held), key) not in self.stored:
+                    self.slots.setdefault((id(held), key), (slot, then))
+                where_to = registered(slot, place, key, then, is_library_class(type(x)))
+                self._stored(held, (id(held), key), where_to, now)
+
+    def delete_attribute(self, x: Any, name: str) -> None:
+        """Take an attribute away."""
+        if is_structured(type(x)):
+            self._store_structured(x, name, MISSING)
+        elif id(x) in self.known or issubclass(type(x), type):
+            getattr(x, name)  # the error
+            if type(lookup(type(x), "__delattr__")) is types.FunctionType:
+                delattr(x, name)
+            else:
+                self.put_attribute(x, name, MISSING)
+        else:
+            delattr(x, name)
+
+    def store_item(self, container: Any, key: Any, value: Any) -> None:
+        """Set an item."""
+        kind, place = type(container), self.place_of(container)
+        if place is None or issubclass(kind, Tensor) or kind.__module__.startswith("contraflow."):
+            if is_structured(kind):
+                with self.registering(container):
+                    container[key] = value
+                return
+            container[key] = value
+            return
+        self.show_class(kind)
+        if type(lookup(kind, "__setitem__")) is types.FunctionType:
+            container[key] = value  # observed, if it is the user's
+            return
+        if issubclass(kind, np.ndarray):
+            raise self.refuse(
+                f"an element of {place}, a NumPy array from outside, is set, and a replay would "
+                f"not set it",
+                "Make it a tensor.",
+            )
+        self.put_item(container, key, value)
+
+    def put_item(self, container: Any, key: Any, value: Any) -> None:
+        """Set an item of a container of Python's own, or take it away."""
+        kind, place = type(container), self.place_of(container)
+        if place is None:
+            container[key] = value
+        elif issubclass(kind, dict):
+            self._put_item(container, key, value, Item(place, key, kind))
+        elif type(key) is slice or value is MISSING or not issubclass(kind, (list, deque)):
+            args = (key,) if value is MISSING else (key, value)
+            self._mutate(container, "__delitem__" if value is MISSING else "__setitem__", args, {})
+            plain: Any = plain_type(kind)
+            plain.__delitem__(container, key) if value is MISSING else plain.__setitem__(
+                container, key, value
+            )
+        else:
+            before = container[key]
+            if before is value:
+                return
+            key = self.position(container, key)
+            self._stored(container, (id(container), key), Item(place, key, kind), value)
+            setter: Any = plain_type(kind)
+            self._undo.append(functools.partial(setter.__setitem__, container, key, before))
+            setter.__setitem__(container, key, value)
+
+    def delete_item(self, container: Any, key: Any) -> None:
+        """Take an item away."""
+        kind = type(container)
+        python = type(lookup(kind, "__delitem__")) is types.FunctionType
+        if id(container) not in self.known or python or issubclass(kind, Tensor):
+            del container[key]
+            return
+        if issubclass(kind, dict):
+            self._dict_item(container, self.place_of(container) or Constant(container, ""), key)
+        self.put_item(container, key, MISSING)
+
+    def _mutate(
+        self, container: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """A method is about to change a container from before."""
+        place, kind = self.place_of(container), type(container)
+        assert place is not None
+        if method not in _BLIND and not (
+            method in ("pop", "setdefault") and issubclass(kind, dict)
+        ):
+            self.touch(container, 0)
+        if id(container) not in self.before:
+            self.before[id(container)] = copy = _copied(container)
+            own: Any = plain_type(kind)
+            fill = own.update if issubclass(own, (dict, set)) else own.extend
+            self._undo.append(functools.partial(fill, container, copy))
+            self._undo.append(functools.partial(own.clear, container))
+        line = self.recorder.user_line()
+        self.writes.append(Mutation(container, place, method, args, kwargs, line))
+
+    @contextmanager
+    def refilling(self, given: Iterable[Any]) -> Iterator[None]:
+        """Code that is not observed is given containers from before: see what it changes."""
+        found: dict[int, Any] = {}
+        for x in given:
+            for part in (x, *(own_attributes(x).values() if id(x) in self.known else ())):
+                if issubclass(type(part), MUTABLE) and id(part) in self.known:
+                    found[id(part)] = part
+        before = {key: _copied(x) for key, x in found.items()}
+        yield
+        for key, x in found.items():
+            then = before[key]
+            if fingerprint(then) == fingerprint(x):
+                continue
+            now = _copied(x)
+            refill(x, then)
+            self._mutate(x, REFILL, (now,), {})
+            refill(x, now)
+
+    def store_cell(self, cell: types.CellType, value: Any) -> None:
+        """Set a variable of a closure."""
+        place = self.place_of(cell)
+        if place is not None:
+            assert isinstance(place, Slot)
+            try:
+                before = cell.cell_contents
+            except ValueError:
+                before = MISSING
+            if before is value:
+                return
+            self._stored(cell, (id(cell),), place, value)
+            self._undo.append(
+                functools.partial(delattr, cell, "cell_contents")
+                if before is MISSING
+                else functools.partial(setattr, cell, "cell_contents", before)
+            )
+        if value is MISSING:
+            del cell.cell_contents
+        else:
+            cell.cell_contents = value
+
+    def store_global(self, namespace: dict[str, Any], name: str, value: Any) -> None:
+        """Set a global variable, or take it away."""
+        self.know_globals(namespace)
+        self._put_item(namespace, name, value, Global(namespace, name))
+
+
+def _copied(container: Any) -> Any:
+    if issubclass(type(container), deque):
+        return deque(container, container.maxlen)
+    if issubclass(type(container), dict):
+        return dict(items(container))
+    return plain_type(type(container))(container)
+
+
+def _field_value(raw: Any, x: Any) -> Any:
+    try:
+        return raw.__get__(x)
+    except AttributeError:
+        return MISSING

@@ -1,0 +1,149 @@
+"""Writes: what a function does to Python's state that outlives the call, done by every replay.
+
+A value that was computed is a result of the program; the containers around it are made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from contraflow.capture.places import MISSING, Attribute, Given, Place, Slot, Writer, plain_type
+
+
+class Write:
+    """One change of state."""
+
+    __slots__ = ("line",)
+
+    def __init__(self, line: Any) -> None:
+        self.line = line  # of the user's
+
+    @property
+    def values(self) -> Any:
+        """What is written, as containers of tensors, numbers and objects."""
+        raise NotImplementedError
+
+    def settle(self) -> None:
+        """Let go of the values of the recording."""
+        raise NotImplementedError
+
+    def do(self, values: Any, given: Given) -> None:
+        """Do it in a call, with the values of this call."""
+        raise NotImplementedError
+
+
+class Store(Write):
+    """A slot gets a value, or loses what it holds."""
+
+    __slots__ = ("key", "place", "value")
+
+    def __init__(self, key: Any, place: Slot, value: Any, line: Any) -> None:
+        super().__init__(line)
+        self.key, self.place, self.value = key, place, value
+
+    @property
+    def values(self) -> Any:
+        return None if self.value is MISSING else self.value
+
+    def settle(self) -> None:
+        self.key = None
+        if self.value is not MISSING:
+            self.value = None
+
+    def do(self, values: Any, given: Given) -> None:
+        if self.value is MISSING:
+            self.place.remove(given)
+        else:
+            self.place.put(values, given)
+
+    def __str__(self) -> str:
+        return str(self.place)
+
+
+class Registered(Slot):
+    """An attribute of a module, which may register what it is given.
+
+    A buffer or a plain attribute that only the user's code reads changes quietly: whoever reads it
+    in a recording guards on it. Any other change is one that all recordings must notice.
+    """
+
+    __slots__ = ("slot", "loud")
+
+    def __init__(self, slot: Slot, module: Place, name: str, loud: bool) -> None:
+        super().__init__(module, name)
+        self.slot = slot
+        self.loud = loud
+
+    def address(self, given: Given) -> tuple[Any, ...]:
+        return self.slot.address(given)
+
+    def get(self, given: Given) -> Any:
+        return self.slot.get(given)
+
+    def written(self, write: Writer) -> str:
+        return self.slot.written(write)
+
+    def put(self, value: Any, given: Given) -> None:
+        if self.loud:
+            setattr(self.parent.get(given), self.key, value)
+        else:
+            self.slot.put(value, given)
+
+    def remove(self, given: Given) -> None:
+        delattr(self.parent.get(given), self.key)
+
+    def __str__(self) -> str:
+        return f"{self.parent}.{self.key}"
+
+
+def registered(slot: Slot, module: Place, name: str, before: Any, ours: bool) -> Registered:
+    """The attribute of a module that a slot of its registries stands for."""
+    own = isinstance(slot, Attribute)
+    buffer = not own and isinstance(slot.parent, Attribute) and slot.parent.key == "_buffers"
+    return Registered(slot, module, name, ours or before is MISSING or not (own or buffer))
+
+
+REFILL = "="  # stands for a method that gives a container other contents
+
+
+class Mutation(Write):
+    """A container is changed by one of its methods."""
+
+    __slots__ = ("container", "place", "method", "args", "kwargs", "function")
+
+    def __init__(
+        self,
+        container: Any,
+        place: Place,
+        method: str,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        line: Any,
+    ) -> None:
+        super().__init__(line)
+        self.container, self.place, self.method = container, place, method
+        self.args, self.kwargs = args, kwargs
+        kind = plain_type(type(container))
+        self.function = refill if method == REFILL else getattr(kind, method)
+
+    @property
+    def values(self) -> Any:
+        return tuple(self.args), dict(self.kwargs)
+
+    def settle(self) -> None:
+        self.container, self.args, self.kwargs = None, (), {}
+
+    def do(self, values: Any, given: Given) -> None:
+        args, kwargs = values
+        self.function(self.place.get(given), *args, **kwargs)
+
+    def __str__(self) -> str:
+        return str(self.place) if self.method == REFILL else f"{self.place}.{self.method}"
+
+
+def refill(container: Any, contents: Any) -> None:
+    """Give a container other contents; code of a user's class that is one does not run."""
+    kind: Any = plain_type(type(container))
+    kind.clear(container)
+    (kind.update if issubclass(kind, (dict, set)) else kind.extend)(container, contents)
