@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -80,8 +80,7 @@ LN_2 = Fraction(0xB17217F7D1CF79ABC9E3B39803F2F6AF40F343267, 1 << 164)
 HALF_PI = Fraction(0xC90FDAA22168C234C4C6628B80DC1CD129024E088A67CC74, 1 << 191)
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(NamedTuple):
     """What the functions below need to know of a floating-point type.
 
     `ln_2` and `half_pi` are split into pieces short enough that their products with the integers

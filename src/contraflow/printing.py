@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +17,7 @@ import numpy as np
 from contraflow.errors import public
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """What `set_printoptions` sets."""
 
     precision: int = 4
@@ -67,12 +65,12 @@ def set_printoptions(
             raise ValueError(f"set_printoptions: {name} is {value}; it must be at least {least}.")
     base = _options if profile is None else _PROFILES[profile]
     changes = {name: value for name, value in given.items() if value is not None}
-    _options = replace(base, sci_mode=sci_mode, **changes)  # type: ignore[arg-type]
+    _options = base._replace(sci_mode=sci_mode, **changes)  # type: ignore[arg-type]
 
 
 def get_printoptions() -> dict[str, Any]:
     """How tensors print now."""
-    return {name: getattr(_options, name) for name in Options.__slots__}
+    return _options._asdict()
 
 
 @contextlib.contextmanager

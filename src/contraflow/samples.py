@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from contraflow.dtypes import DType, bool_, float64
 from contraflow.shapes import Shape
-from contraflow.spec import Params
+from contraflow.spec import NO_PARAMS, Params
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """Inputs for tests of an op: arrays (or shapes, filled at random) and static parameters."""
 
     inputs: tuple[Any, ...]
-    params: Params = field(default_factory=dict)
+    params: Params = NO_PARAMS
 
 
 class Array(NamedTuple):

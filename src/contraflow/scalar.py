@@ -27,8 +27,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -362,8 +361,7 @@ def rewrite(roots: Sequence[Expr], replace: Callable[[Expr], Expr | None]) -> li
 # --- the table ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Intrinsic:
+class Intrinsic(NamedTuple):
     """One scalar function: its arity, what it means to NumPy, and its text per backend.
 
     A backend column is a template: {0} {1} {2} are the arguments. In `llvm`, {t} is the type of
@@ -410,7 +408,7 @@ def decomposes(name: str) -> Callable[[Callable[..., Expr]], Callable[..., Expr]
 
     def register(build: Callable[..., Expr]) -> Callable[..., Expr]:
         row = INTRINSICS[name]
-        INTRINSICS[name] = Intrinsic(**{**row.__dict__, "decomposition": build})
+        INTRINSICS[name] = row._replace(decomposition=build)
         return build
 
     return register
