@@ -689,6 +689,52 @@ def test_requires_grad_is_noticed() -> None:
     assert_close(a.grad, b.detach())
 
 
+@pytest.mark.parametrize("cycle", [False, True])
+def test_a_leaf_made_of_captured_state_is_recorded_once(cycle: bool) -> None:
+    """Its slot is gone with it, so that nothing of a later call depends on it."""
+    w = cf.tensor([1.0, 2.0])
+
+    @cf.compile
+    def step(x: cf.Tensor) -> tuple[cf.Tensor, cf.Tensor]:
+        leaf = w.detach().requires_grad_()
+        other = x.detach().requires_grad_()
+        if cycle:
+            leaf.register_hook(lambda g: g + 0.0 * leaf.detach())
+        assert leaf.grad is None
+        (leaf * other * leaf).sum().backward()
+        return leaf.grad, other.grad
+
+    for k in range(5):
+        x = cf.tensor([1.0 + k, 2.0])
+        of_w, of_x = step(x)
+        assert of_w.tolist() == [2.0 + 2.0 * k, 8.0]
+        assert of_x.tolist() == [1.0, 4.0]
+        gc.collect()
+        with cf.no_grad():
+            w.add_(0.0)
+    assert step.captures == 1
+    assert not w.requires_grad
+    assert w.grad is None
+
+
+def test_a_leaf_made_of_captured_state_is_returned_as_one() -> None:
+    w = cf.tensor([1.0, 2.0])
+
+    @cf.compile
+    def f(x: cf.Tensor) -> tuple[cf.Tensor, cf.Tensor]:
+        return w.detach().requires_grad_(), x * 1.0
+
+    for _ in range(3):
+        leaf, _ = f(cf.ones(2))
+        assert leaf.requires_grad
+        assert leaf.is_leaf
+        assert leaf.storage is w.storage
+        (leaf * 3.0).sum().backward()
+        assert leaf.grad.tolist() == [3.0, 3.0]
+    assert not w.requires_grad
+    assert f.captures == 1
+
+
 def test_requires_grad_inside_a_step() -> None:
     def build() -> Setting:
         w, frozen = cf.randn(3), leaf(3)

@@ -266,7 +266,7 @@ class Batch(Run):
             (kept.detach() if is_detached else kept).copy_(new)
         return kept
 
-    def detached(self, tensor: Tensor) -> Tensor:
+    def detached(self, tensor: Tensor, origin: Tensor) -> Tensor:
         if id(tensor.storage) not in self._values:
             return tensor
         storage = Storage(None)

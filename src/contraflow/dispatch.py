@@ -66,9 +66,9 @@ class Context:
         """Data of `tensor` is about to become Python's; a recording refuses."""
         self.below.leave(tensor, what)
 
-    def detached(self, tensor: Any) -> Any:
+    def detached(self, tensor: Any, origin: Any) -> Any:
         """A tensor that was taken out of the graph here, as it is for those outside as well."""
-        return self.below.detached(tensor)
+        return self.below.detached(tensor, origin)
 
     def placed(self, base: Any, value: Any, region: Any) -> Any:
         """`base` where it stands in the graph once `value` was written to a region of it."""

@@ -153,6 +153,8 @@ class Recorder(Run):
         self._graded: dict[int, Tensor] = {}  # from outside, requiring grad
         self._needs: dict[int, tuple[Tensor, bool]] = {}  # whether tensors required it before
         self._hooks: dict[int, tuple[Tensor, dict[int, Any], dict[int, Any]]] = {}  # as found
+        # Tensors of the function's own over real storages, and where they came from.
+        self._detached: dict[int, tuple[Tensor, Tensor]] = {}
         self.symbols = Symbols(leaves, self._enter)
 
     # --- ops ------------------------------------------------------------------------------
@@ -264,7 +266,7 @@ class Recorder(Run):
             if storage.serial > self.start:
                 source = Source("constant", constant=storage)
             else:
-                owner = weakref.ref(x if x._base is None else x._base)
+                owner = weakref.ref(self._shown_by(x))
                 source = Source("state", storage=weakref.ref(storage), owner=owner)
         # The shape of whoever shows the whole storage in order; flat where only parts are seen.
         shape: Shape = (storage.data.size,)
@@ -329,8 +331,22 @@ class Recorder(Run):
             where = f"`{source}` at {line}: " if source else f"at {line}: "
         return CaptureError(f"compile({self.name}): {where}{problem}. {remedy}")
 
+    def detached(self, tensor: Tensor, origin: Tensor) -> Tensor:
+        if not tensor.storage.is_recorded:
+            self._detached[id(tensor)] = tensor, self._shown_by(origin)
+        return tensor
+
+    def _shown_by(self, tensor: Tensor) -> Tensor:
+        """The tensor from outside that a tensor over a real storage came from."""
+        base = tensor if tensor._base is None else tensor._base
+        return self._detached[id(base)][1] if id(base) in self._detached else base
+
+    def is_from_outside(self, tensor: Tensor) -> bool:
+        """Whether a tensor may be known to others than the function that is recorded."""
+        return not tensor.storage.is_recorded and id(tensor) not in self._detached
+
     def touch_grad(self, tensor: Tensor, reading: bool) -> None:
-        if tensor.storage.is_recorded or id(tensor) in self._slots:
+        if not self.is_from_outside(tensor) or id(tensor) in self._slots:
             return
         number = self._arguments.get(id(tensor), -1)
         self._slots[id(tensor)] = Slot(tensor, tensor._grad, reading, number)
@@ -339,11 +355,11 @@ class Recorder(Run):
             self._roles.setdefault(id(tensor._grad.storage), source)
 
     def touch_needs(self, tensor: Tensor) -> None:
-        if not tensor.storage.is_recorded:
+        if self.is_from_outside(tensor):
             self._needs.setdefault(id(tensor), (tensor, tensor._needs))
 
     def touch_hooks(self, tensor: Tensor) -> None:
-        if not tensor.storage.is_recorded:
+        if self.is_from_outside(tensor):
             found = (tensor, dict(tensor._hooks or {}), dict(tensor._accumulated_hooks or {}))
             self._hooks.setdefault(id(tensor), found)
 
@@ -513,7 +529,7 @@ class Recorder(Run):
             generator.seed, generator.offset = stream.original
         # Let go of tensors, so that `alive` finds only those that others hold.
         self._slots, self._cells, self._streams, self._held = {}, {}, {}, {}
-        self._graded, self._needs = {}, {}
+        self._graded, self._needs, self._detached = {}, {}, {}
         self.symbols.close()
 
     def alive(self) -> list[tuple[Storage, Value, Spec, Line | None]]:

@@ -105,7 +105,7 @@ class Run(Context):
         """Keep the Python number."""
         cell.value = value
 
-    def detached(self, tensor: Tensor) -> Tensor:
+    def detached(self, tensor: Tensor, origin: Tensor) -> Tensor:
         """Nobody is outside of eager mode; what a recorder records has one graph."""
         return tensor
 

@@ -594,7 +594,7 @@ class Tensor(Methods):
         """The same elements outside the graph; memory and version counter are shared."""
         t = self.alias()
         t._base = t._tangents = None
-        detached: Tensor = state().context.detached(t)
+        detached: Tensor = state().context.detached(t, self)
         return detached
 
     def detach_(self) -> Tensor:

@@ -318,7 +318,7 @@ class Trace:
 
     def _is_outside(self, t: Tensor) -> bool:
         """Whether a tensor has its place in the graph from before the call."""
-        if t.storage.is_recorded or t.storage.serial > self.recorder.start:
+        if not self.recorder.is_from_outside(t) or t.storage.serial > self.recorder.start:
             return False
         return t._node is None or t._node.sequence_nr < self.recorder.first_node
 
