@@ -114,3 +114,75 @@ def test_what_is_wrong_is_said() -> None:
         cf.custom_op(lambda *, k: k, name="none")
     with pytest.raises(TypeError, match="names 'z', which is neither"):
         cf.custom_op(lambda x: x, vjp={"x": lambda g, z: g}, name="misspelt")
+
+
+# --- effects -----------------------------------------------------------------------------------
+
+
+def recorder(effects: bool) -> tuple[Any, list[Any]]:
+    """An op that notes what it is given."""
+    seen: list[Any] = []
+
+    @cf.custom_op(effects=effects, vjp={"x": lambda g: g})
+    def note(x: Any, *, tag: str = "") -> Any:
+        seen.append((tag, x.tolist()))
+        return x
+
+    return note, seen
+
+
+def test_an_op_with_effects_runs_in_every_call() -> None:
+    """Whether its result is used or not, as often as it is applied, and in order."""
+    note, seen = recorder(True)
+
+    @cf.compile
+    def step(x: Any) -> Any:
+        note(x * 2.0, tag="first")
+        note(x * 2.0, tag="first")
+        kept = note(x + 1.0, tag="second")
+        note(cf.zeros(1), tag="third")
+        note(kept.sum(), tag="fourth")
+        return kept * 3.0
+
+    for k in range(4):
+        seen.clear()
+        assert step(cf.full((2,), float(k))).tolist() == [3.0 * k + 3.0] * 2
+        assert seen == [
+            ("first", [2.0 * k] * 2), ("first", [2.0 * k] * 2), ("second", [k + 1.0] * 2),
+            ("third", [0.0]), ("fourth", 2 * k + 2.0),
+        ]  # fmt: skip
+
+
+def test_effects_in_functions_without_results_and_in_backward() -> None:
+    note, seen = recorder(True)
+
+    @cf.compile
+    def only(x: Any) -> None:
+        note(x)
+
+    for k in range(3):
+        seen.clear()
+        only(cf.full((1,), float(k)))
+        assert seen == [("", [float(k)])]
+    w = cf.ones(2, requires_grad=True)
+    f = cf.compile(lambda x: (note(x * w, tag="forward") * x).sum())
+    for k in range(3):
+        seen.clear()
+        w.grad = None
+        f(cf.full((2,), k + 1.0)).backward()
+        assert seen == [("forward", [k + 1.0] * 2)]
+        assert w.grad.tolist() == [(k + 1.0) ** 2] * 2
+
+
+def test_an_op_without_effects_may_be_dropped_and_shared(mode: str) -> None:
+    note, seen = recorder(False)
+
+    @cf.compile
+    def step(x: Any) -> Any:
+        note(x * 5.0)
+        return note(x) + note(x)
+
+    for _ in range(2):
+        seen.clear()
+        assert step(cf.ones(1)).tolist() == [2.0]
+        assert len(seen) == (1 if mode == "native" else 3)

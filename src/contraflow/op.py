@@ -81,6 +81,7 @@ class Op:
         autocast: str | None = None,
         dynamic: bool = False,
         linear: bool = False,
+        effects: bool = False,
         aliases: tuple[str, ...] = (),
         internal: bool = False,
         **extra: Any,
@@ -100,6 +101,7 @@ class Op:
         self.shape = shape
         self.method, self.inplace, self.operators = method, inplace, operators
         self.autocast, self.dynamic, self.linear = autocast, dynamic, linear
+        self.effects = effects  # it does more than its results show: it always runs, and in order
         self.extra = extra
         if isinstance(dtype, str) and dtype not in DTYPE_RULES:
             rules = ", ".join(DTYPE_RULES)

@@ -39,7 +39,10 @@ def eliminate_dead(tape: Tape) -> Tape:
 
 
 def merge_common(tape: Tape) -> Tape:
-    """Compute equal lines once. Never across checkpoint regions: they recompute on purpose."""
+    """Compute equal lines once, unless they have effects.
+
+    Never across checkpoint regions: they recompute on purpose.
+    """
     seen: dict[object, tuple[Value, ...]] = {}
     same: dict[Value, Value] = {}
 
@@ -50,7 +53,7 @@ def merge_common(tape: Tape) -> Tape:
             operands = tuple([x if type(x) is Value else repr(x) for x in line.inputs])
             params = tuple(line.params.items())
             key = (line.op.name, operands, params, line.region)
-            found = seen.setdefault(key, line.outs)
+            found = line.outs if line.op.effects else seen.setdefault(key, line.outs)
             if found is line.outs:
                 yield line
             else:

@@ -113,8 +113,9 @@ class Tape:
 
     @property
     def roots(self) -> list[Value]:
-        """The values that the program must produce."""
-        return [*self.writes.values(), *self.outputs]
+        """The values that the program must produce; what has effects is applied for those."""
+        effects = [v for line in self.lines if line.op.effects for v in line.outs]
+        return [*self.writes.values(), *self.outputs, *effects]
 
     # --- text -----------------------------------------------------------------------------
 

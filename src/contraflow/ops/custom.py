@@ -26,6 +26,7 @@ def custom_op(
     dtype: DType | Function | None = None,
     vjp: Mapping[str, Function] | None = None,
     outs: tuple[str, ...] = ("out",),
+    effects: bool = False,
     name: str | None = None,
 ) -> Any:
     """Decorator: make a function of NumPy arrays one op of tensors.
@@ -36,6 +37,9 @@ def custom_op(
     without it the result has the shape of the first input. `dtype` is one, or such a function;
     without it that of the first input. `vjp` maps inputs to gradient rules, which may name `g` (or
     `g_name` for one of several results), inputs, results and parameters, and compute with tensors.
+    A function that does more than its results show (it logs, it counts) has `effects`: compiled
+    programs run it in every call, in the order in which it was applied, whether or not its results
+    are used. Without, one whose result nobody uses is dropped, and two equal calls may be one.
 
     >>> import contraflow as cf
     >>> @cf.custom_op(vjp={"x": lambda g, x, k: cf.roll(g, -k)})
@@ -45,7 +49,9 @@ def custom_op(
     tensor([1, 2, 0])
     """
     if fn is None:
-        return functools.partial(custom_op, shape=shape, dtype=dtype, vjp=vjp, outs=outs, name=name)
+        return functools.partial(
+            custom_op, shape=shape, dtype=dtype, vjp=vjp, outs=outs, effects=effects, name=name
+        )
     called = name or fn.__name__
     if not isinstance(fn, types.FunctionType):
         raise TypeError(f"custom_op: expected a function, not {type(fn).__name__}.")
@@ -81,7 +87,7 @@ def custom_op(
         Opaque("host"), _renamed(fn, called), ref=run, outs=outs,
         shape=shape or (lambda *given, **params: _first(called, given).shape),
         dtype=functools.partial(_types, called, dtype, len(outs)),
-        vjp=vjp if vjp is not None else dict.fromkeys(inputs, refuse),
+        vjp=vjp if vjp is not None else dict.fromkeys(inputs, refuse), effects=effects,
     )  # fmt: skip
     return op
 
