@@ -10,6 +10,7 @@ import json
 import resource
 import subprocess
 import sys
+import textwrap
 import time
 import warnings
 from collections.abc import Callable
@@ -233,6 +234,68 @@ def test_one_more_line_takes_the_same_work(name: str, monkeypatch: pytest.Monkey
     work = [python_lines(partial(first_call, f)) for f in functions]
     steps = [(b - a) / (n - m) for a, b, m, n in zip(work, work[1:], lines, lines[1:])]
     assert steps[1] < 1.25 * steps[0], (lines, work)
+
+
+# --- the garbage collector -----------------------------------------------------------------------
+
+
+def collections(text: str) -> list[str]:
+    """What a program prints: here the generations that are collected in a first call."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(text)], capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+def test_a_first_call_collects_the_youngest_generation_once() -> None:
+    """Whatever turn it is: of several hundred thousand objects that were imported none is garbage.
+    The next collection has its turn as before."""
+    found = collections(
+        """
+        import gc
+        import contraflow as cf
+
+        def note(phase, found):
+            if phase == "start":
+                print(found["generation"])
+
+        step = cf.compile(lambda x: (x * x).sum())
+        x = cf.ones(3, requires_grad=True)
+        gc.collect()
+        while gc.get_count()[1] <= gc.get_threshold()[1]:  # it is the turn of the second one
+            gc.collect(0)
+        gc.callbacks.append(note)
+        step(x)
+        print("then")
+        kept = [[] for _ in range(2000)]
+        """
+    )
+    before, after = found[: found.index("then")], found[found.index("then") + 1 :]
+    assert before == ["0"]
+    assert set(after) - {"0"}
+
+
+def test_what_was_imported_is_old_at_once() -> None:
+    found = collections(
+        """
+        import gc
+        from contraflow import threads
+
+        gc.collect()
+        gc.disable()
+        young = [[] for _ in range(100)]
+        threads.imported("colorsys")
+        print(gc.get_count()[0] < 100, gc.get_freeze_count())
+        gc.freeze()
+        frozen = gc.get_freeze_count()
+        threads.imported("filecmp")
+        print(gc.get_freeze_count() >= frozen > 0)
+        """
+    )
+    assert found == ["True", "0", "True"]
+
+
+# --- long tapes ----------------------------------------------------------------------------------
 
 
 def measured(name: str, lines: int) -> dict[str, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import _thread
 import atexit
+import gc
 import importlib
 import os
 import sys
@@ -122,7 +123,17 @@ def imported(name: str) -> ModuleType:
     found = sys.modules.get(name)
     if found is not None and not getattr(found.__spec__, "_initializing", False):
         return found
-    return run(importlib.import_module, name)
+    return run(_import, name)
+
+
+def _import(name: str) -> ModuleType:
+    found = importlib.import_module(name)
+    if not gc.get_freeze_count():  # else somebody has frozen objects that must stay so
+        # What was imported stays: of the oldest generation, as it is now, the collector does not
+        # walk over it again and again.
+        gc.freeze()
+        gc.unfreeze()
+    return found
 
 
 def _finish() -> None:

@@ -108,15 +108,15 @@ def _number(x: bool | int | float) -> str:
 
 def _render(roots: Sequence[Expr]) -> tuple[list[str], list[str]]:
     """Statements, and the text of each root. What is needed twice is computed once, by name."""
+    templates = {e: _template(e) for e in s.walk(roots)}
     mentions: Counter[Expr] = Counter()
-    for e in s.walk(roots):
-        template = _template(e)
+    for e, template in templates.items():
         for i, a in enumerate(e.args):
             mentions[a] += template.count(f"{{{i}}}")
     rows: list[str] = []
     texts: dict[Expr, str] = {}
-    for e in s.walk(roots):
-        texts[e] = _template(e).format(*(texts[a] for a in e.args))
+    for e, template in templates.items():
+        texts[e] = template.format(*(texts[a] for a in e.args))
         if e.args and mentions[e] > 1:
             rows.append(f"t{len(rows)} = {texts[e]}")
             texts[e] = f"t{len(rows) - 1}"
