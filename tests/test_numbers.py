@@ -281,7 +281,7 @@ def test_an_error_comes_before_anything_is_changed() -> None:
         step(x, n)
     for _ in range(2):
         before, version = w.tolist(), w._version
-        with pytest.raises(ZeroDivisionError, match="float division by zero") as caught:
+        with pytest.raises(ZeroDivisionError, match="division by zero") as caught:
             step(x, 0.0)
         shown = [frame.line for frame in traceback.extract_tb(caught.tb)]
         assert "return w / (1 / n)" in shown

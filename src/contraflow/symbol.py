@@ -195,13 +195,18 @@ Numbers = Callable[[Sequence[Any]], "list[Any] | None"]
 
 INT64 = range(-(1 << 63), 1 << 63)  # what a program takes as a whole number
 
+_SIGNS = {
+    operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/",
+    operator.floordiv: "//", operator.mod: "%", operator.pow: "**",
+}  # fmt: skip
+
 
 def arithmetic(steps: Sequence[Step], leaves: int, entering: Iterable[int]) -> Numbers:
     """A function that gives all numbers of a call, the leaves of its arguments first.
 
     It gives None where something else comes of a step than when it was recorded, an error for
-    instance, or where a whole number that enters a program does not fit: then it is not the program
-    for these numbers.
+    instance, or where one of the whole numbers that are `entering` the program does not fit: then
+    it is not the program for these numbers.
 
     >>> compute = arithmetic([Step(operator.truediv, (1, Known(0)), float)], 1, [])
     >>> compute([4]), compute([0])
@@ -219,7 +224,8 @@ def arithmetic(steps: Sequence[Step], leaves: int, entering: Iterable[int]) -> N
                 given.append(f"x{len(scope)}")
                 scope[given[-1]] = x
         scope[f"f{number}"], scope[f"t{number}"] = function, outcome
-        call = f"f{number}({', '.join(given)})"
+        sign = _SIGNS.get(function)
+        call = f" {sign} ".join(given) if sign else f"f{number}({', '.join(given)})"
         names.append(f"n{number}")
         if issubclass(outcome, Exception):
             lines += [
@@ -231,7 +237,7 @@ def arithmetic(steps: Sequence[Step], leaves: int, entering: Iterable[int]) -> N
         lines.append(f"n{number} = {call}")
         if function is operator.pow:  # all others give a kind that follows from those of operands
             lines.append(f"if type(n{number}) is not t{number}: return None")
-    lines += [f"if type(n{i}) is int and n{i} not in INT64: return None" for i in entering]
+    lines += [f"if n{i} not in INT64: return None" for i in entering]
     text = ["def compute(leaves):", "  try:", *(f"    {line}" for line in lines)]
     text += [f"    return [{', '.join(names)}]", "  except Exception:", "    return None"]
     exec(builtins.compile("\n".join(text), "<numbers>", "exec"), scope)

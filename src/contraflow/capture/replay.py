@@ -24,7 +24,7 @@ from contraflow.capture.pullback import (
 from contraflow.capture.trees import builder
 from contraflow.capture.writes import Registered, Store, Write
 from contraflow.dispatch import state
-from contraflow.dtypes import DType, from_numpy
+from contraflow.dtypes import DType, from_numpy, int64
 from contraflow.errors import GradientError, OverwrittenError
 from contraflow.executable import Executable, Standing
 from contraflow.hooks import Structure
@@ -231,7 +231,11 @@ class Program:
         self.numbers: list[Source] = found[_NUMBER]
         self.compute: Numbers | None = None
         steps = self.recording.steps
-        entering = [source.argument for source in self.numbers if source.is_argument_number]
+        entering = [
+            source.argument
+            for v, source in zip(self.tape.inputs, sources)
+            if source.is_argument_number and self.tape.specs[v].dtype is int64
+        ]
         if steps or entering:
             self.compute = arithmetic(steps, self.recording.leaves, entering)
         self.executable.settled = len(self.argument_numbers) + len(self.gradients)
