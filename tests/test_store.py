@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -315,6 +316,51 @@ def test_stores_of_every_tensor_as_arguments() -> None:
         assert_close(got[x], want[x])
         assert_close(got[h], want[h])
         assert_close(got[a], want[a])
+
+
+def test_a_store_from_outside_is_not_changed_by_a_compiled_function() -> None:
+    """It kept what the recording had made, which no call after it could use."""
+    store, x = Gradients(), leaf(1.0)
+    store[x] = cf.full((1,), 5.0, dtype=cf.float64)
+    changes: list[Callable[[Tensor, Gradients], Any]] = [
+        lambda x, given: gradients((x * 2.0).sum(), into=given),
+        lambda x, given: given.update(gradients((x * 2.0).sum())),
+        lambda x, given: given.clear(),
+        lambda x, given: gradients((x * 2.0).sum(), into=store),
+    ]
+    for change in changes:
+        step = cf.compile(change)
+        for _ in range(2):
+            with pytest.raises(
+                cf.CaptureError,
+                match=r"a store of gradients from outside is changed, and a replay would not "
+                r"change it\. Return what is to be added to it: store \+ gradients\(loss\)\.",
+            ):
+                step(x, store)
+            assert store[x].tolist() == [5.0]
+    total = cf.compile(lambda x, given: given + gradients((x * 2.0).sum()))
+    for k in range(3):
+        store = total(x, store)
+        assert store[x].tolist() == [7.0 + 2 * k]
+    assert total.captures == 1
+
+
+def test_a_tensor_that_is_kept_in_an_attribute_is_found_in_every_call() -> None:
+    class Model:
+        h: Any = None
+
+    model = Model()
+
+    @cf.compile
+    def step(x: Tensor) -> Gradients:
+        model.h = x.sin()
+        return gradients((model.h * 2.0).sum(), all=True)
+
+    for k in range(3):
+        store = step(leaf(0.5 + k))
+        assert_close(model.h.detach(), np.sin([0.5 + k]))
+        assert store[model.h].tolist() == [2.0]
+    assert step.captures == 1
 
 
 def test_verify_compares_stores() -> None:

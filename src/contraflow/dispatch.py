@@ -82,6 +82,10 @@ class Context:
         """The `requires_grad` of `tensor` is about to be set."""
         self.below.touch_needs(tensor)
 
+    def touch_store(self, store: Any) -> None:
+        """A store of gradients is about to be changed."""
+        self.below.touch_store(store)
+
     def touch_hooks(self, tensor: Any) -> None:
         """A hook is about to be put on a leaf."""
         self.below.touch_hooks(tensor)

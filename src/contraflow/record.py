@@ -358,6 +358,13 @@ class Recorder(Run):
         if self.is_from_outside(tensor):
             self._needs.setdefault(id(tensor), (tensor, tensor._needs))
 
+    def touch_store(self, store: Any) -> None:
+        if store.serial < self.start:
+            raise self.refusal(
+                "a store of gradients from outside is changed, and a replay would not change it",
+                "Return what is to be added to it: store + gradients(loss).",
+            )
+
     def touch_hooks(self, tensor: Tensor) -> None:
         if self.is_from_outside(tensor):
             found = (tensor, dict(tensor._hooks or {}), dict(tensor._accumulated_hooks or {}))

@@ -81,6 +81,9 @@ class Run(Context):
     def touch_needs(self, tensor: Tensor) -> None:
         """Nothing to note in eager mode."""
 
+    def touch_store(self, store: Any) -> None:
+        """Nothing to note in eager mode."""
+
     def touch_hooks(self, tensor: Tensor) -> None:
         """Nothing to note in eager mode."""
 

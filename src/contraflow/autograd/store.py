@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
+from contraflow.dispatch import state
 from contraflow.errors import GradientShapeError, describe
 from contraflow.node import Edge, Node
+from contraflow.storage import serials
 from contraflow.tensor import Tensor
 
 # A gradient is asked for by a tensor or by a place in the graph. A node stands for its first
@@ -34,9 +36,10 @@ class Gradients(MutableMapping[Any, Tensor]):
     0
     """
 
-    __slots__ = ("_held",)
+    __slots__ = ("_held", "serial")
 
     def __init__(self, pairs: Mapping[Any, Tensor] | Iterable[tuple[Any, Tensor]] = ()) -> None:
+        self.serial = next(serials)  # what was made before a recording is from outside
         self._held: dict[tuple[int, int], tuple[Key, Tensor]] = {}
         self.update(pairs)
 
@@ -58,11 +61,15 @@ class Gradients(MutableMapping[Any, Tensor]):
     def __setitem__(self, key: Key, gradient: Tensor) -> None:
         place, end = _place(key)
         _check(key, gradient)
+        state().context.touch_store(self)
         self._held[place] = end, gradient
 
     def __delitem__(self, key: Key) -> None:
-        if self._held.pop(_place(key)[0], None) is None:
+        place = _place(key)[0]
+        if place not in self._held:
             raise KeyError(self._missing(key))
+        state().context.touch_store(self)
+        del self._held[place]
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, (Tensor, Node, tuple)) and _place(key)[0] in self._held
@@ -85,6 +92,7 @@ class Gradients(MutableMapping[Any, Tensor]):
         """
         place, end = _place(key)
         _check(key, gradient)
+        state().context.touch_store(self)
         held = self._held.get(place)
         self._held[place] = end, gradient if held is None else held[1] + gradient
 
