@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import re
 from collections.abc import Callable
 
 KINDS = ("number", "count", "flag", "name", "tensor", "numbers", "tensors")
@@ -48,6 +49,7 @@ class Places:
         self.globals: set[str] = set()
         self.whole: set[str] = set()  # holders that were read as a whole
         self.library: set[str] = set()  # holders that are Python code of the standard library
+        self.aliases: dict[str, str] = {}  # other names of holders
         self.count = 0
 
     def fresh(self, stem: str) -> str:
@@ -100,6 +102,9 @@ class Places:
             self.globals.add(path)
         self.setup.append(f"{path} = {init}")
         into.append(path)
+        if rng.random() < 0.15:
+            self.aliases[path] = self.fresh("alias")
+            self.setup.append(f"{self.aliases[path]} = {path}")
         return path
 
     def holder(self, stem: str, inits: tuple[str, ...], known: list[str]) -> str:
@@ -155,9 +160,8 @@ class Places:
         return Slot(kind, routes, writes, changes, path, whole=whole)
 
     def in_list(self, kind: str, init: str) -> Slot:
-        path, is_list = self.path("l", "[0.25, None]", []), self.rng.random() < 0.7
-        init = f"[0.25, {init}, 'end']"
-        self.setup.append(f"{path} = {init if is_list else f'deque({init})'}")
+        is_list, init = self.rng.random() < 0.7, f"[0.25, {init}, 'end']"
+        path = self.path("l", init if is_list else f"deque({init})", [])
         item = f"{path}[1]"
         routes = [item, f"{path}[-2]", f"pick({path}, 1)", f"operator.getitem({path}, 1)"]
         routes += [f"{path}[len({path}) - 2]", f"{path}.__getitem__(1)"]
@@ -217,10 +221,9 @@ class Places:
         self.setup += ["        return cls.a", f"class D{name}({name}):", "    def up(self):"]
         self.setup += ["        return super().a", f"c{name} = D{name}()"]
         routes = [f"{name}.a", f"c{name}.a", f"D{name}.a", f"c{name}.up()", f"{name}.read()"]
-        routes += [f"c{name}.read()", f"type(c{name}).a", f'vars({name})["a"]']
-        if kind in ("numbers", "tensors"):
-            return Slot(kind, routes, [], [f"{name}.a = {{}}"])
-        return Slot(kind, routes, [f"{name}.a = {{}}"], [f"{name}.a = {{}}"])
+        routes += [f"c{name}.read()", f"type(c{name}).a"]
+        write, whole = f"{name}.a = {{}}", [f'vars({name})["a"]']
+        return Slot(kind, routes, [write], [write], name, whole=whole)
 
     def in_property(self, kind: str, init: str) -> Slot:
         path = self.path("p", "Guarded()", [])
@@ -302,6 +305,8 @@ class Places:
             e = rng.choice(slot.whole)
         else:
             e = rng.choice(slot.routes)
+        if slot.holder in self.aliases and rng.random() < 0.4:
+            e = re.sub(rf"\b{re.escape(slot.holder)}(?!\w)", self.aliases[slot.holder], e)
         for _ in range(rng.choice((0, 0, 0, 1, 1, 2))):
             e = self.wrapped(e)
         return e

@@ -7,31 +7,14 @@ contraflow where it is `common`.
 
 from __future__ import annotations
 
-import contextvars
 import random
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from state_places import NAMES, PLAIN, Places, Slot
-from state_worlds import (
-    FOLDER,
-    Compile,
-    Form,
-    Notes,
-    World,
-    argument,
-    code_of,
-    difference,
-    remember,
-)
+from state_worlds import FOLDER, Form, code_of, remember
 
-import contraflow as cf
-from contraflow import config
-
-CALLS = 3  # of a round; one more of the first, which learns what is carried from call to call
 _prelude = FOLDER / "prelude.txt"
 PRELUDE = code_of(_prelude.read_text(), str(_prelude))
 
@@ -62,6 +45,11 @@ class Program(NamedTuple):
     steady: bool  # no structure depends on what the function writes
     common: bool  # PyTorch runs the same text
     may_be_refused: bool  # it keeps tensors where nobody looks
+
+
+def is_target(slot: Slot) -> bool:
+    """Whether a slot is written by an assignment to the expression that reads it."""
+    return bool(slot.writes) and slot.writes[0] == f"{slot.plain} = {{}}"
 
 
 class Writer(Places):
@@ -182,11 +170,14 @@ class Writer(Places):
         if not slot.writes:
             return self.compute(depth)
         self.written.append(slot)
+        made = self.unusual(slot)
+        if made:
+            return made
         if slot.kind == "number":
             value = f"{self.read(slot)} * 0.5 + {rng.choice(('1.0', '0.25'))}"
         elif slot.kind == "count":
             value = f"{self.read(slot)} + 1"
-            if slot.writes[0] == f"{slot.plain} = {{}}" and rng.random() < 0.5:
+            if is_target(slot) and rng.random() < 0.5:
                 return [f"{slot.plain} += 1"]
         else:
             value = rng.choice(
@@ -194,6 +185,46 @@ class Writer(Places):
             )
         after = [f"y = y * 0.5 + {self.read(slot)} * 0.25"] if rng.random() < 0.5 else []
         return [rng.choice(slot.writes).format(value), *after]
+
+    def unusual(self, slot: Slot) -> list[str]:
+        """A rare way to write a slot, or nothing."""
+        rng, target = self.rng, is_target(slot)
+        others = [s for s in self.slots if s.kind == slot.kind and s is not slot and is_target(s)]
+        form = rng.randrange(14)
+        if form == 0 and slot.kind == "tensor":
+            return [f"{self.read(slot)}.mul_(0.5).add_(y.detach().sin())"]
+        if form in (1, 2) and target and others:
+            other = rng.choice(others)
+            self.written.append(other)
+            both = f"{slot.plain}, {other.plain}"
+            if form == 1:
+                return [f"{both} = {other.plain}, {slot.plain}"]
+            self.steady = False  # one tensor in two places is another program
+            return [f"{both} = ({other.plain},) * 2"]
+        if form == 3:
+            steps = {"number": "* 0.5 + 0.25", "count": "+ 1", "tensor": "* 0.5"}
+            value = f"{slot.plain} {steps[slot.kind]}"
+            return ["for _ in range(2):", f"    {rng.choice(slot.writes).format(value)}"]
+        if form == 4:
+            value = "y.detach().sin()" if slot.kind == "tensor" else f"{slot.plain} * 2 % 5"
+            self.steady = self.steady and slot.kind == "tensor"  # a remainder needs the value
+            lines = [
+                "try:",
+                f"    {rng.choice(slot.writes).format(value)}",
+                "    raise ValueError(1)",
+            ]
+            return [*lines, "except ValueError as error:", "    y = y + len(error.args)"]
+        if form == 5:
+            flag = self.fresh("flag")
+            self.globals.add(flag)
+            self.setup.append(f"{flag} = {self.value('flag')}")
+            self.steady = False
+            return [f"{flag} = not {flag}", f"if {flag}:", "    y = y * 0.5"]
+        if form == 6 and slot.holder in self.globals and slot.holder in self.dicts:
+            self.steady = False
+            key = slot.plain.partition("[")[2].rstrip("]")
+            return [f"{slot.holder} = {{**{slot.holder}, {key}: {slot.plain} * 0.5}}"]
+        return []
 
     def keep(self, depth: int) -> list[str]:
         """Containers that grow, caches that fill, objects that are made and kept."""
@@ -232,6 +263,7 @@ class Writer(Places):
         name = self.fresh("maybe")
         if rng.random() < 0.5:
             path = self.holder("d", ("{}",), self.dicts)
+            self.whole.add(path)
             self.outside += [
                 f'{path}["{name}"] = {self.value("number")}',
                 f'{path}.pop("{name}", None)',
@@ -346,8 +378,8 @@ class Writer(Places):
 
     def globals_of(self, lines: list[str]) -> list[str]:
         """The declaration of the globals that some lines assign."""
-        first = (line.strip().partition(" ")[0] for line in lines)
-        names = sorted(set(first) & self.globals)
+        assigned = (re.split(r" \+?= ", line.strip())[0].split(", ") for line in lines)
+        names = sorted({name for names in assigned for name in names} & self.globals)
         return [f"    global {', '.join(names)}"] if names else []
 
     # --- between calls ---------------------------------------------------------------------------
@@ -408,127 +440,3 @@ def formed(file: str, texts: list[str]) -> tuple[Form, str]:
         source += f"{text}# --- the calls of a round\n"
     remember(file, source)
     return Form(file, (), Path(file), tuple(parts), PRELUDE), source
-
-
-# --- running -------------------------------------------------------------------------------------
-
-
-class Failure(AssertionError):
-    """A compiled program that is not what eager is."""
-
-
-def calls(
-    made: Program, compiler: Compile | None, library: Any = cf
-) -> Iterator[tuple[str, Notes, Any]]:
-    """The name of each call, what it left, and what was called."""
-    world = World(made.form, compiler, library)
-    try:
-        for part in range(len(made.form.parts)):
-            if part:
-                world.change(part)
-            count = CALLS if part else CALLS + 1
-            for k in range(count):
-                x = argument(k, library)
-                result = world.call(x)
-                name = f"call {k + 1} of round {part + 1}{', the last' if k + 1 == count else ''}"
-                yield name, world.seen(argument=x, result=result), world.call
-    finally:
-        world.leave()
-
-
-def check(seed: int) -> str:
-    """Fail unless the program of a seed is the same eagerly and compiled; say how it ended."""
-    made = program(seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the eighth recording
-        try:
-            return contextvars.copy_context().run(refusal if made.refused else agreement, made)
-        except Exception as error:
-            if isinstance(error, cf.CaptureError) and made.may_be_refused:
-                return "refused"
-            small = shrunk(made, type(error))
-            error.add_note(f"seed {seed}, of which this is enough:\n{numbered(small.source)}")
-            raise
-
-
-def agreement(made: Program) -> str:
-    with eagerly():
-        expected = list(calls(made, None))
-    recorded, last = [0], ""
-    for (name, seen, call), (_, eager, _) in zip(calls(made, cf.compile), expected):
-        found = difference(seen, eager)
-        if found:
-            raise Failure(f"program {made.seed}, {name}: {found}")
-        recorded.append(call.captures)
-        if made.steady and name.endswith("the last") and recorded[-1] > recorded[-2]:
-            last = last or name
-    if last:
-        raise Failure(f"program {made.seed}, {last} was recorded: {recorded[1:]} recordings")
-    return "agrees"
-
-
-def refusal(made: Program) -> str:
-    world = World(made.form, cf.compile)
-    before = world.seen()
-    for _ in range(2):
-        try:
-            world.call(argument(0))
-        except cf.CaptureError:
-            found = difference(world.seen(), before)
-            if found:
-                raise Failure(f"program {made.seed} was refused, and {found}") from None
-        else:
-            raise Failure(f"program {made.seed} was not refused")
-    world.leave()
-    return "refused"
-
-
-def shrunk(made: Program, kind: type[Exception]) -> Program:
-    """A program of fewer lines that fails alike."""
-
-    def fails(candidate: Program) -> bool:
-        try:
-            with eagerly():
-                contextvars.copy_context().run(lambda: list(calls(candidate, None)))
-        except Exception:  # what is missing now was needed
-            return False
-        try:
-            judged = refusal if made.refused else agreement
-            contextvars.copy_context().run(judged, candidate)
-        except kind:
-            return True
-        except Exception:  # another failure
-            return False
-        return False
-
-    texts = [text for _, text in made.form.parts]
-    for part in range(len(texts)):
-        size = len(texts[part].splitlines())
-        while size:
-            lines, at = texts[part].splitlines(keepends=True), 0
-            while at < len(lines):
-                fewer = "".join(lines[:at] + lines[at + size :])
-                trial = [*texts[:part], fewer, *texts[part + 1 :]]
-                form, source = formed(f"state_program_{made.seed}_shrunk.py", trial)
-                if fails(made._replace(form=form, source=source)):
-                    texts, made = trial, made._replace(form=form, source=source)
-                    lines = fewer.splitlines(keepends=True)
-                else:
-                    at += size
-            size //= 2
-    return made
-
-
-@contextmanager
-def eagerly() -> Iterator[None]:
-    """Nothing is compiled, whatever the program itself compiles."""
-    before, config.compile_mode = config.compile_mode, "off"
-    try:
-        yield
-    finally:
-        config.compile_mode = before
-
-
-def numbered(source: str) -> str:
-    """The lines of a program with their numbers, as messages name them."""
-    return "\n".join(f"{number:4} {line}" for number, line in enumerate(source.splitlines(), 1))

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from state_programs import Failure, Program, calls, check, program
+from state_programs import Program, program
+from state_verdicts import Failure, calls, check
 from state_worlds import Notes, difference
 
 import contraflow as cf
