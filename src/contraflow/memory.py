@@ -29,6 +29,10 @@ class _Piece(np.ndarray):
 
     start = 0
     address = 0  # of the start, which is asked for once
+    # Of the loan that it is out on. A loan cannot keep its receipt alive until it tells: what an
+    # array keeps, or its base does, may go before its weak references are told. So the two keep
+    # each other, until the piece is taken back.
+    receipt: _Receipt | None = None
 
 
 class _Loan(np.ndarray):
@@ -43,16 +47,6 @@ class _Receipt(weakref.ref[_Loan]):
 
     __slots__ = ("piece",)
     piece: _Piece
-
-
-class _Pledge(np.ndarray):
-    """Lies between a loan and its piece, and holds the receipt.
-
-    A loan cannot hold it itself: an array loses its attributes before its weak references are
-    told, but its base only afterwards.
-    """
-
-    receipt: _Receipt
 
 
 class _Idle:
@@ -75,19 +69,19 @@ class _Idle:
         with self._lock:
             for back in self._back:
                 while back:
-                    self._give(back.popleft().piece)
+                    piece = back.popleft().piece
+                    piece.receipt = None
+                    self._give(piece)
             waiting = self._pieces.get(size)
-            piece = waiting.pop() if waiting else None
-            if piece is not None:
+            found = waiting.pop() if waiting else None
+            if found is not None:
                 self._total -= size
-        if piece is None:
-            piece = _new_piece(size)
-        pledge = _Pledge(size, np.uint8, piece)
-        loan = _Loan(size, np.uint8, pledge)
+        lent = _new_piece(size) if found is None else found
+        loan = _Loan(size, np.uint8, lent)
         power = min(size.bit_length() - LEAST.bit_length(), len(self._back) - 1)
-        pledge.receipt = receipt = _Receipt(loan, self._back[power].append)
-        receipt.piece = piece
-        return loan, piece
+        lent.receipt = receipt = _Receipt(loan, self._back[power].append)
+        receipt.piece = lent
+        return loan, lent
 
     def _give(self, piece: _Piece) -> None:
         """Let a piece wait for its next use."""
