@@ -155,6 +155,20 @@ class Attributes(Sight):
             self._add((id(kind), "__mro__"), Bases(Field(place, "__mro__"), kind.__mro__))
         return place
 
+    def class_of(self, proxy: Any) -> type | None:
+        """The class whose attributes `vars` has given."""
+        found = self._proxies.get(id(proxy))
+        return None if found is None else found[1]
+
+    def whole_class(self, kind: type) -> None:
+        """All that a class keeps is read."""
+        for each in list(kind.__dict__):
+            if type(number := self.in_class((kind,), each)) is Symbol:
+                self.recorder.symbols.need(number)
+        place = self._class_place(kind)
+        if place is not None:
+            self._add((id(kind), "__dict__"), Names(Field(place, "__dict__"), kind.__dict__))
+
     def _super_attribute(self, x: Any, name: str) -> Any:
         bases = x.__self_class__.__mro__
         bases = bases[bases.index(x.__thisclass__) + 1 :]
@@ -175,13 +189,9 @@ class Attributes(Sight):
             self.show(found)
             return found
         if name == "__dict__":
-            for each in list(kind.__dict__):
-                if type(number := self.in_class((kind,), each)) is Symbol:
-                    self.recorder.symbols.need(number)
-            place = self._class_place(kind)
-            if place is not None:
-                self._add((id(kind), "__dict__"), Names(Field(place, "__dict__"), kind.__dict__))
-            return kind.__dict__
+            shown = kind.__dict__
+            self._proxies[id(shown)] = shown, kind
+            return shown
         if type(kind) is not type and not is_dunder(name):
             self.in_class(type(kind).__mro__, name)
         try:

@@ -73,6 +73,9 @@ class Containers(Attributes):
             found = container[key]
             self.see(found) if is_structured(type(found)) else self.show(found)
             return found
+        shown = self.class_of(container)
+        if shown is not None and key in container:
+            return self.in_class((shown,), key)
         place = self.place_of(container)
         if place is None:
             found = container[key]
@@ -179,6 +182,8 @@ class Containers(Attributes):
     def member(self, item: Any, container: Any) -> None:
         """Whether something is in a container was asked for."""
         kind, place = type(container), self.place_of(container)
+        if self.class_of(container) is not None:
+            self.look(container)
         if place is None or kind in PLAIN:
             return
         if is_library_class(kind) and in_python(kind) and not issubclass(kind, CONTAINERS):
@@ -212,6 +217,9 @@ class Containers(Attributes):
         kind = type(x)
         if kind in PLAIN or kind is Symbol or issubclass(kind, Tensor):
             return
+        shown = self.class_of(x)
+        if shown is not None:
+            self.whole_class(shown)
         if issubclass(kind, CONTAINERS):
             if kind.__module__.startswith("contraflow."):
                 return

@@ -80,10 +80,11 @@ def impurity(
         (_RANDOMS, "draws a random number, and a replay would give the same again", _RANDOM),
         (_FILES, "uses a file or the system, which a replay would not", _REMEDY),
     ):
-        if module in table:
-            names = table[module]
-            if (names is None or name in names) and name not in _QUIET:
-                return f"{'os' if module in ('posix', 'nt') else module}.{name} {what}", remedy
+        package = module if module in table else module.partition(".")[0]
+        if package in table:
+            known = table[package]
+            if (known is None or name in known) and name not in _QUIET:
+                return f"{'os' if package in ('posix', 'nt') else package}.{name} {what}", remedy
     return None
 
 

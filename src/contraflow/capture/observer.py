@@ -40,6 +40,7 @@ from contraflow.capture.sight import (
     is_structured,
     own_attributes,
 )
+from contraflow.symbol import Symbol
 from contraflow.tensor import Tensor
 
 # Methods of containers that leave them as they are.
@@ -139,6 +140,8 @@ class Observer(Carrying):
             special = _SPECIAL.get(f.__name__)
             if special is not None:
                 return special(self, *args, **kwargs)
+        if f is type and len(args) == 1:
+            return args[0].__class__ if type(args[0]) is Symbol else type(args[0])
         if kind is types.MethodType:
             return self._call_method(f, args, kwargs)
         if kind is types.FunctionType and "dispatch" in f.__dict__ and args:
@@ -266,6 +269,8 @@ class Observer(Carrying):
             if place is not None and args[0] in own_attributes(owner):
                 return self._own_attribute(owner, args[0])
             return f(*args)
+        if self.class_of(owner) is not None:
+            self.look(owner)
         if place is not None and issubclass(kind, MUTABLE):
             return self._call_container(owner, place, name, f, args, kwargs)
         if place is not None:

@@ -52,6 +52,7 @@ from contraflow.capture.reads import (
 from contraflow.capture.session import swap
 from contraflow.capture.writes import Write
 from contraflow.errors import CaptureError
+from contraflow.op import REGISTRY
 from contraflow.symbol import Symbol
 from contraflow.tensor import Tensor
 
@@ -94,6 +95,7 @@ class Sight:
         self._touched: set[int] = set()
         self._shown: dict[int, Any] = {}  # whose code runs observed
         self._own: list[Any] = []  # generators of random numbers that the function itself seeds
+        self._proxies: dict[int, tuple[Any, type]] = {}  # what `vars` gives of classes
         self._made: dict[int, Any] = {}  # functions and classes that it makes
 
     def begin(self, function: Any, instance: Any, args: Any, kwargs: Any) -> None:
@@ -130,7 +132,7 @@ class Sight:
     def see(self, x: Any, place: Place | None = None) -> None:
         """Something that was there before, found at a place."""
         kind = type(x)
-        if kind in PLAIN or kind is Symbol:
+        if kind in PLAIN or kind is Symbol or x is REGISTRY:  # which is the library's own
             return
         known = self.known.get(id(x))
         if known is not None:
@@ -403,7 +405,7 @@ class Sight:
         self.known, self.slots, self.before, self.tensors = {}, {}, {}, {}
         self._own, self._made, self._shown, self._touched = [], {}, {}, set()
         self.writes, self._undo = [], [None]
-        self.carried, self.described = {}, {}
+        self.carried, self.described, self._proxies = {}, {}, {}
 
 
 def own_attributes(x: Any, default: Any = types.MappingProxyType({})) -> Any:
