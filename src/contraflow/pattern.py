@@ -162,6 +162,16 @@ def lower_copy(source: Read | Number, region: View, arguments: tuple[DType, ...]
     return builder.lowered(settled.kernel(), settled)
 
 
+@lru_cache(maxsize=4096)
+def _body(
+    op: Op, params: tuple[tuple[str, Any], ...], kinds: tuple[type, ...], *dtypes: DType
+) -> tuple[Expr, ...]:
+    """What an elementwise op makes of placeholders, whatever the shapes. `kinds` tell 1, 1.0 and
+    True apart, which are equal."""
+    leaves = [s.leaf("input", dtype, i) for i, dtype in enumerate(dtypes)]
+    return op.kind.expression(op, (), dict(params), leaves)
+
+
 class Builder:
     """Gathers what a kernel is made of: operands, expressions, reductions, stores."""
 
@@ -246,8 +256,12 @@ class Builder:
     ) -> tuple[Expr, ...]:
         """A body over its operands. It is built over placeholders first: what the operands are
         made of, which may be long, is not walked through again for every line."""
-        leaves = [s.leaf("input", e.dtype, i) for i, e in enumerate(inputs)]
-        outs = line.op.kind.expression(line.op, line.given, params, leaves)
+        if line.op.kind.name == "elementwise":
+            kinds = tuple([type(value) for _, value in line.params])
+            outs = _body(line.op, line.params, kinds, *[e.dtype for e in inputs])
+        else:
+            leaves = [s.leaf("input", e.dtype, i) for i, e in enumerate(inputs)]
+            outs = line.op.kind.expression(line.op, line.given, params, leaves)
         # The row-major number of an element is its address in a contiguous result.
         return self.with_positions(outs, "linear", line.layout, inputs)
 
