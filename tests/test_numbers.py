@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import traceback
+import types
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -373,3 +374,24 @@ def _results(function: Callable[..., Any], *given: Any) -> Any:
     except Exception as error:
         return error
     return list(found) if isinstance(found, (tuple, list)) else [found]
+
+
+def test_numbers_that_are_returned_or_kept_are_of_any_size() -> None:
+    """They are Python's, and do not go through a program, which has 64 bits for them."""
+
+    counter = types.SimpleNamespace(total=1)
+
+    @cf.compile
+    def step(x: Any, n: Any) -> Any:
+        counter.total *= 2**30
+        return x * 1.0, n * 2**70, -n
+
+    total = 1
+    for n in (1, 3, 2**63, 5, 2**80):
+        _, large, negative = step(cf.ones(2), n)
+        total *= 2**30
+        assert (large, negative, counter.total) == (n * 2**70, -n, total)
+    assert step.captures == 1
+    double = cf.compile(lambda n: n * 2 + 1)  # of numbers alone
+    assert [double(n) for n in (1, 2, 2**70)] == [3, 5, 2**71 + 1]
+    assert double.captures == 1

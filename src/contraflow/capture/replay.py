@@ -102,10 +102,9 @@ class Constant(NamedTuple):
 
 
 class Number(NamedTuple):
-    """A number that a program computes from others."""
+    """A number that Python computes from others in every call."""
 
-    position: int
-    kind: type
+    place: int  # among all numbers of a call
 
 
 class Graded(NamedTuple):
@@ -299,15 +298,16 @@ class Program:
             if not all(cells):
                 return None
             scalars = [cell.value for cell in cells]
-        if self.compute is None:
-            numbers = call.leaves
-        elif (found := self.compute(call.leaves)) is not None:
-            numbers = found
-        else:
+        numbers = self._numbers_of(call)
+        if numbers is None:
             return None
         if self.numbers:
             scalars += [source.number(numbers) for source in self.numbers]
         return storages, scalars
+
+    def _numbers_of(self, call: Call) -> Sequence[Any] | None:
+        """The leaves of a call and what Python computes of them; None: see `arithmetic`."""
+        return call.leaves if self.compute is None else self.compute(call.leaves)
 
     def replay(self, call: Call, inputs: Inputs) -> Any:
         """Run the program, repeat the effects, and build the results."""
@@ -391,6 +391,7 @@ class Program:
             node = self._node(self.pullback, call, inputs, memory, random)
 
         inside: dict[int, Node] = {}  # one node for all outputs of what was applied
+        numbers = self._numbers_of(call) or ()
 
         def built(result: Result) -> Any:
             if isinstance(result, Argument):
@@ -398,8 +399,7 @@ class Program:
             if isinstance(result, Constant):
                 return result.value
             if isinstance(result, Number):
-                number = outputs[result.position]
-                return result.kind(number.array if type(number) is Block else number)
+                return numbers[result.place]
             if isinstance(result, Place):
                 stand_in = inside.get(result.number) or result.stand_in()
                 return inside.setdefault(result.number, stand_in), result.output

@@ -277,9 +277,7 @@ class Trace:
         tensors = [found[number] for number in first.values()]
         for number, t in enumerate(found):
             if type(t) is Symbol:
-                value = self.recorder.read(t._tensor)
-                assert isinstance(value, Value)
-                program.results.append(Number(self._output(value), type(t._number)))
+                program.results.append(Number(t._known.place))
                 continue
             if isinstance(t, (int, float)):
                 program.results.append(Constant(t))
