@@ -7,6 +7,7 @@ import pytest
 from tests.engine_common import refused
 
 import contraflow as cf
+from contraflow.autograd.graph import Graph
 from contraflow.tensor import Tensor
 from contraflow.testing import assert_close
 
@@ -215,6 +216,9 @@ def test_many_parts_are_one_node() -> None:
         assert [part.edge for part in parts] == [(node, i) for i in range(len(parts))]
         assert [part.spec for part in parts] == node.output_specs
         assert str(node.line).startswith("test_shape.py:")
+    text = str(Graph(cf.stack([p * 2.0 for p in x.unbind(0)])))
+    assert "= unbind(leaf0) : float64[40], float64[40], float64[40], ... 40 in all" in text
+    assert "= stack(%2, %3, %4, ... 40 in all) : float64[40, 40]" in text
     arrays = {
         "unbind": list(data),
         "split": np.split(data, np.cumsum([1, 0, *[2] * 19]), 1),

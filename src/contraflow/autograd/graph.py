@@ -210,7 +210,7 @@ class Graph:
 
     def _result(self, node: Node) -> str:
         found = [self._specs.get((id(node), i)) for i in range(node.output_count)]
-        return ", ".join("·" if spec is None else str(spec) for spec in found)
+        return _listed(["·" if spec is None else str(spec) for spec in found])
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes)
@@ -223,7 +223,7 @@ class Graph:
         head = f"graph of {of}: {len(self.nodes)} nodes, {len(self.leaves)} leaves, "
         rows = [(self._names[id(t)], f"leaf : {describe(t)}", "", "") for t in self.leaves]
         for node in self.nodes:
-            inputs = ", ".join(map(self._input, node.edges, node.input_specs))
+            inputs = _listed([*map(self._input, node.edges, node.input_specs)])
             kept = ", ".join(f"{k} {s.size}" for k, s in _saved(node).items())
             rows.append((
                 self._names[id(node)],
@@ -254,6 +254,13 @@ class Graph:
                 if e is not None:
                     rows.append(f'  "{self._names[id(e[0])]}" -> "{self._names[id(node)]}";')
         return "\n".join([*rows, "}"])
+
+
+def _listed(texts: list[str]) -> str:
+    """Some texts, of many the first ones."""
+    if len(texts) <= 8:
+        return ", ".join(texts)
+    return f"{', '.join(texts[:3])}, ... {len(texts)} in all"
 
 
 def _saved(node: Node) -> dict[str, Saved]:
