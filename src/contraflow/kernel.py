@@ -105,7 +105,7 @@ class Store(NamedTuple):
     inner: bool
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Box:
     """What kernels that visit a box of points share."""
 
@@ -149,7 +149,7 @@ class Box:
         return f"{self.kind}_{self.identity[:12]}"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Loops(Box):
     """A map or row kernel; see the module's text."""
 
@@ -205,7 +205,7 @@ class Loops(Box):
         )
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Scatter(Box):
     """Values folded into elements of an operand, some of them chosen by loaded indices.
 
@@ -232,7 +232,7 @@ class Scatter(Box):
         yield f"scatter {self.target} {[number(e) for e in (*self.roots, self.combine)]}"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Scan(Box):
     """A state that is carried along the one inner axis, and stored at each of its points.
 
@@ -258,7 +258,7 @@ class Scan(Box):
             yield f"store {st.operand} {number(st.value)}"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Sort(Box):
     """The positions along the one inner axis in the order of their keys; equal ones keep theirs.
 
@@ -290,7 +290,7 @@ scan = lru_cache(maxsize=1024)(Scan)
 sort = lru_cache(maxsize=1024)(Sort)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Contraction:
     """C[g, b, m, n] = sum over k of A[g, b, m, k] * B[g, b, k, n], accumulated in `accumulate`.
 

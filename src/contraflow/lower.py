@@ -56,7 +56,7 @@ class Place(NamedTuple):
     offset: int = 0
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class KernelUse:
     """A kernel with what its operands are bound to, and the tape line that errors are blamed on."""
 
@@ -85,7 +85,7 @@ class KernelUse:
         return self.call.kernel.checks_indices
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class HostUse:
     """A line that runs on the host, with the views of the values it reads."""
 
@@ -181,7 +181,7 @@ class Scope:
         return found
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Group:
     """A kernel being gathered: lines that visit the same points."""
 

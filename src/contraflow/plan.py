@@ -41,7 +41,7 @@ class Binding(NamedTuple):
 SCALARS = -1
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Slot:
     """Room for one value. `kind` is temp (in the arena), input or output (given per replay)."""
 
@@ -56,7 +56,7 @@ class Slot:
         return self.numel * self.dtype.itemsize
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class KernelStep:
     """Run a kernel. `line` is the number of the tape line that errors are blamed on."""
 
@@ -76,7 +76,7 @@ class KernelStep:
         return self.call.kernel.checks_indices
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class HostStep:
     """Run Python over arrays: an op without a kernel. Arrays are contiguous, in slot order."""
 
@@ -89,7 +89,7 @@ class HostStep:
     may_fail = True  # as Python may
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Plan:
     """Steps in order over slots, the size of the arena, and the number of host scalars."""
 

@@ -35,7 +35,7 @@ from contraflow.tape import Operand, Tape, Value
 from contraflow.tensor import Tensor
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Source:
     """Where an input of the tape is found at each replay."""
 
@@ -77,7 +77,7 @@ class Source:
         return None if cell is None else cell.value
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Slot:
     """A `.grad` slot that the function touched."""
 
@@ -87,7 +87,7 @@ class Slot:
     argument: int  # the number of the tensor among the arguments, -1 for state
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Stream:
     """A random generator that the function touched."""
 
@@ -98,7 +98,7 @@ class Stream:
     known: dict[tuple[int, int], bool] = field(default_factory=dict)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Recording:
     """What a finished recording consists of, beside the tape."""
 

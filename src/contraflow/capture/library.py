@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import collections
 import os
+import site
 import sys
-import sysconfig
 import types
 from typing import Any
 
@@ -13,12 +13,12 @@ import numpy as np
 
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made at run time; cannot be changed
 
-_paths = sysconfig.get_paths()
 _OURS = (
     os.path.dirname(os.path.dirname(__file__)) + os.sep, os.path.dirname(np.__file__) + os.sep,
 )  # fmt: skip
-_INSTALLED = tuple(_paths[name] + os.sep for name in ("purelib", "platlib"))
-_STANDARD = tuple({_paths[name] + os.sep for name in ("stdlib", "platstdlib")})
+# `sysconfig` says this too, but reads how the interpreter was built.
+_INSTALLED = tuple(path + os.sep for path in site.getsitepackages())
+_STANDARD = os.path.dirname(os.__file__) + os.sep
 # Containers of the standard library in Python keep what is the user's: they are observed.
 _OBSERVED = (str(collections.__file__), "<frozen _collections_abc>")
 _GENERATED = "<"  # the code of exec: whose it is says the module it runs in
