@@ -56,7 +56,7 @@ class TapeLine(NamedTuple):
     region: int = 0
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Tape:
     """Inputs with their roles, lines, writes to inputs, and results."""
 

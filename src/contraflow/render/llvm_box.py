@@ -40,7 +40,7 @@ UNROLL = 4  # vectors folded at once by a kernel with a small body
 SMALL_BODY = 24  # expressions; beyond that the body itself hides the latency
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Scope:
     """A place in the loop nest: where values that need no more than its axes are computed."""
 

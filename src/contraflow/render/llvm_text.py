@@ -88,7 +88,7 @@ def literal(value: Any, dtype: DType, width: int = 1) -> str:
     return text if width == 1 else f"splat ({register(dtype)} {text})"
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Code:
     """A stretch of straight-line code; it stays open until its function is printed."""
 
@@ -144,7 +144,7 @@ class Code:
         return self.let(f"{operation} i64 {a}, {b}")
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Loop:
     """A counted loop being written: its counter, and what it carries from turn to turn."""
 

@@ -34,6 +34,7 @@ def processor() -> str:
     return str(threads.run(llvm.get_host_cpu_name))
 
 
+@functools.cache
 def _features() -> llvm.targets.FeatureMap:
     """What the processor has, and has not."""
     return threads.run(llvm.get_host_cpu_features)
