@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import get_ident
 from typing import Any
@@ -24,6 +24,8 @@ from contraflow.capture import rewrite
 from contraflow.capture.observer import Observer
 from contraflow.capture.places import (
     MISSING,
+    Given,
+    Place,
 )
 from contraflow.capture.session import give_back_later, listening, putting_back
 from contraflow.errors import CaptureError
@@ -267,10 +269,16 @@ class Unheard:
 
 
 @contextmanager
-def undone(owner: Any, args: Any, kwargs: Any) -> Iterator[None]:
-    """A time in which a function may run eagerly, and leaves Python's state as it is."""
+def undone(
+    owner: Any, given: Given, places: Sequence[Place] = (), contents: Sequence[Any] = ()
+) -> Iterator[None]:
+    """A time in which a function may run eagerly, and leaves Python's state as it is.
+
+    What it reads at some places is what was there in an earlier call.
+    """
     observer = Observer(Unheard())
+    observer.carry(places, contents, given)
     with observing(observer):
-        observer.begin(owner.function, owner.instance, args, kwargs)
+        observer.begin(owner.function, owner.instance, *given)
         yield
     observer.forget()

@@ -17,6 +17,7 @@ import numpy as np
 from contraflow import executable, threads
 from contraflow.applied import Saved
 from contraflow.capture.guards import Held
+from contraflow.capture.observe import undone
 from contraflow.capture.trees import flatten, rebuild
 from contraflow.dispatch import changed, state
 from contraflow.engine import Cotangent, Pass
@@ -387,7 +388,7 @@ class CompiledNode(Node):
     def _again(self, cotangents: list[Tensor | None]) -> list[Tensor | None]:
         """The gradients as functions of the inputs: by the function itself, applied once more."""
         leaves = [x.get(self) if isinstance(x, Saved) else x for x in self.leaves]
-        args, kwargs, _ = rebuild(self.structure, iter(leaves))
+        args, kwargs, carried = rebuild(self.structure, iter(leaves))
         self.program.check_unchanged(self, (args, kwargs))
         first = next(numbers)
         modes = {"grad": True, "autocast": self.autocast, "saved_hooks": ()}
@@ -395,8 +396,9 @@ class CompiledNode(Node):
         try:
             for generator, saved in self.random:  # random numbers as in the call
                 generator.seed, generator.offset = saved
-            with changed(**modes):
-                result = self.program.owner.eager(*args, **kwargs)
+            program = self.program
+            with changed(**modes), undone(program.owner, (args, kwargs), program.carried, carried):
+                result = program.owner.eager(*args, **kwargs)
         finally:
             try:
                 undo()

@@ -13,6 +13,7 @@ from contraflow import executable
 from contraflow.applied import keep
 from contraflow.capture.guards import Guards, Held
 from contraflow.capture.places import Given
+from contraflow.capture.places import Place as InPython
 from contraflow.capture.pullback import (
     CompiledNode,
     Input,
@@ -197,6 +198,7 @@ class Program:
         self.residuals: dict[Value, int] = {}  # positions of outputs that backward keeps
         self.slot_outputs: list[tuple[Held, Fresh | Shared | None]] = []
         self.cell_outputs: list[tuple[weakref.ref[Any], int]] = []
+        self.carried: Sequence[InPython] = ()  # where there are inputs beside the arguments
         self.kinds: dict[int, type] = {}  # of results that are of a class of their own
         self.writes: list[Write] = []  # of Python's state; their values are results
         self.escapes: list[tuple[Storage, int]] = []

@@ -123,6 +123,7 @@ def _capture(
         except KeyboardInterrupt:  # it must be done all the same
             recorder.restore()
             raise
+    program.carried = tuple(carried)
     program.record_ms = (perf_counter() - started) * 1e3
     _warn_if_long(owner, program)
     program.guards.watch(trace.known, call.arguments)  # as they were before the call

@@ -107,7 +107,7 @@ def replay_verified(program: Program, call: Call, inputs: Inputs) -> Any:
 
     args, kwargs = call.given
     try:
-        with undone(program.owner, args, kwargs):
+        with undone(program.owner, call.given):
             result = program.owner.eager(*args, **kwargs)
         expected = dict(_results(result)) | dict(snapshot.now())
     finally:
