@@ -60,6 +60,10 @@ class Stores(Containers):
                 return
         self.writes.append(Store(key, place, value, line))
 
+    def _stays(self, key: Key, before: Any, value: Any) -> bool:
+        """Whether a slot is given what it holds already. What is carried may be something else."""
+        return before is value and key not in self.carried
+
     def store_attribute(self, x: Any, value: Any, name: str) -> None:
         """Set an attribute."""
         kind = type(x)
@@ -96,7 +100,7 @@ class Stores(Containers):
             return
         if type(raw) is types.MemberDescriptorType:
             before = _field_value(raw, x)
-            if before is value:
+            if self._stays((id(x), name, "field"), before, value):
                 return
             self._stored(x, (id(x), name, "field"), Field(place, name), value)
             self._undo.append(
@@ -113,7 +117,7 @@ class Stores(Containers):
     def _put_item(self, holder: dict[Any, Any], name: Any, value: Any, place: Slot) -> None:
         """Set an item of a dict, or take it away."""
         before = dict.get(holder, name, MISSING)
-        if before is value and value is not MISSING:
+        if value is not MISSING and self._stays((id(holder), name), before, value):
             return
         if value is MISSING and before is MISSING:
             dict.__delitem__(holder, name)  # the error
@@ -135,10 +139,9 @@ class Stores(Containers):
         self.see(kind)
         place = self.place_of(kind)
         assert place is not None
-        before = kind.__dict__.get(name, MISSING)
-        if before is value:
+        before, key = kind.__dict__.get(name, MISSING), (id(kind), name, "class")
+        if self._stays(key, before, value):
             return
-        key = (id(kind), name, "class")
         self._stored(kind, key, ClassAttribute(place, name), value)
         self._undo.append(
             functools.partial(type.__delattr__, kind, name)
@@ -233,10 +236,9 @@ class Stores(Containers):
                 container, key, value
             )
         else:
-            before = container[key]
-            if before is value:
+            before, key = container[key], self.position(container, key)
+            if self._stays((id(container), key), before, value):
                 return
-            key = self.position(container, key)
             self._stored(container, (id(container), key), Item(place, key, kind), value)
             setter: Any = plain_type(kind)
             self._undo.append(functools.partial(setter.__setitem__, container, key, before))
@@ -300,7 +302,7 @@ class Stores(Containers):
                 before = cell.cell_contents
             except ValueError:
                 before = MISSING
-            if before is value:
+            if self._stays((id(cell),), before, value):
                 return
             self._stored(cell, (id(cell),), place, value)
             self._undo.append(
