@@ -23,7 +23,7 @@ import contraflow as cf
 from contraflow import config, nn
 from contraflow.testing import assert_close
 
-ALONE = ("failures", "refusals", "prelude")
+ALONE = ("either", "failures", "refusals", "prelude")
 FORMS = [form for path in sorted(FOLDER.glob("*.txt")) for form in forms(path.stem)]
 AGREE = [form for form in FORMS if form.path.stem not in ALONE]
 READ = [form for form in AGREE if not form.path.stem.startswith("writes")]
@@ -83,6 +83,17 @@ def test_refused(form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
     for part in range(1, len(form.parts)):
         world.change(part)
     world.leave()
+
+
+@every(forms("either"))
+@pytest.mark.filterwarnings("ignore:.*recorded 8 times")
+def test_refused_or_as_in_eager(form: Form) -> None:
+    refused = ""
+    try:
+        contextvars.copy_context().run(judge, form._replace(words=("records=99",)))
+    except cf.CaptureError as error:
+        refused = str(error)
+    assert not refused or f"{form.path.name}:" in refused, refused
 
 
 def test_a_refused_module_can_be_saved(tmp_path: Path) -> None:
