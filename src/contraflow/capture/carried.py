@@ -6,15 +6,17 @@ would be recorded again; so what is there at the beginning of a call is one more
 
 from __future__ import annotations
 
+import types
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from contraflow.capture.places import NOTHING_THERE, Described, Given, Place, Slot
+from contraflow.capture.places import NOTHING_THERE, Described, Given, Located, Place, Slot
 from contraflow.capture.reads import PLAIN
-from contraflow.capture.sight import is_passed, items_of, keys_of
+from contraflow.capture.sight import is_passed, is_structured, items_of, keys_of
 from contraflow.capture.stores import Stores
-from contraflow.capture.writes import Store
+from contraflow.capture.writes import Store, Write
+from contraflow.errors import CaptureError
 from contraflow.symbol import Symbol
 from contraflow.tensor import Tensor
 
@@ -40,12 +42,37 @@ class Carrying(Stores):
                 self._see_argument(container, Described(place))
         elif type(x) is Symbol or issubclass(type(x), (Tensor, int, float)):
             assert isinstance(place, Slot)
-            self.carried[place.address(given)] = x
+            key = place.address(given)
+            self.carried[key], self.carried_at[key] = x, place
 
     def inputs(self) -> list[Any]:
         """The tensors among what is carried."""
         found = [*self.carried.values(), *(x for x, _ in self.described.values())]
         return [x for x in _leaves(found) if isinstance(x, Tensor)]
+
+    def located(self, write: Write) -> Any:
+        """What is written, in which what was there before is found again at each call."""
+        return self._located(write.values, write)
+
+    def _located(self, x: Any, write: Write) -> Any:
+        kind = type(x)
+        if kind in PLAIN or kind is Symbol or issubclass(kind, Tensor):
+            return x
+        place = self.place_of(x)
+        if place is not None and not issubclass(kind, (type, types.FunctionType)):
+            return Located(place)
+        if is_structured(kind) and self.recorder.made_here(x):
+            raise CaptureError(
+                f"compile({self.recorder.name}): a {kind.__name__} that the function makes is kept "
+                f"at {write.line}, and every replay would keep the same one. Make it outside."
+            )
+        if kind in (tuple, list):
+            return kind([self._located(item, write) for item in x])
+        if kind is dict:
+            return {key: self._located(item, write) for key, item in x.items()}
+        if kind is deque:
+            return deque([self._located(item, write) for item in x], x.maxlen)
+        return x
 
     def changed_places(self) -> list[Place]:
         """Where something was read and then changed that can be an input of the program."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import operator
 import types
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +33,7 @@ from contraflow.capture.reads import (
     Elements,
     Lacks,
     Member,
+    Names,
     Sized,
     Together,
 )
@@ -47,6 +48,7 @@ from contraflow.capture.sight import (
     keys_of,
     own_attributes,
 )
+from contraflow.errors import CaptureError
 from contraflow.symbol import Symbol
 from contraflow.tensor import Tensor
 
@@ -55,6 +57,9 @@ _IN_PLACE = 13
 _IN_PLACE_METHODS = {
     13: "__iadd__", 14: "__iand__", 18: "__imul__", 20: "__ior__", 23: "__isub__", 25: "__ixor__",
 }  # fmt: skip
+
+
+_OF_KEYS = (dict, defaultdict)  # which are iterated by their keys
 
 
 class Containers(Attributes):
@@ -203,7 +208,15 @@ class Containers(Attributes):
 
     def iterate(self, x: Any) -> None:
         """Something is about to be taken apart."""
-        self.touch(x, 0)
+        place = self.place_of(x)
+        if type(x) not in _OF_KEYS or place is None or self._is_mutated(x):
+            self.touch(x, 0)
+        elif not is_passed(place):
+            if len(x) > LARGEST:
+                raise self._too_many(place, len(x))
+            self._add(("keys", id(x)), Names(place, x))
+            for key in x:
+                self.see(key)
 
     def look(self, x: Any) -> None:
         """Something is about to be looked at as a whole, by C."""
@@ -251,11 +264,7 @@ class Containers(Attributes):
             self._touched.add(id(x))
             content = self.before.get(id(x), x)
             if len(content) > LARGEST:
-                raise self.refuse(
-                    f"{place} is looked at as a whole, and it holds {len(content)} elements; "
-                    f"every call would have to compare them all",
-                    f"Up to {LARGEST} may be. Make it a tensor, or pass it as an argument.",
-                )
+                raise self._too_many(place, len(content))
             if not is_passed(place):
                 if all((id(x), key) not in self.carried for key in keys_of(content)):
                     self._add(("contents", id(x)), Contents(place, content, self._keep))
@@ -276,6 +285,13 @@ class Containers(Attributes):
             for _, item in items_of(x):
                 if issubclass(type(item), CONTAINERS):
                     self.touch(item, depth - 1)
+
+    def _too_many(self, place: Place, count: int) -> CaptureError:
+        return self.refuse(
+            f"{place} is looked at as a whole, and it holds {count} elements; every call would "
+            f"have to compare them all",
+            f"Up to {LARGEST} may be. Make it a tensor, or pass it as an argument.",
+        )
 
     def _touch_items(self, x: Any, content: Any, place: Place) -> None:
         """The same where some items are inputs of the program."""

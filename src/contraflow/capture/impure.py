@@ -37,7 +37,8 @@ _FILES = {
         "stat mkdir unlink touch rename"
     ),
     "numpy": names("fromfile load loadtxt genfromtxt memmap save savez savetxt"),
-    "queue": names("get get_nowait"),
+    "queue": names("get get_nowait put put_nowait join task_done"),
+    "threading": names("acquire release wait notify notify_all set clear start join"),
     "_queue": names("get get_nowait"),
     **dict.fromkeys(
         ["io", "_io", "socket", "_socket", "subprocess", "tempfile", "shutil", "glob"], None

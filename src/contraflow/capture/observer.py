@@ -61,6 +61,7 @@ _OBJECT_METHODS = ("__setattr__", "__delattr__", "__getattribute__")
 _HOLDING = names(
     "builtins functools _functools itertools collections _collections operator _operator"
 )
+_ITERATING = (list, tuple, set, frozenset, enumerate, zip, iter, reversed, sorted, any, all)
 _OPERATORS: Any = operator.getitem.__self__  # type: ignore[attr-defined]
 _IN_PLACE_OPERATORS = {"iadd": 13, "iconcat": 13, "imul": 18, "ior": 20, "isub": 23}
 # Functions of Python's own that look at the frame they are called from.
@@ -172,7 +173,10 @@ class Observer(Carrying):
         # These hold what they are given, or call its methods, which are observed.
         depth = 0 if str(getattr(f, "__module__", None)) in _HOLDING else 2
         for x in itertools.chain(args, kwargs.values()):
-            self.hand_over(x, depth)
+            if f in _ITERATING and issubclass(type(x), dict):
+                self.iterate(x)
+            else:
+                self.hand_over(x, depth)
         found = self._run(f, args, kwargs)
         if is_generator(found):
             self._own.append(found)
@@ -190,8 +194,8 @@ class Observer(Carrying):
             return f(*args)
         if str(getattr(f, "__module__", "")).startswith("contraflow"):
             return f(*args, **kwargs)
-        with self.refilling(itertools.chain(args, kwargs.values())):
-            return f(*args, **kwargs)
+        given = itertools.chain(args, kwargs.values())
+        return self.refilling(given, functools.partial(f, *args, **kwargs))
 
     def _dispatched(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A function of `functools.singledispatch`."""
@@ -211,9 +215,9 @@ class Observer(Carrying):
             self.hand_over(x)
         if is_structured(kind):
             self.structured(owner)
-            if f.__name__ in _REGISTERING:
-                with self.registering(owner):
-                    return f(*args, **kwargs)
+            if f.__name__ in _REGISTERING or f.__name__ in ("train", "eval"):
+                changed = owner.modules() if f.__name__ in ("train", "eval") else [owner]
+                return self.registering(changed, functools.partial(f, *args, **kwargs))
             found = f(*args, **kwargs)
             if is_structured(type(found)):
                 self.structured(found)
@@ -223,8 +227,7 @@ class Observer(Carrying):
             if is_library_class(kind) and f.__name__ in _ASKING and not kwargs:
                 return self._asked(owner, place, operator.methodcaller(f.__name__, *args))
             self.hand_over(owner)
-            with self.refilling((owner, *args)):
-                found = f(*args, **kwargs)
+            found = self.refilling((owner, *args), functools.partial(f, *args, **kwargs))
         else:
             found = f(*args, **kwargs)
         self.show(found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import Any, Protocol
 
 Given = tuple[Sequence[Any], Mapping[str, Any]]  # the arguments of a call
@@ -155,10 +156,16 @@ class Field(Slot):
         return f"{write.place(self.parent)}.{self.key}"
 
     def put(self, value: Any, given: Given) -> None:
-        object.__setattr__(self.parent.get(given), self.key, value)
+        holder = self.parent.get(given)
+        kind: Any = type(holder)
+        by_code = isinstance(kind.__setattr__, FunctionType)
+        (object.__setattr__ if by_code else kind.__setattr__)(holder, self.key, value)
 
     def remove(self, given: Given) -> None:
-        object.__delattr__(self.parent.get(given), self.key)
+        holder = self.parent.get(given)
+        kind: Any = type(holder)
+        by_code = isinstance(kind.__delattr__, FunctionType)
+        (object.__delattr__ if by_code else kind.__delattr__)(holder, self.key)
 
     def __str__(self) -> str:
         return f"{self.parent}.{self.key}"
@@ -292,6 +299,15 @@ class Answer(Place):
 
     def __str__(self) -> str:
         return str(self.parent)
+
+
+class Located:
+    """Stands, in what is written, for something from before: at each call, what is at its place."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
 
 
 class Described(Place):

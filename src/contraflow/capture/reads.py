@@ -153,22 +153,23 @@ class Bases(Read):
 
 
 class Names(Read):
-    """The names that a class has attributes of."""
+    """The names that a class has attributes of, or the keys of a dict."""
 
-    __slots__ = ("names",)
+    __slots__ = ("names", "kept")
 
-    def __init__(self, place: Place, names: Iterable[str]) -> None:
+    def __init__(self, place: Place, names: Iterable[Any]) -> None:
         super().__init__(place)
-        self.names = [*names]
+        self.names = [_print(name) for name in names]
+        self.kept = [name for name in names if not is_plain(name)]
 
     def fits(self, value: Any) -> bool:
-        return [*value] == self.names
+        return [_print(name) for name in value] == self.names
 
     def written(self, write: Writer) -> str:
-        return f"[*{self.place.written(write)}] == {write.name(self.names)}"
+        return f"{write.name(self.fits)}({self.place.written(write)})"
 
     def was(self) -> str:
-        return "of other attributes"
+        return f"of {len(self.names)} other keys"
 
 
 class Typed(Read):

@@ -108,6 +108,12 @@ class Number(NamedTuple):
     place: int  # among all numbers of a call
 
 
+class Found(NamedTuple):
+    """What is at a place of Python's when the call is made."""
+
+    place: InPython
+
+
 class Graded(NamedTuple):
     """A result with a place in the graph: an output of the call's node, or a leaf of its own."""
 
@@ -168,7 +174,7 @@ class Inside(Node):
         )
 
 
-Result = Fresh | Shared | Argument | Constant | Number | Graded | Same | Place
+Result = Fresh | Shared | Argument | Constant | Number | Found | Graded | Same | Place
 
 
 # A whole call from its arguments, written out, or a miss: see hit.py.
@@ -400,6 +406,8 @@ class Program:
                 return arguments[result.number]
             if isinstance(result, Constant):
                 return result.value
+            if isinstance(result, Found):
+                return result.place.get(call.given)
             if isinstance(result, Number):
                 return numbers[result.place]
             if isinstance(result, Place):
@@ -423,7 +431,8 @@ class Program:
         result, values = results
         counts = []
         for write in self.writes:
-            if isinstance(write, Store) and isinstance(write.place, Registered):
+            # What was read of modes and modules is not what it was.
+            if isinstance(write, Store) and isinstance(write.place, Registered) and write.quiet:
                 module = write.place.parent.get(given)
                 counts.append((module, module._structure))
         for write, value in zip(self.writes, values):

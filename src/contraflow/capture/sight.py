@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import functools
+import gc
 import operator
 import sys
 import types
@@ -78,6 +79,7 @@ class Sight:
         self.recorder = recorder
         # What is an input of the program: the contents of slots, and containers by their address.
         self.carried: dict[Key, Any] = {}
+        self.carried_at: dict[Key, Slot] = {}
         self.described: dict[int, tuple[Any, Any]] = {}  # itself, and what stands for it
         self.known: dict[int, tuple[Any, Place | None]] = {}  # what was there before, and where
         self.reads: dict[Key, Read] = {}
@@ -246,6 +248,10 @@ class Sight:
             self.show_class(x)
         elif issubclass(kind, CONTAINERS) or kind in C_CALLABLES:
             self.show_class(kind)
+        elif callable(x) and not in_python(kind):  # of C's, around a function
+            for part in gc.get_referents(x):
+                if type(part) is types.FunctionType:
+                    self.show(part)
         elif is_structured(kind):
             self._show_structured(x)
         else:
@@ -364,6 +370,7 @@ class Sight:
             return value
         if key in self.carried:
             value = self.carried[key]
+            self._at(place, self.carried_at[key])
             self.see(value, place)
             return value
         if id(value) in self.described:
@@ -378,6 +385,12 @@ class Sight:
         else:
             self.see(value, place)
         return value
+
+    def _at(self, place: Slot, known: Slot) -> None:
+        """A slot was read by one way, and is an input by another: both must lead to it."""
+        if str(place) != str(known):
+            read = Together(place.parent, known.parent, True)
+            self._add(("together", id(place), id(known)), read)
 
     def place_of(self, x: Any) -> Place | None:
         """Where something is found that was there before; None for what is new."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
+import operator
 import types
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from contraflow.capture.places import (
     Global,
     Item,
     Namespace,
+    Place,
     Slot,
     lookup,
     plain_type,
@@ -61,8 +62,9 @@ class Stores(Containers):
         self.writes.append(Store(key, place, value, line))
 
     def _stays(self, key: Key, before: Any, value: Any) -> bool:
-        """Whether a slot is given what it holds already. What is carried may be something else."""
-        return before is value and key not in self.carried
+        """Whether a slot is given what it holds already, as the function knows."""
+        known = key in self.slots or key in self.stored
+        return before is value and known and key not in self.carried
 
     def store_attribute(self, x: Any, value: Any, name: str) -> None:
         """Set an attribute."""
@@ -78,11 +80,22 @@ class Stores(Containers):
         if kind is not type and type(lookup(kind, "__setattr__")) is types.FunctionType:
             setattr(x, name, value)  # observed
             return
+        if name == "__dict__" and id(x) in self.known:
+            self._replace_namespace(x, value)
+            return
         data = raw is not MISSING and hasattr(type(raw), "__set__")
-        if data and type(raw) is not types.MemberDescriptorType:
-            setattr(x, name, value)  # by code that is observed, or C's own
+        of_c = types.MemberDescriptorType, types.GetSetDescriptorType
+        if data and type(raw) not in of_c:
+            setattr(x, name, value)  # by code that is observed
             return
         self.put_attribute(x, name, value)
+
+    def _replace_namespace(self, x: Any, values: dict[str, Any]) -> None:
+        own, new = own_attributes(x), dict(values)
+        for name in [name for name in own if name not in new]:
+            self.put_attribute(x, name, MISSING)
+        for name, value in new.items():
+            self.put_attribute(x, name, value)
 
     def put_attribute(self, x: Any, name: str, value: Any) -> None:
         """Set an attribute, or take it away, as `object` does."""
@@ -98,21 +111,28 @@ class Stores(Containers):
         if place is None:
             setattr(x, name, value) if value is not MISSING else delattr(x, name)
             return
-        if type(raw) is types.MemberDescriptorType:
-            before = _field_value(raw, x)
-            if self._stays((id(x), name, "field"), before, value):
-                return
-            self._stored(x, (id(x), name, "field"), Field(place, name), value)
-            self._undo.append(
-                functools.partial(raw.__delete__, x)
-                if before is MISSING
-                else functools.partial(raw.__set__, x, before)
-            )
-            raw.__delete__(x) if value is MISSING else raw.__set__(x, value)
+        if own_attributes(x, None) is None or (
+            raw is not MISSING and hasattr(type(raw), "__set__")
+        ):
+            self._put_field(x, name, value, place)
             return
         own = own_attributes(x)
         self._know_namespace(x, own, place)
         self._put_item(own, name, value, Attribute(place, name))
+
+    def _put_field(self, x: Any, name: str, value: Any, place: Place) -> None:
+        """Set an attribute that C keeps, or take it away."""
+        kind: Any = type(x)
+        before = getattr(x, name, MISSING)
+        if self._stays((id(x), name, "field"), before, value):
+            return
+        self._stored(x, (id(x), name, "field"), Field(place, name), value)
+        self._undo.append(
+            functools.partial(kind.__delattr__, x, name)
+            if before is MISSING
+            else functools.partial(kind.__setattr__, x, name, before)
+        )
+        kind.__delattr__(x, name) if value is MISSING else kind.__setattr__(x, name, value)
 
     def _put_item(self, holder: dict[Any, Any], name: Any, value: Any, place: Slot) -> None:
         """Set an item of a dict, or take it away."""
@@ -133,7 +153,7 @@ class Stores(Containers):
             dict.__setitem__(holder, name, value)
 
     def _put_class_attribute(self, kind: Any, name: str, value: Any) -> None:
-        if id(kind) in self._made or type(lookup(type(kind), "__setattr__")) is types.FunctionType:
+        if id(kind) in self._made:
             setattr(kind, name, value) if value is not MISSING else delattr(kind, name)
             return
         self.see(kind)
@@ -148,20 +168,32 @@ class Stores(Containers):
             if before is MISSING
             else functools.partial(type.__setattr__, kind, name, before)
         )
-        setattr(kind, name, value) if value is not MISSING else delattr(kind, name)
+        if value is MISSING:
+            type.__delattr__(kind, name)
+        else:
+            type.__setattr__(kind, name, value)
 
     def _store_structured(self, x: Any, name: str, value: Any) -> None:
         """Set an attribute of a module or an optimizer, which registers it."""
-        with self.registering(x):
-            setattr(x, name, value) if value is not MISSING else delattr(x, name)
+        if value is MISSING:
+            self.registering([x], functools.partial(delattr, x, name))
+        else:
+            self.registering([x], functools.partial(setattr, x, name, value))
 
-    @contextmanager
-    def registering(self, x: Any) -> Iterator[None]:
-        """Code of the library changes what a module keeps: see what it changed, to undo it."""
+    def registering(self, modules: Iterable[Any], change: Callable[[], Any]) -> Any:
+        """Code of the library changes what modules keep: see what it changed, to undo it."""
+        compare = [self._registries(x) for x in modules]
+        result = change()
+        for each in compare:
+            each()
+        return result
+
+    def _registries(self, x: Any) -> Callable[[], None]:
+        """Keep what a module has registered; a function that notes what is different."""
         if id(x) not in self.known and self.recorder.made_here(x):
-            yield
-            return
+            return lambda: None
         self.see(x)
+        self.recorder.visit_module(x)
         place = self.place_of(x)
         assert place is not None
         own = own_attributes(x)
@@ -170,21 +202,29 @@ class Stores(Containers):
         for name, held in (("", own), *spaces.items()):
             self._undo.append(functools.partial(held.update, before[name]))
             self._undo.append(held.clear)
-        yield
-        for name, held in (("", own), *spaces.items()):
-            if not isinstance(held, dict):
+
+        def compare() -> None:
+            for name, held in (("", own), *spaces.items()):
+                if isinstance(held, dict):
+                    where = Namespace(place) if not name else Attribute(place, name)
+                    self.known.setdefault(id(held), (held, where))
+                    self._note_registered(x, place, name, before[name], held)
+
+        return compare
+
+    def _note_registered(
+        self, x: Any, place: Place, name: str, before: dict[str, Any], held: dict[str, Any]
+    ) -> None:
+        """Note what is different in one of the dicts of a module."""
+        for key in [*before, *(k for k in held if k not in before)]:
+            then, now = before.get(key, MISSING), held.get(key, MISSING)
+            if then is now or key in BOOKKEEPING:
                 continue
-            where = Namespace(place) if not name else Attribute(place, name)
-            self.known.setdefault(id(held), (held, where))
-            for key in [*before[name], *(k for k in held if k not in before[name])]:
-                then, now = before[name].get(key, MISSING), held.get(key, MISSING)
-                if then is now or key in BOOKKEEPING:
-                    continue
-                slot = Attribute(place, key) if not name else Item(where, key, dict)
-                if id(x) in self.whole and (id(held), key) not in self.stored:
-                    self.slots.setdefault((id(held), key), (slot, then))
-                where_to = registered(slot, place, key, then, is_library_class(type(x)))
-                self._stored(held, (id(held), key), where_to, now)
+            slot = Item(Attribute(place, name), key, dict) if name else Attribute(place, key)
+            if id(x) in self.whole and (id(held), key) not in self.stored:
+                self.slots.setdefault((id(held), key), (slot, then))
+            where = registered(slot, place, key, then, is_library_class(type(x)))
+            self._stored(held, (id(held), key), where, now)
 
     def delete_attribute(self, x: Any, name: str) -> None:
         """Take an attribute away."""
@@ -204,14 +244,20 @@ class Stores(Containers):
         kind, place = type(container), self.place_of(container)
         if place is None or issubclass(kind, Tensor) or kind.__module__.startswith("contraflow."):
             if is_structured(kind):
-                with self.registering(container):
-                    container[key] = value
+                self.registering(
+                    [container], functools.partial(operator.setitem, container, key, value)
+                )
                 return
             container[key] = value
             return
         self.show_class(kind)
         if type(lookup(kind, "__setitem__")) is types.FunctionType:
-            container[key] = value  # observed, if it is the user's
+            if is_library_class(kind):
+                raise self.refuse(
+                    f"a {kind.__name__} from outside is changed, and a replay would not change it",
+                    "Use a dict or a list.",
+                )
+            container[key] = value  # observed
             return
         if issubclass(kind, np.ndarray):
             raise self.refuse(
@@ -274,8 +320,7 @@ class Stores(Containers):
         line = self.recorder.user_line()
         self.writes.append(Mutation(container, place, method, args, kwargs, line))
 
-    @contextmanager
-    def refilling(self, given: Iterable[Any]) -> Iterator[None]:
+    def refilling(self, given: Iterable[Any], call: Callable[[], Any]) -> Any:
         """Code that is not observed is given containers from before: see what it changes."""
         found: dict[int, Any] = {}
         for x in given:
@@ -283,7 +328,7 @@ class Stores(Containers):
                 if issubclass(type(part), MUTABLE) and id(part) in self.known:
                     found[id(part)] = part
         before = {key: _copied(x) for key, x in found.items()}
-        yield
+        result = call()
         for key, x in found.items():
             then = before[key]
             if fingerprint(then) == fingerprint(x):
@@ -292,6 +337,7 @@ class Stores(Containers):
             refill(x, then)
             self._mutate(x, REFILL, (now,), {})
             refill(x, now)
+        return result
 
     def store_cell(self, cell: types.CellType, value: Any) -> None:
         """Set a variable of a closure."""
@@ -327,10 +373,3 @@ def _copied(container: Any) -> Any:
     if issubclass(type(container), dict):
         return dict(items(container))
     return plain_type(type(container))(container)
-
-
-def _field_value(raw: Any, x: Any) -> Any:
-    try:
-        return raw.__get__(x)
-    except AttributeError:
-        return MISSING

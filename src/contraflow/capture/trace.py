@@ -14,6 +14,7 @@ from typing import Any
 from contraflow.capture.guards import Held, layout_of
 from contraflow.capture.observe import observing
 from contraflow.capture.observer import Observer
+from contraflow.capture.places import Located
 from contraflow.capture.places import Place as InPython
 from contraflow.capture.pullback import Input, Inward, Late, Pullback, Residual, split
 from contraflow.capture.reads import Same as SameObject
@@ -21,6 +22,7 @@ from contraflow.capture.replay import (
     Argument,
     Call,
     Constant,
+    Found,
     Fresh,
     Graded,
     Number,
@@ -31,6 +33,7 @@ from contraflow.capture.replay import (
     Shared,
 )
 from contraflow.capture.trees import ARRAY, flatten, rebuild
+from contraflow.capture.writes import Store
 from contraflow.dispatch import changed
 from contraflow.errors import CaptureError, GradientError, describe
 from contraflow.hostscalar import StepScalar
@@ -210,7 +213,7 @@ class Trace:
         self.program = program = Program(recorder.finish(), owner)
         known = self._known_tensors()
         program.writes = list(self.observer.writes)
-        values = [write.values for write in program.writes]
+        values = [self.observer.located(write) for write in program.writes]
         graded = self._describe_results((result, values) if values else result)
         for write in program.writes:
             write.settle()
@@ -277,6 +280,9 @@ class Trace:
                 places.setdefault((id(end), index), number)
         tensors = [found[number] for number in first.values()]
         for number, t in enumerate(found):
+            if type(t) is Located:
+                program.results.append(Found(t.place))
+                continue
             if type(t) is Symbol:
                 program.results.append(Number(t._known.place))
                 continue
@@ -327,9 +333,14 @@ class Trace:
             if any(e is not None and e[0] is leaf for e in node.edges):
                 raise CaptureError(
                     f"compile({self.owner.name}): {describe(leaf)} was made by the function, "
-                    f"requires grad, and is returned beside a result computed from it. Make it "
-                    f"outside and pass it as an argument."
+                    f"requires grad, and is returned{self._kept(leaf)} beside a result computed "
+                    f"from it. Make it outside and pass it as an argument."
                 )
+
+    def _kept(self, t: Tensor) -> str:
+        """Where a tensor is kept, for messages."""
+        found = (w for w in self.observer.writes if isinstance(w, Store) and w.value is t)
+        return next((f" or kept at {write.line}" for write in found), "")
 
     def _describe_tensor(self, t: Tensor) -> Fresh | Shared:
         """How a tensor that the function leaves behind is made of what the program gives."""

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from contraflow.autograd.store import Gradients
+from contraflow.capture.places import Located
 from contraflow.errors import CaptureError
 from contraflow.symbol import Symbol
 from contraflow.tensor import Tensor
 
 # What a structure has in the place of a leaf.
 TENSOR, ARRAY, INT, FLOAT = "tensor", "array", "int", "float"
+LOCATED = "located"  # something from before, by its place
 KEY = "key"  # of a store of gradients: a tensor, or a place in the graph
 
 
@@ -47,10 +49,15 @@ def flatten(x: Any, leaves: list[Any], weak: bool = False) -> Any:
     if isinstance(x, np.ndarray):
         leaves.append(x)
         return ARRAY
+    if kind is Located:
+        leaves.append(x)
+        return LOCATED
     if isinstance(x, (tuple, list)):
         return kind, tuple(flatten(item, leaves, weak) for item in x)
     if kind is deque:
         return kind, tuple(flatten(item, leaves, weak) for item in x), x.maxlen
+    if kind in (set, frozenset) and not weak:
+        return kind, tuple(flatten(item, leaves, weak) for item in x)
     if kind is slice:
         return kind, tuple(flatten(item, leaves, weak) for item in (x.start, x.stop, x.step))
     if kind is Gradients:

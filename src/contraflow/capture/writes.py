@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from contraflow.capture.places import MISSING, Attribute, Given, Place, Slot, Writer, plain_type
+from contraflow.tensor import Tensor
 
 
 class Write:
@@ -36,11 +37,12 @@ class Write:
 class Store(Write):
     """A slot gets a value, or loses what it holds."""
 
-    __slots__ = ("key", "place", "value")
+    __slots__ = ("key", "place", "value", "quiet")
 
     def __init__(self, key: Any, place: Slot, value: Any, line: Any) -> None:
         super().__init__(line)
         self.key, self.place, self.value = key, place, value
+        self.quiet = isinstance(value, Tensor)  # to recordings that guard on its module
 
     @property
     def values(self) -> Any:
