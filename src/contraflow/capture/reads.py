@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from contraflow.capture.places import MISSING, NOTHING_THERE, Given, Item, Place, Slot, Writer
+from contraflow.capture.rewrite import original
 from contraflow.structure import exact
 
 PLAIN = frozenset([
@@ -130,6 +131,19 @@ class Same(Read):
     def now(self, value: Any) -> str:
         now = shown(value)
         return f"another {now.removeprefix('a ')}" if now == self.label else now
+
+
+class Code(Same):
+    """The code of a function, also while it runs observed for another recording."""
+
+    __slots__ = ()
+
+    def fits(self, value: Any) -> bool:
+        return id(original(value)) == self.address
+
+    def written(self, write: Writer) -> str:
+        here = self.place.written(write)
+        return f"(id(v := {here}) == {self.address} or {write.name(self.fits)}(v))"
 
 
 class Bases(Read):

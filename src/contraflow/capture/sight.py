@@ -40,6 +40,7 @@ from contraflow.capture.places import (
 )
 from contraflow.capture.reads import (
     PLAIN,
+    Code,
     Equal,
     Lacks,
     Read,
@@ -196,8 +197,9 @@ class Sight:
         for number, cell in enumerate(f.__closure__ or ()):
             variable = Cell(place, number, f.__code__.co_freevars[number])
             self.known.setdefault(id(cell), (cell, variable))
-        code = Field(place, "__code__")
-        self._add((id(f), "__code__"), self._expected(code, rewrite.original(f.__code__)))
+        code = rewrite.original(f.__code__)
+        reference = weakref.ref(code, self.gone.append)
+        self._add((id(f), "__code__"), Code(Field(place, "__code__"), code, reference))
         for name in ("__defaults__", "__kwdefaults__"):
             given = getattr(f, name)
             where = Field(place, name)
