@@ -10,6 +10,7 @@ import ast
 import dis
 import gc
 import inspect
+import itertools
 import os
 import subprocess
 import sys
@@ -235,7 +236,7 @@ def between_lines(module: Any, call: Callable[[], Any], act: Callable[[], Any]) 
 def test_equal_expressions_are_one_object(moment):
     """Although another thread makes the same one at any moment."""
     results: list[Any] = []
-    lines = iter(range(100))
+    lines = itertools.count()
 
     def make() -> None:
         results.append(scalar.make("const", (), float32, moment + 0.123456))
