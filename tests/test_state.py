@@ -7,6 +7,7 @@ import gc
 import io
 import itertools
 import logging
+import pdb
 import sys
 import threading
 import traceback
@@ -121,6 +122,17 @@ def users_frames(error: BaseException, form: Form) -> list[Any]:
     return found + (users_frames(cause, form) if cause else [])
 
 
+def frames_between(error: BaseException | None) -> list[tuple[str, str]]:
+    """The frames of errors, and of those behind them, from the first of a form's on."""
+    found: list[tuple[str, str]] = []
+    while error is not None:
+        stack = traceback.TracebackException.from_exception(error).stack
+        frames = [(Path(one.filename).name, one.name) for one in stack]
+        found += itertools.dropwhile(lambda frame: not frame[0].endswith(".txt"), frames)
+        error = error.__cause__ or error.__context__
+    return found
+
+
 @every(forms("failures"))
 def test_failures_are_those_of_eager(form: Form) -> None:
     world, eager = World(form, cf.compile), World(form, None)
@@ -133,6 +145,7 @@ def test_failures_are_those_of_eager(form: Form) -> None:
         assert (type(raised.value), str(raised.value)) == (expected.type, str(expected.value))
         frames = users_frames(raised.value, form)
         assert frames == users_frames(expected.value, form)
+        assert frames_between(raised.value) == frames_between(expected.value)
         assert form.marked("raises") in [number for _, number, *_ in frames]
         assert difference(world.seen(), before) is None
     world.leave()
@@ -335,3 +348,39 @@ def test_tracing_sees_the_lines_of_the_user(form: Form) -> None:
 
     compiled, eager = contextvars.copy_context().run(both)
     assert compiled == eager
+
+
+def test_a_debugger_shows_the_lines_of_the_user() -> None:
+    cfg = {"scale": 2.0}
+
+    def helper(x: cf.Tensor, debugger: pdb.Pdb) -> cf.Tensor:
+        debugger.set_trace()
+        y = x * cfg["scale"]
+        return y + 1
+
+    def session(f: Any) -> str:
+        said = io.StringIO()
+        commands = "next\np cfg\nwhere\nup\np x.shape\ncontinue\n"
+        source = io.StringIO(commands)
+        f(cf.ones(3), pdb.Pdb(stdin=source, stdout=said, nosigint=True, readrc=False))
+        return said.getvalue()
+
+    def f(x: cf.Tensor, debugger: pdb.Pdb) -> cf.Tensor:
+        return helper(x, debugger)
+
+    def shown(said: str) -> list[str]:
+        """What is said of the functions here, and the answers; the rest is who called them."""
+        lines = said.splitlines()
+        functions = (")helper()", ")f()")
+        found = [a + b for a, b in itertools.pairwise(lines) if a.endswith(functions)]
+        return found + [line for line in lines if line.startswith("(Pdb)")]
+
+    before = sys.gettrace()
+    try:
+        compiled, eager = session(cf.compile(f)), session(f)
+    finally:
+        sys.settrace(before)
+    assert shown(compiled) == shown(eager)
+    assert '-> y = x * cfg["scale"]' in compiled
+    assert "-> return helper(x, debugger)" in compiled
+    assert "observe" not in compiled

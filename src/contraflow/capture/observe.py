@@ -21,6 +21,7 @@ from threading import get_ident
 from typing import Any
 
 from contraflow.capture import rewrite
+from contraflow.capture.library import names
 from contraflow.capture.observer import Observer
 from contraflow.capture.places import (
     MISSING,
@@ -29,6 +30,16 @@ from contraflow.capture.places import (
 )
 from contraflow.capture.session import give_back_later, listening, putting_back
 from contraflow.errors import CaptureError
+
+_PACKAGE = __name__.rpartition(".")[0]
+# What runs between two lines of the user's while these are observed.
+_UNSEEN = frozenset(
+    f"{_PACKAGE}.{name}"
+    for name in names(
+        "attributes carried containers impure library observe observer places reads rewrite "
+        "session sight stores writes"
+    )
+)
 
 
 def _load_global(value: Any, name: str) -> Any:
@@ -248,6 +259,36 @@ def observing(observer: Observer) -> Iterator[None]:
             finally:
                 if not listening:
                     put_back()
+
+
+def hide_observer(error: BaseException) -> None:
+    """Take the frames of the observer out of the traceback of an error, and of those behind it.
+
+    What remains are the frames that an eager call would have.
+    """
+    found: list[BaseException | None] = [error]
+    for one in found:
+        if one is None:
+            continue
+        one.__traceback__ = _users(one.__traceback__)
+        chained = [one.__cause__, one.__context__]
+        if isinstance(one, BaseExceptionGroup):
+            chained += one.exceptions
+        found += [x for x in chained if not any(x is known for known in found)]
+
+
+def _users(first: types.TracebackType | None) -> types.TracebackType | None:
+    """A traceback from its first frame on that is not the observer's, without others of those."""
+    while first is not None and first.tb_frame.f_globals.get("__name__") in _UNSEEN:
+        first = first.tb_next
+    last = first
+    while last is not None and last.tb_next is not None:
+        following = last.tb_next
+        if following.tb_frame.f_globals.get("__name__") in _UNSEEN:
+            last.tb_next = following.tb_next
+        else:
+            last = following
+    return first
 
 
 class Unheard:

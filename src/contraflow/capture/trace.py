@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Any
 
 from contraflow.capture.guards import Held, layout_of
-from contraflow.capture.observe import observing
+from contraflow.capture.observe import hide_observer, observing
 from contraflow.capture.observer import Observer
 from contraflow.capture.places import Located
 from contraflow.capture.places import Place as InPython
@@ -118,6 +118,9 @@ def _capture(
                 raise ValueNeeded
             if observer.refused is not None:
                 raise observer.refused
+    except BaseException as error:
+        hide_observer(error)
+        raise
     finally:
         del symbols, args, kwargs, contents
         observer.forget()
