@@ -907,7 +907,7 @@ TOLD = {
                 "made(A)",
                 "callee(__build_class__)",
                 "load_name('program', '__name__')",
-                "load_name(4, 'n')",
+                "load_cell(4, cell)",
                 "load_name(4, 'x')",
                 "load_name(1, 'g')",
                 "operate(4, 1, 0)",

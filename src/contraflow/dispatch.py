@@ -130,6 +130,10 @@ class Context:
         """A custom function with a backward of its own is about to run."""
         self.below.enter_function(name, inputs)
 
+    def shared_array(self, array: Any) -> Any:
+        """A tensor over an array from outside that a recording reads at every call, else None."""
+        return self.below.shared_array(array)
+
     def visit_module(self, module: Any) -> None:
         """A module is being called: a recording depends on its structure from now on."""
         self.below.visit_module(module)

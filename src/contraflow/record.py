@@ -156,6 +156,7 @@ class Recorder(Run):
         # Tensors of the function's own over real storages, and where they came from.
         self._detached: dict[int, tuple[Tensor, Tensor]] = {}
         self.symbols = Symbols(leaves, self._enter)
+        self.arrays: dict[int, Any] = {}  # of NumPy, from outside, that become tensors
 
     # --- ops ------------------------------------------------------------------------------
 
@@ -199,12 +200,13 @@ class Recorder(Run):
         held = [self._values.get(id(x.storage)) for x in inputs if isinstance(x, Tensor)]
         if self._numbers.isdisjoint(held) or self._numbers.issuperset(held):
             return inputs
-        others = [x for x in inputs if isinstance(x, Tensor) and not self._is_number(x)]
+        others = [x for x in inputs if isinstance(x, Tensor) and not self.is_number(x)]
         return tuple([
-            _among(x, others) if isinstance(x, Tensor) and self._is_number(x) else x for x in inputs
+            _among(x, others) if isinstance(x, Tensor) and self.is_number(x) else x for x in inputs
         ])  # fmt: skip
 
-    def _is_number(self, x: Tensor) -> bool:
+    def is_number(self, x: Tensor) -> bool:
+        """Whether a tensor stands for a number that is computed from host scalars."""
         return self._values.get(id(x.storage)) in self._numbers
 
     def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
@@ -378,7 +380,7 @@ class Recorder(Run):
             self._numbers.add(value)
             symbol = self._tensor(value)
             self._cells[cell] = (symbol, symbol)
-        return self._cells[cell][0]
+        return self.snapshot(self._cells[cell][0])  # which may be written to in place
 
     def write_scalar(self, cell: HostScalar, value: Any) -> None:
         self.read_scalar(cell)
@@ -427,6 +429,10 @@ class Recorder(Run):
     def visit_module(self, module: Any) -> None:
         # As it is before the function changes it, which is undone.
         self._modules.setdefault(id(module), (module, module._structure))
+
+    def shared_array(self, array: Any) -> Tensor | None:
+        known = id(array) in self.arrays and array.flags.c_contiguous
+        return Tensor.of_array(array) if known else None
 
     def user_line(self) -> Line | None:
         """The user's line that is running."""

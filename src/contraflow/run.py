@@ -62,6 +62,10 @@ class Run(Context):
         """The form of a node of a composite without rules, which here keeps all inputs."""
         return form_of(op, tuple(range(len(described) // 3)), made, *described)
 
+    def shared_array(self, array: Any) -> Tensor | None:
+        """What eager mode makes of an array it has at once."""
+        return None
+
     def leave(self, tensor: Tensor, what: str) -> None:
         """Eager data may leave at any time, unless it is a recording's."""
         if tensor.storage.is_recorded:

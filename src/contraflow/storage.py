@@ -54,11 +54,21 @@ class Line(NamedTuple):
 OWNERS: dict[str, str] = {
     "__getitem__": "getitem", "__setitem__": "setitem", "copy_": "copy_", "to": "to",
 }  # fmt: skip
-_inside: set[str] = set()  # files of this package
+_inside: set[str] = set()  # files of this package, and of the standard library
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+_INSTALLED = ("site-packages" + os.sep, "dist-packages" + os.sep)
+
+
+def is_standard(file: str) -> bool:
+    """Whether a file is one of the standard library, which users do not take for theirs."""
+    if not file.startswith(_STANDARD):
+        return file.startswith("<frozen ")
+    return not file[len(_STANDARD) :].startswith(_INSTALLED)
 
 
 def user_call(skip: int = 1) -> tuple[CodeType | None, int, str | None]:
-    """The nearest caller outside this package, and what it called, as a key of `OWNERS`.
+    """The nearest caller outside this package and the standard library, and what it called, as a
+    key of `OWNERS`.
 
     `skip` frames are known to be inside. Every node of a graph comes through here: what is called
     is found by the names of code, with no function call for each frame.
@@ -72,7 +82,7 @@ def user_call(skip: int = 1) -> tuple[CodeType | None, int, str | None]:
         code = frame.f_code
         file = code.co_filename
         if file not in _inside:
-            if not file.startswith(_PACKAGE):
+            if not file.startswith(_PACKAGE) and not is_standard(file):
                 return code, frame.f_lasti, owner
             _inside.add(file)
         if code.co_name in OWNERS:

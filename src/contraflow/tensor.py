@@ -102,6 +102,12 @@ class Tensor(Methods):
         devices.find(op, device)
         if isinstance(data, Tensor):
             state().context.leave(data, f"{op}()")
+        elif isinstance(data, np.ndarray):
+            shared = state().context.shared_array(data)
+            if shared is not None:  # read at every call
+                dtype = dtype or shared.dtype
+                made: Tensor = shared.clone() if shared.dtype is dtype else shared.to(dtype)
+                return made.requires_grad_() if requires_grad else made
         t = Tensor.of_array(convert.array_of(op, data, dtype))
         if state().inference:
             t.storage.inference = True
@@ -998,7 +1004,8 @@ def _operator(op: Op, operator: str) -> Callable[..., Any]:
 def _of_numpy(value: np.ndarray | np.generic) -> Tensor:
     """A tensor with a copy of a NumPy array or scalar, if its dtype is one of ours."""
     dtypes.from_numpy(value.dtype)
-    return Tensor.of_array(memory.copy(np.asarray(value)))
+    shared = state().context.shared_array(value)
+    return Tensor.of_array(memory.copy(np.asarray(value))) if shared is None else shared.clone()
 
 
 _OPERANDS = (Tensor, float, int)

@@ -12,6 +12,7 @@ from contraflow.capture.library import (
     in_python,
     is_library_class,
     is_library_module,
+    is_ours,
 )
 from contraflow.capture.places import (
     MISSING,
@@ -69,9 +70,9 @@ class Attributes(Sight):
         return value
 
     def cell(self, cell: types.CellType, value: Any) -> Any:
-        """A variable of a closure was read."""
+        """A variable of a closure was read; in a class, what it has of that name comes first."""
         place = self.place_of(cell)
-        if place is None:
+        if place is None or cell.cell_contents is not value:
             self.show(value)
             return value
         assert isinstance(place, Slot)
@@ -94,9 +95,9 @@ class Attributes(Sight):
             return self._class_attribute(x, name)
         if is_structured(kind):
             return self._structured_attribute(x, name)
-        if kind.__module__.startswith("contraflow."):
+        if is_ours(kind):
             found = getattr(x, name)
-            self.show(found)
+            self.given_out(found)
             return found
         if id(x) not in self.known:
             return self._fresh_attribute(x, name)
@@ -106,7 +107,9 @@ class Attributes(Sight):
         """An attribute that an object from before keeps itself."""
         own, place = own_attributes(x), self.place_of(x)
         value = own[name]
-        described = dataclasses.is_dataclass(x) and place is not None and is_passed(place)
+        described = (
+            hasattr(type(x), "__dataclass_fields__") and place is not None and is_passed(place)
+        )
         if place is None or (described and name in {f.name for f in dataclasses.fields(x)}):
             self.show(value)
             return value

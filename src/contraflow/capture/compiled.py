@@ -142,10 +142,12 @@ class Compiled:
     def _capture(self, call: Call, key: Any) -> tuple[Program, Any, Call]:
         """A program for a call, and its key and inputs, which have what the function needs."""
         settled = False  # all that can be carried is
+        again = -1
         while True:
+            again += 1
             fixed = self._fixed.get(call.structure, frozenset())
             try:
-                return capture(self, call, fixed, self._carried, settled), key, call
+                return capture(self, call, fixed, self._carried, settled, again > 0), key, call
             except Carried as found:
                 known = {identity(place, call.given) for place in self._carried}
                 new = [p for p in found.places if identity(p, call.given) not in known]

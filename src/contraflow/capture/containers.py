@@ -18,6 +18,7 @@ from contraflow.capture.attributes import Attributes
 from contraflow.capture.library import (
     in_python,
     is_library_class,
+    is_ours,
 )
 from contraflow.capture.places import (
     MISSING,
@@ -36,6 +37,7 @@ from contraflow.capture.reads import (
     Names,
     Sized,
     Together,
+    is_plain,
 )
 from contraflow.capture.sight import (
     CONTAINERS,
@@ -71,12 +73,12 @@ class Containers(Attributes):
         if kind in PLAIN or issubclass(kind, Tensor) or kind is Symbol:
             self.hand_over(key)
             return container[key]
-        if kind.__module__.startswith("contraflow."):
+        if is_ours(kind):
             self.hand_over(key)
             if is_structured(kind):
                 self.structured(container)
             found = container[key]
-            self.see(found) if is_structured(type(found)) else self.show(found)
+            self.given_out(found)
             return found
         shown = self.class_of(container)
         if shown is not None and key in container:
@@ -159,6 +161,8 @@ class Containers(Attributes):
         if not is_passed(place):
             self._add(key, self._expected(where, answer))
         self.see(answer, where)
+        if type(answer) in (list, dict, tuple, set) and not is_plain(answer):
+            self.touch(answer, 1)
         return answer
 
     def _is_mutated(self, container: Any) -> bool:
@@ -175,7 +179,7 @@ class Containers(Attributes):
             elif place is not None and not in_python(kind) and not is_passed(place):
                 self._asked(x, place, len)
             return
-        if not is_passed(place) and not kind.__module__.startswith("contraflow."):
+        if not is_passed(place) and not is_ours(kind):
             known = self.before.get(id(x), x)
             self._add(("length", id(x)), Sized(place, len(known)))
 
@@ -197,7 +201,7 @@ class Containers(Attributes):
         if not issubclass(kind, (dict, set, frozenset)) or self._is_mutated(container):
             self.look(container)
             return
-        if kind.__module__.startswith("contraflow.") or is_passed(place):
+        if is_ours(kind) or is_passed(place):
             return
         if type(item) is Symbol or issubclass(type(item), Tensor):
             self.look(container)
@@ -234,7 +238,9 @@ class Containers(Attributes):
         if shown is not None:
             self.whole_class(shown)
         if issubclass(kind, CONTAINERS):
-            if kind.__module__.startswith("contraflow."):
+            if is_ours(kind):
+                for _, item in items_of(x):
+                    self.given_out(item)
                 return
             self._touch_container(x, depth)
         elif id(x) not in self.known:
@@ -257,6 +263,10 @@ class Containers(Attributes):
             )
         elif in_python(kind):
             self.show_class(kind)
+            place = self.place_of(x)
+            asked = is_library_class(kind) and hasattr(kind, "__iter__")
+            if asked and place is not None and not hasattr(kind, "__next__"):
+                self._asked(x, place, list)  # a WeakSet, and the like
 
     def _touch_container(self, x: Any, depth: int) -> None:
         place = self.place_of(x)
@@ -316,6 +326,16 @@ class Containers(Attributes):
             )
         self._add(("elements", id(x)), Elements(place, x))
 
+    def becomes_tensor(self, x: np.ndarray) -> bool:
+        """Whether an array is read at every call, since it becomes a tensor."""
+        place = self.place_of(x)
+        if place is None or not x.flags.c_contiguous:
+            return place is None
+        if not is_passed(place):
+            self._asked(x, place, _layout)
+            self.recorder.arrays[id(x)] = x
+        return True
+
     def structured(self, x: Any) -> None:
         """A module or an optimizer is used as a whole."""
         self.show(x)
@@ -325,7 +345,7 @@ class Containers(Attributes):
             for part in x.modules() if hasattr(x, "modules") else (x,):
                 self.recorder.visit_module(part)
 
-    def hand_over(self, x: Any, depth: int = 2) -> None:
+    def hand_over(self, x: Any, depth: int = DEEPEST) -> None:
         """Something is given to the library or to C, which may read all of it."""
         kind = type(x)
         if kind in PLAIN or kind is Symbol or issubclass(kind, Tensor):
@@ -344,7 +364,7 @@ class Containers(Attributes):
             self.touch(x.__self__)
         if not depth or id(x) not in self.known or issubclass(kind, (type, types.ModuleType)):
             return
-        if kind in (types.FunctionType, types.MethodType) or is_library_class(kind):
+        if kind in (types.FunctionType, types.MethodType) or is_ours(kind):
             return
         place, own = self.place_of(x), own_attributes(x, None)
         if place is None:
@@ -367,8 +387,8 @@ class Containers(Attributes):
                 continue
             if issubclass(kind, np.ndarray) and id(x) in self.known:
                 other = right if x is left else left
-                if issubclass(type(other), Tensor):
-                    continue  # it becomes a tensor, see `Recorder.array`
+                if issubclass(type(other), Tensor) and self.becomes_tensor(x):
+                    continue
             if x is left and op >= _IN_PLACE and issubclass(kind, MUTABLE):
                 if id(x) in self.known:
                     self._mutate(x, _IN_PLACE_METHODS.get(op, "__iadd__"), (right,), {})
@@ -387,6 +407,10 @@ class Containers(Attributes):
 
 def _kind_of_iterator(kind: type) -> str:
     return f"a {kind.__name__}" if kind.__name__ in ("generator", "zip", "map") else "an iterator"
+
+
+def _layout(array: np.ndarray) -> tuple[Any, ...]:
+    return array.shape, array.strides, array.dtype.str, array.flags.writeable
 
 
 def _holds(item: Any, container: Any) -> bool:

@@ -47,6 +47,11 @@ def is_library_class(kind: type) -> bool:
     return is_library_module(kind.__module__)
 
 
+def is_ours(kind: type) -> bool:
+    """Whether objects of a class keep what is the library's own business."""
+    return kind.__module__.startswith("contraflow.") and not hasattr(kind, "keeps_for_users")
+
+
 def is_library_module(name: Any) -> bool:
     """Whether a module is not the user's."""
     known = _modules.get(name)
@@ -55,7 +60,8 @@ def is_library_module(name: Any) -> bool:
         file = getattr(module, "__file__", None)
         if not isinstance(name, str) or module is None or name == "__main__":
             return False
-        known = _modules[name] = file is None or _is_library_file(str(file))
+        builtin = name in sys.stdlib_module_names if file is None else _is_library_file(str(file))
+        known = _modules[name] = builtin
     return known
 
 

@@ -294,6 +294,11 @@ def _users(first: types.TracebackType | None) -> types.TracebackType | None:
 class Unheard:
     """Stands for a recorder where a function runs eagerly and only its writes are of interest."""
 
+    name = "a function that runs again"
+
+    def __init__(self) -> None:
+        self.arrays: dict[int, Any] = {}
+
     def visit_module(self, module: Any) -> None:
         """Nothing is guarded."""
 

@@ -18,11 +18,13 @@ from contextvars import ContextVar
 from threading import get_ident
 from typing import Any
 
+import numpy as np
+
 from contraflow import config
 from contraflow.capture import rewrite
 from contraflow.capture.carried import Carrying
 from contraflow.capture.impure import impurity, is_generator
-from contraflow.capture.library import in_python, is_library_class, is_library_code, names
+from contraflow.capture.library import in_python, is_library_class, is_library_code, is_ours, names
 from contraflow.capture.places import (
     MISSING,
     Field,
@@ -36,6 +38,7 @@ from contraflow.capture.sight import (
     C_CALLABLES,
     CACHED,
     CONTAINERS,
+    DEEPEST,
     MUTABLE,
     is_structured,
     own_attributes,
@@ -56,7 +59,10 @@ _REGISTERING = names(
     "__setitem__ __delitem__ pop clear update"
 )
 # Methods of the standard library's containers in Python that answer and change nothing.
-_ASKING = names("get __getitem__ __contains__ __len__ keys values items most_common")
+_ASKING = names(
+    "get __getitem__ __contains__ __len__ keys values items most_common is_set isEnabledFor "
+    "getEffectiveLevel qsize empty full"
+)
 _OBJECT_METHODS = ("__setattr__", "__delattr__", "__getattribute__")
 _HOLDING = names(
     "builtins functools _functools itertools collections _collections operator _operator"
@@ -67,7 +73,7 @@ _IN_PLACE_OPERATORS = {"iadd": 13, "iconcat": 13, "imul": 18, "ior": 20, "isub":
 # Functions of Python's own that look at the frame they are called from.
 _FRAMED = names("locals super breakpoint __import__")
 # Modules whose functions do.
-_LOOKING = names("warnings logging inspect traceback pdb bdb")
+_LOOKING = names("warnings _warnings logging inspect traceback pdb bdb")
 
 
 class Observer(Carrying):
@@ -100,7 +106,7 @@ class Observer(Carrying):
             return functools.partial(called, f)
         if kind is types.BuiltinFunctionType and f.__self__ is builtins:
             return f if f.__name__ in _FRAMED else functools.partial(called, f)
-        if f is sys._getframe:
+        if f is sys._getframe or (f.__class__ is types.BuiltinFunctionType and _looks_at_frames(f)):
             return f
         if is_structured(kind):
             self.structured(f) if not is_library_class(kind) else self.show(f)
@@ -150,6 +156,10 @@ class Observer(Carrying):
         if f is config.read_environment:
             self.see(config.environment)
             return self._call_method(config.environment.get, args, kwargs)
+        if getattr(f, "__name__", "") == "__subclasses__":
+            place = self.place_of(owner)
+            if place is not None:
+                return self._asked(owner, place, operator.methodcaller("__subclasses__"))
         if kind is CACHED and id(f) in self.known:
             return self._cached(f, args, kwargs)
         if kind is weakref.ref:
@@ -171,10 +181,13 @@ class Observer(Carrying):
         if kind in (operator.attrgetter, operator.itemgetter, operator.methodcaller):
             return self._call_getter(f, args)
         # These hold what they are given, or call its methods, which are observed.
-        depth = 0 if str(getattr(f, "__module__", None)) in _HOLDING else 2
+        module = str(getattr(f, "__module__", None))
+        depth, ours = 0 if module in _HOLDING else DEEPEST, module.startswith("contraflow.")
         for x in itertools.chain(args, kwargs.values()):
             if f in _ITERATING and issubclass(type(x), dict):
                 self.iterate(x)
+            elif ours and issubclass(type(x), np.ndarray) and self.becomes_tensor(x):
+                continue
             else:
                 self.hand_over(x, depth)
         found = self._run(f, args, kwargs)
@@ -211,7 +224,10 @@ class Observer(Carrying):
         """A method in Python of the library's."""
         owner = f.__self__
         kind = type(owner)
+        tensor = issubclass(kind, Tensor)
         for x in itertools.chain(args, kwargs.values()):
+            if tensor and issubclass(type(x), np.ndarray) and self.becomes_tensor(x):
+                continue
             self.hand_over(x)
         if is_structured(kind):
             self.structured(owner)
@@ -223,7 +239,7 @@ class Observer(Carrying):
                 self.structured(found)
             return found
         place = self.place_of(owner)
-        if place is not None and not kind.__module__.startswith("contraflow"):
+        if place is not None and not is_ours(kind):
             if is_library_class(kind) and f.__name__ in _ASKING and not kwargs:
                 return self._asked(owner, place, operator.methodcaller(f.__name__, *args))
             self.hand_over(owner)
@@ -258,7 +274,7 @@ class Observer(Carrying):
     ) -> Any:
         """A method of C's."""
         kind, place = type(owner), self.place_of(owner)
-        if kind.__module__.startswith("contraflow.") and not is_structured(kind):
+        if is_ours(kind) and not is_structured(kind):
             for x in itertools.chain(args, kwargs.values()):
                 self.hand_over(x)
             return f(*args, **kwargs)
@@ -333,8 +349,13 @@ class Observer(Carrying):
             found = f(*args, **kwargs)
             self.show(found)
             return found
+        count = len(self.writes)
         self._mutate(c, name, args, kwargs)
-        found = f(*args, **kwargs)
+        try:
+            found = f(*args, **kwargs)
+        except Exception:
+            del self.writes[count:]  # the user may catch it
+            raise
         self.show(found)
         return found
 
@@ -374,6 +395,8 @@ class Observer(Carrying):
 
 
 def _looks_at_frames(f: Any) -> bool:
+    if getattr(f, "__name__", "") in ("isEnabledFor", "getEffectiveLevel", "getLogger"):
+        return False
     return str(getattr(f, "__module__", "")).partition(".")[0] in _LOOKING
 
 
@@ -422,6 +445,14 @@ def _dir(observer: Observer, *given: Any) -> Any:
         return sorted(sys._getframe(3).f_locals)
     observer.hand_over(given[0])
     return dir(*given)
+
+
+def _print(observer: Observer, *given: Any, **named: Any) -> None:
+    """It happens once, however often a recording starts again."""
+    if not observer.again:
+        for x in given:
+            observer.hand_over(x) if type(x) is not Symbol else None
+        print(*(x._number if type(x) is Symbol else x for x in given), **named)
 
 
 def _len(observer: Observer, x: Any) -> int:
@@ -482,7 +513,7 @@ def _evaluate(function: Callable[..., Any]) -> Callable[..., Any]:
 
 _SPECIAL: dict[str, Callable[..., Any]] = {
     "getattr": _getattr, "hasattr": _hasattr, "setattr": _setattr, "delattr": _delattr,
-    "vars": _vars, "dir": _dir, "len": _len, "isinstance": _isinstance,
+    "print": _print, "vars": _vars, "dir": _dir, "len": _len, "isinstance": _isinstance,
     "issubclass": _issubclass, "callable": _callable, "id": _id, "next": _next,
     "globals": _globals, "eval": _evaluate(eval), "exec": _evaluate(exec),
 }  # fmt: skip

@@ -7,7 +7,7 @@ tuple cannot: it is found by the way from such an object to it.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any, Protocol
@@ -339,7 +339,7 @@ def lookup(kind: type, name: str) -> Any:
     return MISSING
 
 
-_KEEPERS = (dict, list, tuple, deque, set, bytearray)
+_KEEPERS = (OrderedDict, dict, list, tuple, deque, set, bytearray)
 
 
 def plain_type(kind: type) -> type:

@@ -108,6 +108,13 @@ class Number(NamedTuple):
     place: int  # among all numbers of a call
 
 
+class HostNumber(NamedTuple):
+    """A number that a program computes from host scalars, such as a learning rate."""
+
+    position: int
+    kind: type
+
+
 class Found(NamedTuple):
     """What is at a place of Python's when the call is made."""
 
@@ -174,7 +181,7 @@ class Inside(Node):
         )
 
 
-Result = Fresh | Shared | Argument | Constant | Number | Found | Graded | Same | Place
+Result = Fresh | Shared | Argument | Constant | Number | HostNumber | Found | Graded | Same | Place
 
 
 # A whole call from its arguments, written out, or a miss: see hit.py.
@@ -406,6 +413,9 @@ class Program:
                 return arguments[result.number]
             if isinstance(result, Constant):
                 return result.value
+            if isinstance(result, HostNumber):
+                number = outputs[result.position]
+                return result.kind(number.array if type(number) is Block else number)
             if isinstance(result, Found):
                 return result.place.get(call.given)
             if isinstance(result, Number):

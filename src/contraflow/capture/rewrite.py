@@ -376,8 +376,8 @@ class _Rewriting:
         return kept + self.through_with(self.hooks.load_name, name)
 
     def load_class_cell(self, i: int, argument: int, kept: bytes) -> bytes:
-        name = self.load(self.variables[argument])
-        return kept + self.through_with(self.hooks.load_name, name)
+        # What the class itself has of this name comes first; else it is the variable's.
+        return kept + self.through_with(self.hooks.load_cell, encode(_LOAD_CELL, argument))
 
     def load_cell(self, i: int, argument: int, kept: bytes) -> bytes:
         if argument < self.first_free:

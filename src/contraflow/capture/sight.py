@@ -54,6 +54,7 @@ from contraflow.capture.reads import (
 from contraflow.capture.session import swap
 from contraflow.capture.writes import Write
 from contraflow.errors import CaptureError
+from contraflow.hostscalar import HostScalar
 from contraflow.op import REGISTRY
 from contraflow.symbol import Symbol
 from contraflow.tensor import Tensor
@@ -93,6 +94,7 @@ class Sight:
         self.kept: list[Any] = []  # what cannot be referred to weakly
         self.refused: CaptureError | None = None
         self._undo: list[Any] = [None]  # calls, and the end of them
+        self.again = False  # the recording has started over
         self.filled = False  # a cache of a function, which will not run again
         self.whole: set[int] = set()  # modules that the library has looked at
         self._touched: set[int] = set()
@@ -119,15 +121,17 @@ class Sight:
     def _see_argument(self, x: Any, place: Place) -> None:
         """An argument, or a part of one: containers are described by the key of the call."""
         kind = type(x)
-        if kind in PLAIN or kind is Symbol or issubclass(kind, Tensor) or id(x) in self.known:
+        if kind in PLAIN or kind is Symbol or id(x) in self.known:
             return
         self.known[id(x)] = x, place
+        if issubclass(kind, Tensor):
+            return
         if kind is types.FunctionType and not is_library_code(x.__code__, x.__globals__):
             self._see_function(x)
         if issubclass(kind, (list, tuple, dict)):
             for key, item in items_of(x):
                 self._see_argument(item, Item(place, key, kind))
-        elif dataclasses.is_dataclass(x) and not issubclass(kind, type):
+        elif hasattr(type(x), "__dataclass_fields__") and not issubclass(kind, type):
             for field in dataclasses.fields(x):
                 self._see_argument(getattr(x, field.name), Item(place, field.name, dict))
         self.show(x)
@@ -137,6 +141,8 @@ class Sight:
         kind = type(x)
         if kind in PLAIN or kind is Symbol or x is REGISTRY:  # which is the library's own
             return
+        if issubclass(kind, Tensor):
+            self.tensors[id(x)] = x  # which may be an argument as well
         known = self.known.get(id(x))
         if known is not None:
             if place is not None and kind in (list, dict) and known[1] is not place:
@@ -145,8 +151,6 @@ class Sight:
         if id(x) in self._made:
             return
         self.known[id(x)] = x, self._whereabouts(x, place)
-        if issubclass(kind, Tensor):
-            self.tensors[id(x)] = x
         if kind is types.FunctionType and not is_library_code(x.__code__, x.__globals__):
             self._see_function(x)
         elif kind in BOUND:
@@ -164,6 +168,12 @@ class Sight:
             where = Item(Constant(sys.modules, "sys.modules"), name, dict)
             self._add((id(sys.modules), name), self._expected(where, module))
             self.see(module)
+
+    def given_out(self, x: Any) -> None:
+        """The library gives the user something of its own, or something that it keeps for users."""
+        kind = type(x)
+        structured = is_structured(kind) and not self.recorder.made_here(x)
+        self.see(x) if structured or hasattr(kind, "keeps_for_users") else self.show(x)
 
     def know_globals(self, namespace: dict[str, Any]) -> None:
         """The variables of a module were there before."""
@@ -367,6 +377,8 @@ class Sight:
 
     def read(self, key: Key, place: Slot, value: Any) -> Any:
         """A slot that was there before was read; its value, or what stands for it."""
+        if issubclass(type(value), HostScalar):
+            return value  # which tells the recorder itself
         if key in self.stored:
             self.show(value)
             return value

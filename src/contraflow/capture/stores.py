@@ -13,7 +13,7 @@ import numpy as np
 
 from contraflow.capture.attributes import BOOKKEEPING, REGISTRIES
 from contraflow.capture.containers import Containers
-from contraflow.capture.library import is_library_class, names
+from contraflow.capture.library import is_library_class, is_ours, names
 from contraflow.capture.places import (
     MISSING,
     Attribute,
@@ -53,7 +53,7 @@ class Stores(Containers):
             write = self.writes[n]
             if isinstance(write, Mutation) and write.container is holder:
                 break
-            if isinstance(write, Store) and write.key == key:
+            if isinstance(write, Store) and _is_same(write.key, key):
                 if value is MISSING or write.value is MISSING:
                     del self.writes[n]
                     break
@@ -126,31 +126,33 @@ class Stores(Containers):
         before = getattr(x, name, MISSING)
         if self._stays((id(x), name, "field"), before, value):
             return
+        kind.__delattr__(x, name) if value is MISSING else kind.__setattr__(x, name, value)
         self._stored(x, (id(x), name, "field"), Field(place, name), value)
         self._undo.append(
             functools.partial(kind.__delattr__, x, name)
             if before is MISSING
             else functools.partial(kind.__setattr__, x, name, before)
         )
-        kind.__delattr__(x, name) if value is MISSING else kind.__setattr__(x, name, value)
 
     def _put_item(self, holder: dict[Any, Any], name: Any, value: Any, place: Slot) -> None:
         """Set an item of a dict, or take it away."""
-        before = dict.get(holder, name, MISSING)
-        if value is not MISSING and self._stays((id(holder), name), before, value):
+        kind: Any = plain_type(type(holder))
+        before, key = dict.get(holder, name, MISSING), (id(holder), name)
+        if value is not MISSING and self._stays(key, before, value):
             return
-        if value is MISSING and before is MISSING:
-            dict.__delitem__(holder, name)  # the error
-        self._stored(holder, (id(holder), name), place, value)
-        self._undo.append(
-            functools.partial(dict.pop, holder, name, None)
-            if before is MISSING
-            else functools.partial(dict.__setitem__, holder, name, before)
-        )
         if value is MISSING:
-            dict.__delitem__(holder, name)
+            whole = _copied(holder)
+            kind.__delitem__(holder, name)
+            self._undo.append(functools.partial(kind.update, holder, whole))  # in its order
+            self._undo.append(functools.partial(kind.clear, holder))
         else:
-            dict.__setitem__(holder, name, value)
+            kind.__setitem__(holder, name, value)
+            self._undo.append(
+                functools.partial(kind.pop, holder, name, None)
+                if before is MISSING
+                else functools.partial(kind.__setitem__, holder, name, before)
+            )
+        self._stored(holder, key, place, value)
 
     def _put_class_attribute(self, kind: Any, name: str, value: Any) -> None:
         if id(kind) in self._made:
@@ -242,7 +244,7 @@ class Stores(Containers):
     def store_item(self, container: Any, key: Any, value: Any) -> None:
         """Set an item."""
         kind, place = type(container), self.place_of(container)
-        if place is None or issubclass(kind, Tensor) or kind.__module__.startswith("contraflow."):
+        if place is None or issubclass(kind, Tensor) or is_ours(kind):
             if is_structured(kind):
                 self.registering(
                     [container], functools.partial(operator.setitem, container, key, value)
@@ -251,7 +253,13 @@ class Stores(Containers):
             container[key] = value
             return
         self.show_class(kind)
+        if hasattr(kind, "keeps_for_users") and key not in container._initial:
+            self.put_item(container, key, value)
+            return
         if type(lookup(kind, "__setitem__")) is types.FunctionType:
+            if hasattr(kind, "keeps_for_users"):  # what an optimizer begins with is its own
+                container[key] = value
+                return
             if is_library_class(kind):
                 raise self.refuse(
                     f"a {kind.__name__} from outside is changed, and a replay would not change it",
@@ -274,6 +282,8 @@ class Stores(Containers):
             container[key] = value
         elif issubclass(kind, dict):
             self._put_item(container, key, value, Item(place, key, kind))
+        elif not issubclass(kind, MUTABLE):
+            self._refuse_change(container, key, value)
         elif type(key) is slice or value is MISSING or not issubclass(kind, (list, deque)):
             args = (key,) if value is MISSING else (key, value)
             self._mutate(container, "__delitem__" if value is MISSING else "__setitem__", args, {})
@@ -289,6 +299,15 @@ class Stores(Containers):
             setter: Any = plain_type(kind)
             self._undo.append(functools.partial(setter.__setitem__, container, key, before))
             setter.__setitem__(container, key, value)
+
+    def _refuse_change(self, container: Any, key: Any, value: Any) -> None:
+        if hasattr(type(container), "__setitem__"):  # an array.array, a memoryview
+            raise self.refuse(
+                f"a {type(container).__name__} from outside is changed, and a replay would not "
+                f"change it",
+                "Use a list, or a tensor.",
+            )
+        container[key] = value  # the error
 
     def delete_item(self, container: Any, key: Any) -> None:
         """Take an item away."""
@@ -365,6 +384,14 @@ class Stores(Containers):
         """Set a global variable, or take it away."""
         self.know_globals(namespace)
         self._put_item(namespace, name, value, Global(namespace, name))
+
+
+def _is_same(a: Key, b: Key) -> bool:
+    """Whether two keys of slots are one; tensors among them are compared by identity."""
+    return len(a) == len(b) and all(
+        x is y or (not isinstance(x, Tensor) and not isinstance(y, Tensor) and x == y)
+        for x, y in zip(a, b)
+    )
 
 
 def _copied(container: Any) -> Any:

@@ -25,6 +25,7 @@ from contraflow.capture.replay import (
     Found,
     Fresh,
     Graded,
+    HostNumber,
     Number,
     Owner,
     Place,
@@ -64,7 +65,12 @@ class Carried(Exception):
 
 
 def capture(
-    owner: Owner, call: Call, fixed: frozenset[int], carried: Sequence[InPython], settled: bool
+    owner: Owner,
+    call: Call,
+    fixed: frozenset[int],
+    carried: Sequence[InPython],
+    settled: bool,
+    again: bool,
 ) -> Program:
     """Record one call and load its program. Nothing real is changed by it.
 
@@ -77,7 +83,7 @@ def capture(
     collecting = gc.isenabled()
     try:
         gc.disable()  # what a capture makes it also keeps: the collector would only walk over it
-        program = _capture(owner, recorder, call, loose, carried, settled)
+        program = _capture(owner, recorder, call, loose, carried, settled, again)
         if collecting:
             gc.collect(0)  # else it may be the turn of all that was imported
         return program
@@ -100,10 +106,12 @@ def _capture(
     loose: set[int],
     carried: Sequence[InPython],
     settled: bool,
+    again: bool,
 ) -> Program:
     symbols = [recorder.symbol(x, i) if i in loose else x for i, x in enumerate(call.leaves)]
     args, kwargs, contents = _given(call, symbols, loose)
     observer = Observer(recorder)
+    observer.again = again
     observer.carry(carried, contents, call.given)
     trace, started = Trace(owner, recorder, call, observer, settled), perf_counter()
     try:
@@ -288,6 +296,11 @@ class Trace:
                 continue
             if type(t) is Symbol:
                 program.results.append(Number(t._known.place))
+                continue
+            if isinstance(t, Tensor) and self.recorder.is_number(t):  # of an optimizer
+                kind = float if t.dtype.is_floating_point else int
+                position = self._output(self.recorder.value_at_end(t))
+                program.results.append(HostNumber(position, kind))
                 continue
             if isinstance(t, (int, float)):
                 program.results.append(Constant(t))

@@ -22,7 +22,7 @@ State = dict[str, Any]
 
 
 class ParameterState(State):
-    """What is kept for one parameter.
+    """What is kept for one parameter. Compiled functions observe what users read and write of it.
 
     >>> import contraflow as cf
     >>> w = cf.ones(2, requires_grad=True)
@@ -32,6 +32,8 @@ class ParameterState(State):
     >>> optimizer.state[w]["step"], optimizer.state[w]["exp_avg"]
     (StepScalar(10), tensor([0., 0.]))
     """
+
+    keeps_for_users = True
 
     def __init__(self, owner: Optimizer, parameter: Tensor) -> None:
         super().__init__()
