@@ -383,4 +383,4 @@ def test_a_debugger_shows_the_lines_of_the_user() -> None:
     assert shown(compiled) == shown(eager)
     assert '-> y = x * cfg["scale"]' in compiled
     assert "-> return helper(x, debugger)" in compiled
-    assert "contraflow/capture" not in compiled
+    assert "capture/observe" not in compiled
