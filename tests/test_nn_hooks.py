@@ -77,6 +77,17 @@ def test_compiled_function_notices_a_hook_on_every_module():
     assert step.captures == 3
 
 
+def test_compiled_function_notices_what_a_hook_on_every_module_reads():
+    layer, cfg = nn.Linear(2, 2), {"shift": 1.0}
+    step = cf.compile(lambda x: layer(x))
+    x = cf.ones(1, 2)
+    plain = step(x)
+    with every.register_module_forward_hook(lambda m, args, out: out + cfg["shift"]):
+        assert_close(step(x), plain + 1)
+        cfg["shift"] = 2.0
+        assert_close(step(x), plain + 2)
+
+
 def test_registration_hooks():
     seen = []
     with (

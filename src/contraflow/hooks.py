@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from typing import Any
+from typing import Any, ClassVar
 
 Hooks = dict[int, Any]
 
@@ -22,6 +22,20 @@ class Structure:
     def changed(cls) -> None:
         """Raise the epoch."""
         cls.epoch += 1
+
+
+class Every:
+    """The hooks of all modules, or of all optimizers; to a recording, one more that was used."""
+
+    known: ClassVar[list[Every]] = []
+    _structure = 0
+
+    def __init__(self) -> None:
+        Every.known.append(self)
+
+    def _restructured(self) -> None:
+        self._structure += 1
+        Structure.changed()
 
 
 _keys = itertools.count()

@@ -28,6 +28,7 @@ What a function does with Python's state while it is recorded:
     stores.py     the observer: what is written
     carried.py    the observer: what is read and then written is an input
     observer.py   the observer: calls
+    alarm.py      functions that ran and were not observed
 
 `compile.py` is the decorator; `compiled.py` has the key and the cache of programs.
 """

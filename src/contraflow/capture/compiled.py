@@ -59,6 +59,7 @@ class Compiled:
         self.changes: list[str] = []  # why calls were recorded again, the last few
         self.escape_lines: set[str] = set()
         self.warned = False
+        self.unobserved: list[str] = []  # functions that ran while recording, and nobody saw
         # Several to a key: which fits depends on `.grad` slots and aliasing with state.
         self._programs: OrderedDict[Any, list[Program]] = OrderedDict()
         # The key and the programs of the last call: comparing keys takes less than hashing one.
@@ -251,6 +252,7 @@ class Compiled:
             self.refusals.clear()
             self.changes.clear()
             self.escape_lines.clear()
+            self.unobserved.clear()
             self._fixed.clear()
             self._carried.clear()
 
@@ -266,7 +268,9 @@ class Compiled:
 
     def explain(self) -> str:
         """What was captured, guarded and refused, what runs, and what it took to get there."""
-        return explain(self.name, self.programs, self.captures, self.changes, self.refusals)
+        return explain(
+            self.name, self.programs, self.captures, self.changes, self.refusals, self.unobserved
+        )
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from contraflow.capture.alarm import HEARS
 from contraflow.capture.replay import Program
 from contraflow.shapes import numel
 from contraflow.tape import Tape, Value
@@ -38,6 +39,7 @@ def explain(
     captures: int,
     changes: Sequence[str],
     refusals: Sequence[str],
+    unobserved: Sequence[str],
 ) -> str:
     """Programs with their inputs, guards, effects, kernels and times; and what was refused."""
     rows = [f"compile({name}): {len(programs)} programs, {captures} captures"]
@@ -46,6 +48,9 @@ def explain(
         rows += [f"  {row}" for row in _program(program)]
     rows += [f"recorded again: {text}" for text in changes]
     rows += [f"refused: {text}" for text in refusals]
+    rows += [f"not observed: {text}" for text in unobserved]
+    if not HEARS:
+        rows.append("not observed: unknown, since only Python 3.12 and later tell what runs")
     return "\n".join(rows)
 
 

@@ -1,4 +1,4 @@
-"""Whose code is whose: contraflow, NumPy and the standard library are not observed."""
+"""Whose code is whose: contraflow, what it needs and the standard library are not observed."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ import sys
 import types
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made at run time; cannot be changed
 
-_OURS = (
-    os.path.dirname(os.path.dirname(__file__)) + os.sep, os.path.dirname(np.__file__) + os.sep,
-)  # fmt: skip
+_OURS = tuple(
+    os.path.dirname(file) + os.sep
+    for file in (os.path.dirname(__file__), np.__file__, ml_dtypes.__file__)
+)
 # `sysconfig` says this too, but reads how the interpreter was built.
 _INSTALLED = tuple(path + os.sep for path in site.getsitepackages())
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 # Containers of the standard library in Python keep what is the user's: they are observed.
-_OBSERVED = (str(collections.__file__), "<frozen _collections_abc>")
+OBSERVED = (str(collections.__file__), "<frozen _collections_abc>")
 _GENERATED = "<"  # the code of exec: whose it is says the module it runs in
 
 _files: dict[str, bool] = {}
@@ -66,7 +68,7 @@ def is_library_module(name: Any) -> bool:
 
 
 def _is_library_file(file: str) -> bool:
-    if file in _OBSERVED:
+    if file in OBSERVED:
         return False
     if file.startswith(_OURS) or file.startswith("<frozen"):
         return True

@@ -434,11 +434,12 @@ def shown(x: Any) -> str:
     if type(x) in PLAIN or is_plain(x):
         text = repr(x)
         return text if len(text) <= 60 else f"{text[:56]} ..."
-    if isinstance(x, type):
+    kind = type(x)  # what `isinstance` asks of `x` beside that may be code of the user's
+    if issubclass(kind, type):
         return f"the class {x.__name__}"
-    if isinstance(x, types.FunctionType):
+    if kind is types.FunctionType:
         return f"the function {x.__name__}"
-    return f"a {type(x).__name__}"
+    return f"a {kind.__name__}"
 
 
 __all__ = [

@@ -45,6 +45,7 @@ class Owner(Protocol):
     name: str
     escape_lines: set[str]
     warned: bool  # of a very long tape
+    unobserved: list[str]
 
     @property
     def eager(self) -> Callable[..., Any]: ...

@@ -54,8 +54,9 @@ from contraflow.capture.reads import (
 from contraflow.capture.session import swap
 from contraflow.capture.writes import Write
 from contraflow.errors import CaptureError
+from contraflow.hooks import Every
 from contraflow.hostscalar import HostScalar
-from contraflow.op import REGISTRY
+from contraflow.op import REGISTRY, Op
 from contraflow.symbol import Symbol
 from contraflow.tensor import Tensor
 
@@ -107,6 +108,8 @@ class Sight:
         """See what a call starts from: the function, its object, and the arguments."""
         self.see(function, Constant(function, getattr(function, "__name__", "self")))
         self.callee(function)
+        for every in Every.known:
+            self._show_structured(every)
         if instance is not None:
             self.see(instance, Constant(instance, "self"))
         code = getattr(function, "__code__", None)
@@ -258,6 +261,8 @@ class Sight:
                     self.see(hook)
         elif issubclass(kind, type):
             self.show_class(x)
+        elif kind is Op:
+            self._show_op(x)
         elif issubclass(kind, CONTAINERS) or kind in C_CALLABLES:
             self.show_class(kind)
         elif callable(x) and not in_python(kind):  # of C's, around a function
@@ -280,14 +285,23 @@ class Sight:
         if callable(x):
             self.show(x)
 
+    def _show_op(self, x: Op) -> None:
+        """An op: of those of the user's, shapes, dtypes and gradients are found while recording."""
+        self._shown[id(x)] = x
+        if not is_library_code(x.body.__code__, getattr(x.body, "__globals__", {})):
+            for part in (x.shape, x.types, *(rule.function for rule in x.rules)):
+                self.show(part)
+
     def _show_structured(self, x: Any) -> None:
         """A module or an optimizer, with all that it may call."""
         self._shown[id(x)] = x
         self.show_class(type(x))
-        for name, hooks in own_attributes(x).items():
+        for name, kept in own_attributes(x).items():
             if name.endswith("_hooks"):
-                for hook in hooks.values():
-                    self.see(getattr(hook, "function", hook))
+                for hook in _hooks_in(kept):
+                    self.see(hook)
+            elif type(kept) in (types.FunctionType, types.MethodType) and hasattr(type(x), name):
+                self.see(kept)  # in the place of a method
         for parameter in own_attributes(x).get("_parameters", {}).values():
             if parameter is not None and (parameter._hooks or parameter._accumulated_hooks):
                 self.show(parameter)
@@ -447,6 +461,15 @@ def own_attributes(x: Any, default: Any = types.MappingProxyType({})) -> Any:
 def is_structured(kind: type) -> bool:
     """Whether objects of a class count the changes of their structure: modules, optimizers."""
     return hasattr(kind, "_restructured")
+
+
+def _hooks_in(kept: dict[Any, Any]) -> Iterator[Any]:
+    """The functions among hooks, which some owners keep by what they are called for."""
+    for hook in kept.values():
+        if type(hook) is dict:
+            yield from _hooks_in(hook)
+        else:
+            yield getattr(hook, "function", hook)
 
 
 def is_dunder(name: str) -> bool:

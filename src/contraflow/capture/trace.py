@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
+from contraflow.capture.alarm import alarmed, describe_code
 from contraflow.capture.guards import Held, layout_of
 from contraflow.capture.observe import hide_observer, observing
 from contraflow.capture.observer import Observer
@@ -119,6 +120,7 @@ def _capture(
         with (
             changed(context=recorder, saved_hooks=(), region=0, line=None),
             observing(observer),
+            alarmed() as unobserved,
         ):
             observer.begin(owner.function, owner.instance, args, kwargs)
             program = trace.record(owner.eager(*args, **kwargs))
@@ -140,6 +142,7 @@ def _capture(
     program.carried = tuple(carried)
     program.record_ms = (perf_counter() - started) * 1e3
     _warn_if_long(owner, program)
+    _warn_if_unobserved(owner, [describe_code(code) for code in unobserved])
     program.guards.watch(trace.known, call.arguments)  # as they were before the call
     trace.known = []
     trace.describe_escapes()
@@ -164,6 +167,18 @@ def _warn_if_long(owner: Owner, program: Program) -> None:
         f"tensors.",
         stacklevel=7,
     )
+
+
+def _warn_if_unobserved(owner: Owner, found: list[str]) -> None:
+    """Say of functions that ran unobserved, once, that what they read may go unnoticed."""
+    if found and not owner.unobserved:
+        warnings.warn(
+            f"compile({owner.name}): {found[0]} ran while recording and was not observed, so that "
+            f"nobody notices when what it reads changes. Call it from Python code of yours, or "
+            f"compare the first n calls with eager: cf.compile(f, verify=n).",
+            stacklevel=7,
+        )
+    owner.unobserved += [text for text in found if text not in owner.unobserved]
 
 
 def _given(call: Call, leaves: Sequence[Any], loose: set[int]) -> Any:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from contraflow.hooks import Hooks, Structure
+from contraflow.hooks import Every, Hooks
 from contraflow.nn.backward_hooks import BackwardWatch
 
 
@@ -41,12 +41,11 @@ class ForwardHook(NamedTuple):
         return out if replaced is None else replaced
 
 
-class EveryModule:
-    """The hooks of all modules; to a recording, one more module that was called."""
-
-    _structure = 0
+class EveryModule(Every):
+    """The hooks of all modules."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._forward_hooks: Hooks = {}
         self._forward_pre_hooks: Hooks = {}
         self._backward_hooks: Hooks = {}
@@ -54,10 +53,6 @@ class EveryModule:
         self._registration_hooks: dict[str, Hooks] = {
             "_parameters": {}, "_buffers": {}, "_modules": {},
         }  # fmt: skip
-
-    def _restructured(self) -> None:
-        self._structure += 1
-        Structure.changed()
 
     def registered(self, kind: str, module: Any, name: str, value: Any) -> Any:
         """What is to be registered in place of a value."""

@@ -7,24 +7,19 @@ from collections.abc import Callable
 from typing import Any
 
 from contraflow.dispatch import state as thread_state
-from contraflow.hooks import HookHandle, Hooks, Structure
+from contraflow.hooks import Every, HookHandle, Hooks, Structure
 from contraflow.storage import serials
 
 Hook = Callable[..., Any]
 
 
-class EveryOptimizer:
-    """The hooks of all optimizers; to a recording, one more optimizer that was used."""
-
-    _structure = 0
+class EveryOptimizer(Every):
+    """The hooks of all optimizers."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.step_pre_hooks: Hooks = {}
         self.step_post_hooks: Hooks = {}
-
-    def _restructured(self) -> None:
-        self._structure += 1
-        Structure.changed()
 
 
 EVERY = EveryOptimizer()

@@ -1,0 +1,133 @@
+"""An alarm for functions of the user's that run unobserved while a function is recorded.
+
+Functions come into sight before they run (`sight.py`), and run observed from then on. One that was
+kept where nobody looks, in an object of C's for instance, runs as it is: what it reads is not
+guarded. From Python 3.12 on the interpreter tells of every function that is entered, at no cost
+that can be measured, since each is heard of once. Before, nothing that is cheap enough does.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import sys
+import types
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import get_ident
+from typing import Any
+
+from contraflow import threads
+from contraflow.capture import rewrite
+from contraflow.capture.library import OBSERVED, is_library_code
+from contraflow.errors import Location
+
+_monitoring: Any = getattr(sys, "monitoring", None)  # from 3.12 on
+HEARS = _monitoring is not None
+
+_NAME = "contraflow"
+_TOOLS = (4, 3)  # the others are for debuggers, coverage, profilers and optimizers
+_ASIDE = ("logging", "warnings", "bdb", "pdb")
+_RECORDING = __name__.rpartition(".")[0] + ".trace"
+
+# The code that was entered unobserved, by the threads that are recording.
+_heard: dict[int, dict[types.CodeType, None]] = {}
+_tools: list[int] = []  # the one that is ours
+_lock = threads.recursive_lock()
+
+
+@contextmanager
+def alarmed() -> Iterator[dict[types.CodeType, None]]:
+    """The code of functions that are entered unobserved by this thread meanwhile.
+
+    There is none where other tools have taken all numbers that this one may have.
+    """
+    found: dict[types.CodeType, None] = {}
+    if not HEARS:
+        yield found
+        return
+    thread = get_ident()
+    try:
+        with _lock:
+            _heard[thread] = found
+            _listen()
+        yield found
+    finally:
+        with _lock:
+            _heard.pop(thread, None)
+            if not _heard:
+                _stop()
+
+
+def describe_code(code: types.CodeType) -> str:
+    """The name of a function and where it stands."""
+    return f"{code.co_qualname} at {Location(code.co_filename, code.co_firstlineno)}"
+
+
+def _listen() -> None:
+    """Hear of every function, those that were heard of before included."""
+    if not _tools:
+        for tool in _TOOLS:
+            if _monitoring.get_tool(tool) is None:
+                _tools.append(tool)
+                _monitoring.use_tool_id(tool, _NAME)
+                break
+    for tool in _tools:
+        _monitoring.register_callback(tool, _monitoring.events.PY_START, _entered)
+        _monitoring.set_events(tool, _monitoring.events.PY_START)
+        _monitoring.restart_events()
+
+
+def _stop() -> None:
+    """Hear of nothing, and give the number of the tool back: by calls of C alone, which no
+    interrupt can end halfway."""
+    steps: list[Any] = []
+    for tool in _tools:
+        if _monitoring.get_tool(tool) == _NAME:
+            steps += (
+                functools.partial(_monitoring.set_events, tool, 0),
+                functools.partial(
+                    _monitoring.register_callback, tool, _monitoring.events.PY_START, None
+                ),
+                functools.partial(_monitoring.free_tool_id, tool),
+            )
+    steps.append(_tools.clear)
+    deque(map(operator.call, steps), 0)
+
+
+def _entered(code: types.CodeType, offset: int) -> Any:
+    """A function begins to run, on any thread."""
+    disable = _monitoring.DISABLE  # this code is not heard of again until the next recording
+    if rewrite.is_observed(code) or not code.co_flags & inspect.CO_OPTIMIZED:
+        return disable  # the bodies of modules and classes are no functions
+    frame = sys._getframe(1)
+    if is_library_code(code, frame.f_globals) or _is_standard(code, frame.f_globals):
+        return disable
+    found = _heard.get(get_ident())
+    if found is None or _is_aside(frame):
+        return None
+    found[code] = None
+    return disable if len(_heard) == 1 else None
+
+
+def _is_standard(code: types.CodeType, namespace: dict[str, Any]) -> bool:
+    """Whether code is of the standard library's containers, or what `namedtuple` makes.
+
+    What they call of the user's is heard of by itself.
+    """
+    made = str(namespace.get("__name__")).startswith("namedtuple_")
+    return made or code.co_filename in OBSERVED
+
+
+def _is_aside(frame: types.FrameType | None) -> bool:
+    """Whether a function is called by an import, or for a message: both happen once."""
+    while frame is not None:
+        name = frame.f_globals.get("__name__")
+        if name == _RECORDING:
+            return False
+        if name in _ASIDE or frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
