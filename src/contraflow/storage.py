@@ -54,7 +54,8 @@ class Line(NamedTuple):
 OWNERS: dict[str, str] = {
     "__getitem__": "getitem", "__setitem__": "setitem", "copy_": "copy_", "to": "to",
 }  # fmt: skip
-_inside: set[str] = set()  # files of this package, and of the standard library
+# Files of this package, and of the standard library, and whether they are this package's.
+_inside: dict[str, bool] = {}
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = ("site-packages" + os.sep, "dist-packages" + os.sep)
 
@@ -81,11 +82,12 @@ def user_call(skip: int = 1) -> tuple[CodeType | None, int, str | None]:
     while frame is not None:
         code = frame.f_code
         file = code.co_filename
-        if file not in _inside:
+        ours = _inside.get(file)
+        if ours is None:
             if not file.startswith(_PACKAGE) and not is_standard(file):
                 return code, frame.f_lasti, owner
-            _inside.add(file)
-        if code.co_name in OWNERS:
+            ours = _inside[file] = file.startswith(_PACKAGE)
+        if ours and code.co_name in OWNERS:
             owner = code.co_name
         frame = frame.f_back  # type: ignore[assignment]
     return None, 0, owner

@@ -263,7 +263,12 @@ class Attributes(Sight):
             found = getattr(x, name)
             self.show(found)
             return found
-        if in_python(kind) and not is_library_class(kind):
+        # What an object keeps itself is found without its class, unless that has the name too.
+        if (
+            in_python(kind)
+            and not is_library_class(kind)
+            and (name not in own or raw is not MISSING)
+        ):
             self.note_class(x, place)
         if type(lookup(kind, "__getattribute__")) is types.FunctionType:
             self.in_class(kind.__mro__, "__getattribute__")

@@ -20,6 +20,7 @@ from contraflow.capture.guards import layout_of
 from contraflow.capture.places import Place
 from contraflow.capture.replay import Call, Hit, Program, new_tensor
 from contraflow.capture.trees import written
+from contraflow.capture.writes import Registered, Store, Write
 from contraflow.dispatch import state
 from contraflow.dtypes import get_default_dtype
 from contraflow.executable import HELD_BY_BLOCK, HELD_BY_ROOM, Native, Standing
@@ -43,14 +44,20 @@ def write_hit(program: Program, call: Call) -> Hit:
     of_tensors = not kwargs and all(type(x) is Tensor for x in args)
     numbers = program.numbers or program.compute
     more = program.gradients or numbers or program.guards.pins or state().inference
-    more = more or len(call.leaves) > len(args)
-    if not of_tensors or more or program.plain is None or program.writes:
+    if not of_tensors or more or program.plain is None:
+        return misses
+    if not all(isinstance(x, Tensor) for x in call.carried) or any(map(_is_loud, program.writes)):
         return misses
     if not isinstance(native, Native) or native.addresses is None:
         return misses
-    if len({x.storage for x in args}) < len(args):
+    if len({x.storage for x in call.arguments}) < len(call.arguments):
         return misses
-    return _Writer(program, native, args).function()
+    return _Writer(program, native, call.arguments).function()
+
+
+def _is_loud(write: Write) -> bool:
+    """Whether a write changes the structure of a module."""
+    return isinstance(write, Store) and isinstance(write.place, Registered) and write.place.loud
 
 
 class _Writer:
@@ -122,13 +129,17 @@ class _Writer:
         )  # fmt: skip
 
     def _arguments(self) -> None:
-        count = len(self.arguments)
-        self._unless(f"len(args) == {count}")
+        count, carried = len(self.arguments), self.program.carried
+        given = count - len(carried)
+        self._unless(f"len(args) == {given}")
+        sources = [f"args[{i}]" for i in range(given)]
         for i, t in enumerate(self.arguments):
             layout, storage = self.name(t.layout), t.storage
-            self.lines.append(f"a{i} = args[{i}]; s{i} = a{i}.storage")
+            source = sources[i] if i < given else carried[i - given].written(self)
+            self.lines.append(f"a{i} = {source}; s{i} = a{i}.storage")
             self._unless(
-                f"type(a{i}) is Tensor", f"(a{i}.layout is {layout} or a{i}.layout == {layout})",
+                f"type(a{i}) is {self.name(type(t))}",
+                f"(a{i}.layout is {layout} or a{i}.layout == {layout})",
                 f"a{i}.dtype is {self.name(t.dtype)}",
                 f"(a{i}._needs if a{i}._base is None else a{i}.requires_grad) is {t.requires_grad}",
                 f"s{i}._data.size == {storage.data.size}", f"s{i}.device == {storage.device!r}",
@@ -246,7 +257,13 @@ class _Writer:
         text = written(program.structure, iter(made), self.name)
         if text is None:
             text = f"{self.name(program.arranged)}([{', '.join(made)}])"
-        self.lines.append(f"return {text}")
+        if not program.writes:
+            self.lines.append(f"return {text}")
+            return
+        self.lines += [f"result, values = {text}", "given = args, {}"]
+        for i, write in enumerate(program.writes):
+            self.lines.append(f"{self.name(write.do)}(values[{i}], given)")
+        self.lines.append("return result")
 
     def _room(self, position: int) -> int:
         """The number of the room of an output."""

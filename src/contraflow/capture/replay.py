@@ -283,7 +283,7 @@ class Program:
             self.escapes, self._slots, self.needs, self.recording.advances, self.recording.reseeds,
         )  # fmt: skip
         self.plain: list[tuple[int, View, DType, bool]] | None = None
-        simple = self.pullback is None and not any((*rare, self.writes, self.kinds))
+        simple = self.pullback is None and not any((*rare, self.kinds))
         if simple and all(map(alone, self.results)):
             self.plain = [(*result, self._is_whole(result)) for result in self.results]
         self.arranged = builder(self.structure)
@@ -353,12 +353,13 @@ class Program:
             if owner is not None:
                 owner._grad = outputs[position]
         if self.plain is not None and not state().inference:
-            return self.arranged(
+            results = self.arranged(
                 [
                     new_tensor(outputs[position], view, dtype, whole)
                     for position, view, dtype, whole in self.plain
                 ]
             )
+            return self._write(results, call.given) if self.writes else results
         return self._build(call, inputs, outputs)
 
     def _count_writes(self, storages: Sequence[Storage]) -> None:
