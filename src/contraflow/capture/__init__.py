@@ -29,6 +29,7 @@ What a function does with Python's state while it is recorded:
     carried.py    the observer: what is read and then written is an input
     observer.py   the observer: calls
     alarm.py      functions that ran and were not observed
+    ahead.py      what is noticed on a Python whose code is not known
 
 `compile.py` is the decorator; `compiled.py` has the key and the cache of programs.
 """

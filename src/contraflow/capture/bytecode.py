@@ -10,6 +10,7 @@ Offsets are counted in code units of two bytes. What the instructions mean is le
 
 from __future__ import annotations
 
+import dis
 import opcode
 import re
 import sys
@@ -22,7 +23,13 @@ from typing import Any, NamedTuple
 VERSION = sys.version_info[:2]
 KNOWN = sys.implementation.name == "cpython" and (3, 11) <= VERSION <= (3, 13)
 
-EXTENDED_ARG = opcode.opmap["EXTENDED_ARG"]
+
+def number_of(name: str) -> int:
+    """The number of an instruction, which came and went or was renamed; -1 if there is none."""
+    return opcode.opmap.get(name, -1)
+
+
+EXTENDED_ARG, _LOAD_GLOBAL = number_of("EXTENDED_ARG"), number_of("LOAD_GLOBAL")
 JUMPS = frozenset(opcode.hasjrel)
 _BACKWARD = {number for name, number in opcode.opmap.items() if "JUMP_BACKWARD" in name}
 
@@ -86,6 +93,21 @@ def _numbers(sizes: Sequence[int]) -> dict[int, int]:
     return {offset: number for number, offset in enumerate(accumulate(sizes, initial=0))}
 
 
+@lru_cache(maxsize=1024)
+def globals_of(code: CodeType) -> frozenset[str]:
+    """The global variables that code reads, also where its instructions are not known."""
+    if not KNOWN:
+        read = (i for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+        return frozenset(str(i.argval) for i in read)
+    found, high = set(), 0
+    for op, low in zip(code.co_code[::2], code.co_code[1::2]):
+        argument = high | low
+        high = argument << 8 if op == EXTENDED_ARG else 0
+        if op == _LOAD_GLOBAL:
+            found.add(code.co_names[argument >> 1])
+    return frozenset(found)
+
+
 class Protection(NamedTuple):
     """Instructions whose exceptions a handler takes."""
 
@@ -115,7 +137,7 @@ def encode(number: int, argument: int = 0) -> bytes:
         if argument >> shift
         for byte in (EXTENDED_ARG, argument >> shift & 0xFF)
     ]
-    return bytes((*prefixes, number, argument & 0xFF)) + bytes(2 * CACHES[number])
+    return bytes((*prefixes, number & 0xFF, argument & 0xFF)) + bytes(2 * CACHES[number])
 
 
 def put_together(

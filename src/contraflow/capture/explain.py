@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from contraflow.capture import rewrite
+from contraflow.capture.ahead import LIMITS
 from contraflow.capture.alarm import HEARS
 from contraflow.capture.replay import Program
 from contraflow.shapes import numel
@@ -49,7 +51,9 @@ def explain(
     rows += [f"recorded again: {text}" for text in changes]
     rows += [f"refused: {text}" for text in refusals]
     rows += [f"not observed: {text}" for text in unobserved]
-    if not HEARS:
+    if not rewrite.KNOWN:
+        rows.append(f"not observed: this Python is not known, so that {LIMITS}")
+    elif not HEARS:
         rows.append("not observed: unknown, since only Python 3.12 and later tell what runs")
     return "\n".join(rows)
 

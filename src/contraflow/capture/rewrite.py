@@ -28,6 +28,7 @@ from contraflow.capture.bytecode import (
     Instructions,
     Protection,
     encode,
+    number_of,
     protections,
     put_together,
     take_apart,
@@ -148,44 +149,39 @@ def observed(code: CodeType) -> CodeType:
     return _rewriter.observed(code)
 
 
-# Instructions that were renamed or came and went are -1 where this Python has none.
-def _number(name: str) -> int:
-    return opmap.get(name, -1)
-
-
-_LOAD_CONST, _CALL, _KW_NAMES = _number("LOAD_CONST"), _number("CALL"), _number("KW_NAMES")
-_SET_FUNCTION_ATTRIBUTE = _number("SET_FUNCTION_ATTRIBUTE")
-_LOAD_GLOBAL, _LOAD_METHOD = _number("LOAD_GLOBAL"), _number("LOAD_METHOD")
-_LOAD_ATTR, _LOAD_SUPER_ATTR = _number("LOAD_ATTR"), _number("LOAD_SUPER_ATTR")
-_COMPARE_OP = _number("COMPARE_OP")
+_LOAD_CONST, _CALL, _KW_NAMES = number_of("LOAD_CONST"), number_of("CALL"), number_of("KW_NAMES")
+_SET_FUNCTION_ATTRIBUTE = number_of("SET_FUNCTION_ATTRIBUTE")
+_LOAD_GLOBAL, _LOAD_METHOD = number_of("LOAD_GLOBAL"), number_of("LOAD_METHOD")
+_LOAD_ATTR, _LOAD_SUPER_ATTR = number_of("LOAD_ATTR"), number_of("LOAD_SUPER_ATTR")
+_COMPARE_OP = number_of("COMPARE_OP")
 _NULL_FIRST = VERSION < (3, 13)  # [NULL, callable, arguments], later [callable, NULL, arguments]
 # Where a call of n arguments begins on the stack is asked before its first instruction.
-_FIRST_OF_CALL = _number("PRECALL") if VERSION == (3, 11) else _CALL
+_FIRST_OF_CALL = number_of("PRECALL") if VERSION == (3, 11) else _CALL
 
 
 def _swap(position: int) -> bytes:
-    return encode(opmap["SWAP"], position)
+    return encode(number_of("SWAP"), position)
 
 
 def _copy(position: int) -> bytes:
-    return encode(opmap["COPY"], position)
+    return encode(number_of("COPY"), position)
 
 
 def _call(operands: int) -> bytes:
     """`[hook, operands…]` to what the hook returns; there is one operand at least."""
-    before = encode(opmap["PRECALL"], operands - 1) if VERSION == (3, 11) else b""
+    before = encode(number_of("PRECALL"), operands - 1) if VERSION == (3, 11) else b""
     return before + encode(_CALL, operands - 1)
 
 
 _BELOW = _swap(2)  # a hook on the top of the stack to below its operand
 _PASS = _BELOW + _call(1)
 _CALL_TWO = _call(2)
-_POP = encode(opmap["POP_TOP"])
-_NULL = encode(opmap["PUSH_NULL"])
+_POP = encode(number_of("POP_TOP"))
+_NULL = encode(number_of("PUSH_NULL"))
 # A callable on the top of the stack to a callable without a `self`.
 _UNBOUND = _NULL + _swap(2) if _NULL_FIRST else _NULL
-_TO_BOOL = encode(_number("TO_BOOL")) if "TO_BOOL" in opmap else b""
-_LOAD_CELL = opmap["LOAD_CLOSURE"] if VERSION < (3, 13) else opmap["LOAD_FAST"]
+_TO_BOOL = encode(number_of("TO_BOOL")) if "TO_BOOL" in opmap else b""
+_LOAD_CELL = number_of("LOAD_CLOSURE") if VERSION < (3, 13) else number_of("LOAD_FAST")
 
 _DEEPER = 6  # a hook and five operands: load_super has the most
 
@@ -264,7 +260,7 @@ _LOOKING_INTRINSICS = (1, 2, 5)
 
 # Instructions whose result has no state of the program's: constants and bools.
 _STATELESS = {
-    _number(name)
+    number_of(name)
     for name in (
         "LOAD_CONST",
         "IS_OP",
@@ -278,7 +274,7 @@ _STATELESS = {
 
 # Functions that the program cannot see: they are called where they are made.
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
-_GETTING_ITERATORS = (_number("GET_ITER"), _number("GET_AITER"))
+_GETTING_ITERATORS = (number_of("GET_ITER"), number_of("GET_AITER"))
 
 
 class _Rewriting:
@@ -395,7 +391,7 @@ class _Rewriting:
         if argument < self.first_free:
             return kept
         # Python raises its own error where there is nothing to delete.
-        read = encode(opmap["LOAD_DEREF"], argument) + _POP
+        read = encode(number_of("LOAD_DEREF"), argument) + _POP
         cell = encode(_LOAD_CELL, argument)
         return read + self.load(self.hooks.delete_cell) + cell + _call(1) + _POP
 
@@ -476,12 +472,12 @@ class _Rewriting:
 
 _HAVE_ARGUMENT = 90  # up to 3.12
 _IS_GENERATOR = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-_PUSH_NULL = _number("PUSH_NULL")
+_PUSH_NULL = number_of("PUSH_NULL")
 # Loads that, once rewritten, can put NULL below what they load.
 _LOADING_NULL = {_LOAD_GLOBAL, _LOAD_SUPER_ATTR, _LOAD_METHOD} | (
     {_LOAD_ATTR} if VERSION > (3, 11) else set()
 )
-_CALLING = (_CALL, _number("CALL_FUNCTION_EX"))
+_CALLING = (_CALL, number_of("CALL_FUNCTION_EX"))
 
 
 def _bound_calls(code: CodeType, instructions: Instructions) -> frozenset[int]:

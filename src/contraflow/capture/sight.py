@@ -16,10 +16,10 @@ import types
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from opcode import opmap
 from typing import Any
 
 from contraflow.capture import rewrite
+from contraflow.capture.bytecode import globals_of
 from contraflow.capture.library import (
     in_python,
     is_library_class,
@@ -509,20 +509,8 @@ def undefined_names(code: types.CodeType, namespace: dict[str, Any]) -> Iterator
     """The global variables that code reads, or code within it, and that are not there."""
     absent = [n for n in code.co_names if n not in namespace and not hasattr(builtins, n)]
     if absent:  # most of them are attributes
-        read = _globals_of(rewrite.original(code))
+        read = globals_of(rewrite.original(code))
         yield from (name for name in absent if name in read)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from undefined_names(constant, namespace)
-
-
-@functools.lru_cache(1024)
-def _globals_of(code: types.CodeType) -> frozenset[str]:
-    """The global variables that code reads."""
-    found, high = set(), 0
-    for op, low in zip(code.co_code[::2], code.co_code[1::2]):
-        number = high | low
-        high = number << 8 if op == opmap["EXTENDED_ARG"] else 0
-        if op == opmap["LOAD_GLOBAL"]:
-            found.add(code.co_names[number >> 1])
-    return frozenset(found)

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
+from contraflow.capture import rewrite
+from contraflow.capture.ahead import read_ahead, warn_once
 from contraflow.capture.alarm import alarmed, describe_code
 from contraflow.capture.guards import Held, layout_of
 from contraflow.capture.observe import hide_observer, observing
@@ -123,6 +125,8 @@ def _capture(
             alarmed() as unobserved,
         ):
             observer.begin(owner.function, owner.instance, args, kwargs)
+            if not rewrite.KNOWN:
+                read_ahead(observer, owner.function)
             program = trace.record(owner.eager(*args, **kwargs))
             if recorder.symbols.needed:  # somebody has caught it
                 raise ValueNeeded
@@ -142,6 +146,8 @@ def _capture(
     program.carried = tuple(carried)
     program.record_ms = (perf_counter() - started) * 1e3
     _warn_if_long(owner, program)
+    if not rewrite.KNOWN:
+        warn_once()
     _warn_if_unobserved(owner, [describe_code(code) for code in unobserved])
     program.guards.watch(trace.known, call.arguments)  # as they were before the call
     trace.known = []
