@@ -360,7 +360,8 @@ def test_a_debugger_shows_the_lines_of_the_user() -> None:
 
     def session(f: Any) -> str:
         said = io.StringIO()
-        commands = "next\np cfg\nwhere\nup\np x.shape\ncontinue\n"
+        last = helper.__code__.co_firstlineno + 3
+        commands = f"until {last}\np cfg\nwhere\nup\np x.shape\ncontinue\n"
         source = io.StringIO(commands)
         f(cf.ones(3), pdb.Pdb(stdin=source, stdout=said, nosigint=True, readrc=False))
         return said.getvalue()
@@ -373,6 +374,7 @@ def test_a_debugger_shows_the_lines_of_the_user() -> None:
         lines = said.splitlines()
         functions = (")helper()", ")f()")
         found = [a + b for a, b in itertools.pairwise(lines) if a.endswith(functions)]
+        found = [line for line in found if "return" in line]  # versions stop first here or there
         return found + [line for line in lines if line.startswith("(Pdb)")]
 
     before = sys.gettrace()
@@ -381,6 +383,6 @@ def test_a_debugger_shows_the_lines_of_the_user() -> None:
     finally:
         sys.settrace(before)
     assert shown(compiled) == shown(eager)
-    assert '-> y = x * cfg["scale"]' in compiled
+    assert "-> return y + 1" in compiled
     assert "-> return helper(x, debugger)" in compiled
     assert "capture/observe" not in compiled
