@@ -19,7 +19,13 @@ import numpy as np
 
 from contraflow import config, threads
 from contraflow.capture.carried import identity, is_carried
-from contraflow.capture.explain import Memory, explain, memory_of
+from contraflow.capture.explain import (
+    Memory,
+    change_of,
+    explain,
+    memory_of,
+    parameter_names,
+)
 from contraflow.capture.hit import MISS, misses, write_hit
 from contraflow.capture.places import MISSING, NOTHING_THERE, Given, Place
 from contraflow.capture.replay import Call, Hit, Inputs, Program
@@ -109,17 +115,19 @@ class Compiled:
             key = self._key(call, current)
             if key != self._last_key:
                 self._turn_to(key)
-            for program in self._last_programs:
+            for number, program in enumerate(self._last_programs):
                 if program.guards.hold(call.arguments, call.given):
                     inputs = program.find_inputs(call)
                     if inputs is not None:
+                        if number:  # the one that was used last comes first, and goes last
+                            self._last_programs.insert(0, self._last_programs.pop(number))
                         result = self._run(program, call, inputs)
                         if program.hit is None:
                             program.hit = write_hit(program, call)
                         self._hit = program.hit
                         return result
             self._hit = misses
-            self._note_change(key, call.given)
+            self._note_change(key, call)
             program, key, call = self._capture(call, key)
             program.guards.forget_gone()
             self.captures += 1
@@ -211,13 +219,15 @@ class Compiled:
             (config.num_threads, config.compile_mode, get_default_dtype()),
         )  # fmt: skip
 
-    def _note_change(self, key: Any, given: Given) -> None:
+    def _note_change(self, key: Any, call: Call) -> None:
         """Say why a call has to be recorded though others were."""
         before = next(reversed(self._programs), None)
         if before is None:
             return
-        change = self._programs[key][0].guards.change(given) if before == key else None
-        change = change or f"{_difference(before, key)} has changed"
+        names = parameter_names(self.function, self.instance, len(call.given[0]))
+        parts = [*names, *call.given[1], *map(str, self._carried)]
+        fixed = sorted(self._fixed.get(call.structure, ()))
+        change = change_of(self._programs[before][0], before, key, call, parts, fixed)
         self.changes = [*self.changes[-REASONS_KEPT + 1 :], change]
 
     def _warn(self) -> None:
@@ -308,17 +318,3 @@ def _structure_of_tensors(count: int) -> Any:
 def _as_tensor(array: np.ndarray) -> Tensor:
     from_numpy(array.dtype)  # the error for a dtype that is not ours
     return Tensor.of_array(np.asarray(array, order="C"))
-
-
-def _difference(old: Any, new: Any) -> str:
-    """Which part of two keys differs."""
-    if old is None or old == new:
-        return "a module, a hook, a gradient or captured state"
-    names = (
-        "an argument that is not a tensor", "the shape or dtype of an argument",
-        "an argument that is not a tensor", "a mode",
-    )  # fmt: skip
-    for name, a, b in zip(names, old, new):
-        if a != b:
-            return name
-    return "the number of threads"

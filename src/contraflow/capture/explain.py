@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from contraflow.capture import rewrite
 from contraflow.capture.ahead import LIMITS
 from contraflow.capture.alarm import HEARS
-from contraflow.capture.replay import Program
+from contraflow.capture.reads import shown
+from contraflow.capture.replay import Call, Program
+from contraflow.capture.trees import leaf_names
 from contraflow.shapes import numel
+from contraflow.symbol import departure, number_text
 from contraflow.tape import Tape, Value
 
 
@@ -98,3 +101,70 @@ def _program(program: Program) -> Iterator[str]:
 def _times(times: dict[str, float]) -> str:
     stages = ", ".join(f"{stage} {ms:.1f} ms" for stage, ms in times.items())
     return f"time    {stages or 'none'}"
+
+
+# --- why a call is recorded again ----------------------------------------------------------------
+
+
+def parameter_names(function: Any, instance: Any, count: int) -> list[str]:
+    """What a function calls its positional arguments, without the object of a method."""
+    code = getattr(function, "__code__", None)
+    first = 0 if instance is None else 1
+    known = () if code is None else code.co_varnames[first : code.co_argcount]
+    return [*known[:count], *(f"argument {i}" for i in range(len(known), count))]
+
+
+def change_of(
+    program: Program, before: Any, key: Any, call: Call, parts: Sequence[str], fixed: Sequence[int]
+) -> str:
+    """What has changed since a call that a program of the key `before` was recorded for.
+
+    `parts` are the names of arguments and of what is carried, `fixed` the places of the numbers
+    that are part of the key.
+    """
+    now, then = _parts(call.structure), _parts(before[0])
+    names = [name for label, part in zip(parts, now) for name in leaf_names(part, label)]
+    change = None
+    if before == key:
+        change = program.guards.change(call.given)
+        change = change or departure(program.recording.steps, call.leaves, names)
+    elif before[0] != key[0] and len(now) == len(then):
+        changes = (_change(*found) for found in zip(parts, then, now))
+        change = next(filter(None, changes), None)
+    elif before[:2] == key[:2] and len(before[2]) == len(key[2]):
+        pairs = zip(fixed, before[2], key[2])
+        place, was = next(((i, a) for i, a, b in pairs if a != b), (0, None))
+        if was is not None:
+            value = float.fromhex(was) if isinstance(was, str) else was
+            now_there = number_text(call.leaves[place])
+            change = f"{names[place]} was {number_text(value)} and is {now_there}"
+    return change or f"{_difference(before, key)} has changed"
+
+
+def _change(name: str, then: Any, now: Any) -> str | None:
+    """What has changed of an argument, if anything has."""
+    if then == now:
+        return None
+    if then[0] == now[0] == "value":
+        return f"{name} was {shown(then[2])} and is {shown(now[2])}"
+    return f"{name} has changed"
+
+
+def _parts(structure: Any) -> list[Any]:
+    """The structures of the arguments, and of what is carried."""
+    _, ((_, positional), (_, named), (_, carried)) = structure
+    return [*positional, *(part for _, part in named), *carried]
+
+
+def _difference(old: Any, new: Any) -> str:
+    """Which part of two keys differs."""
+    if old == new:
+        return "a module, a hook, a gradient or captured state"
+    names = (
+        "an argument that is not a tensor", "the shape or dtype of an argument",
+        "an argument that is not a tensor", "a mode",
+    )  # fmt: skip
+    for name, a, b in zip(names, old, new):
+        if a != b:
+            return name
+    return "the number of threads"

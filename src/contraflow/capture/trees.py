@@ -178,3 +178,25 @@ def rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
     if kind is deque:
         return deque(items, rest[1])
     return kind(*items) if hasattr(kind, "_fields") or kind is slice else kind(items)
+
+
+def leaf_names(structure: Any, name: str) -> Iterator[str]:
+    """What each leaf of a structure is called, where the whole is called `name`.
+
+    >>> list(leaf_names(flatten({"a": (1, "text"), "b": [2.5]}, []), "x"))
+    ["x['a'][0]", "x['b'][0]"]
+    """
+    if isinstance(structure, str):
+        yield name
+        return
+    kind, *rest = structure
+    if kind in ("value", "object"):
+        return
+    if kind == "dataclass":
+        inside = [(f"{name}.{key}", part) for key, part in rest[1]]
+    elif issubclass(kind, dict) and kind is not Gradients:
+        inside = [(f"{name}[{key!r}]", part) for key, part in rest[0]]
+    else:
+        inside = [(f"{name}[{i}]", part) for i, part in enumerate(rest[0])]
+    for each, part in inside:
+        yield from leaf_names(part, each)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from contraflow.hooks import Structure
 from contraflow.hostscalar import HostScalar
+from contraflow.symbol import is_symbol, symbols_in
 from contraflow.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -73,6 +74,9 @@ class ParamGroup(dict[str, Any]):
     def __setitem__(self, name: str, value: Any) -> None:
         if name == "params" and not (isinstance(value, Parameters) and value.is_of(self)):
             value = Parameters([value] if isinstance(value, Tensor) else value, self)
+        if self._asked.get(name):  # what is answered must be known
+            for symbol in symbols_in(value):
+                float(symbol)
         fits = name in self and _write(super().get(name), value)
         if not fits:
             super().__setitem__(name, _pack(value))
@@ -189,9 +193,9 @@ def _write(held: Any, value: Any) -> bool:
         elif not _is_number(value):
             return False
         elif isinstance(held.value, float):
-            held.set(float(value))
+            held.set(value if is_symbol(value) else float(value))
         elif isinstance(value, Integral):
-            held.set(int(value))
+            held.set(value if is_symbol(value) else int(value))
         else:
             return False
         return True
