@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,6 +59,42 @@ def test_observed_functions_give_no_alarm() -> None:
     assert f(cf.ones(2)).tolist() == [6.0, 6.0]
     assert f.unobserved == []
     assert "not observed" not in f.explain()
+
+
+class Output:
+    """Where `print` goes, as in a notebook: C calls its methods."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+
+    def write(self, text: str) -> None:
+        self.note(text)
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
+
+
+@heard
+def test_what_happens_once_gives_no_alarm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "imported_meanwhile.py").write_text(
+        "def double(x):\n    return x * 2\n\nFOUR = double(2)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "imported_meanwhile", raising=False)
+    lines: list[str] = []
+
+    def f(x: cf.Tensor) -> cf.Tensor:
+        print("recorded")
+        import imported_meanwhile  # type: ignore[import-not-found]
+
+        return x * imported_meanwhile.FOUR
+
+    monkeypatch.setattr(sys, "stdout", Output(lines))
+    compiled = cf.compile(f)
+    for _ in range(3):
+        assert compiled(cf.ones(2)).tolist() == [4.0, 4.0]
+    assert lines == ["recorded", "\n"]
+    assert compiled.unobserved == []
 
 
 @heard

@@ -122,12 +122,20 @@ def _is_standard(code: types.CodeType, namespace: dict[str, Any]) -> bool:
 
 
 def _is_aside(frame: types.FrameType | None) -> bool:
-    """Whether a function is called by an import, or for a message: both happen once."""
+    """Whether a function is called by an import, or for a message: both happen once.
+
+    Or by the interpreter, when an object goes.
+    """
     while frame is not None:
-        name = frame.f_globals.get("__name__")
+        name, code = frame.f_globals.get("__name__"), frame.f_code
         if name == _RECORDING:
             return False
-        if name in _ASIDE or frame.f_code.co_filename.startswith("<frozen importlib"):
+        if name in _ASIDE or code.co_filename.startswith("<frozen importlib"):
+            return True
+        first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        if first is not None and (first is sys.stdout or first is sys.stderr):
+            return True
+        if code.co_name == "__del__":
             return True
         frame = frame.f_back
     return False

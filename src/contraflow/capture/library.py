@@ -59,7 +59,8 @@ def is_library_module(name: Any) -> bool:
     known = _modules.get(name)
     if known is None:
         module = sys.modules.get(name)
-        file = getattr(module, "__file__", None)
+        # Not by `getattr`: a module may have a function of the user's for what it lacks.
+        file = getattr(module, "__dict__", {}).get("__file__")
         if not isinstance(name, str) or module is None or name == "__main__":
             return False
         builtin = name in sys.stdlib_module_names if file is None else _is_library_file(str(file))

@@ -263,6 +263,11 @@ class Sight:
             self.show_class(x)
         elif kind is Op:
             self._show_op(x)
+        elif kind is types.ModuleType:
+            self._shown[id(x)] = x
+            getter = own_attributes(x).get("__getattr__")
+            if getter is not None and not is_library_module(x.__dict__.get("__name__")):
+                self.see(getter)
         elif issubclass(kind, CONTAINERS) or kind in C_CALLABLES:
             self.show_class(kind)
         elif callable(x) and not in_python(kind):  # of C's, around a function
