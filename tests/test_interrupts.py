@@ -501,6 +501,24 @@ def test_a_capture_that_is_interrupted_leaves_nothing():
     raise AssertionError("it never came to the end")
 
 
+@pytest.mark.skipif(not hasattr(sys, "monitoring"), reason="Python tells what runs from 3.12 on")
+def test_nobody_listens_after_an_interrupted_recording():
+    def tools():
+        return [sys.monitoring.get_tool(tool) for tool in range(6)]
+
+    x, before = cf.ones(2), tools()
+    for n in range(1, 1_000):
+        interrupting = Interrupting(n, "capture/alarm.py")
+        try:
+            with interrupting:
+                cf.compile(lambda x: x + 1)(x)
+        except KeyboardInterrupt:
+            assert tools() == before, n
+        if interrupting.n > 0:
+            return
+    raise AssertionError("it never came to the end")
+
+
 @pytest.mark.parametrize("warm", [0, 4], ids=["first", "hit"])
 def test_what_an_interrupted_replay_has_written_is_counted(warm):
     state = cf.zeros(3)

@@ -55,10 +55,11 @@ def alarmed() -> Iterator[dict[types.CodeType, None]]:
             _listen()
         yield found
     finally:
-        with _lock:
-            _heard.pop(thread, None)
-            if not _heard:
-                _stop()
+        try:
+            _leave(thread)
+        except KeyboardInterrupt:  # it must be done all the same
+            _leave(thread)
+            raise
 
 
 def describe_code(code: types.CodeType) -> str:
@@ -80,9 +81,18 @@ def _listen() -> None:
         _monitoring.restart_events()
 
 
-def _stop() -> None:
-    """Hear of nothing, and give the number of the tool back: by calls of C alone, which no
-    interrupt can end halfway."""
+def _leave(thread: int) -> None:
+    """Hear of nothing that a thread does; after the last one give the number of the tool back.
+
+    That is done by calls of C alone, which no interrupt can end halfway.
+    """
+    with _lock:
+        _heard.pop(thread, None)
+        if not _heard:
+            deque(map(operator.call, _endings()), 0)
+
+
+def _endings() -> list[Any]:
     steps: list[Any] = []
     for tool in _tools:
         if _monitoring.get_tool(tool) == _NAME:
@@ -93,8 +103,7 @@ def _stop() -> None:
                 ),
                 functools.partial(_monitoring.free_tool_id, tool),
             )
-    steps.append(_tools.clear)
-    deque(map(operator.call, steps), 0)
+    return [*steps, _tools.clear]
 
 
 def _entered(code: types.CodeType, offset: int) -> Any:
