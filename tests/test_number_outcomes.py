@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import math
 import operator
+import random
 import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -225,7 +226,7 @@ def test_trainers(step: Callable[..., Any], verify: int) -> None:
             if isinstance(a, cf.Tensor):
                 assert_close(a.detach(), b.detach())
             else:
-                assert a == pytest.approx(b)
+                assert a == b  # numbers are Python's, to the last digit
     assert function.captures <= TRAINERS[step], function.changes
 
 
@@ -384,3 +385,60 @@ def test_comparisons_are_those_of_python(name: str) -> None:
                     assert got == want, (a, b)
                     assert all(type(answer) is bool for answer in got)
     assert f.captures <= 4 * 8
+
+
+# --- random expressions ---------------------------------------------------------------------------
+
+FORMS = (
+    "({} + {})", "({} - {})", "({} * {})", "({} // {})", "({} % {})", "({} / {})", "({} < {})",
+    "({} >= {})", "({} == {})", "min({}, {})", "max({}, {})", "({} and {})", "({} or {})",
+    "({} if {} else {})", "sorted([{}, {}])[0]", "abs({})", "(not {})", "({} in (1, 2, {}))",
+)  # fmt: skip
+
+
+def expression(rng: random.Random, depth: int, names: Sequence[str]) -> str:
+    if depth == 0 or rng.random() < 0.2:
+        return rng.choice([*names, "1", "3", "0.5"])
+    form = rng.choice(FORMS)
+    return form.format(*(expression(rng, depth - 1, names) for _ in range(form.count("{}"))))
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+def test_random_expressions() -> None:
+    """Values, kinds and errors of expressions of arguments and of what is kept between calls."""
+    x, recordings, calls = cf.tensor([1.0, 2.0], dtype=cf.float64), 0, 0
+    for seed in range(100):
+        rng = random.Random(seed)
+        known = ["n", "m", "s.i", "s.f"]
+        text = (
+            f"def f(x, n, m):\n"
+            f"    s.i = s.i + 1\n"
+            f"    try: a = {expression(rng, 3, known)}\n"
+            f"    except ZeroDivisionError: a = -1\n"
+            f"    if {expression(rng, 2, [*known, 'a'])}: s.f = {expression(rng, 2, known)}\n"
+            f"    b = {expression(rng, 3, [*known, 'a'])}\n"
+            f"    return x * b, a, b\n"
+        )
+        states = [types.SimpleNamespace(i=0, f=0.5) for _ in range(2)]
+        scopes: list[dict[str, Any]] = [{"s": state} for state in states]
+        for scope in scopes:
+            exec(text, scope)
+        compiled = cf.compile(scopes[0]["f"])
+        for _ in range(10):
+            given = rng.choice([0, 1, 2, 3, -1]), rng.choice([0.0, 1.0, 2.5, -1.5, math.nan])
+            got, want = (seen(f, x, *given) for f in (compiled, scopes[1]["f"]))
+            assert got == want, (seed, given, text)
+            if got.startswith("ZeroDivisionError"):  # which leaves compiled functions as they were
+                vars(states[0]).update(vars(states[1]))
+            assert str(states[0]) == str(states[1]), (seed, given, text)
+        recordings += compiled.captures
+        calls += 10
+    assert recordings < calls / 2
+
+
+def seen(function: Callable[..., Any], *given: Any) -> str:
+    try:
+        y, *numbers = function(*given)
+    except ZeroDivisionError as error:
+        return repr(error)
+    return str([y.tolist(), numbers])

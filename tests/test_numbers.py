@@ -106,6 +106,13 @@ def test_numbers_whose_value_is_needed_are_part_of_the_key(name: str) -> None:
     assert f.captures == 3
 
 
+@pytest.mark.parametrize("dtype", [cf.float64, cf.float32, cf.float16, cf.int64, cf.bool])
+def test_a_fill_has_all_digits_of_a_number(dtype: cf.dtype) -> None:
+    f = cf.compile(lambda n: cf.full((2,), n, dtype=dtype))
+    for n in (0.1, 1 / 3, -2.7, 2**53 + 1 if dtype is cf.int64 else 5):
+        assert f(n).tolist() == cf.full((2,), n, dtype=dtype).tolist()
+
+
 def test_some_are_needed_and_some_are_not() -> None:
     def function(x: Any, temperature: float, times: int, scale: float = 1.0) -> Any:
         for _ in range(times):

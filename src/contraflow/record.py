@@ -166,7 +166,7 @@ class Recorder(Run):
                 self._graded[id(x)] = x
         if op.kind.lowering != "composite":
             if Symbol in map(type, inputs):
-                inputs = tuple(self._entered(x, inputs) if is_symbol(x) else x for x in inputs)
+                inputs = tuple(self._entered(op, x, inputs) if is_symbol(x) else x for x in inputs)
             if self._numbers:
                 inputs = self._with_numbers(inputs)
             for value in params.values():
@@ -185,10 +185,12 @@ class Recorder(Run):
         self.sources[value] = Source("scalar", argument=symbol._known.place)
         return self._tensor(value)
 
-    def _entered(self, symbol: Symbol, inputs: tuple[Any, ...]) -> Any:
+    def _entered(self, op: Op, symbol: Symbol, inputs: tuple[Any, ...]) -> Any:
         """A symbol as an operand: a 0-d tensor that promotes as the Python number would."""
         if type(symbol._number) is int and symbol._number not in INT64:
             return symbol._number  # which the op refuses
+        if op.kind.name == "create":
+            return symbol._tensor  # with all its digits, since the op is told its dtype
         others = [x for x in inputs if isinstance(x, Tensor)]
         entered = _among(symbol._tensor, others)
         if entered.dtype in dtypes.HALVES:  # which compute with numbers that are not rounded
