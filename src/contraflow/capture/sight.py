@@ -305,8 +305,8 @@ class Sight:
             if name.endswith("_hooks"):
                 for hook in _hooks_in(kept):
                     self.see(hook)
-            elif type(kept) in (types.FunctionType, types.MethodType) and hasattr(type(x), name):
-                self.see(kept)  # in the place of a method
+            elif callable(kept) and not issubclass(type(kept), (type, Tensor)):
+                self.see(kept)  # a method of its own, or a function that it was given
         for parameter in own_attributes(x).get("_parameters", {}).values():
             if parameter is not None and (parameter._hooks or parameter._accumulated_hooks):
                 self.show(parameter)
