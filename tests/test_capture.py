@@ -1281,6 +1281,22 @@ def test_numpy_arrays_as_arguments() -> None:
         step(cf.ones(2), np.ones(2, np.complex64))
 
 
+def test_a_generator_is_not_returned() -> None:
+    f = cf.compile(lambda x: (x * i for i in range(3)), name="f")
+    with pytest.raises(cf.CaptureError) as raised:
+        f(cf.ones(1))
+    assert str(raised.value) == (
+        "compile(f): a generator that the function makes is returned, and every replay would give "
+        "the same one. Make it outside."
+    )
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.5])
+def test_a_cache_of_no_programs_is_refused(size: Any) -> None:
+    with pytest.raises(ValueError, match=r"cache_size is .*; it must be a number of programs"):
+        cf.compile(lambda x: x, cache_size=size)
+
+
 def test_unhashable_arguments_are_refused() -> None:
     with pytest.raises(cf.CaptureError, match="an argument or result of type set is neither"):
         cf.compile(lambda x: x)({1, 2})

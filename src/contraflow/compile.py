@@ -60,6 +60,10 @@ def compile(
     """
     if not isinstance(verify, int) or verify < 0:
         raise ValueError(f"compile: verify is {verify!r}; it must be a number of calls.")
+    if not isinstance(cache_size, int) or cache_size < 1:
+        raise ValueError(
+            f"compile: cache_size is {cache_size!r}; it must be a number of programs, at least 1."
+        )
     options = Options(enabled, cache_size, name, verify)
     if fn is None:
         return functools.partial(wrap, options=options)

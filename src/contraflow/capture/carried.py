@@ -6,11 +6,13 @@ would be recorded again; so what is there at the beginning of a call is one more
 
 from __future__ import annotations
 
+import functools
 import types
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from contraflow.capture.library import in_python
 from contraflow.capture.places import NOTHING_THERE, Described, Given, Located, Place, Slot
 from contraflow.capture.reads import PLAIN
 from contraflow.capture.sight import is_passed, is_structured, items_of, keys_of
@@ -52,27 +54,41 @@ class Carrying(Stores):
 
     def located(self, write: Write) -> Any:
         """What is written, in which what was there before is found again at each call."""
-        return self._located(write.values, write)
+        return self._located(write.values, f"kept at {write.line}")
 
-    def _located(self, x: Any, write: Write) -> Any:
+    def located_result(self, result: Any) -> Any:
+        """A result, likewise: the function's own state is returned as it is."""
+        return self._located(result, "returned")
+
+    def _located(self, x: Any, where: str) -> Any:
         kind = type(x)
         if kind in PLAIN or kind is Symbol or issubclass(kind, Tensor):
             return x
         place = self.place_of(x)
         if place is not None and not issubclass(kind, (type, types.FunctionType)):
             return Located(place)
-        if is_structured(kind) and self.recorder.made_here(x):
+        made = is_structured(kind) and self.recorder.made_here(x) and "kept" in where
+        if made or self._cannot_be_made_again(x):
             raise CaptureError(
-                f"compile({self.recorder.name}): a {kind.__name__} that the function makes is kept "
-                f"at {write.line}, and every replay would keep the same one. Make it outside."
+                f"compile({self.recorder.name}): a {kind.__name__} that the function makes is "
+                f"{where}, and every replay would give the same one. Make it outside."
             )
         if kind in (tuple, list):
-            return kind([self._located(item, write) for item in x])
+            return kind([self._located(item, where) for item in x])
         if kind is dict:
-            return {key: self._located(item, write) for key, item in x.items()}
+            return {key: self._located(item, where) for key, item in x.items()}
         if kind is deque:
-            return deque([self._located(item, write) for item in x], x.maxlen)
+            return deque([self._located(item, where) for item in x], x.maxlen)
         return x
+
+    def _cannot_be_made_again(self, x: Any) -> bool:
+        """Whether something from within the function has what it knows where nobody finds it."""
+        kind = type(x)
+        if kind is types.FunctionType:
+            return id(x) in self._made and x.__closure__ is not None
+        if kind is functools.partial:
+            return any(isinstance(a, Tensor) for a in (*x.args, *x.keywords.values()))
+        return hasattr(kind, "__next__") and not in_python(kind)
 
     def changed_places(self) -> list[Place]:
         """Where something was read and then changed that can be an input of the program."""

@@ -326,6 +326,15 @@ class Containers(Attributes):
             )
         self._add(("elements", id(x)), Elements(place, x))
 
+    def _refuse_write(self, x: np.ndarray) -> None:
+        place = self.place_of(x)
+        if place is not None:
+            raise self.refuse(
+                f"{place}, a NumPy array from outside, is written to, and a replay would not write "
+                f"to it",
+                "Make it a tensor.",
+            )
+
     def becomes_tensor(self, x: np.ndarray) -> bool:
         """Whether an array is read at every call, since it becomes a tensor."""
         place = self.place_of(x)
@@ -364,6 +373,9 @@ class Containers(Attributes):
             self.touch(x.__self__)
         if not depth or id(x) not in self.known or issubclass(kind, (type, types.ModuleType)):
             return
+        if id(x) in self._handed:
+            return
+        self._handed.add(id(x))
         if kind in (types.FunctionType, types.MethodType) or is_ours(kind):
             return
         place, own = self.place_of(x), own_attributes(x, None)
@@ -385,6 +397,8 @@ class Containers(Attributes):
             kind = type(x)
             if kind in PLAIN or kind is Symbol or issubclass(kind, Tensor):
                 continue
+            if x is left and op >= _IN_PLACE and issubclass(kind, np.ndarray):
+                self._refuse_write(x)
             if issubclass(kind, np.ndarray) and id(x) in self.known:
                 other = right if x is left else left
                 if issubclass(type(other), Tensor) and self.becomes_tensor(x):

@@ -74,7 +74,7 @@ def impurity(
     if module in _GENERATORS or module.startswith("numpy.random"):
         return _of_generator(f, name, owner, args, kwargs, own)
     if module in _CLOCKS and name in _CLOCKS[module]:
-        if name in ("localtime", "gmtime", "ctime", "strftime") and args:
+        if (name in ("localtime", "gmtime", "ctime") and args) or (name == "strftime" and args[1:]):
             return None
         return f"{module}.{name} reads a clock, which a replay would not", _REMEDY
     for table, what, remedy in (

@@ -296,7 +296,10 @@ class Observer(Carrying):
             self.touch(owner)
         for x in itertools.chain(args, kwargs.values()):
             self.hand_over(x)
-        found = f(*args, **kwargs)
+        if issubclass(kind, np.ndarray):
+            found = self.refilling((owner, *args), functools.partial(f, *args, **kwargs))
+        else:
+            found = f(*args, **kwargs)
         self.show(found)
         return found
 

@@ -61,7 +61,7 @@ from contraflow.symbol import Symbol
 from contraflow.tensor import Tensor
 
 LARGEST = 1000  # elements of a container that may be guarded as a whole
-DEEPEST = 4  # containers within containers
+DEEPEST = 16  # containers within containers
 
 Key = tuple[Any, ...]  # of a slot: the address of what holds it, and its name there
 
@@ -99,6 +99,7 @@ class Sight:
         self.filled = False  # a cache of a function, which will not run again
         self.whole: set[int] = set()  # modules that the library has looked at
         self._touched: set[int] = set()
+        self._handed: set[int] = set()  # objects that were given to the library as a whole
         self._shown: dict[int, Any] = {}  # whose code runs observed
         self._own: list[Any] = []  # generators of random numbers that the function itself seeds
         self._proxies: dict[int, tuple[Any, type]] = {}  # what `vars` gives of classes

@@ -344,12 +344,17 @@ class Stores(Containers):
         found: dict[int, Any] = {}
         for x in given:
             for part in (x, *(own_attributes(x).values() if id(x) in self.known else ())):
-                if issubclass(type(part), MUTABLE) and id(part) in self.known:
+                if issubclass(type(part), (*MUTABLE, np.ndarray)) and id(part) in self.known:
                     found[id(part)] = part
         before = {key: _copied(x) for key, x in found.items()}
         result = call()
         for key, x in found.items():
             then = before[key]
+            if issubclass(type(x), np.ndarray):
+                if x.tobytes() != then.tobytes():
+                    np.copyto(x, then)
+                    self._refuse_write(x)
+                continue
             if fingerprint(then) == fingerprint(x):
                 continue
             now = _copied(x)
@@ -397,6 +402,8 @@ def _is_same(a: Key, b: Key) -> bool:
 def _copied(container: Any) -> Any:
     if issubclass(type(container), deque):
         return deque(container, container.maxlen)
+    if issubclass(type(container), np.ndarray):
+        return container.copy()
     if issubclass(type(container), dict):
         return dict(items(container))
     return plain_type(type(container))(container)

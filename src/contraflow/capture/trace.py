@@ -202,7 +202,10 @@ def _given(call: Call, leaves: Sequence[Any], loose: set[int]) -> Any:
         place += len(markers)
         if not replaced and loose.isdisjoint(range(start, place)):
             return own
-        return rebuild(structure, iter(leaves[start:place]))
+        made = rebuild(structure, iter(leaves[start:place]))
+        for name, value in getattr(own, "__dict__", {}).items():
+            made.__dict__.setdefault(name, value)  # beside the fields of a dataclass
+        return made
 
     return (
         [given(part, x) for part, x in zip(positional[1], args)],
@@ -246,6 +249,7 @@ class Trace:
         known = self._known_tensors()
         program.writes = list(self.observer.writes)
         values = [self.observer.located(write) for write in program.writes]
+        result = self.observer.located_result(result)
         graded = self._describe_results((result, values) if values else result)
         for write in program.writes:
             write.settle()

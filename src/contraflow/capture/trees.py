@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from contraflow.autograd.store import Gradients
-from contraflow.capture.places import Located
+from contraflow.capture.places import Located, plain_type
 from contraflow.errors import CaptureError
 from contraflow.symbol import Symbol
 from contraflow.tensor import Tensor
@@ -66,7 +66,8 @@ def flatten(x: Any, leaves: list[Any], weak: bool = False) -> Any:
             for key, gradient in x.items()
         )
     if isinstance(x, dict):
-        return kind, tuple((k, flatten(v, leaves, weak)) for k, v in x.items())
+        parts = tuple((k, flatten(v, leaves, weak)) for k, v in x.items())
+        return (kind, parts, x.default_factory) if isinstance(x, defaultdict) else (kind, parts)
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
         names = [f.name for f in dataclasses.fields(x)]
         return (
@@ -94,16 +95,15 @@ def _is_made(x: Any) -> bool:
     own = getattr(x, "__dict__", None)
     if isinstance(x, type) or type(own) is not dict or type(x).__module__.startswith("contraflow."):
         return False
-    return any(_is_recorded(v) for v in own.values())
+    plain = getattr(type(x), "__new__", None) is object.__new__
+    return plain and any(_varies(v) for v in own.values())
 
 
-def _is_recorded(x: Any, depth: int = 3) -> bool:
-    if isinstance(x, Tensor):
-        return x.storage.is_recorded
-    if type(x) is Symbol:
+def _varies(x: Any, depth: int = 3) -> bool:
+    if isinstance(x, Tensor) or type(x) is Symbol or type(x) is Located:
         return True
     inside = x.values() if isinstance(x, dict) else x if isinstance(x, (tuple, list)) else ()
-    return depth > 0 and any(_is_recorded(v, depth - 1) for v in inside)
+    return depth > 0 and any(_varies(v, depth - 1) for v in inside)
 
 
 def _flatten_key(key: Any, leaves: list[Any], weak: bool) -> Any:
@@ -172,12 +172,26 @@ def rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
             object.__setattr__(made, name, rebuild(part, leaves))
         return made
     if issubclass(kind, dict):
-        pairs = ((k, rebuild(part, leaves)) for k, part in rest[0])
-        return dict(pairs) if issubclass(kind, defaultdict) else kind(pairs)
+        pairs = [(k, rebuild(part, leaves)) for k, part in rest[0]]
+        if kind is Gradients:
+            return kind(pairs)
+        made = kind.__new__(kind)  # without the code of a user's class
+        if issubclass(kind, defaultdict):
+            made.default_factory = rest[1]
+        plain_type(kind).update(made, pairs)  # type: ignore[attr-defined]
+        return made
     items = [rebuild(part, leaves) for part in rest[0]]
     if kind is deque:
         return deque(items, rest[1])
-    return kind(*items) if hasattr(kind, "_fields") or kind is slice else kind(items)
+    if kind is slice:
+        return slice(*items)
+    if issubclass(kind, tuple):
+        return tuple.__new__(kind, items)
+    if issubclass(kind, list):
+        made = kind.__new__(kind)
+        list.extend(made, items)
+        return made
+    return kind(items)
 
 
 def leaf_names(structure: Any, name: str) -> Iterator[str]:
