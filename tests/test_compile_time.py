@@ -282,6 +282,8 @@ def test_what_was_imported_is_old_at_once() -> None:
         from contraflow import threads
 
         gc.unfreeze()  # what the start of Python may have frozen
+        if gc.get_freeze_count():
+            print("frozen")
         gc.collect()
         gc.disable()
         young = [[] for _ in range(100)]
@@ -293,6 +295,8 @@ def test_what_was_imported_is_old_at_once() -> None:
         print(gc.get_freeze_count() >= frozen > 0)
         """
     )
+    if found[0] == "frozen":
+        pytest.skip("this Python keeps objects of its own frozen")
     assert found == ["True", "0", "True"]
 
 

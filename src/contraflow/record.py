@@ -118,7 +118,7 @@ class Recording:
 
 
 class Recorder(Run):
-    """The recording context. Use `record`, which also puts everything back."""
+    """The recording context. `capture.trace` uses it, and puts everything back."""
 
     recording = True
 

@@ -52,7 +52,7 @@ def impurity(
 ) -> tuple[str, str] | None:
     """Why a call cannot be recorded, and the remedy; None if it can.
 
-    `own` collects generators of random numbers that the function makes from a seed.
+    `own` are generators of random numbers that the function has made from a seed.
     """
     kind = type(f)
     name = getattr(f, "__name__", "") if kind is not types.ModuleType else ""

@@ -43,7 +43,7 @@ class Place:
 
 
 class Object(Place):
-    """An object from before the recording, by a weak reference or, like globals, for good."""
+    """An object from before the recording, by a weak reference."""
 
     __slots__ = ("reference", "label")
 
@@ -97,7 +97,7 @@ class Argument(Place):
 
 
 class Slot(Place):
-    """A place within what is found at another one: `holder` and `key`."""
+    """A place within what is found at another one: its `parent` and a `key`."""
 
     __slots__ = ("parent", "key")
 
@@ -186,10 +186,14 @@ class ClassAttribute(Slot):
         return f"{write.place(self.parent)}.__dict__[{self.key!r}]"
 
     def put(self, value: Any, given: Given) -> None:
-        type.__setattr__(self.parent.get(given), self.key, value)
+        kind = self.parent.get(given)
+        if kind is not None:  # else it was made within the function, and is gone
+            type.__setattr__(kind, self.key, value)
 
     def remove(self, given: Given) -> None:
-        type.__delattr__(self.parent.get(given), self.key)
+        kind = self.parent.get(given)
+        if kind is not None:
+            type.__delattr__(kind, self.key)
 
     def __str__(self) -> str:
         return f"{self.parent}.{self.key}"

@@ -7,14 +7,13 @@ function of a call that hits (`hit.py`).
 from __future__ import annotations
 
 import types
-import weakref
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from contraflow.capture.places import MISSING, NOTHING_THERE, Given, Item, Place, Slot, Writer
+from contraflow.capture.places import NOTHING_THERE, Given, Place, Slot, Writer
 from contraflow.capture.rewrite import original
 from contraflow.structure import exact
 
@@ -23,9 +22,6 @@ PLAIN = frozenset([
     types.NotImplementedType, range,
 ])  # fmt: skip
 _CODE = ("the class ", "the function ", "a code", "a module", "a property", "a staticmethod")
-CONTAINERS = (list, dict, set, frozenset, deque, bytearray, tuple)
-
-Weak = Callable[[Any], "weakref.ref[Any]"]  # a reference that tells when its object is gone
 
 
 class Read:
@@ -440,30 +436,3 @@ def shown(x: Any) -> str:
     if kind is types.FunctionType:
         return f"the function {x.__name__}"
     return f"a {kind.__name__}"
-
-
-__all__ = [
-    "CONTAINERS",
-    "MISSING",
-    "PLAIN",
-    "Absent",
-    "Bases",
-    "Contents",
-    "Elements",
-    "Equal",
-    "Item",
-    "Lacks",
-    "LacksAttribute",
-    "Member",
-    "Read",
-    "Same",
-    "Sized",
-    "Together",
-    "Typed",
-    "Undefined",
-    "fingerprint",
-    "is_plain",
-    "items",
-    "shown",
-    "token",
-]  # fmt: skip

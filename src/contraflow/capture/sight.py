@@ -431,10 +431,6 @@ class Sight:
         found = self.known.get(id(x))
         return None if found is None else found[1]
 
-    def is_known(self, x: Any) -> bool:
-        """Whether something was there before."""
-        return id(x) in self.known
-
     # --- the ends ---------------------------------------------------------------------------
 
     def refuse(self, problem: str, remedy: str) -> CaptureError:

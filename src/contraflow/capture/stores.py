@@ -303,8 +303,8 @@ class Stores(Containers):
     def _refuse_change(self, container: Any, key: Any, value: Any) -> None:
         if hasattr(type(container), "__setitem__"):  # an array.array, a memoryview
             raise self.refuse(
-                f"a {type(container).__name__} from outside is changed, and a replay would not "
-                f"change it",
+                f"something of type {type(container).__name__} from outside is changed, and a "
+                f"replay would not change it",
                 "Use a list, or a tensor.",
             )
         container[key] = value  # the error

@@ -381,7 +381,7 @@ class Trace:
     def _kept(self, t: Tensor) -> str:
         """Where a tensor is kept, for messages."""
         found = (w for w in self.observer.writes if isinstance(w, Store) and w.value is t)
-        return next((f" or kept at {write.line}" for write in found), "")
+        return next((f" (kept at {write.line})" for write in found), "")
 
     def _describe_tensor(self, t: Tensor) -> Fresh | Shared:
         """How a tensor that the function leaves behind is made of what the program gives."""
