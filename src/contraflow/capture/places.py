@@ -202,17 +202,20 @@ class ClassAttribute(Slot):
 class Item(Slot):
     """An item of a list, a tuple or a dict; code of a user's class that is one does not run."""
 
-    __slots__ = ("kind",)
+    __slots__ = ("kind", "exact")
 
     def __init__(self, parent: Place, key: Any, kind: type) -> None:
         super().__init__(parent, key)
         self.kind: Any = plain_type(kind)
+        self.exact = kind is self.kind  # and so has no code of a user's
 
     def get(self, given: Given) -> Any:
         return self.kind.__getitem__(self.parent.get(given), self.key)
 
     def written(self, write: Writer) -> str:
         key = repr(self.key) if type(self.key) in (int, str) else write.name(self.key)
+        if self.exact:
+            return f"{write.place(self.parent)}[{key}]"
         return f"{write.name(self.kind.__getitem__)}({write.place(self.parent)}, {key})"
 
     def put(self, value: Any, given: Given) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.capture.places import NOTHING_THERE, Given, Place, Slot, Writer
+from contraflow.capture.places import NOTHING_THERE, Given, Item, Place, Slot, Writer
 from contraflow.capture.rewrite import original
 from contraflow.structure import exact
 
@@ -89,13 +89,6 @@ class Equal(Read):
 
     def was(self) -> str:
         return shown(self.value)
-
-
-class Undefined(Equal):
-    """What a function does not have: default arguments."""
-
-    __slots__ = ()
-    matters = False
 
 
 class Same(Read):
@@ -235,8 +228,10 @@ class Lacks(Absent):
             return False
 
     def written(self, write: Writer) -> str:
-        key = write.name(self.place.key)
-        return f"not {write.name(dict.__contains__)}({write.place(self.place.parent)}, {key})"
+        key, here = write.name(self.place.key), write.place(self.place.parent)
+        if isinstance(self.place, Item) and self.place.exact:
+            return f"{key} not in {here}"
+        return f"not {write.name(dict.__contains__)}({here}, {key})"
 
 
 class LacksAttribute(Absent):

@@ -47,7 +47,6 @@ from contraflow.capture.reads import (
     Same,
     Together,
     Typed,
-    Undefined,
     is_plain,
     items,
 )
@@ -132,6 +131,7 @@ class Sight:
             return
         if kind is types.FunctionType and not is_library_code(x.__code__, x.__globals__):
             self._see_function(x)
+            self._guard_code(x)
         if issubclass(kind, (list, tuple, dict)):
             for key, item in items_of(x):
                 self._see_argument(item, Item(place, key, kind))
@@ -148,15 +148,19 @@ class Sight:
         if issubclass(kind, Tensor):
             self.tensors[id(x)] = x  # which may be an argument as well
         known = self.known.get(id(x))
+        theirs = kind is types.FunctionType and not is_library_code(x.__code__, x.__globals__)
         if known is not None:
             if place is not None and kind in (list, dict) and known[1] is not place:
                 self._together(place, known[1])
+            if theirs:
+                self._guard_code(x)
             return
         if id(x) in self._made:
             return
         self.known[id(x)] = x, self._whereabouts(x, place)
-        if kind is types.FunctionType and not is_library_code(x.__code__, x.__globals__):
+        if theirs:
             self._see_function(x)
+            self._guard_code(x)
         elif kind in BOUND:
             self._see_method(x)
         self.show(x)
@@ -203,6 +207,7 @@ class Sight:
             return place
 
     def _see_function(self, f: types.FunctionType) -> None:
+        """Where a function looks for variables."""
         place = self.known[id(f)][1]
         assert place is not None
         self.know_globals(f.__globals__)
@@ -211,14 +216,19 @@ class Sight:
         for number, cell in enumerate(f.__closure__ or ()):
             variable = Cell(place, number, f.__code__.co_freevars[number])
             self.known.setdefault(id(cell), (cell, variable))
+
+    def _guard_code(self, f: types.FunctionType) -> None:
+        """What a function is, beside what it reads: its code and its defaults."""
+        place = self.known[id(f)][1]
+        if place is None or (id(f), "__code__") in self.reads:
+            return
         code = rewrite.original(f.__code__)
         reference = weakref.ref(code, self.gone.append)
         self._add((id(f), "__code__"), Code(Field(place, "__code__"), code, reference))
         for name in ("__defaults__", "__kwdefaults__"):
             given = getattr(f, name)
             where = Field(place, name)
-            if given is None:
-                self._add((id(f), name), Undefined(where, None))
+            if given is None:  # a call that went without defaults does not depend on them
                 continue
             self._add((id(f), name), Typed(where, given))
             self.known[id(given)] = given, where
@@ -330,12 +340,22 @@ class Sight:
                     continue
                 if type(x) is types.FunctionType and not _is_implicit(name, theirs):
                     continue  # shown where it is named
-                if hasattr(type(x), "__get__") and not isinstance(x, type):
+                if type(x) is types.FunctionType and is_dunder(name) and name != "__call__":
+                    self._show_quietly(x)
+                elif hasattr(type(x), "__get__") and not isinstance(x, type):
                     self.show(x)
                     if not is_dunder(name) and any(name in b.__dict__ for b in theirs):
                         self.in_class(kind.__mro__, name)
         if type(kind) is not type:
             self.show_class(type(kind))
+
+    def _show_quietly(self, f: types.FunctionType) -> None:
+        """A function that may never run: it is observed if it does, and itself not guarded."""
+        if id(f) not in self._shown and not is_library_code(f.__code__, f.__globals__):
+            self._shown[id(f)] = f
+            self.known.setdefault(id(f), (f, self._whereabouts(f, None)))
+            self._see_function(f)
+            swap(f)
 
     # --- what the classes made of this one do ---------------------------------------------
 
