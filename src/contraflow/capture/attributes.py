@@ -113,10 +113,10 @@ class Attributes(Sight):
         if place is None or (described and name in {f.name for f in dataclasses.fields(x)}):
             self.show(value)
             return value
-        self._know_namespace(x, own, place)
+        self._know_namespace(own, place)
         return self.read((id(own), name), Attribute(place, name), value)
 
-    def _know_namespace(self, x: Any, own: dict[str, Any], place: Place) -> None:
+    def _know_namespace(self, own: dict[str, Any], place: Place) -> None:
         self.known.setdefault(id(own), (own, Namespace(place)))
 
     def _module_attribute(self, module: Any, name: str) -> Any:
@@ -280,7 +280,7 @@ class Attributes(Sight):
             return self.item(x, raw.__reduce__()[1][0])
         if name == "__dict__":
             found = getattr(x, name)
-            self._know_namespace(x, own, place)
+            self._know_namespace(own, place)
             return found
         if data and type(raw) is types.MemberDescriptorType:
             return self._field(x, name, place)
@@ -298,7 +298,7 @@ class Attributes(Sight):
         if name in own:
             return self._own_attribute(x, name)
         if own_attributes(x, None) is not None and not is_dunder(name):
-            self._know_namespace(x, own, place)
+            self._know_namespace(own, place)
             if (id(own), name) not in self.stored:
                 self._add((id(own), name), LacksAttribute(Attribute(place, name)))
         if raw is not MISSING:

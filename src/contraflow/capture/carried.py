@@ -14,8 +14,7 @@ from typing import Any
 
 from contraflow.capture.library import in_python
 from contraflow.capture.places import NOTHING_THERE, Described, Given, Located, Place, Slot
-from contraflow.capture.reads import PLAIN
-from contraflow.capture.sight import is_passed, is_structured, items_of, keys_of
+from contraflow.capture.sight import is_leaf, is_passed, is_structured, items_of, keys_of
 from contraflow.capture.stores import Stores
 from contraflow.capture.writes import Store, Write
 from contraflow.errors import CaptureError
@@ -62,7 +61,7 @@ class Carrying(Stores):
 
     def _located(self, x: Any, where: str) -> Any:
         kind = type(x)
-        if kind in PLAIN or kind is Symbol or issubclass(kind, Tensor):
+        if is_leaf(kind):
             return x
         place = self.place_of(x)
         if place is not None and not issubclass(kind, (type, types.FunctionType)):
@@ -125,7 +124,7 @@ class Carrying(Stores):
 def is_carried(x: Any, depth: int = 3) -> bool:
     """Whether something can be an input of a program: a tensor, a number, a container of them."""
     kind = type(x)
-    if kind is Symbol or kind in PLAIN or issubclass(kind, Tensor):
+    if is_leaf(kind):
         return True
     if kind not in CARRYING and not (issubclass(kind, tuple) and hasattr(kind, "_fields")):
         return False

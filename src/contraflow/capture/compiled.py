@@ -151,12 +151,11 @@ class Compiled:
     def _capture(self, call: Call, key: Any) -> tuple[Program, Any, Call]:
         """A program for a call, and its key and inputs, which have what the function needs."""
         settled = False  # all that can be carried is
-        again = -1
+        again = False
         while True:
-            again += 1
             fixed = self._fixed.get(call.structure, frozenset())
             try:
-                return capture(self, call, fixed, self._carried, settled, again > 0), key, call
+                return capture(self, call, fixed, self._carried, settled, again), key, call
             except Carried as found:
                 known = {identity(place, call.given) for place in self._carried}
                 new = [p for p in found.places if identity(p, call.given) not in known]
@@ -173,6 +172,7 @@ class Compiled:
             except CaptureError as error:
                 self.refusals = [*self.refusals[-REASONS_KEPT + 1 :], str(error)]
                 raise
+            again = True
 
     def _run(self, program: Program, call: Call, inputs: Inputs) -> Any:
         # What a call leaves behind for later ones has no value yet for an eager run before it.

@@ -26,6 +26,7 @@ from contraflow.capture.places import (
     Item,
     Place,
     lookup,
+    plain_type,
 )
 from contraflow.capture.reads import (
     PLAIN,
@@ -41,9 +42,9 @@ from contraflow.capture.reads import (
 )
 from contraflow.capture.sight import (
     CONTAINERS,
-    DEEPEST,
     LARGEST,
     MUTABLE,
+    is_leaf,
     is_passed,
     is_structured,
     items_of,
@@ -54,13 +55,13 @@ from contraflow.errors import CaptureError
 from contraflow.symbol import Symbol
 from contraflow.tensor import Tensor
 
-# Operators from here on are in place.
-_IN_PLACE = 13
-_IN_PLACE_METHODS = {
-    13: "__iadd__", 14: "__iand__", 18: "__imul__", 20: "__ior__", 23: "__isub__", 25: "__ixor__",
+# In-place operators, as instructions number them.
+IN_PLACE = {
+    13: "__iadd__", 14: "__iand__", 15: "__ifloordiv__", 16: "__ilshift__", 17: "__imatmul__",
+    18: "__imul__", 19: "__imod__", 20: "__ior__", 21: "__ipow__", 22: "__irshift__",
+    23: "__isub__", 24: "__itruediv__", 25: "__ixor__",
 }  # fmt: skip
-
-
+ALL = -1  # levels of objects within objects
 _OF_KEYS = (dict, defaultdict)  # which are iterated by their keys
 
 
@@ -70,7 +71,7 @@ class Containers(Attributes):
     def item(self, container: Any, key: Any) -> Any:
         """Read an item."""
         kind = type(container)
-        if kind in PLAIN or issubclass(kind, Tensor) or kind is Symbol:
+        if is_leaf(kind):
             self.hand_over(key)
             return container[key]
         if is_ours(kind):
@@ -101,7 +102,7 @@ class Containers(Attributes):
         if not issubclass(kind, (list, dict, tuple, deque)):
             return self._asked(container, place, operator.itemgetter(key))
         if type(key) is slice:
-            self.touch(container)
+            self.touch_all(container)
             return container[key]
         if issubclass(kind, dict):
             return self._dict_item(container, place, key)
@@ -112,7 +113,7 @@ class Containers(Attributes):
             raise
         key = self.position(container, key)
         if self._is_mutated(container):
-            self.touch(container)
+            self.touch_all(container)
             self.show(found)
             return found
         return self.read((id(container), key), Item(place, key, kind), found)
@@ -162,7 +163,7 @@ class Containers(Attributes):
             self._add(key, self._expected(where, answer))
         self.see(answer, where)
         if type(answer) in (list, dict, tuple, set) and not is_plain(answer):
-            self.touch(answer, 1)
+            self.touch_all(answer)
         return answer
 
     def _is_mutated(self, container: Any) -> bool:
@@ -214,7 +215,7 @@ class Containers(Attributes):
         """Something is about to be taken apart."""
         place = self.place_of(x)
         if type(x) not in _OF_KEYS or place is None or self._is_mutated(x):
-            self.touch(x, 0)
+            self.touch(x)
         elif not is_passed(place):
             if len(x) > LARGEST:
                 raise self._too_many(place, len(x))
@@ -225,14 +226,27 @@ class Containers(Attributes):
     def look(self, x: Any) -> None:
         """Something is about to be looked at as a whole, by C."""
         if issubclass(type(x), CONTAINERS) or id(x) not in self.known:
-            self.touch(x)
+            self.touch_all(x)
         else:
             self.hand_over(x, 1)
 
-    def touch(self, x: Any, depth: int = DEEPEST) -> None:
+    def touch_all(self, x: Any) -> None:
+        """All that a container from before holds is read, and what the containers in it hold."""
+        pending, seen = [x], set()
+        while pending:
+            each = pending.pop()
+            if id(each) in seen:
+                continue
+            seen.add(id(each))
+            self.touch(each)
+            if issubclass(type(each), CONTAINERS) and not is_ours(type(each)):
+                inside = (item for _, item in items_of(each))
+                pending += [item for item in inside if issubclass(type(item), CONTAINERS)]
+
+    def touch(self, x: Any) -> None:
         """All that a container from before holds is read."""
         kind = type(x)
-        if kind in PLAIN or kind is Symbol or issubclass(kind, Tensor):
+        if is_leaf(kind):
             return
         shown = self.class_of(x)
         if shown is not None:
@@ -242,7 +256,7 @@ class Containers(Attributes):
                 for _, item in items_of(x):
                     self.given_out(item)
                 return
-            self._touch_container(x, depth)
+            self._touch_container(x)
         elif id(x) not in self.known:
             return
         elif issubclass(kind, np.ndarray):
@@ -268,7 +282,7 @@ class Containers(Attributes):
             if asked and place is not None and not hasattr(kind, "__next__"):
                 self._asked(x, place, list)  # a WeakSet, and the like
 
-    def _touch_container(self, x: Any, depth: int) -> None:
+    def _touch_container(self, x: Any) -> None:
         place = self.place_of(x)
         if place is not None and id(x) not in self._touched:
             self._touched.add(id(x))
@@ -291,10 +305,6 @@ class Containers(Attributes):
             if issubclass(type(x), dict):
                 for key in content:
                     self.see(key)
-        if depth:
-            for _, item in items_of(x):
-                if issubclass(type(item), CONTAINERS):
-                    self.touch(item, depth - 1)
 
     def _too_many(self, place: Place, count: int) -> CaptureError:
         return self.refuse(
@@ -354,60 +364,68 @@ class Containers(Attributes):
             for part in x.modules() if hasattr(x, "modules") else (x,):
                 self.recorder.visit_module(part)
 
-    def hand_over(self, x: Any, depth: int = DEEPEST) -> None:
-        """Something is given to the library or to C, which may read all of it."""
+    def hand_over(self, x: Any, levels: int = ALL) -> None:
+        """Something is given to the library or to C, which may read all of it.
+
+        Of objects within objects it is so many levels that are looked at.
+        """
+        pending, seen = deque([(x, levels)]), set()
+        while pending:
+            each, left = pending.popleft()
+            if id(each) not in seen and not is_leaf(type(each)):
+                seen.add(id(each))
+                pending += self._handed_over(each, left)
+
+    def _handed_over(self, x: Any, levels: int) -> list[tuple[Any, int]]:
+        """Look at one of the things that are given; what is in it, and the levels left for that."""
         kind = type(x)
-        if kind in PLAIN or kind is Symbol or issubclass(kind, Tensor):
-            return
         if is_structured(kind):
             self.structured(x)
-            return
+            return []
         self.touch(x)
         if issubclass(kind, CONTAINERS):
-            for _, item in items_of(x):
-                if type(item) not in PLAIN:
-                    self.hand_over(item, depth - 1) if depth else self.show(item)
-            return
+            return [(item, levels) for _, item in items_of(x)]
         self.show(x)
         if kind is types.BuiltinFunctionType and issubclass(type(x.__self__), CONTAINERS):
-            self.touch(x.__self__)
-        if not depth or id(x) not in self.known or issubclass(kind, (type, types.ModuleType)):
-            return
-        if id(x) in self._handed:
-            return
-        self._handed.add(id(x))
-        if kind in (types.FunctionType, types.MethodType) or is_ours(kind):
-            return
+            self.touch_all(x.__self__)
+        if not levels or id(x) not in self.known or issubclass(kind, (type, types.ModuleType)):
+            return []
+        if kind in (types.FunctionType, types.MethodType) or is_ours(kind) or id(x) in self._handed:
+            return []
+        if levels == ALL:
+            self._handed.add(id(x))
         place, own = self.place_of(x), own_attributes(x, None)
         if place is None:
-            return
-        if own is not None:
-            self._know_namespace(x, own, place)
-            self.touch(own, 0)
-            for value in list(own.values()):
-                self.hand_over(value, depth - 1)
+            return []
         for base in kind.__mro__:
             for name, raw in list(base.__dict__.items()):
                 if type(raw) is types.MemberDescriptorType and hasattr(x, name):
                     self._field(x, name, place)
+        if own is None:
+            return []
+        self._know_namespace(own, place)
+        self.touch(own)
+        return [(value, ALL if levels == ALL else levels - 1) for value in own.values()]
 
     def operate(self, left: Any, right: Any, op: int) -> None:
         """An operator is about to be applied; C looks at all of a container."""
         for x in (left, right):
             kind = type(x)
-            if kind in PLAIN or kind is Symbol or issubclass(kind, Tensor):
+            if is_leaf(kind):
                 continue
-            if x is left and op >= _IN_PLACE and issubclass(kind, np.ndarray):
+            changed = IN_PLACE.get(op) if x is left else None
+            if changed is not None and issubclass(kind, np.ndarray):
                 self._refuse_write(x)
             if issubclass(kind, np.ndarray) and id(x) in self.known:
                 other = right if x is left else left
                 if issubclass(type(other), Tensor) and self.becomes_tensor(x):
                     continue
-            if x is left and op >= _IN_PLACE and issubclass(kind, MUTABLE):
+            # One that its own class does not have is code of a user's class, or an error.
+            if changed is not None and _changes_itself(kind, changed):
                 if id(x) in self.known:
-                    self._mutate(x, _IN_PLACE_METHODS.get(op, "__iadd__"), (right,), {})
+                    self._mutate(x, changed, (right,), {})
                 continue
-            self.touch(x)
+            self.touch_all(x)
 
     def identity(self, left: Any, right: Any) -> None:
         """Whether two are one was asked for."""
@@ -421,6 +439,10 @@ class Containers(Attributes):
 
 def _kind_of_iterator(kind: type) -> str:
     return f"a {kind.__name__}" if kind.__name__ in ("generator", "zip", "map") else "an iterator"
+
+
+def _changes_itself(kind: type, method: str) -> bool:
+    return issubclass(kind, MUTABLE) and hasattr(plain_type(kind), method)
 
 
 def _layout(array: np.ndarray) -> tuple[Any, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import os
-import site
 import sys
 import types
 from typing import Any
@@ -12,15 +11,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from contraflow.storage import is_standard
+
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made at run time; cannot be changed
 
 _OURS = tuple(
     os.path.dirname(file) + os.sep
     for file in (os.path.dirname(__file__), np.__file__, ml_dtypes.__file__)
 )
-# `sysconfig` says this too, but reads how the interpreter was built.
-_INSTALLED = tuple(path + os.sep for path in site.getsitepackages())
-_STANDARD = os.path.dirname(os.__file__) + os.sep
 # Containers of the standard library in Python keep what is the user's: they are observed.
 OBSERVED = (str(collections.__file__), "<frozen _collections_abc>")
 _GENERATED = "<"  # the code of exec: whose it is says the module it runs in
@@ -71,9 +69,7 @@ def is_library_module(name: Any) -> bool:
 def _is_library_file(file: str) -> bool:
     if file in OBSERVED:
         return False
-    if file.startswith(_OURS) or file.startswith("<frozen"):
-        return True
-    return file.startswith(_STANDARD) and not file.startswith(_INSTALLED)
+    return file.startswith(_OURS) or is_standard(file)
 
 
 def in_python(kind: type) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import get_ident
 from typing import Any
@@ -79,50 +79,16 @@ def _load_slice(container: Any, start: Any, stop: Any) -> Any:
     return _load_item(container, slice(start, stop))
 
 
-def _iterate(x: Any) -> Any:
-    observer = listening.get(get_ident())
-    if observer is not None:
-        observer.iterate(x)
-    return x
+def _told(note: Callable[..., None]) -> Callable[..., Any]:
+    """A hook that tells the observer of something before it is used, and gives the first of it."""
 
+    def hook(*given: Any) -> Any:
+        observer = listening.get(get_ident())
+        if observer is not None:
+            note(observer, *given)
+        return given[0]
 
-def _look(x: Any) -> Any:
-    observer = listening.get(get_ident())
-    if observer is not None:
-        observer.look(x)
-    return x
-
-
-def _length(x: Any) -> Any:
-    observer = listening.get(get_ident())
-    if observer is not None:
-        observer.length(x)
-    return x
-
-
-def _truth(x: Any) -> Any:
-    observer = listening.get(get_ident())
-    if observer is not None and type(x) is not bool:
-        observer.truth(x)
-    return x
-
-
-def _operate(left: Any, right: Any, op: int) -> None:
-    observer = listening.get(get_ident())
-    if observer is not None:
-        observer.operate(left, right, op)
-
-
-def _contain(item: Any, container: Any) -> None:
-    observer = listening.get(get_ident())
-    if observer is not None:
-        observer.member(item, container)
-
-
-def _compare_identity(left: Any, right: Any) -> None:
-    observer = listening.get(get_ident())
-    if observer is not None:
-        observer.identity(left, right)
+    return hook
 
 
 def _store_attribute(x: Any, value: Any, name: str) -> None:
@@ -225,9 +191,11 @@ rewrite.install(
     rewrite.Hooks(
         load_global=_load_global, load_name=_load_name, load_cell=_load_cell,
         load_attribute=_load_attribute, load_method=_load_attribute, load_super=_load_super,
-        load_item=_load_item, load_slice=_load_slice, iterate=_iterate, look=_look,
-        length=_length, truth=_truth, operate=_operate, contain=_contain,
-        compare_identity=_compare_identity, store_attribute=_store_attribute,
+        load_item=_load_item, load_slice=_load_slice,
+        iterate=_told(Observer.iterate), look=_told(Observer.look), length=_told(Observer.length),
+        truth=_told(Observer.truth), operate=_told(Observer.operate),
+        contain=_told(Observer.member), compare_identity=_told(Observer.identity),
+        store_attribute=_store_attribute,
         delete_attribute=_delete_attribute, store_item=_store_item, store_slice=_store_slice,
         delete_item=_delete_item, store_global=_store_global, delete_global=_delete_global,
         store_cell=_store_cell, delete_cell=_delete_cell, callee=_callee,

@@ -23,6 +23,7 @@ import numpy as np
 from contraflow import config
 from contraflow.capture import rewrite
 from contraflow.capture.carried import Carrying
+from contraflow.capture.containers import ALL, IN_PLACE
 from contraflow.capture.impure import impurity, is_generator
 from contraflow.capture.library import in_python, is_library_class, is_library_code, is_ours, names
 from contraflow.capture.places import (
@@ -38,7 +39,6 @@ from contraflow.capture.sight import (
     C_CALLABLES,
     CACHED,
     CONTAINERS,
-    DEEPEST,
     MUTABLE,
     is_structured,
     own_attributes,
@@ -69,7 +69,7 @@ _HOLDING = names(
 )
 _ITERATING = (list, tuple, set, frozenset, enumerate, zip, iter, reversed, sorted, any, all)
 _OPERATORS: Any = operator.getitem.__self__  # type: ignore[attr-defined]
-_IN_PLACE_OPERATORS = {"iadd": 13, "iconcat": 13, "imul": 18, "ior": 20, "isub": 23}
+_IN_PLACE_OPERATORS = {method.strip("_"): op for op, method in IN_PLACE.items()} | {"iconcat": 13}
 # Functions of Python's own that look at the frame they are called from.
 _FRAMED = names("locals super breakpoint __import__")
 # Modules whose functions do.
@@ -129,7 +129,7 @@ class Observer(Carrying):
             for name, held in (("args", f.args), ("keywords", f.keywords)):
                 where = Field(place, name)
                 self.known.setdefault(id(held), (held, where))
-                self.touch(held)
+                self.touch_all(held)
         if type(f.func) is types.FunctionType and is_library_code(
             f.func.__code__, f.func.__globals__
         ):
@@ -182,33 +182,21 @@ class Observer(Carrying):
             return self._call_getter(f, args)
         # These hold what they are given, or call its methods, which are observed.
         module = str(getattr(f, "__module__", None))
-        depth, ours = 0 if module in _HOLDING else DEEPEST, module.startswith("contraflow.")
+        levels, ours = 0 if module in _HOLDING else ALL, module.startswith("contraflow.")
         for x in itertools.chain(args, kwargs.values()):
             if f in _ITERATING and issubclass(type(x), dict):
                 self.iterate(x)
-            elif ours and issubclass(type(x), np.ndarray) and self.becomes_tensor(x):
-                continue
-            else:
-                self.hand_over(x, depth)
-        found = self._run(f, args, kwargs)
+            elif not (ours and issubclass(type(x), np.ndarray) and self.becomes_tensor(x)):
+                self.hand_over(x, levels)
+        run = functools.partial(f, *args, **kwargs)
+        found = run() if ours else self.refilling(itertools.chain(args, kwargs.values()), run)
         if is_generator(found):
             self._own.append(found)
         if f is builtins.__build_class__:
             self._made[id(found)] = found
-        elif is_structured(type(found)) and not self.recorder.made_here(found):
-            self.see(found)
         else:
-            self.show(found)
+            self.given_out(found)
         return found
-
-    def _run(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call what is not observed, and see what it changes of what it is given."""
-        if all(type(x) in PLAIN or issubclass(type(x), Tensor) for x in args) and not kwargs:
-            return f(*args)
-        if str(getattr(f, "__module__", "")).startswith("contraflow"):
-            return f(*args, **kwargs)
-        given = itertools.chain(args, kwargs.values())
-        return self.refilling(given, functools.partial(f, *args, **kwargs))
 
     def _dispatched(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A function of `functools.singledispatch`."""
@@ -293,7 +281,7 @@ class Observer(Carrying):
         if place is not None and issubclass(kind, MUTABLE):
             return self._call_container(owner, place, name, f, args, kwargs)
         if place is not None:
-            self.touch(owner)
+            self.touch_all(owner)
         for x in itertools.chain(args, kwargs.values()):
             self.hand_over(x)
         if issubclass(kind, np.ndarray):
@@ -348,7 +336,7 @@ class Observer(Carrying):
             self.member(args[0], c)
             return f(*args)
         if name in _READING:
-            self.touch(c, 0)
+            self.touch(c)
             found = f(*args, **kwargs)
             self.show(found)
             return found

@@ -51,7 +51,7 @@ from contraflow.capture.reads import (
     items,
 )
 from contraflow.capture.session import swap
-from contraflow.capture.writes import Write
+from contraflow.capture.writes import Store, Write
 from contraflow.errors import CaptureError
 from contraflow.hooks import Every
 from contraflow.hostscalar import HostScalar
@@ -60,7 +60,6 @@ from contraflow.symbol import Symbol
 from contraflow.tensor import Tensor
 
 LARGEST = 1000  # elements of a container that may be guarded as a whole
-DEEPEST = 16  # containers within containers
 
 Key = tuple[Any, ...]  # of a slot: the address of what holds it, and its name there
 
@@ -89,6 +88,7 @@ class Sight:
         self.stored: dict[Key, None] = {}
         self.before: dict[int, Any] = {}  # copies of containers that were changed
         self.writes: list[Write] = []
+        self._latest: dict[int, dict[Key, Store]] = {}  # stores that count, by what holds them
         self.tensors: dict[int, Tensor] = {}
         self.gone: list[Any] = []  # references to what is no more
         self.kept: list[Any] = []  # what cannot be referred to weakly
@@ -232,7 +232,7 @@ class Sight:
                 continue
             self._add((id(f), name), Typed(where, given))
             self.known[id(given)] = given, where
-            self.touch(given)
+            self.touch_all(given)
 
     def show(self, x: Any) -> None:
         """Code of the user's that may run through this: it shall run observed."""
@@ -367,8 +367,8 @@ class Sight:
         """Read an item."""
         raise NotImplementedError
 
-    def touch(self, x: Any, depth: int = DEEPEST) -> None:
-        """All that a container from before holds is read."""
+    def touch_all(self, x: Any) -> None:
+        """All that a container from before holds is read, and what the containers in it hold."""
         raise NotImplementedError
 
     def in_class(self, bases: Sequence[type], name: str) -> Any:
@@ -467,7 +467,7 @@ class Sight:
         """Let go of what was there, and of what the function made."""
         self.known, self.slots, self.before, self.tensors = {}, {}, {}, {}
         self._own, self._made, self._shown, self._touched = [], {}, {}, set()
-        self.writes, self._undo = [], [None]
+        self.writes, self._latest, self._undo = [], {}, [None]
         self.carried, self.described, self._proxies = {}, {}, {}
 
 
@@ -492,6 +492,11 @@ def _hooks_in(kept: dict[Any, Any]) -> Iterator[Any]:
             yield from _hooks_in(hook)
         else:
             yield getattr(hook, "function", hook)
+
+
+def is_leaf(kind: type) -> bool:
+    """Whether there is nothing of Python's state in what has a class."""
+    return kind in PLAIN or kind is Symbol or issubclass(kind, Tensor)
 
 
 def is_dunder(name: str) -> bool:

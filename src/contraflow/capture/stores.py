@@ -46,20 +46,36 @@ class Stores(Containers):
     """Notes what is written."""
 
     def _stored(self, holder: Any, key: Key, place: Slot, value: Any) -> None:
-        """A slot of something from before is about to hold a value."""
+        """A slot of something from before was given a value."""
         self.stored[key] = None
         line = self.recorder.user_line()
-        for n in range(len(self.writes) - 1, -1, -1):
-            write = self.writes[n]
-            if isinstance(write, Mutation) and write.container is holder:
-                break
-            if isinstance(write, Store) and _is_same(write.key, key):
-                if value is MISSING or write.value is MISSING:
-                    del self.writes[n]
-                    break
-                write.value, write.line = value, line
+        # The last store counts, unless a method has changed the container since.
+        latest = self._latest.setdefault(id(holder), {})
+        store = latest.get(key)
+        if store is not None:
+            if value is not MISSING and store.value is not MISSING:
+                store.value, store.line = value, line
                 return
-        self.writes.append(Store(key, place, value, line))
+            self.writes.remove(store)
+        latest[key] = store = Store(key, place, value, line)
+        self.writes.append(store)
+
+    def _change(
+        self,
+        holder: Any,
+        key: Key,
+        place: Slot,
+        before: Any,
+        value: Any,
+        put: Callable[[Any], Any],
+        remove: Callable[[], Any],
+    ) -> None:
+        """Give a slot a value, or take away what it holds, by functions of C: see `undo`."""
+        if value is not MISSING and self._stays(key, before, value):
+            return
+        remove() if value is MISSING else put(value)  # or an error, before anything is noted
+        self._undo.append(remove if before is MISSING else functools.partial(put, before))
+        self._stored(holder, key, place, value)
 
     def _stays(self, key: Key, before: Any, value: Any) -> bool:
         """Whether a slot is given what it holds already, as the function knows."""
@@ -117,42 +133,31 @@ class Stores(Containers):
             self._put_field(x, name, value, place)
             return
         own = own_attributes(x)
-        self._know_namespace(x, own, place)
+        self._know_namespace(own, place)
         self._put_item(own, name, value, Attribute(place, name))
 
     def _put_field(self, x: Any, name: str, value: Any, place: Place) -> None:
         """Set an attribute that C keeps, or take it away."""
         kind: Any = type(x)
-        before = getattr(x, name, MISSING)
-        if self._stays((id(x), name, "field"), before, value):
-            return
-        kind.__delattr__(x, name) if value is MISSING else kind.__setattr__(x, name, value)
-        self._stored(x, (id(x), name, "field"), Field(place, name), value)
-        self._undo.append(
-            functools.partial(kind.__delattr__, x, name)
-            if before is MISSING
-            else functools.partial(kind.__setattr__, x, name, before)
-        )
+        self._change(
+            x, (id(x), name, "field"), Field(place, name), getattr(x, name, MISSING), value,
+            functools.partial(kind.__setattr__, x, name),
+            functools.partial(kind.__delattr__, x, name),
+        )  # fmt: skip
 
     def _put_item(self, holder: dict[Any, Any], name: Any, value: Any, place: Slot) -> None:
         """Set an item of a dict, or take it away."""
         kind: Any = plain_type(type(holder))
         before, key = dict.get(holder, name, MISSING), (id(holder), name)
-        if value is not MISSING and self._stays(key, before, value):
-            return
         if value is MISSING:
             whole = _copied(holder)
             kind.__delitem__(holder, name)
-            self._undo.append(functools.partial(kind.update, holder, whole))  # in its order
-            self._undo.append(functools.partial(kind.clear, holder))
-        else:
-            kind.__setitem__(holder, name, value)
-            self._undo.append(
-                functools.partial(kind.pop, holder, name, None)
-                if before is MISSING
-                else functools.partial(kind.__setitem__, holder, name, before)
-            )
-        self._stored(holder, key, place, value)
+            self._undo_all(holder, whole)  # in its order
+            self._stored(holder, key, place, value)
+            return
+        put = functools.partial(kind.__setitem__, holder, name)
+        remove = functools.partial(kind.pop, holder, name, None)
+        self._change(holder, key, place, before, value, put, remove)
 
     def _put_class_attribute(self, kind: Any, name: str, value: Any) -> None:
         if id(kind) in self._made:
@@ -161,19 +166,12 @@ class Stores(Containers):
         self.see(kind)
         place = self.place_of(kind)
         assert place is not None
-        before, key = kind.__dict__.get(name, MISSING), (id(kind), name, "class")
-        if self._stays(key, before, value):
-            return
-        self._stored(kind, key, ClassAttribute(place, name), value)
-        self._undo.append(
-            functools.partial(type.__delattr__, kind, name)
-            if before is MISSING
-            else functools.partial(type.__setattr__, kind, name, before)
-        )
-        if value is MISSING:
-            type.__delattr__(kind, name)
-        else:
-            type.__setattr__(kind, name, value)
+        self._change(
+            kind, (id(kind), name, "class"), ClassAttribute(place, name),
+            kind.__dict__.get(name, MISSING), value,
+            functools.partial(type.__setattr__, kind, name),
+            functools.partial(type.__delattr__, kind, name),
+        )  # fmt: skip
 
     def _store_structured(self, x: Any, name: str, value: Any) -> None:
         """Set an attribute of a module or an optimizer, which registers it."""
@@ -293,12 +291,12 @@ class Stores(Containers):
             )
         else:
             before, key = container[key], self.position(container, key)
-            if self._stays((id(container), key), before, value):
-                return
-            self._stored(container, (id(container), key), Item(place, key, kind), value)
-            setter: Any = plain_type(kind)
-            self._undo.append(functools.partial(setter.__setitem__, container, key, before))
-            setter.__setitem__(container, key, value)
+            own: Any = plain_type(kind)
+            self._change(
+                container, (id(container), key), Item(place, key, kind), before, value,
+                functools.partial(own.__setitem__, container, key),
+                functools.partial(own.__delitem__, container, key),
+            )  # fmt: skip
 
     def _refuse_change(self, container: Any, key: Any, value: Any) -> None:
         if hasattr(type(container), "__setitem__"):  # an array.array, a memoryview
@@ -329,15 +327,20 @@ class Stores(Containers):
         if method not in _BLIND and not (
             method in ("pop", "setdefault") and issubclass(kind, dict)
         ):
-            self.touch(container, 0)
+            self.touch(container)
         if id(container) not in self.before:
             self.before[id(container)] = copy = _copied(container)
-            own: Any = plain_type(kind)
-            fill = own.update if issubclass(own, (dict, set)) else own.extend
-            self._undo.append(functools.partial(fill, container, copy))
-            self._undo.append(functools.partial(own.clear, container))
+            self._undo_all(container, copy)
+        self._latest.pop(id(container), None)
         line = self.recorder.user_line()
         self.writes.append(Mutation(container, place, method, args, kwargs, line))
+
+    def _undo_all(self, container: Any, contents: Any) -> None:
+        """See to it that a container holds again what it held."""
+        own: Any = plain_type(type(container))
+        fill = own.update if issubclass(own, (dict, set)) else own.extend
+        self._undo.append(functools.partial(fill, container, contents))
+        self._undo.append(functools.partial(own.clear, container))
 
     def refilling(self, given: Iterable[Any], call: Callable[[], Any]) -> Any:
         """Code that is not observed is given containers from before: see what it changes."""
@@ -364,39 +367,24 @@ class Stores(Containers):
         return result
 
     def store_cell(self, cell: types.CellType, value: Any) -> None:
-        """Set a variable of a closure."""
+        """Set a variable of a closure, or take it away."""
         place = self.place_of(cell)
-        if place is not None:
-            assert isinstance(place, Slot)
-            try:
-                before = cell.cell_contents
-            except ValueError:
-                before = MISSING
-            if self._stays((id(cell),), before, value):
-                return
-            self._stored(cell, (id(cell),), place, value)
-            self._undo.append(
-                functools.partial(delattr, cell, "cell_contents")
-                if before is MISSING
-                else functools.partial(setattr, cell, "cell_contents", before)
-            )
-        if value is MISSING:
-            del cell.cell_contents
-        else:
-            cell.cell_contents = value
+        put = functools.partial(setattr, cell, "cell_contents")
+        remove = functools.partial(delattr, cell, "cell_contents")
+        if place is None:
+            remove() if value is MISSING else put(value)
+            return
+        assert isinstance(place, Slot)
+        try:
+            before = cell.cell_contents
+        except ValueError:
+            before = MISSING
+        self._change(cell, (id(cell),), place, before, value, put, remove)
 
     def store_global(self, namespace: dict[str, Any], name: str, value: Any) -> None:
         """Set a global variable, or take it away."""
         self.know_globals(namespace)
         self._put_item(namespace, name, value, Global(namespace, name))
-
-
-def _is_same(a: Key, b: Key) -> bool:
-    """Whether two keys of slots are one; tensors among them are compared by identity."""
-    return len(a) == len(b) and all(
-        x is y or (not isinstance(x, Tensor) and not isinstance(y, Tensor) and x == y)
-        for x, y in zip(a, b)
-    )
 
 
 def _copied(container: Any) -> Any:
