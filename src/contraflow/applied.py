@@ -21,7 +21,7 @@ from contraflow.op import REGISTRY, Op
 from contraflow.rules import Backward
 from contraflow.shapes import numel
 from contraflow.spec import Params, Spec
-from contraflow.storage import OWNERS, Line, Place, Storage, user_call
+from contraflow.storage import OWNERS, Line, Storage, UserCall, user_call
 from contraflow.tensor import Tensor
 
 
@@ -215,22 +215,22 @@ class OpNode(Node):
         form: Form,
         params: Params,
         targets: tuple[Node | Tensor | None, ...],
-        place: Place | None,
+        call: UserCall,
         values: tuple[Any, ...],
+        hooks: tuple[Any, ...],
     ) -> None:
-        """Apply an op; `values` are its inputs and outputs, of which it keeps what rules name."""
+        """Apply an op; `values` are its inputs and outputs, of which it keeps what rules name, by
+        `hooks` for saved values if there are any."""
         self.form = form
         self.params = params
         self.targets = targets
-        self.code, self.instruction = place or NOWHERE
+        self.code, self.instruction, self.owner = call
         self.sequence_nr = next(numbers)
         self.done = False
         self.watchers = None
-        self.owner: str | None = None
-        self.kept: tuple[Any, ...] | None = self._entries(values) if form.saved else ()
+        self.kept: tuple[Any, ...] | None = self._entries(values, hooks) if form.saved else ()
 
-    def _entries(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        hooks = state().saved_hooks
+    def _entries(self, values: tuple[Any, ...], hooks: tuple[Any, ...]) -> tuple[Any, ...]:
         kept: tuple[Any, ...] = ()
         for i in self.form.saved:
             x = values[i]
@@ -418,4 +418,4 @@ def apart(x: Tensor, edge: Edge | None, line: Line | None) -> Tensor:
     clone = REGISTRY["clone"]
     target, index = edge or (None, 0)
     form = Form((x.spec,), (index,), 1, clone, clone.backward((True,)))
-    return x.attached(OpNode(form, {}, (target,), line, (x,)), 0)
+    return x.attached(OpNode(form, {}, (target,), (*(line or NOWHERE), None), (x,), ()), 0)

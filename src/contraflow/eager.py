@@ -84,7 +84,7 @@ class Eager(Run):
         current = state()
         if current.grad:
             if op.rules:
-                self._attach(op, inputs, params, (out,))
+                self._attach(current, op, inputs, params, (out,))
         elif current.inference:
             out.storage.inference = True
         return out

@@ -101,6 +101,8 @@ class Op:
         self.shape = shape
         self.method, self.inplace, self.operators = method, inplace, operators
         self.autocast, self.dynamic, self.linear = autocast, dynamic, linear
+        # Whether shapes and dtypes of inputs and parameters alone say those of the outputs.
+        self.infers = not dynamic and kind.lowering != "composite"
         self.effects = effects  # it does more than its results show: it always runs, and in order
         self.extra = extra
         if isinstance(dtype, str) and dtype not in DTYPE_RULES:
@@ -119,6 +121,7 @@ class Op:
         _name_code(body, self.name)
         self.call: Callable[..., Any] = self.bind
         self.custom = False  # whether `call` is a signature of the op's own
+        self.custom_operators = False  # and whether operators need it
         self.samples = samples or (lambda: kind.samples(self))
         self.failures = failures or (lambda: ())
         self.rules = tuple(self._rule(names, rule) for names, rule in (vjp or {}).items())
@@ -190,9 +193,14 @@ class Op:
         return bool(self.rules)
 
     def signature(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Decorator: use `call` as the public signature; it must end in `apply(op, ...)`."""
+        """Decorator: use `call` as the public signature; it must end in `apply(op, ...)`.
+
+        One that adds keywords to the inputs is for functions and methods: operators, which have no
+        keywords, apply the op itself.
+        """
         _name_code(call, self.name)
         self.call, self.custom = call, True
+        self.custom_operators = not getattr(call, "__kwdefaults__", None)
         return call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from contraflow.applied import OpNode
-from contraflow.dispatch import Context, changed, state
+from contraflow.dispatch import Context, State, changed, state
 from contraflow.dtypes import float32, float64
 from contraflow.engine import SMALL
 from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS, GradientError
@@ -38,7 +38,7 @@ class Run(Context):
         current = state()
         if current.grad:
             if op.rules:
-                self._attach(op, inputs, params, outs)
+                self._attach(current, op, inputs, params, outs)
         elif current.inference:
             for out in outs:
                 out.storage.inference = True
@@ -76,7 +76,7 @@ class Run(Context):
     def placed(self, base: Tensor, value: Tensor, region: View) -> Tensor:
         """What writes has its elements already: only the node of the assignment is made."""
         t = base.alias()
-        self._attach(REGISTRY["assign"], (base, value), region._asdict(), (t,))
+        self._attach(state(), REGISTRY["assign"], (base, value), region._asdict(), (t,))
         return t
 
     def touch_grad(self, tensor: Tensor, reading: bool) -> None:
@@ -140,7 +140,8 @@ class Run(Context):
         if len(seen.shape) > DIM_LIMIT:
             raise ValueError(f"{op.name}: {TOO_MANY_DIMS}")
         t = Tensor.of_storage(x.storage, seen, x.dtype)
-        grad = state().grad
+        current = state()
+        grad = current.grad
         base = x._base
         t._base = x if base is None else base
         t._moves = ((op, params),) if base is None else (*x.moves, (op, params))
@@ -149,7 +150,7 @@ class Run(Context):
         refused = op.extra.get("several", False) or not x._writable
         t._writable = (grad or not t._base._needs) and not refused
         if grad and x.requires_grad:
-            self._attach(op, inputs, params, (t,))
+            self._attach(current, op, inputs, params, (t,))
         return t
 
     def _composite(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
@@ -176,11 +177,16 @@ class Run(Context):
         if outs is not None:
             # It may return an input or a view of one: the node must have its own output.
             outs = tuple([o.alias() for o in outs])
-            self._attach(op, inputs, params, outs)
+            self._attach(state(), op, inputs, params, outs)
         return outs
 
     def _attach(
-        self, op: Op, inputs: tuple[Any, ...], params: Params, outs: tuple[Tensor, ...]
+        self,
+        current: State,
+        op: Op,
+        inputs: tuple[Any, ...],
+        params: Params,
+        outs: tuple[Tensor, ...],
     ) -> None:
         """Make `outs` the outputs of a node, if some input needs gradients."""
         targets: list[Any] = []
@@ -195,16 +201,15 @@ class Run(Context):
                     target, index = x._node or x, x._index
                 if target is not None:
                     needed = True
-                    far = far or index > FEW  # type: ignore[operator]
+                    if index > FEW:  # type: ignore[operator]
+                        far = True
                 described += (x.layout.shape, x.dtype, index)
             else:
                 described += _NO_TENSOR
             targets.append(target)
         if not needed:
             return
-        made = None
-        if op.dynamic or op.kind.lowering == "composite":
-            made = tuple([out.spec for out in outs[: op.output_count]])
+        made = None if op.infers else tuple([out.spec for out in outs[: op.output_count]])
         if op.rules:
             numbers = described[2::3] if far else []
             if far:  # all but the number of one of many parts is as of the first
@@ -214,17 +219,13 @@ class Run(Context):
                 form = form.of_outputs(tuple([number or 0 for number in numbers]))
         else:
             form = self.retraced(op, params, made, described)
-        place, owner = state().line, None
-        if place is None:
-            code, instruction, owner = user_call(4)
-            place = None if code is None else (code, instruction)
-        node = OpNode(form, params, tuple(targets), place, inputs + outs)
-        node.owner = owner
+        call = user_call(4) if current.line is None else (*current.line, None)
+        node = OpNode(form, params, tuple(targets), call, inputs + outs, current.saved_hooks)
         if not op.rules:
             for i in form.saved:
                 if isinstance(inputs[i], Tensor):
                     inputs[i].storage.lend(node)
-        for i, _ in enumerate(op.outs):
+        for i in range(op.output_count):
             out = outs[i]
             if out.dtype.is_floating_point:
                 out._node, out._index, out._needs = node, i, True

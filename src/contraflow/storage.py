@@ -54,8 +54,10 @@ class Line(NamedTuple):
 OWNERS: dict[str, str] = {
     "__getitem__": "getitem", "__setitem__": "setitem", "copy_": "copy_", "to": "to",
 }  # fmt: skip
-# Files of this package, and of the standard library, and whether they are this package's.
-_inside: dict[str, bool] = {}
+# Whose a file is: every op of a graph asks for those of its callers.
+OURS, STANDARD, THEIRS = "this package", "the standard library", "the user"
+_owners_of_files: dict[str, str] = {}
+MOST_FILES = 10_000  # of which this is remembered: generated code may have a name for each run
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = ("site-packages" + os.sep, "dist-packages" + os.sep)
 
@@ -67,14 +69,26 @@ def is_standard(file: str) -> bool:
     return not file[len(_STANDARD) :].startswith(_INSTALLED)
 
 
-def user_call(skip: int = 1) -> tuple[CodeType | None, int, str | None]:
-    """The nearest caller outside this package and the standard library, and what it called, as a
-    key of `OWNERS`.
+def _owner_of_file(file: str) -> str:
+    """Whose a file is that was not met before."""
+    if len(_owners_of_files) >= MOST_FILES:
+        _owners_of_files.clear()
+    owner = OURS if file.startswith(_PACKAGE) else STANDARD if is_standard(file) else THEIRS
+    _owners_of_files[file] = owner
+    return owner
+
+
+# An instruction of the user's, and what it called, as a key of `OWNERS`.
+UserCall = tuple[CodeType | None, int, str | None]
+
+
+def user_call(skip: int = 1) -> UserCall:
+    """The nearest caller outside this package and the standard library, and what it called.
 
     `skip` frames are known to be inside. Every node of a graph comes through here: what is called
     is found by the names of code, with no function call for each frame.
     """
-    owner = None
+    called = None
     try:
         frame = sys._getframe(skip)
     except ValueError:  # C has called the library, and no Python is below it
@@ -82,15 +96,13 @@ def user_call(skip: int = 1) -> tuple[CodeType | None, int, str | None]:
     while frame is not None:
         code = frame.f_code
         file = code.co_filename
-        ours = _inside.get(file)
-        if ours is None:
-            if not file.startswith(_PACKAGE) and not is_standard(file):
-                return code, frame.f_lasti, owner
-            ours = _inside[file] = file.startswith(_PACKAGE)
-        if ours and code.co_name in OWNERS:
-            owner = code.co_name
+        owner = _owners_of_files.get(file) or _owner_of_file(file)
+        if owner is THEIRS:
+            return code, frame.f_lasti, called
+        if owner is OURS and code.co_name in OWNERS:
+            called = code.co_name
         frame = frame.f_back  # type: ignore[assignment]
-    return None, 0, owner
+    return None, 0, called
 
 
 def user_place(skip: int = 1) -> Place | None:
@@ -105,14 +117,12 @@ def user_line(skip: int = 1) -> Line | None:
         frame = sys._getframe(skip)
     except ValueError:
         return None
-    while frame is not None and frame.f_code.co_filename in _inside:
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if (_owners_of_files.get(file) or _owner_of_file(file)) is THEIRS:
+            return Line(frame.f_code, frame.f_lasti)
         frame = frame.f_back  # type: ignore[assignment]
-    if frame is None:
-        return None
-    if frame.f_code.co_filename.startswith(_PACKAGE):  # a file that is met for the first time
-        code, instruction, _ = user_call(skip + 1)
-        return None if code is None else Line(code, instruction)
-    return Line(frame.f_code, frame.f_lasti)
+    return None
 
 
 serials = itertools.count()

@@ -31,7 +31,7 @@ from contraflow.shapes import (
     normalize_dim,
     numel,
 )
-from contraflow.spec import Spec
+from contraflow.spec import NO_PARAMS, Spec
 from contraflow.storage import OWNERS, Block, Storage, slots_lock, user_line
 from contraflow.structure import map_leaves
 
@@ -981,11 +981,18 @@ def _name(function: Callable[..., Any], name: str, op: Op) -> None:
 
 
 def _operator(op: Op, operator: str) -> Callable[..., Any]:
-    """A dunder method; reflected ones swap their operands."""
+    """A dunder method; reflected ones swap their operands.
+
+    It does what `apply` does without a frame of that: then `user_call`, which every node of a graph
+    asks for the user's line, need not look at a frame that Python makes for it.
+    """
     if len(op.inputs) == 1:
 
         def unary(self: Tensor) -> Any:
-            return apply(op, (self,))
+            current = state()
+            if current.autocast is not None:
+                return apply(op, (self,))
+            return current.context.apply(op, (self,), NO_PARAMS)
 
         return unary
     reflected = operator in _REFLECTED
@@ -996,7 +1003,12 @@ def _operator(op: Op, operator: str) -> Callable[..., Any]:
                 return NotImplemented
             other = _of_numpy(other)
         operands = (other, self) if reflected else (self, other)
-        return op.call(*operands) if op.custom else apply(op, operands)
+        if op.custom_operators:
+            return op.call(*operands)
+        current = state()
+        if current.autocast is not None:
+            return apply(op, operands)
+        return current.context.apply(op, operands, NO_PARAMS)
 
     return binary
 

@@ -15,14 +15,13 @@ from itertools import combinations
 from sys import getrefcount
 from typing import Any
 
-from contraflow import config
+from contraflow import config, dtypes
 from contraflow.capture.guards import layout_of
 from contraflow.capture.places import Place
 from contraflow.capture.replay import Call, Hit, Program, new_tensor
 from contraflow.capture.trees import written
 from contraflow.capture.writes import Registered, Store, Write
 from contraflow.dispatch import state
-from contraflow.dtypes import get_default_dtype
 from contraflow.executable import HELD_BY_BLOCK, HELD_BY_ROOM, Native, Standing
 from contraflow.hooks import Structure
 from contraflow.storage import Storage, Writes, moments
@@ -66,13 +65,14 @@ class _Writer:
     def __init__(self, program: Program, native: Native, arguments: Sequence[Tensor]) -> None:
         self.program, self.native, self.arguments = program, native, arguments
         self._places: dict[Place, str] = {}
+        self._parents = {getattr(read.place, "parent", None) for read in program.guards.reads}
         self.state: list[Any] = [ref() for ref in program.state_refs]  # which was just found
         self.standing = {  # the owners of gradients, by the number of their room
             self._room(position): ref for ref, position in program.blocks if position in native.late
         }
         self.scope: dict[str, Any] = {
             "MISS": MISS, "Structure": Structure, "Tensor": Tensor, "config": config,
-            "count": getrefcount, "default_dtype": get_default_dtype, "exact": exact,
+            "count": getrefcount, "dtypes": dtypes, "exact": exact,
             "layout_of": layout_of, "locate": native.locate, "located": native.located,
             "moment": moments.__next__, "new_tensor": new_tensor, "prologue": native.prologue,
             "put": native.program.put, "rerun": native.program.rerun, "state": state,
@@ -110,6 +110,10 @@ class _Writer:
             self.lines.append(f"{self._places[place]} = {value}")
         return self._places[place]
 
+    def value(self, place: Place) -> str:
+        """What is found at a place: a variable where other places are within it."""
+        return self.place(place) if place in self._parents else place.written(self)
+
     def _unless(self, *conditions: str) -> None:
         """A miss, unless all of them hold."""
         self.lines.append(f"if not ({' and '.join(conditions)}): return MISS")
@@ -118,14 +122,19 @@ class _Writer:
 
     def _modes(self) -> None:
         now = state()
-        self.lines.append("current = state()")
-        self._unless(
+        same = (
             "current.context.hits", "not current.anomaly", f"current.grad is {now.grad}",
             f"current.inference is {now.inference}",
             f"current.autocast is {self.name(now.autocast)}",
-            f"config.num_threads == {config.num_threads}",
+        )  # fmt: skip
+        self.lines.append("current = state()")
+        # A state is never changed. One in which nothing runs may be kept.
+        idle = now.task is None and not now.saved_hooks and now.line is None
+        known = f"current is {self.name(now)} or " if idle and now.context.hits else ""
+        self._unless(
+            f"({known}{' and '.join(same)})", f"config.num_threads == {config.num_threads}",
             f"config.compile_mode == {config.compile_mode!r}",
-            f"default_dtype() is {self.name(get_default_dtype())}",
+            f"dtypes._default is {self.name(dtypes.get_default_dtype())}",
         )  # fmt: skip
 
     def _arguments(self) -> None:

@@ -27,6 +27,9 @@ class Writer(Protocol):
     def place(self, place: Place) -> str:
         """A variable that holds what is found at a place."""
 
+    def value(self, place: Place) -> str:
+        """What is found at a place: such a variable where it is needed again."""
+
 
 class Place:
     """Where a value is found."""
@@ -256,6 +259,8 @@ class Cell(Slot):
         return self.parent.get(given).__closure__[self.key].cell_contents
 
     def written(self, write: Writer) -> str:
+        if isinstance(self.parent, Constant):  # whose cells are always the same
+            return f"{write.name(self.parent.value.__closure__[self.key])}.cell_contents"
         return f"{write.place(self.parent)}.__closure__[{self.key}].cell_contents"
 
     def put(self, value: Any, given: Given) -> None:

@@ -81,7 +81,7 @@ class Equal(Read):
         return value is self.value or token(value) == self.token
 
     def written(self, write: Writer) -> str:
-        here = self.place.written(write)
+        here = write.value(self.place)
         if self.value is None or type(self.value) is bool:
             return f"{here} is {self.value}"
         known, expected = write.name(self.value), write.name(self.token)
@@ -92,9 +92,11 @@ class Equal(Read):
 
 
 class Same(Read):
-    """An object, which is compared by identity and not kept alive.
+    """An object, which is compared by identity.
 
-    Its address is meaningful as long as the reference has not told that it is gone.
+    A weak reference does not keep it alive, and its address is meaningful as long as the reference
+    has not told that it is gone. What lives as long as the process, or cannot be referred to
+    weakly, is its own reference.
     """
 
     __slots__ = ("address", "reference", "label")
@@ -112,7 +114,10 @@ class Same(Read):
         return id(value) == self.address
 
     def written(self, write: Writer) -> str:
-        return f"id({self.place.written(write)}) == {self.address}"
+        here = write.value(self.place)
+        if id(self.reference) == self.address:
+            return f"{here} is {write.name(self.reference)}"
+        return f"id({here}) == {self.address}"
 
     def was(self) -> str:
         return self.label
@@ -131,8 +136,8 @@ class Code(Same):
         return id(original(value)) == self.address
 
     def written(self, write: Writer) -> str:
-        here = self.place.written(write)
-        return f"(id(v := {here}) == {self.address} or {write.name(self.fits)}(v))"
+        known = write.name(self.reference)
+        return f"((v := {write.value(self.place)}) is {known} or {write.name(self.fits)}(v))"
 
 
 class Bases(Read):

@@ -111,7 +111,7 @@ class Sight:
         for every in Every.known:
             self._show_structured(every)
         if instance is not None:
-            self.see(instance, Constant(instance, "self"))
+            self.see(instance, Object(weakref.ref(instance), "self"))
         code = getattr(function, "__code__", None)
         names = code.co_varnames if code is not None else ()
         shift = 0 if instance is None else 1
@@ -200,6 +200,8 @@ class Sight:
 
     def _whereabouts(self, x: Any, place: Place | None) -> Place | None:
         """How to find it again: by a weak reference, or by the way to it."""
+        if isinstance(place, Constant):
+            return place
         label = str(place) if place is not None else getattr(x, "__name__", type(x).__name__)
         try:
             return Object(weakref.ref(x, self.gone.append), str(label))
@@ -223,8 +225,7 @@ class Sight:
         if place is None or (id(f), "__code__") in self.reads:
             return
         code = rewrite.original(f.__code__)
-        reference = weakref.ref(code, self.gone.append)
-        self._add((id(f), "__code__"), Code(Field(place, "__code__"), code, reference))
+        self._add((id(f), "__code__"), Code(Field(place, "__code__"), code, code))
         for name in ("__defaults__", "__kwdefaults__"):
             given = getattr(f, name)
             where = Field(place, name)
@@ -397,6 +398,8 @@ class Sight:
         kind = type(value)
         if kind in (list, dict, tuple, bytearray):
             return Typed(place, value)
+        if lives_on(value):
+            return Same(place, value, value)
         try:
             return Same(place, value, weakref.ref(value, self.gone.append))
         except TypeError:
@@ -478,6 +481,19 @@ def own_attributes(x: Any, default: Any = types.MappingProxyType({})) -> Any:
     except (AttributeError, TypeError):
         return default
     return found if type(found) is dict else default
+
+
+def lives_on(x: Any) -> bool:
+    """Whether something stays until the process ends: what libraries define, which is cheaper to
+    compare than what is referred to weakly."""
+    kind = type(x)
+    if kind is Op:
+        return REGISTRY.get(x.name) is x
+    if kind is types.ModuleType:
+        return is_library_module(x.__dict__.get("__name__")) and x in sys.modules.values()
+    if kind is types.FunctionType:  # without the variables of another one
+        return x.__closure__ is None and is_library_code(x.__code__, x.__globals__)
+    return kind is type and is_library_class(x)
 
 
 def is_structured(kind: type) -> bool:
