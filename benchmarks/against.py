@@ -127,7 +127,7 @@ def measure_first_calls(found: Comparison, entry: Entry, step: str) -> None:
                         times[f"{step}, {entry.mode}: new size"] = seconds
         return times
 
-    found.in_turns(2 if found.quick else 5, first_calls)
+    found.in_turns(2 if found.quick else 11, first_calls)
 
 
 def measure_operations(found: Comparison) -> None:
