@@ -43,6 +43,7 @@ LIMIT = 300  # seconds for a process, on a machine that does much else
 # How many processes of each work: in `make test`, and all.
 FEW = {"imports": 3, "eager": 5, "compiled": 4, "replay": 3, "backward": 2, "save": 3, "threads": 4}
 MANY = dict.fromkeys(WORKS, 62) | {"eager": 66, "compiled": 65, "processes": 59}
+PARTS = 8  # in which all are run, for as many processors
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -69,26 +70,26 @@ def failure(work: str, seed: int, folder: Path) -> str | None:
     return None
 
 
-def run_all(counts: dict[str, int], folder: Path) -> list[str]:
-    cases = [(work, seed) for work, count in counts.items() for seed in range(count)]
-    found = [failure(work, seed, folder / f"{work}-{seed}") for work, seed in cases]
+def run_all(work: str, seeds: range, folder: Path) -> list[str]:
+    found = [failure(work, seed, folder / f"{work}-{seed}") for seed in seeds]
     return [problem for problem in found if problem is not None]
 
 
 @pytest.mark.parametrize("work", FEW)
 def test_interrupted_processes(work, tmp_path):
-    assert run_all({work: FEW[work]}, tmp_path) == []
+    assert run_all(work, range(FEW[work]), tmp_path) == []
 
 
 def test_an_interrupted_loop_over_processes(tmp_path):
-    assert run_all({"processes": 1}, tmp_path) == []
+    assert run_all("processes", range(1), tmp_path) == []
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("work", MANY)
-def test_five_hundred_interrupted_processes(work, tmp_path):
+def test_five_hundred_interrupted_processes(work, part, tmp_path):
     assert sum(MANY.values()) == 500
-    assert run_all({work: MANY[work]}, tmp_path) == []
+    assert run_all(work, range(part, MANY[work], PARTS), tmp_path) == []
 
 
 def script(text: str) -> subprocess.CompletedProcess[str]:

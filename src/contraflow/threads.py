@@ -126,9 +126,14 @@ def imported(name: str) -> ModuleType:
     return run(_import, name)
 
 
+# More objects than Python freezes itself, fewer than anyone else can: 3.12 keeps some hundred that
+# never go away from its collector; `gc.freeze` takes all there are, tens of thousands.
+FROZEN_BY_PYTHON = 5000
+
+
 def _import(name: str) -> ModuleType:
     found = importlib.import_module(name)
-    if not gc.get_freeze_count():  # else somebody has frozen objects that must stay so
+    if gc.get_freeze_count() < FROZEN_BY_PYTHON:  # else objects were frozen, and must stay so
         # What was imported stays: of the oldest generation, as it is now, the collector does not
         # walk over it again and again.
         gc.freeze()
