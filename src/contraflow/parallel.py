@@ -16,16 +16,14 @@ import functools
 import heapq
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from contraflow import threads
+from contraflow import engine, threads
 from contraflow.dispatch import changed, state
 from contraflow.engine import Cotangent, Pass
 from contraflow.node import Edge, Node, nodes_below
 from contraflow.shapes import numel
-
-if TYPE_CHECKING:
-    from contraflow.tensor import Tensor
+from contraflow.tensor import Tensor, method
 
 # Fewer elements than this, over the inputs of all nodes, are not worth a thread.
 SMALL = 1 << 18
@@ -38,6 +36,26 @@ def order(workers: int, caller: str = "backward") -> Callable[..., Pass] | None:
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise ValueError(f"{caller}: workers is {workers!r}; it must be a positive whole number.")
     return None if workers == 1 else functools.partial(ParallelPass, workers)
+
+
+@method
+def backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Tensor | Sequence[Tensor] | None = None,
+    workers: int = 1,
+) -> None:
+    """Accumulate the gradients of this tensor into the `.grad` of its leaves.
+
+    With several `workers`, branches of a large graph run at once; the bits stay the same.
+    """
+    targets = (inputs,) if isinstance(inputs, Tensor) else inputs
+    if targets is not None and not all(isinstance(x, Tensor) for x in targets):
+        raise TypeError("backward: inputs must be a tensor or a sequence of tensors.")
+    how = order(workers)
+    engine.backward((self,), (gradient,), retain_graph, create_graph, targets, how)
 
 
 class _Place:

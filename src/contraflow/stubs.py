@@ -32,7 +32,10 @@ _OBJECT = ("__eq__", "__ne__")
 def text() -> str:
     """The stub for all ops that are declared now."""
     rows = [row for op in REGISTRY.values() for row in _rows(op)]
-    rows += [f"def {name}({_parameters(f)}) -> Tensor: ..." for name, f in METHODS.items()]
+    rows += [
+        f"def {name}({_parameters(f)}) -> {f.__annotations__['return']}: ..."
+        for name, f in METHODS.items()
+    ]
     results = sorted({op.outs for op in REGISTRY.values() if _is_listed(op)})
     return _HEADER + "".join(map(_result_class, results)) + _block("class Methods:", rows)
 

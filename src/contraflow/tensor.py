@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from contraflow import convert, devices, dtypes, engine, memory, parallel
+from contraflow import convert, devices, dtypes, memory
 from contraflow.device import Device
 from contraflow.dispatch import apply, changed, state
 from contraflow.dtypes import DType
@@ -635,24 +635,6 @@ class Tensor(Methods):
         self.storage, self.layout, self.dtype = value.storage, value.layout, value.dtype
         self._array = value._array
         Structure.changed()
-
-    def backward(
-        self,
-        gradient: Tensor | None = None,
-        retain_graph: bool | None = None,
-        create_graph: bool = False,
-        inputs: Tensor | Sequence[Tensor] | None = None,
-        workers: int = 1,
-    ) -> None:
-        """Accumulate the gradients of this tensor into the `.grad` of its leaves.
-
-        With several `workers`, branches of a large graph run at once; the bits stay the same.
-        """
-        targets = (inputs,) if isinstance(inputs, Tensor) else inputs
-        if targets is not None and not all(isinstance(x, Tensor) for x in targets):
-            raise TypeError("backward: inputs must be a tensor or a sequence of tensors.")
-        order = parallel.order(workers)
-        engine.backward((self,), (gradient,), retain_graph, create_graph, targets, order)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Handle:
         """Call `hook(grad)` when this tensor's gradient is ready; it may return another."""
