@@ -21,8 +21,8 @@ if "CONTRAFLOW_CACHE_DIR" not in os.environ:
     _cache = tempfile.TemporaryDirectory(prefix="contraflow-tests-", ignore_cleanup_errors=True)
     os.environ["CONTRAFLOW_CACHE_DIR"] = _cache.name
 
-from contraflow import executable  # noqa: E402 (with its cache set)
-from contraflow.tape import Tape  # noqa: E402
+from contraflow.compiler.tape import Tape  # noqa: E402
+from contraflow.runtime import executable  # noqa: E402 (with its cache set)
 
 
 def _verifying(optimize: Callable[[Tape], Tape]) -> Callable[[Tape], Tape]:

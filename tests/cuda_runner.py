@@ -18,9 +18,9 @@ import numpy as np
 from cuda.bindings import driver, nvrtc
 from tests.gpu_kernels import CASES, check, gather_case
 
-from contraflow.interpret import Bound
-from contraflow.kernel import Call, Kernel
-from contraflow.render import cuda, source
+from contraflow.compiler.interpret import Bound
+from contraflow.compiler.kernel import Call, Kernel
+from contraflow.render.clike import cuda, source
 
 
 def compile_kernel(kernel: Kernel, index_bits: int, architecture: str = "sm_90") -> bytes:

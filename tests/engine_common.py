@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import contraflow as cf
-from contraflow.node import Node
-from contraflow.op import REGISTRY
-from contraflow.storage import Storage
-from contraflow.tensor import Tensor
+from contraflow.operation.op import REGISTRY
+from contraflow.tensors.node import Node
+from contraflow.tensors.storage import Storage
+from contraflow.tensors.tensor import Tensor
 
 
 def place(marker: str) -> str:

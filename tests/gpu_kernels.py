@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from contraflow import scalar as s
+from contraflow.compiler.interpret import Bound, run_call
+from contraflow.compiler.kernel import STRIDED, Call, Contraction, Loops, Operand, Reduction, Store
 from contraflow.dtypes import (
     DType,
     bfloat16,
@@ -26,9 +27,8 @@ from contraflow.dtypes import (
     int64,
     uint32,
 )
-from contraflow.interpret import Bound, run_call
-from contraflow.kernel import STRIDED, Call, Contraction, Loops, Operand, Reduction, Store
-from contraflow.scalar import Expr
+from contraflow.expressions import expression as s
+from contraflow.expressions.expression import Expr
 
 GUARD = 7  # elements before the first one: an offset that is forgotten shows
 

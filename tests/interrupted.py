@@ -60,7 +60,7 @@ def forget_kernels(folder: Path) -> None:
     for name, table in {
         "contraflow.devices.cpu.jit": "_addresses",
         "contraflow.devices.cpu.program": "_entries",
-        "contraflow.native": "_routines",
+        "contraflow.runtime.native": "_routines",
     }.items():
         getattr(importlib.import_module(name), table).clear()
     shutil.rmtree(folder / "cache", ignore_errors=True)
@@ -118,8 +118,10 @@ def compiled(draw: random.Random, folder: Path) -> Step:
 
 def check_modes(cf: Any) -> None:
     """Nothing of what was interrupted is left on this thread."""
-    state = importlib.import_module("contraflow.dispatch").state()
-    assert isinstance(state.context, importlib.import_module("contraflow.eager").Eager), state
+    state = importlib.import_module("contraflow.operation.context").state()
+    assert isinstance(state.context, importlib.import_module("contraflow.runtime.eager").Eager), (
+        state
+    )
     assert state.grad, state
     assert state.task is None, state
     assert gc.isenabled()

@@ -11,10 +11,10 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
+from contraflow.compiler.interpret import run_call
+from contraflow.compiler.kernel import Call, Contraction, strided_arguments
 from contraflow.devices.cpu import jit
-from contraflow.interpret import run_call
-from contraflow.kernel import Call, Contraction, strided_arguments
-from contraflow.render.llvm import entry_name, render
+from contraflow.render.llvm.kernels import entry_name, render
 
 HAS_AVX512 = jit.vector_bytes() == 64 or bool(llvm.get_host_cpu_features().get("avx512f"))
 WIDTHS = (16, 32, 64) if HAS_AVX512 else (16, 32)

@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 
 import contraflow as cf
-from contraflow import config, devices, executable, layouts
-from contraflow.interpret import run_call
-from contraflow.plan import HostStep, Plan, Slot
+from contraflow import config, devices
+from contraflow.compiler import narrow_layouts
+from contraflow.compiler.interpret import run_call
+from contraflow.compiler.plan import HostStep, Plan, Slot
+from contraflow.runtime import executable
 
 native: Any = importlib.import_module("contraflow.devices.cpu.program")
 LIMIT = 50.0  # elements beyond this would only test how errors grow
@@ -586,12 +588,12 @@ def mode(name: str) -> Iterator[None]:
     all.
     """
     before = config.compile_mode, config.eager_kernels
-    load, small, few = executable.load, native.SMALL_WORK, layouts.FEW_ROWS
+    load, small, few = executable.load, native.SMALL_WORK, narrow_layouts.FEW_ROWS
     ways = {"eager": "off", "numpy": "off", "interpret": "interpret"}
     config.compile_mode = ways.get(name, "native")
     config.eager_kernels = name not in ("numpy", "interpret")
     if name in ("plan", "threads"):
-        layouts.FEW_ROWS = 2  # values are small here
+        narrow_layouts.FEW_ROWS = 2  # values are small here
     if name == "threads":
         native.SMALL_WORK = 0
     if name == "plan":
@@ -601,7 +603,7 @@ def mode(name: str) -> Iterator[None]:
         yield
     finally:
         config.compile_mode, config.eager_kernels = before
-        executable.load, native.SMALL_WORK, layouts.FEW_ROWS = load, small, few
+        executable.load, native.SMALL_WORK, narrow_layouts.FEW_ROWS = load, small, few
 
 
 Record = list[tuple[str, Any]]

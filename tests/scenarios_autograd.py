@@ -12,8 +12,8 @@ from tests.engine_common import temporary
 
 import contraflow as cf
 from contraflow.autograd import backward, grad
-from contraflow.kinds import elementwise
-from contraflow.op import REGISTRY
+from contraflow.operation.kinds import elementwise
+from contraflow.operation.op import REGISTRY
 
 Tensor = cf.Tensor
 f32 = cf.float32

@@ -9,17 +9,17 @@ import numpy as np
 from native import WIDTHS, assert_close, check
 
 from contraflow import dtypes
+from contraflow.compiler.fuse import fuse
+from contraflow.compiler.interpret import run_call
+from contraflow.compiler.kernel import Kernel
+from contraflow.compiler.lower import KernelUse
+from contraflow.compiler.tape import Tape, Value
 from contraflow.devices import lookup
 from contraflow.dtypes import DType, bool_, float32
-from contraflow.fuse import fuse
-from contraflow.interpret import run_call
-from contraflow.kernel import Kernel
-from contraflow.lower import KernelUse
-from contraflow.op import REGISTRY
-from contraflow.reference import run_reference
+from contraflow.operation.op import REGISTRY
+from contraflow.operation.reference import run_reference
 from contraflow.shapes import View, numel
 from contraflow.spec import Spec
-from contraflow.tape import Tape, Value
 
 GUARD = 10  # elements before and behind every array that nobody may touch
 

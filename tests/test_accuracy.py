@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from accuracy import CASES, DTYPES, RUNNERS, Function, error_in_ulp, errors, promised
 
-from contraflow import scalar as s
+from contraflow.expressions import expression as s
 
 needs_long_double = pytest.mark.skipif(
     not accuracy.HAS_LONG_DOUBLE, reason="long double has no more digits than float64 here"

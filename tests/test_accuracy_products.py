@@ -14,14 +14,14 @@ import pytest
 
 import contraflow as cf
 from contraflow import config
-from contraflow import scalar as s
+from contraflow.compiler.fuse import fuse
+from contraflow.compiler.kernel import Box, Limits
+from contraflow.compiler.lower import KernelUse
+from contraflow.compiler.passes import optimize
+from contraflow.compiler.spans import SPAN
+from contraflow.compiler.tape import Tape
 from contraflow.dtypes import bfloat16, float16, float64
-from contraflow.fuse import fuse
-from contraflow.kernel import Box, Limits
-from contraflow.lower import KernelUse
-from contraflow.passes import optimize
-from contraflow.spans import SPAN
-from contraflow.tape import Tape
+from contraflow.expressions import expression as s
 
 QUICK, LONG = 1 << 20, 1 << 26  # elements that are added up
 MOST = 3e-6  # of the result, in float32; or ten times PyTorch's

@@ -15,7 +15,7 @@ import pytest
 import contraflow as cf
 from contraflow import config
 from contraflow.nn import functional as F
-from contraflow.reference import BLOCK, add_at, add_up, carried
+from contraflow.operation.reference import BLOCK, add_at, add_up, carried
 
 Array = np.ndarray[Any, np.dtype[Any]]
 MODES = ("numpy", "kernels", "compiled")

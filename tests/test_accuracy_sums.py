@@ -16,8 +16,8 @@ from tests.test_ops import samples_of, to_tensor
 
 import contraflow as cf
 from contraflow import config
-from contraflow.dispatch import apply
-from contraflow.op import REGISTRY, Op
+from contraflow.operation.context import apply
+from contraflow.operation.op import REGISTRY, Op
 from contraflow.testing import make_inputs
 
 ALLOWED = 3e-6  # of the largest element of a result

@@ -10,17 +10,18 @@ from tests import test_compiled_ops, test_ops
 
 import contraflow as cf
 from contraflow import config, stubs
-from contraflow import scalar as s
-from contraflow.fuse import fuse
-from contraflow.kernel import Limits
-from contraflow.kinds import elementwise, index, reduction
-from contraflow.op import REGISTRY
-from contraflow.ops import reduce
-from contraflow.passes import optimize
-from contraflow.render import cuda, llvm, wgsl
-from contraflow.samples import Array, Sample
-from contraflow.tape import Tape
-from contraflow.tensor import Methods
+from contraflow.compiler.fuse import fuse
+from contraflow.compiler.kernel import Limits
+from contraflow.compiler.passes import optimize
+from contraflow.compiler.tape import Tape
+from contraflow.expressions import expression as s
+from contraflow.operation.kinds import elementwise, index, reduction
+from contraflow.operation.op import REGISTRY
+from contraflow.operation.samples import Array, Sample
+from contraflow.ops.reduction import reduce
+from contraflow.render.clike import cuda, wgsl
+from contraflow.render.llvm import kernels
+from contraflow.tensors.tensor import Methods
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -99,7 +100,7 @@ def test_every_renderer_writes_it(squareplus):
     (use,) = fuse(optimize(tape), set(), Limits())
     kernel = use.call.kernel
     for text in (
-        llvm.render(kernel, vector_bytes=32),
+        kernels.render(kernel, vector_bytes=32),
         cuda.render(kernel),
         wgsl.render(kernel),
     ):

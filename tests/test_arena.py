@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from contraflow import arena
-from contraflow.arena import Temporary, lay_out
+from contraflow.compiler import arena
+from contraflow.compiler.arena import Temporary, lay_out
 
 
 def drawn(count: int, seed: int) -> list[Temporary]:

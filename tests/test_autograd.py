@@ -19,13 +19,13 @@ from tests import engine_common
 from tests.engine_common import fields_of, leaf, nodes_below, place, refused, temporary
 
 import contraflow as cf
-from contraflow.applied import OpNode
 from contraflow.autograd import grad
-from contraflow.dispatch import state
-from contraflow.kinds import elementwise
-from contraflow.op import REGISTRY
+from contraflow.graph.op_node import OpNode
+from contraflow.operation.context import state
+from contraflow.operation.kinds import elementwise
+from contraflow.operation.op import REGISTRY
 from contraflow.spec import Spec
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close, check_gradients
 
 storages = pytest.fixture(engine_common.storages)

@@ -15,9 +15,9 @@ import pytest
 from tests.engine_common import leaf, place, refused, temporary
 
 import contraflow as cf
-from contraflow.dispatch import state
-from contraflow.kinds import elementwise
-from contraflow.tensor import Tensor
+from contraflow.operation.context import state
+from contraflow.operation.kinds import elementwise
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close
 
 F = cf.nn.functional

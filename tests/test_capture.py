@@ -24,7 +24,7 @@ import pytest
 import contraflow as cf
 from contraflow import config
 from contraflow.capture import trace
-from contraflow.passes import optimize
+from contraflow.compiler.passes import optimize
 from contraflow.testing import assert_close
 
 F = cf.nn.functional

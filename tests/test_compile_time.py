@@ -21,8 +21,9 @@ from typing import Any
 import pytest
 
 import contraflow as cf
-from contraflow import arena, nn
+from contraflow import nn
 from contraflow.autograd.checkpoint import checkpoint
+from contraflow.compiler import arena
 
 Function = Callable[..., Any]
 

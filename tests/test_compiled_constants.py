@@ -17,10 +17,10 @@ import contraflow as cf
 import contraflow.nn.functional as F
 from contraflow import config
 from contraflow.autograd import grad
-from contraflow.dispatch import apply
-from contraflow.op import Op
-from contraflow.samples import Sample
-from contraflow.tensor import Tensor
+from contraflow.operation.context import apply
+from contraflow.operation.op import Op
+from contraflow.operation.samples import Sample
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close, make_inputs
 
 COTANGENTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

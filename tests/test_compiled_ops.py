@@ -15,10 +15,10 @@ from tests.test_ops import as_tuple, differentiable, samples_of, to_tensor
 import contraflow as cf
 from contraflow import config
 from contraflow.autograd import grad
-from contraflow.dispatch import apply
-from contraflow.op import REGISTRY, Op
-from contraflow.samples import Sample
-from contraflow.tensor import Tensor
+from contraflow.operation.context import apply
+from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.samples import Sample
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close, make_inputs
 
 

@@ -21,13 +21,13 @@ from native import bits
 
 import contraflow as cf
 from contraflow import config, devices
-from contraflow import scalar as s
+from contraflow.compiler.kernel import STRIDED, Call, Contraction, Loops, Operand, Reduction, Store
+from contraflow.compiler.plan import SCALARS, Binding, HostStep, KernelStep, Plan, Slot
 from contraflow.devices.cpu import cache, jit, program
 from contraflow.devices.cpu.pool import has_futex, pool, together_text
 from contraflow.dtypes import DType, float32, int64
-from contraflow.kernel import STRIDED, Call, Contraction, Loops, Operand, Reduction, Store
-from contraflow.plan import SCALARS, Binding, HostStep, KernelStep, Plan, Slot
-from contraflow.render.llvm import GENERATOR, entry_name, render, text_identity
+from contraflow.expressions import expression as s
+from contraflow.render.llvm.kernels import GENERATOR, entry_name, render, text_identity
 
 LARGE = 100_003  # beyond what runs on one thread
 

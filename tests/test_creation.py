@@ -11,7 +11,7 @@ from tests.engine_common import refused
 
 import contraflow as cf
 from contraflow.errors import Absent
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close
 
 try:

@@ -17,11 +17,12 @@ from tests.test_compiled_ops import cases, program
 from tests.test_ops import differentiable, to_tensor
 
 import contraflow as cf
-from contraflow import config, native
-from contraflow.op import Op
-from contraflow.routine import Routine
-from contraflow.samples import Sample
-from contraflow.tensor import Tensor
+from contraflow import config
+from contraflow.operation.op import Op
+from contraflow.operation.samples import Sample
+from contraflow.runtime import native
+from contraflow.runtime.routine import Routine
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close, make_inputs
 
 

@@ -17,11 +17,11 @@ import contraflow as cf
 import contraflow.nn.functional as F
 from contraflow import config
 from contraflow.autograd import grad
-from contraflow.fuse import fuse
-from contraflow.kernel import Limits
-from contraflow.passes import optimize
-from contraflow.tape import Tape
-from contraflow.tensor import Tensor
+from contraflow.compiler.fuse import fuse
+from contraflow.compiler.kernel import Limits
+from contraflow.compiler.passes import optimize
+from contraflow.compiler.tape import Tape
+from contraflow.tensors.tensor import Tensor
 
 inf, nan = math.inf, math.nan
 

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 import contraflow as cf
-from contraflow import memory, parallel
+from contraflow.devices.cpu import memory
+from contraflow.graph import parallel
 from contraflow.testing import assert_close
 
 

@@ -10,12 +10,12 @@ import pytest
 
 import contraflow as cf
 from contraflow import config
+from contraflow.compiler.folds import FEW_ROWS, LONG, LONGEST_ROW, PART, may_return
+from contraflow.compiler.fuse import fuse
+from contraflow.compiler.kernel import BLOCK, Call, part_length
+from contraflow.compiler.passes import optimize
+from contraflow.compiler.tape import Tape
 from contraflow.devices import lookup
-from contraflow.folds import FEW_ROWS, LONG, LONGEST_ROW, PART, may_return
-from contraflow.fuse import fuse
-from contraflow.kernel import BLOCK, Call, part_length
-from contraflow.passes import optimize
-from contraflow.tape import Tape
 from contraflow.testing import assert_close
 
 

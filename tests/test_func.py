@@ -12,11 +12,11 @@ from tests.engine_common import refused
 import contraflow as cf
 from contraflow import func
 from contraflow.autograd import functional
-from contraflow.dispatch import apply, changed, state
-from contraflow.forward import Forward
-from contraflow.op import REGISTRY, Op
-from contraflow.samples import Sample
-from contraflow.tensor import Tensor
+from contraflow.contexts.forward import Forward
+from contraflow.operation.context import apply, changed, state
+from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.samples import Sample
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close, is_real, make_inputs
 
 # --- forward mode against backward, for every op -------------------------------------------------

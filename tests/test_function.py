@@ -13,7 +13,7 @@ from tests.engine_common import leaf, place, refused
 
 import contraflow as cf
 from contraflow.autograd import Function, grad, once_differentiable
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close, check_gradients
 
 without_collector = pytest.fixture(engine_common.without_collector)

@@ -37,14 +37,14 @@ from tests.test_ops import (
 
 import contraflow as cf
 from contraflow import dtypes
-from contraflow import scalar as s
-from contraflow.dispatch import apply
 from contraflow.dtypes import DType
-from contraflow.kinds import Creating, Elementwise, Reduction
-from contraflow.op import REGISTRY, Op
-from contraflow.samples import Array
+from contraflow.expressions import expression as s
+from contraflow.operation.context import apply
+from contraflow.operation.kinds import Creating, Elementwise, Reduction
+from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.samples import Array
 from contraflow.shapes import Shape, numel
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import STEP, assert_close, check_gradients, make_inputs, tolerance
 
 OPS = [op for op in REGISTRY.values() if not op.internal]

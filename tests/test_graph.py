@@ -15,7 +15,7 @@ from tests.engine_common import leaf, place, refused
 import contraflow as cf
 from contraflow.autograd import grad, gradients
 from contraflow.autograd.graph import Graph, register_multi_grad_hook
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close
 
 # --- gradients as values -------------------------------------------------------------------------

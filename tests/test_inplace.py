@@ -10,11 +10,11 @@ import pytest
 from tests.engine_common import leaf, place, refused, temporary
 
 import contraflow as cf
-from contraflow.kinds import view
-from contraflow.op import REGISTRY
-from contraflow.ops.window import windows
-from contraflow.samples import Array, Sample
-from contraflow.tensor import Tensor
+from contraflow.operation.kinds import view
+from contraflow.operation.op import REGISTRY
+from contraflow.operation.samples import Array, Sample
+from contraflow.ops.nn.window import windows
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close, check_gradients
 
 # --- in place ------------------------------------------------------------------------------------

@@ -26,9 +26,9 @@ from test_peers import (
 )
 
 import contraflow as cf
-from contraflow import native
-from contraflow.dispatch import apply
-from contraflow.op import REGISTRY, Op
+from contraflow.operation.context import apply
+from contraflow.operation.op import REGISTRY, Op
+from contraflow.runtime import native
 from contraflow.testing import make_inputs
 
 pytestmark = [

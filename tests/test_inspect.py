@@ -14,11 +14,11 @@ from tests.engine_common import leaf, refused
 import contraflow as cf
 from contraflow import nn
 from contraflow.autograd.graph import Graph, registered_hooks, saved_tensors_hooks
-from contraflow.dispatch import apply
+from contraflow.compiler.tape import Tape
 from contraflow.nn import functional as F
-from contraflow.op import REGISTRY
-from contraflow.tape import Tape
-from contraflow.tensor import Tensor
+from contraflow.operation.context import apply
+from contraflow.operation.op import REGISTRY
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close, is_real, make_inputs
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.engine_common import leaf, refused
 
 import contraflow as cf
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close
 
 try:

@@ -29,12 +29,15 @@ import pytest
 from tests.interrupted import WORKS
 
 import contraflow as cf
-from contraflow import dispatch, hooks, scalar, threads
+from contraflow import threads
 from contraflow.capture import hit
 from contraflow.devices.cpu import jit
 from contraflow.devices.cpu.program import _scratch
 from contraflow.dtypes import float32
-from contraflow.storage import Storage, Writes
+from contraflow.expressions import expression
+from contraflow.operation import context
+from contraflow.tensors import hooks
+from contraflow.tensors.storage import Storage, Writes
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = Path(cf.__file__).parent
@@ -149,7 +152,7 @@ CALLBACKS = {
     "memory.py": ["self._back[power].append"],  # deque
     "optim/optimizer.py": ["functools.partial(_programs.pop, key)"],
     "profiler.py": ["self._gone.append"],  # deque
-    "scalar.py": ["_gone.append"],  # list
+    "expression.py": ["_gone.append"],  # list
     "storage.py": ["partial(self.borrowers.pop, id(node))"],
 }
 IN_PYTHON = ("finalize", "WeakKeyDictionary", "WeakMethod", "WeakSet", "WeakValueDictionary")
@@ -240,7 +243,7 @@ def test_equal_expressions_are_one_object(moment):
     lines = itertools.count()
 
     def make() -> None:
-        results.append(scalar.make("const", (), float32, moment + 0.123456))
+        results.append(expression.make("const", (), float32, moment + 0.123456))
 
     other = threading.Thread(target=make)
 
@@ -249,7 +252,7 @@ def test_equal_expressions_are_one_object(moment):
             other.start()
             other.join(0.05)  # it may have to wait for this thread
 
-    between_lines(scalar, make, act)
+    between_lines(expression, make, act)
     if other.ident is not None:
         other.join()
     assert len(results) == 2 or moment > 3
@@ -265,7 +268,7 @@ def test_expressions_made_by_many_threads_are_one_object():
 
             def make(_: int) -> list[Any]:
                 start.wait()
-                return [scalar.make("const", (), float32, n + 0.25) for n in range(2000)]
+                return [expression.make("const", (), float32, n + 0.25) for n in range(2000)]
 
             lists = list(pool.map(make, range(4)))
     finally:
@@ -275,22 +278,22 @@ def test_expressions_made_by_many_threads_are_one_object():
 
 def test_expressions_that_nobody_holds_are_forgotten():
     def deep() -> Any:
-        e = scalar.const(0.987654, float32)
+        e = expression.const(0.987654, float32)
         for _ in range(50):
             e = e + e
         return e
 
     e = deep()
     assert deep() is e
-    before = len(scalar._interned)
+    before = len(expression._interned)
     del e
-    scalar.const(0.876543, float32)
-    assert len(scalar._interned) <= before - 50
+    expression.const(0.876543, float32)
+    assert len(expression._interned) <= before - 50
 
 
 def test_a_storage_that_programs_write_to_has_a_version_at_any_moment():
     module = sys.modules[Storage.__module__]
-    storage, owner = Storage(np.zeros(2)), scalar.Size(1)
+    storage, owner = Storage(np.zeros(2)), expression.Size(1)
     storage.wrote("add_", None)
     seen: list[Any] = []
 
@@ -421,15 +424,15 @@ class Interrupting:
 
 
 def test_the_state_of_a_thread_is_put_back_wherever_an_interrupt_comes():
-    before = dispatch.state()
+    before = context.state()
     for n in range(1, 200):
-        interrupting = Interrupting(n, "dispatch.py")
+        interrupting = Interrupting(n, "context.py")
         try:
-            with interrupting, dispatch.changed(grad=False):
-                dispatch.changed(region=1)
+            with interrupting, context.changed(grad=False):
+                context.changed(region=1)
         except KeyboardInterrupt:
             pass
-        assert dispatch.state() is before, n
+        assert context.state() is before, n
         if interrupting.n > 0:
             return
     raise AssertionError("it never came to the end")
@@ -454,10 +457,10 @@ ENTERED += [(name, True) for name in MODES if name != "profile"]  # which runs o
 @pytest.mark.parametrize(("name", "twice"), ENTERED)
 def test_a_mode_is_left_wherever_an_interrupt_comes(name, twice):
     for n in range(1, 200):
-        before = dispatch.state()
+        before = context.state()
         mode = MODES[name]()
-        on, entered = dispatch.state(), False  # `set_grad_enabled` is on before it is entered
-        interrupting = Interrupting(n, "dispatch.py", "autograd/", "profiler.py")
+        on, entered = context.state(), False  # `set_grad_enabled` is on before it is entered
+        interrupting = Interrupting(n, "context.py", "autograd/", "profiler.py")
         try:
             with interrupting, mode:
                 entered = True
@@ -465,8 +468,8 @@ def test_a_mode_is_left_wherever_an_interrupt_comes(name, twice):
                     pass
         except KeyboardInterrupt:
             pass
-        found = dispatch.state()
-        dispatch._state.set(before)
+        found = context.state()
+        context._state.set(before)
         assert found == before or (found == on and not entered), n
         if interrupting.n > 0:
             return
@@ -482,16 +485,16 @@ def test_a_capture_that_is_interrupted_leaves_nothing():
         y.backward()
         return y
 
-    x, before = cf.tensor([1.0, 2.0, 3.0]), dispatch.state()
+    x, before = cf.tensor([1.0, 2.0, 3.0]), context.state()
     cf.compile(function)(x)
     for n in range(1, 10_000):
         w.grad = None
-        interrupting = Interrupting(n, "capture/trace.py", "record.py", "dispatch.py")
+        interrupting = Interrupting(n, "capture/trace.py", "record.py", "context.py")
         try:
             with interrupting:
                 result = cf.compile(function)(x)
         except KeyboardInterrupt:
-            assert dispatch.state() is before, n
+            assert context.state() is before, n
             assert w.grad is None, n
             assert w._version == 0, n
             assert gc.isenabled(), n

@@ -1,8 +1,8 @@
 """The order of the package: who may import whom, checked on the source text.
 
-A module imports from its own layer or a lower one, at the top of the file. A new module fails here
-until it stands in LAYERS. The checker is a function of a module's name and text, so each rule is
-also shown to catch what it forbids.
+A module imports from its own layer or a lower one, at the top of the file. Layers are folders, so a
+new file has its layer by where it lies. The checker is a function of a module's name and text, so
+each rule is also shown to catch what it forbids.
 """
 
 from __future__ import annotations
@@ -19,27 +19,20 @@ import pytest
 PACKAGE = "contraflow"
 SOURCE = Path(__file__).resolve().parent.parent / "src" / PACKAGE
 
-# "name.*" is a package with everything below it.
+# From the lowest: modules and folders. Whatever is not named here is the library, above them all.
 LAYERS = (
-    ("vocabulary", "errors dtypes device shapes config printing threads"),
-    (
-        "meaning",
-        "scalar mathematics trigonometry transcendental philox spec dispatch promotion rules "
-        "samples op kinds reference",
-    ),
-    (
-        "programs",
-        "tape passes spans kernel folds pattern layouts sequence lower fuse arena plan interpret",
-    ),
-    ("machines", "render.* devices.*"),
-    (
-        "tensors",
-        "memory hostscalar symbol storage hooks structure convert node engine parallel tensor "
-        "applied retrace forward run batch record random executable routine native eager",
-    ),
-    ("operations", "ops.*"),
-    ("transformations", "autograd.* func capture.* compile"),
-    ("library", "nn.* optim.* about linalg special data.* amp.* serialize testing profiler stubs"),
+    "errors config dtypes shapes spec threads",
+    "expressions",
+    "operation",
+    "compiler",
+    "render",
+    "devices",
+    "tensors",
+    "graph",
+    "contexts",
+    "runtime",
+    "ops",
+    "autograd capture func",
 )
 
 # These stand above every layer: they may import anything, and nothing below imports them.
@@ -86,19 +79,23 @@ def within(module: str, package: str) -> bool:
     return module == package or module.startswith(package + ".")
 
 
-def layer_of(module: str) -> int | None:
-    """The layer of a module named relative to the package; None if it has no place."""
+def layer_of(module: str) -> int:
+    """The layer of a module named relative to the package."""
     if module in TOP:
-        return len(LAYERS)
-    for number, (_, members) in enumerate(LAYERS):
-        for member in members.split():
-            if module == member or (member.endswith(".*") and within(module, member[:-2])):
-                return number
-    return None
+        return len(LAYERS) + 1
+    first = module.split(".")[0]
+    return next((i for i, names in enumerate(LAYERS) if first in names.split()), len(LAYERS))
 
 
 def title(layer: int) -> str:
-    return "the top" if layer == len(LAYERS) else f"layer {layer} ({LAYERS[layer][0]})"
+    if layer >= len(LAYERS):
+        return "the library" if layer == len(LAYERS) else "the top"
+    return f"layer {layer} ({LAYERS[layer]})"
+
+
+def is_module(name: str) -> bool:
+    """Whether a name of the package is one of its modules or folders."""
+    return (SOURCE / name).is_dir() or (SOURCE / f"{name}.py").is_file()
 
 
 def is_type_checking(test: ast.expr) -> bool:
@@ -119,7 +116,7 @@ def from_targets(node: ast.ImportFrom, module: str, is_package: bool) -> Iterato
         folder = folder[: len(folder) - node.level + 1]
         base = ".".join([*folder, base] if base else folder)
     for name in node.names:
-        if base == PACKAGE and layer_of(name.name) is not None:
+        if base == PACKAGE and is_module(name.name):
             yield f"{base}.{name.name}"
         else:
             yield base
@@ -158,11 +155,6 @@ def imports(tree: ast.Module, module: str, is_package: bool) -> Iterator[Import]
     return walk(tree, False, False)
 
 
-def check_placed(module: str) -> Iterator[Violation]:
-    if layer_of(module) is None:
-        yield Violation(module, 1, "stands in no layer; give it a place in tests/test_layers.py")
-
-
 def check_import(module: str, found: Import) -> Iterator[Violation]:
     def violation(what: str) -> Violation:
         return Violation(module, found.line, what)
@@ -179,9 +171,7 @@ def check_import(module: str, found: Import) -> Iterator[Violation]:
     if root == PACKAGE and not found.for_types:
         target = found.target.removeprefix(PACKAGE).removeprefix(".") or "__init__"
         own, other = layer_of(module), layer_of(target)
-        if other is None:
-            yield violation(f"imports {found.target}, which stands in no layer")
-        elif own is not None and other > own:
+        if other > own:
             yield violation(f"{title(own)} imports upward: {found.target} is in {title(other)}")
 
 
@@ -208,7 +198,7 @@ def check_environment(module: str, tree: ast.Module) -> Iterator[Violation]:
 def check(module: str, text: str, is_package: bool = False) -> list[Violation]:
     """Every violation in a module, given its name relative to the package and its text."""
     tree = ast.parse(text)
-    found = list(check_placed(module))
+    found: list[Violation] = []
     for one in imports(tree, module, is_package):
         found.extend(check_import(module, one))
     found.extend(check_environment(module, tree))
@@ -246,37 +236,58 @@ def test_import_loads_no_optional_dependency():
     assert done.stdout.split() == []
 
 
-def test_table_places_each_module_once():
-    members = [member for _, layer in LAYERS for member in layer.split()]
-    assert len(members) == len(set(members))
-    assert [layer_of("errors"), layer_of("render"), layer_of("devices.cpu.pool")] == [0, 3, 3]
-    assert layer_of("rendering") is None
-    assert layer_of("errors.more") is None
-
-
 def test_table_names_what_exists():
-    for member in (member for _, layer in LAYERS for member in layer.split()):
-        path = SOURCE / member.removesuffix(".*").replace(".", "/")
-        assert path.is_dir() if member.endswith(".*") else path.with_suffix(".py").is_file(), member
+    names = [name for layer in LAYERS for name in layer.split()]
+    assert len(names) == len(set(names))
+    assert all(map(is_module, names))
+
+
+def described(name: str) -> str:
+    """The first sentence of a module's or a folder's text."""
+    folder = SOURCE / name
+    file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+    text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def table() -> str:
+    """The layers as architecture.md shows them."""
+    library = [
+        path.stem
+        for path in sorted(SOURCE.iterdir())
+        if (path / "__init__.py").is_file() or path.suffix == ".py"
+        if layer_of(path.stem) == len(LAYERS)
+    ]
+    rows = ["| layer | where | what |", "| --- | --- | --- |"]
+    for number, names in enumerate([*LAYERS, " ".join(library)]):
+        for name in names.split():
+            where = f"{name}/" if (SOURCE / name).is_dir() else f"{name}.py"
+            rows.append(f"| {number} | `{where}` | {described(name)} |")
+    return "\n".join(rows)
 
 
 def test_table_stands_in_the_docs():
     page = (SOURCE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
-    for number, (name, members) in enumerate(LAYERS):
-        assert f"| {number} {name} | `{members.replace('.*', '/')}` |" in page
+    assert table() in page, f"docs/architecture.md needs this table:\n{table()}"
 
 
 ALLOWED = {
     "own layer": ("shapes", "from contraflow.errors import describe"),
-    "lower layer": ("nn.linear", "from contraflow import ops, tensor\nimport contraflow.errors"),
-    "render reads plan and kernel": ("render.llvm", "from contraflow import kernel, plan"),
-    "devices read interpret": ("devices.cpu.device", "from contraflow.interpret import run"),
-    "relative import": ("ops.reduce", "from . import view\nfrom ..errors import describe"),
+    "lower layer": ("nn.linear", "from contraflow import ops, tensors\nimport contraflow.errors"),
+    "render reads plan and kernel": (
+        "render.llvm.loops",
+        "from contraflow.compiler import kernel, plan",
+    ),
+    "devices read interpret": (
+        "devices.cpu.device",
+        "from contraflow.compiler.interpret import run",
+    ),
+    "relative import": ("ops.shape.parts", "from . import view\nfrom ...errors import describe"),
     "the top imports anything": ("__init__", "from contraflow.nn import Linear\nfrom . import nn"),
     "upward for types": (
-        "op",
+        "operation.op",
         "from typing import TYPE_CHECKING\n"
-        "if TYPE_CHECKING:\n    from contraflow.tensor import Tensor",
+        "if TYPE_CHECKING:\n    from contraflow.tensors.tensor import Tensor",
     ),
     "optional dependency at home": ("devices.cuda.blas", "import nvmath\nfrom cuda import core"),
     "optional dependency on demand": (
@@ -289,8 +300,8 @@ ALLOWED = {
         "def load(name):\n    return importlib.import_module(f'contraflow.devices.{name}')",
     ),
     "config reads the environment": ("config", "import os\nthreads = os.environ.get('THREADS')"),
-    "os for other things": ("storage", "import os\npage = os.sysconf('SC_PAGE_SIZE')"),
-    "another environ": ("storage", "def first(request):\n    return request.environ"),
+    "os for other things": ("tensors.storage", "import os\npage = os.sysconf('SC_PAGE_SIZE')"),
+    "another environ": ("tensors.storage", "def first(request):\n    return request.environ"),
 }
 
 
@@ -301,72 +312,73 @@ def test_allowed(module, text):
 
 FORBIDDEN = {
     "upward": (
-        "kernel",
-        "import numpy\nfrom contraflow.tensor import Tensor",
-        "contraflow.kernel, line 2: layer 2 (programs) imports upward: "
-        "contraflow.tensor is in layer 4 (tensors)",
+        "compiler.kernel",
+        "import numpy\nfrom contraflow.tensors.tensor import Tensor",
+        "contraflow.compiler.kernel, line 2: layer 3 (compiler) imports upward: "
+        "contraflow.tensors.tensor is in layer 6 (tensors)",
     ),
     "upward by module name": (
-        "op",
-        "from contraflow import tape",
-        "contraflow.op, line 1: layer 1 (meaning) imports upward: "
-        "contraflow.tape is in layer 2 (programs)",
+        "operation.op",
+        "from contraflow import compiler",
+        "contraflow.operation.op, line 1: layer 2 (operation) imports upward: "
+        "contraflow.compiler is in layer 3 (compiler)",
     ),
     "upward by plain import": (
         "errors",
-        "import contraflow.op as op",
-        "contraflow.errors, line 1: layer 0 (vocabulary) imports upward: "
-        "contraflow.op is in layer 1 (meaning)",
+        "import contraflow.operation.op as op",
+        "contraflow.errors, line 1: layer 0 (errors config dtypes shapes spec threads) "
+        "imports upward: contraflow.operation.op is in layer 2 (operation)",
     ),
     "upward by relative import": (
-        "ops.reduce",
+        "ops.custom",
         "from ..autograd import grad",
-        "contraflow.ops.reduce, line 1: layer 5 (operations) imports upward: "
-        "contraflow.autograd is in layer 6 (transformations)",
+        "contraflow.ops.custom, line 1: layer 10 (ops) imports upward: "
+        "contraflow.autograd is in layer 11 (autograd capture func)",
     ),
     "upward in the else of TYPE_CHECKING": (
-        "op",
-        "import typing\nif typing.TYPE_CHECKING:\n    pass\nelse:\n    from contraflow import tape",
-        "contraflow.op, line 5: layer 1 (meaning) imports upward: "
-        "contraflow.tape is in layer 2 (programs)",
+        "operation.op",
+        "import typing\nif typing.TYPE_CHECKING:\n    pass\n"
+        "else:\n    from contraflow import compiler",
+        "contraflow.operation.op, line 5: layer 2 (operation) imports upward: "
+        "contraflow.compiler is in layer 3 (compiler)",
     ),
     "upward in try": (
-        "op",
-        "try:\n    from contraflow import tape\nexcept ImportError:\n    pass",
-        "contraflow.op, line 2: layer 1 (meaning) imports upward: "
-        "contraflow.tape is in layer 2 (programs)",
+        "operation.op",
+        "try:\n    from contraflow import compiler\nexcept ImportError:\n    pass",
+        "contraflow.operation.op, line 2: layer 2 (operation) imports upward: "
+        "contraflow.compiler is in layer 3 (compiler)",
     ),
     "upward on demand": (
-        "op",
+        "operation.op",
         "from importlib import import_module\n"
-        "def later():\n    import_module('contraflow.compile')",
-        "contraflow.op, line 3: layer 1 (meaning) imports upward: "
-        "contraflow.compile is in layer 6 (transformations)",
+        "def later():\n    import_module('contraflow.capture.compile')",
+        "contraflow.operation.op, line 3: layer 2 (operation) imports upward: "
+        "contraflow.capture.compile is in layer 11 (autograd capture func)",
     ),
     "the package from within": (
         "nn.linear",
         "import contraflow as cf",
-        "contraflow.nn.linear, line 1: layer 7 (library) imports upward: contraflow is in the top",
+        "contraflow.nn.linear, line 1: the library imports upward: contraflow is in the top",
     ),
     "a public name from within": (
         "nn.linear",
         "from contraflow import Tensor",
-        "contraflow.nn.linear, line 1: layer 7 (library) imports upward: contraflow is in the top",
+        "contraflow.nn.linear, line 1: the library imports upward: contraflow is in the top",
     ),
     "inside a function": (
-        "engine",
+        "graph.engine",
         "def run():\n    import threading",
-        "contraflow.engine, line 2: imports threading inside a function",
+        "contraflow.graph.engine, line 2: imports threading inside a function",
     ),
     "inside a method": (
-        "engine",
-        "class Engine:\n    async def run(self):\n        from contraflow import node",
-        "contraflow.engine, line 3: imports contraflow.node inside a function",
+        "graph.engine",
+        "class Engine:\n    async def run(self):\n        from contraflow.tensors import node",
+        "contraflow.graph.engine, line 3: imports contraflow.tensors inside a function",
     ),
     "by __import__": (
-        "engine",
+        "graph.engine",
         "threading = __import__('threading')",
-        "contraflow.engine, line 1: imports threading inside a function",
+        "contraflow.graph.engine, line 1: imports threading inside a function",
     ),
     "optional dependency in another device": (
         "devices.cuda.device",
@@ -374,14 +386,14 @@ FORBIDDEN = {
         "contraflow.devices.cuda.device, line 1: imports wgpu, which only devices.webgpu may",
     ),
     "optional dependency in a renderer": (
-        "render.llvm",
+        "render.llvm.loops",
         "from llvmlite import binding",
-        "contraflow.render.llvm, line 1: imports llvmlite, which only devices.cpu may",
+        "contraflow.render.llvm.loops, line 1: imports llvmlite, which only devices.cpu may",
     ),
     "optional dependency on demand elsewhere": (
-        "tensor",
+        "tensors.tensor",
         "import importlib\ndef load():\n    return importlib.import_module('cuda.core')",
-        "contraflow.tensor, line 3: imports cuda, which only devices.cuda may",
+        "contraflow.tensors.tensor, line 3: imports cuda, which only devices.cuda may",
     ),
     "a user of the package": (
         "testing",
@@ -389,29 +401,19 @@ FORBIDDEN = {
         "contraflow.testing, line 1: imports benchmarks, which is no part of the package",
     ),
     "os.environ": (
-        "storage",
+        "tensors.storage",
         "import os\nlimit = os.environ['LIMIT']",
-        "contraflow.storage, line 2: uses os.environ; only config.py may",
+        "contraflow.tensors.storage, line 2: uses os.environ; only config.py may",
     ),
     "os.getenv under another name": (
-        "storage",
+        "tensors.storage",
         "import os as system\nlimit = system.getenv('LIMIT')",
-        "contraflow.storage, line 2: uses os.getenv; only config.py may",
+        "contraflow.tensors.storage, line 2: uses os.getenv; only config.py may",
     ),
     "environ by name": (
         "__init__",
         "from os import environ, path",
         "contraflow.__init__, line 1: uses os.environ; only config.py may",
-    ),
-    "a module without a place": (
-        "utilities",
-        "import math",
-        "contraflow.utilities, line 1: stands in no layer; give it a place in tests/test_layers.py",
-    ),
-    "import of a module without a place": (
-        "tensor",
-        "import contraflow.utilities",
-        "contraflow.tensor, line 1: imports contraflow.utilities, which stands in no layer",
     ),
 }
 
@@ -422,8 +424,19 @@ def test_forbidden(module, text, message):
 
 
 def test_relative_import_in_a_package_starts_at_the_package():
-    text = "from .engine import run"
-    assert check("autograd", text, is_package=True) == []
-    assert [violation.what for violation in check("tape", text, is_package=False)] == [
-        "layer 2 (programs) imports upward: contraflow.engine is in layer 4 (tensors)"
+    text = "from .capture import compile"
+    assert check("func", text, is_package=False) == []
+    assert [violation.what for violation in check("tape", text, is_package=True)] == []
+    assert [
+        violation.what for violation in check("ops", "from ..capture import compile", True)
+    ] == [
+        "layer 10 (ops) imports upward: contraflow.capture is in layer 11 (autograd capture func)"
+    ]
+
+
+def test_what_is_not_named_is_the_library():
+    assert check("new", "from contraflow.nn import Linear") == []
+    assert [str(violation) for violation in check("ops.custom", "import contraflow.new")] == [
+        "contraflow.ops.custom, line 1: layer 10 (ops) imports upward: "
+        "contraflow.new is in the library"
     ]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import contraflow as cf
-from contraflow.layouts import columnwise, narrow_layouts, rearranged_view
+from contraflow.compiler.narrow_layouts import columnwise, narrow_layouts, rearranged_view
+from contraflow.compiler.tape import Tape
 from contraflow.shapes import View, contiguous
-from contraflow.tape import Tape
 
 F = cf.nn.functional
 

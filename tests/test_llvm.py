@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from native import WIDTHS, check, run_native
 
-from contraflow import dtypes, trigonometry
-from contraflow import scalar as s
+from contraflow import dtypes
+from contraflow.compiler.kernel import STRIDED, Call, Contraction, Loops, Operand, Reduction, Store
 from contraflow.dtypes import (
     DType,
     bfloat16,
@@ -32,10 +32,11 @@ from contraflow.dtypes import (
     uint8,
     uint32,
 )  # fmt: skip
-from contraflow.kernel import STRIDED, Call, Contraction, Loops, Operand, Reduction, Store
-from contraflow.render.llvm import render
-from contraflow.render.llvm_kept import keep_values
-from contraflow.scalar import Expr
+from contraflow.expressions import expression as s
+from contraflow.expressions import trigonometry
+from contraflow.expressions.expression import Expr
+from contraflow.render.llvm.kept import keep_values
+from contraflow.render.llvm.kernels import render
 
 SIZES = (0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 33, 1000)
 EVERY_DTYPE = (*dtypes.ALL, uint32)

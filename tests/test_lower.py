@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import contraflow as cf
+from contraflow.compiler.fuse import fuse
+from contraflow.compiler.kernel import STRIDED, Call, Contraction, Limits, Loops, contraction
+from contraflow.compiler.passes import optimize
+from contraflow.compiler.tape import Tape
 from contraflow.dtypes import DType
-from contraflow.fuse import fuse
-from contraflow.kernel import STRIDED, Call, Contraction, Limits, Loops, contraction
-from contraflow.passes import optimize
 from contraflow.shapes import numel
-from contraflow.tape import Tape
 
 
 def calls(text: str, limits: Limits | None = None) -> list[Call]:

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contraflow import mathematics, transcendental, trigonometry
-from contraflow import scalar as s
 from contraflow.dtypes import DType, float32, float64, int8, int32, int64, uint8, uint32
-from contraflow.scalar import Expr
+from contraflow.expressions import elementary, special_functions, trigonometry
+from contraflow.expressions import expression as s
+from contraflow.expressions.expression import Expr
 
 Array = np.ndarray[Any, np.dtype[Any]]
 SAMPLES = 10_000
@@ -52,7 +52,7 @@ def contract(roots: list[Expr]) -> list[Expr]:
 def compute(fn: str, *inputs: Array, dtype: DType, contracted: bool = False) -> Array:
     """A row of the table, by its decomposition, at these inputs."""
     arrays = [np.asarray(x, dtype.numpy) for x in inputs]
-    roots = mathematics.expand(
+    roots = elementary.expand(
         [s.call(fn, *(s.leaf("input", dtype, i) for i in range(len(inputs))))]
     )
     assert all(s.INTRINSICS[e.fn].decomposition is None for e in s.walk(roots) if e.args)
@@ -332,25 +332,25 @@ def test_numpy_fma_does_not_round_to_a_tie_first() -> None:
 
 
 def test_constants_add_up() -> None:
-    for form in mathematics.FORMATS.values():
+    for form in elementary.FORMATS.values():
         close = Fraction(1, 1 << (2 * form.fraction - 9))
-        assert abs(mathematics.LN_2 - sum(map(Fraction, form.ln_2))) < close
-        assert abs(mathematics.HALF_PI - sum(map(Fraction, form.half_pi))) < close
-    assert float(mathematics.LN_2) == math.log(2)
-    assert float(2 * mathematics.HALF_PI) == math.pi
+        assert abs(elementary.LN_2 - sum(map(Fraction, form.ln_2))) < close
+        assert abs(elementary.HALF_PI - sum(map(Fraction, form.half_pi))) < close
+    assert float(elementary.LN_2) == math.log(2)
+    assert float(2 * elementary.HALF_PI) == math.pi
 
 
 def test_expand_keeps_sharing_and_native_rows() -> None:
     x = s.leaf("input", float32, 0)
-    alone = mathematics.expand([s.exp(x)])
-    both = mathematics.expand([s.exp(x), s.exp(x) * 2.0])
+    alone = elementary.expand([s.exp(x)])
+    both = elementary.expand([s.exp(x), s.exp(x) * 2.0])
     assert both[0] is alone[0]
     assert both[1].args[0] is alone[0]
     assert len(list(s.walk(both))) == len(list(s.walk(alone))) + 2
 
-    kept = mathematics.expand([transcendental.cosh(x)], native=lambda fn: fn == "exp")
+    kept = elementary.expand([special_functions.cosh(x)], native=lambda fn: fn == "exp")
     assert "exp" in {e.fn for e in s.walk(kept)}
-    assert mathematics.expand([s.tanh(x)], native=lambda fn: fn == "tanh") == [s.tanh(x)]
+    assert elementary.expand([s.tanh(x)], native=lambda fn: fn == "tanh") == [s.tanh(x)]
 
 
 def test_leaves_that_are_equal_but_not_the_same_are_different() -> None:

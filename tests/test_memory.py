@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import contraflow as cf
-from contraflow import memory
+from contraflow.devices.cpu import memory
 
 FLOAT32 = np.dtype(np.float32)
 N = memory.LEAST // 4

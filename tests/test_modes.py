@@ -11,8 +11,8 @@ from tests.engine_common import leaf, place, refused
 
 import contraflow as cf
 from contraflow.autograd import detect_anomaly, grad, is_anomaly_enabled, set_detect_anomaly
-from contraflow.dispatch import state
-from contraflow.tensor import Tensor
+from contraflow.operation.context import state
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close
 
 # --- set_grad_enabled ----------------------------------------------------------------------------

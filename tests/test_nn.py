@@ -11,10 +11,10 @@ import pytest
 
 import contraflow as cf
 from contraflow import config, nn
-from contraflow.dispatch import Context, changed, state
-from contraflow.hooks import Structure
 from contraflow.nn import functional as F
 from contraflow.nn.utils.clip_grad import _norm, _program
+from contraflow.operation.context import Context, changed, state
+from contraflow.tensors.hooks import Structure
 
 
 @pytest.fixture(autouse=True)

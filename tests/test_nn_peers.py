@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import contraflow as cf
-from contraflow.structure import leaves_of
+from contraflow.tensors.tree import leaves_of
 
 # What PyTorch has to say about its own kernels is no failure.
 pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore::UserWarning")]

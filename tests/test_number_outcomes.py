@@ -15,7 +15,7 @@ import pytest
 
 import contraflow as cf
 from contraflow import config, nn, optim
-from contraflow.symbol import MOST_QUESTIONS
+from contraflow.tensors.symbol import MOST_QUESTIONS
 from contraflow.testing import assert_close
 
 F = nn.functional

@@ -15,7 +15,7 @@ import pytest
 
 import contraflow as cf
 from contraflow import config
-from contraflow.op import REGISTRY
+from contraflow.operation.op import REGISTRY
 from contraflow.testing import assert_close, make_inputs
 
 F = cf.nn.functional

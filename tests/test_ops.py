@@ -19,11 +19,11 @@ import pytest
 
 import contraflow as cf
 from contraflow import dtypes
-from contraflow import scalar as s
 from contraflow.autograd import grad
-from contraflow.dispatch import apply
 from contraflow.dtypes import DType
-from contraflow.kinds import (
+from contraflow.expressions import expression as s
+from contraflow.operation.context import apply
+from contraflow.operation.kinds import (
     Creating,
     Elementwise,
     Index,
@@ -31,11 +31,11 @@ from contraflow.kinds import (
     create,
     elementwise,
 )
-from contraflow.op import REGISTRY, Op
-from contraflow.samples import Array, Failure, Sample
+from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.shapes import contiguous, numel
 from contraflow.spec import Given, Spec
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import TOLERANCES, assert_close, check_gradients, is_real, make_inputs
 
 FLOATS = (cf.float64, cf.float32, cf.float16, cf.bfloat16)

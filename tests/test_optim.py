@@ -11,9 +11,7 @@ import pytest
 
 import contraflow as cf
 from contraflow import config, devices
-from contraflow.dispatch import Context, changed, state
-from contraflow.hooks import Structure
-from contraflow.hostscalar import HostScalar
+from contraflow.operation.context import Context, changed, state
 from contraflow.optim import (
     ASGD,
     LBFGS,
@@ -33,6 +31,8 @@ from contraflow.optim import (
     Rprop,
     lr_scheduler,
 )
+from contraflow.tensors.hooks import Structure
+from contraflow.tensors.host_scalar import HostScalar
 
 STEPS = 50
 

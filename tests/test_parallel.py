@@ -12,10 +12,10 @@ import pytest
 from tests.engine_common import leaf, refused
 
 import contraflow as cf
-from contraflow import parallel
 from contraflow.autograd.modes import no_grad
-from contraflow.dispatch import state
-from contraflow.tensor import Tensor
+from contraflow.graph import parallel
+from contraflow.operation.context import state
+from contraflow.tensors.tensor import Tensor
 
 
 @pytest.fixture(autouse=True)

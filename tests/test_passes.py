@@ -12,10 +12,11 @@ from random_programs import generate
 from random_programs import mode as compiled_as
 
 import contraflow as cf
-from contraflow import config, passes
-from contraflow.executable import load
-from contraflow.interpret import run_tape
-from contraflow.tape import Tape, Value
+from contraflow import config
+from contraflow.compiler import passes
+from contraflow.compiler.interpret import run_tape
+from contraflow.compiler.tape import Tape, Value
+from contraflow.runtime.executable import load
 
 X = "input %0 : float32[2, 3]  arg"
 

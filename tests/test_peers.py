@@ -16,11 +16,11 @@ import pytest
 
 import contraflow as cf
 from contraflow.autograd import grad
-from contraflow.dispatch import apply
 from contraflow.dtypes import DType
-from contraflow.op import REGISTRY, Op
-from contraflow.samples import Sample
-from contraflow.tensor import Tensor
+from contraflow.operation.context import apply
+from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.samples import Sample
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import TOLERANCES, assert_close, make_inputs
 
 try:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contraflow import mathematics, philox
-from contraflow import scalar as s
 from contraflow.dtypes import DType, bool_, float32, float64, int64, uint32
-from contraflow.philox import Stream
-from contraflow.scalar import Expr
+from contraflow.expressions import elementary, philox
+from contraflow.expressions import expression as s
+from contraflow.expressions.expression import Expr
+from contraflow.expressions.philox import Stream
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -33,7 +33,7 @@ KNOWN_ANSWERS = [
 
 def evaluate(root: Expr, *inputs: Any) -> Array:
     """An expression, with its decompositions as kernels have them, at `inputs`."""
-    [expanded] = mathematics.expand([root])
+    [expanded] = elementary.expand([root])
 
     def value(leaf: Expr, _: list[Any]) -> Array:
         return np.asarray(inputs[leaf.data], leaf.dtype.numpy)
@@ -88,7 +88,7 @@ def test_the_rounds_need_no_64_bit_integers() -> None:
         philox.normal(at, index),
         philox.keep(at, index, *threshold),
     ]
-    found = {e.dtype for e in s.walk(mathematics.expand(roots))}
+    found = {e.dtype for e in s.walk(elementary.expand(roots))}
     assert found == {uint32, float32, bool_}
 
 

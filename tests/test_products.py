@@ -8,12 +8,12 @@ import pytest
 from native import WIDTHS, run_native
 
 from contraflow import config
+from contraflow.compiler.kernel import Call, contraction, loops
 from contraflow.devices.cpu import jit, vectors
 from contraflow.dtypes import bfloat16, float16, float32, float64, int32
-from contraflow.kernel import Call, contraction, loops
-from contraflow.render.llvm import render
-from contraflow.render.llvm_contraction import BLOCK_ROWS
-from contraflow.render.llvm_text import REDUCE_STRENGTH
+from contraflow.render.llvm.contraction import BLOCK_ROWS
+from contraflow.render.llvm.kernels import render
+from contraflow.render.llvm.text import REDUCE_STRENGTH
 
 TARGETS = {16: ("x86-64", "+sse4.1"), 32: ("x86-64-v3", ""), 64: ("x86-64-v4", "-prefer-256-bit")}
 

@@ -21,11 +21,11 @@ import numpy as np
 import pytest
 from tests.gpu_kernels import CASES, Case, check, elementwise, gather_case, load
 
-from contraflow import scalar as s
+from contraflow.compiler.kernel import Call, Kernel, Loops
 from contraflow.dtypes import float16, float32, float64, int8, int64
 from contraflow.errors import DeviceError
-from contraflow.kernel import Call, Kernel, Loops
-from contraflow.render import cuda, source, wgsl
+from contraflow.expressions import expression as s
+from contraflow.render.clike import cuda, source, wgsl
 
 GOLDEN = Path(__file__).parent / "golden"
 RENDERERS: dict[str, Callable[[Kernel], str]] = {"cu": cuda.render, "wgsl": wgsl.render}

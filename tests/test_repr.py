@@ -11,7 +11,7 @@ import pytest
 from tests.engine_common import refused
 
 import contraflow as cf
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 
 try:
     import torch

@@ -12,11 +12,11 @@ from tests import engine_common
 from tests.engine_common import Counter, leaf, nodes_below, place, refused
 
 import contraflow as cf
-from contraflow import native
 from contraflow.autograd import grad, saved_tensors_hooks
-from contraflow.dispatch import state
 from contraflow.nn import functional as F
-from contraflow.tensor import Tensor
+from contraflow.operation.context import state
+from contraflow.runtime import native
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close, check_gradients
 
 storages = pytest.fixture(engine_common.storages)

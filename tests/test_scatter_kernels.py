@@ -11,8 +11,8 @@ from sequence_kernels import kernel_uses, run_op, strided, values
 
 import contraflow as cf
 from contraflow import config, dtypes
+from contraflow.compiler.kernel import Scatter
 from contraflow.dtypes import DType
-from contraflow.kernel import Scatter
 
 SIZES = (0, 1, 7, 16, 65)
 

@@ -8,15 +8,15 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
+from contraflow.compiler.fuse import fuse
+from contraflow.compiler.kernel import Limits, Scatter, Sort
+from contraflow.compiler.lower import HostUse
+from contraflow.compiler.plan import make_plan
+from contraflow.compiler.tape import Tape
 from contraflow.devices import lookup
 from contraflow.devices.cpu.program import barriers
-from contraflow.executable import Native
-from contraflow.fuse import fuse
-from contraflow.kernel import Limits, Scatter, Sort
-from contraflow.lower import HostUse
-from contraflow.plan import make_plan
-from contraflow.render.llvm import render
-from contraflow.tape import Tape
+from contraflow.render.llvm.kernels import render
+from contraflow.runtime.executable import Native
 
 SORT = "argsort(%0, dim=1, descending=False, stable=True)"
 LINES = {

@@ -8,7 +8,7 @@ from tests.engine_common import refused
 
 import contraflow as cf
 from contraflow.autograd.graph import Graph
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close
 
 X = np.arange(12.0).reshape(3, 4)

@@ -10,9 +10,9 @@ from sequence_kernels import kernel_uses, run_op, strided, values
 
 import contraflow as cf
 from contraflow import config, dtypes
+from contraflow.compiler.kernel import Sort
 from contraflow.dtypes import DType
-from contraflow.kernel import Sort
-from contraflow.render.llvm_sort import FEW, SHORT
+from contraflow.render.llvm.sort import FEW, SHORT
 
 SHAPES = [
     (0,), (1,), (2, 0), (0, 3), (7,), (5, 9), (33, 4), (2, 3, 17), (SHORT,), (SHORT + 1,), (3, 300),

@@ -13,7 +13,7 @@ from tests.engine_common import leaf, refused
 import contraflow as cf
 from contraflow.autograd import Gradients, grad, gradients
 from contraflow.autograd.graph import Graph, saved_tensors_hooks
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close
 
 

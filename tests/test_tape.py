@@ -11,14 +11,14 @@ import pytest
 
 import contraflow as cf
 from contraflow import config, dtypes
-from contraflow.dispatch import apply
-from contraflow.executable import load
-from contraflow.interpret import run_tape
-from contraflow.op import REGISTRY, Op
-from contraflow.reference import run_reference
-from contraflow.samples import Sample
+from contraflow.compiler.interpret import run_tape
+from contraflow.compiler.tape import Tape, Value
+from contraflow.operation.context import apply
+from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.reference import run_reference
+from contraflow.operation.samples import Sample
+from contraflow.runtime.executable import load
 from contraflow.spec import Spec
-from contraflow.tape import Tape, Value
 from contraflow.testing import assert_close, make_inputs
 
 EXAMPLE = """\

@@ -11,7 +11,7 @@ from tests.engine_common import leaf, refused
 
 import contraflow as cf
 from contraflow.dtypes import bool_
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close
 
 # --- dtypes --------------------------------------------------------------------------------------

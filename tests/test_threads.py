@@ -17,10 +17,10 @@ import pytest
 from tests.engine_common import refused
 
 import contraflow as cf
-from contraflow import parallel
-from contraflow.dispatch import state
-from contraflow.storage import Storage
-from contraflow.tensor import Tensor
+from contraflow.graph import parallel
+from contraflow.operation.context import state
+from contraflow.tensors.storage import Storage
+from contraflow.tensors.tensor import Tensor
 
 THREADS = 12
 SECONDS = 60.0

@@ -1,4 +1,4 @@
-"""The decompositions of transcendental.py: accuracy in both precisions, limits, signs of zero."""
+"""The decompositions of special_functions.py: accuracy in both precisions, limits, zero's signs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from tests.test_mathematics import FLOATS, compute, largest_error, needs_long_double
 
-from contraflow import scalar as s
 from contraflow.dtypes import DType, float32, float64
+from contraflow.expressions import expression as s
 
 inf, nan = math.inf, math.nan
 
-# Per function its name in NumPy, the intervals to sample, and the bound transcendental.py promises.
+# Per function its name in NumPy, the intervals to sample, and the bound that is promised.
 CASES: dict[str, tuple[str, list[tuple[float, float]], float]] = {
     "log2": ("log2", [(0.4, 3.0), (0.99, 1.01), (1e-30, 1e-20), (1.0, 1e30)], 1.5),
     "log10": ("log10", [(0.4, 3.0), (0.99, 1.01), (1e-30, 1e-20), (1.0, 1e30)], 3.0),

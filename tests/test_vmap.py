@@ -12,13 +12,13 @@ from tests.test_compiled_ops import cases
 from tests.test_ops import as_tuple, differentiable, to_tensor
 
 import contraflow as cf
-from contraflow.batch import Batch
-from contraflow.dispatch import apply
+from contraflow.contexts.batch import Batch
 from contraflow.func import grad, jacfwd, jacrev, jvp, vjp, vmap
-from contraflow.kinds import Creating
-from contraflow.op import Op
-from contraflow.samples import Sample
-from contraflow.tensor import Tensor
+from contraflow.operation.context import apply
+from contraflow.operation.kinds import Creating
+from contraflow.operation.op import Op
+from contraflow.operation.samples import Sample
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close, make_inputs
 
 SIZE = 2

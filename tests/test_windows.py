@@ -12,8 +12,8 @@ import contraflow as cf
 import contraflow.nn.functional as F
 from contraflow import config
 from contraflow.autograd import grad
-from contraflow.ops import max_pool, window
-from contraflow.ops.window import MANY, overlap
+from contraflow.ops.nn import max_pool, window
+from contraflow.ops.nn.window import MANY, overlap
 from contraflow.testing import assert_close
 
 WAYS: dict[str, tuple[tuple[int, ...], Callable[[Any], Any]]] = {

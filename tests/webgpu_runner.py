@@ -10,10 +10,10 @@ import numpy as np
 import wgpu
 from wgpu.backends.wgpu_native import extras
 
+from contraflow.compiler.interpret import Bound
+from contraflow.compiler.kernel import Call, Kernel
 from contraflow.dtypes import DType, bool_, int64
-from contraflow.interpret import Bound
-from contraflow.kernel import Call, Kernel
-from contraflow.render import source, wgsl
+from contraflow.render.clike import source, wgsl
 
 # Without these a device has all that its adapter offers, and hides what is not portable.
 PORTABLE = {

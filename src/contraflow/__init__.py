@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-import contraflow.eager  # noqa: F401  # isort: skip  # first: it installs the base context
+import contraflow.runtime.eager  # noqa: F401  # isort: skip  # first: it installs the base context
 from contraflow import autograd, ops
 from contraflow.autograd.checkpoint import checkpoint, checkpoint_sequential, is_recomputing
 from contraflow.autograd.modes import (
@@ -14,10 +14,10 @@ from contraflow.autograd.modes import (
     no_grad,
     set_grad_enabled,
 )
-from contraflow.compile import compile, is_compiling
+from contraflow.capture.compile import compile, is_compiling
 from contraflow.config import get_num_threads, set_num_threads
-from contraflow.device import Device as device
 from contraflow.devices import get_default_device, set_default_device
+from contraflow.devices.names import Device as device
 from contraflow.dtypes import (
     DType as dtype,
 )
@@ -46,9 +46,8 @@ from contraflow.errors import (
     NotScalarError,
     OverwrittenError,
 )
-from contraflow.op import REGISTRY as _REGISTRY
-from contraflow.ops.arithmetic import allclose, equal
-from contraflow.ops.create import (
+from contraflow.operation.op import REGISTRY as _REGISTRY
+from contraflow.ops.creation.create import (
     as_tensor,
     empty,
     empty_like,
@@ -64,9 +63,8 @@ from contraflow.ops.create import (
     zeros,
     zeros_like,
 )
-from contraflow.ops.custom import custom_op
-from contraflow.ops.random import rand, randn
-from contraflow.ops.sampling import (
+from contraflow.ops.creation.random import rand, randn
+from contraflow.ops.creation.sampling import (
     bernoulli,
     multinomial,
     normal,
@@ -76,9 +74,11 @@ from contraflow.ops.sampling import (
     randn_like,
     randperm,
 )
-from contraflow.printing import get_printoptions, printoptions, set_printoptions
-from contraflow.random import Generator, get_rng_state, manual_seed, set_rng_state
-from contraflow.tensor import Tensor
+from contraflow.ops.custom import custom_op
+from contraflow.ops.elementwise.arithmetic import allclose, equal
+from contraflow.tensors.generator import Generator, get_rng_state, manual_seed, set_rng_state
+from contraflow.tensors.printing import get_printoptions, printoptions, set_printoptions
+from contraflow.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from contraflow import amp, data, func, linalg, nn, optim, profiler, special

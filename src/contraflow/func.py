@@ -13,16 +13,16 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from contraflow import engine
-from contraflow.batch import RANDOMNESS, Batch
-from contraflow.dispatch import apply, changed, state
+from contraflow.contexts.batch import RANDOMNESS, Batch
+from contraflow.contexts.forward import Forward
 from contraflow.errors import GradientError, NotScalarError, describe, public
-from contraflow.forward import Forward
-from contraflow.node import Node, numbers
-from contraflow.op import REGISTRY
-from contraflow.ops.create import eye, zeros_like
-from contraflow.structure import fill, leaves_of, map_leaves
-from contraflow.tensor import Tensor
+from contraflow.graph import engine
+from contraflow.operation.context import apply, changed, state
+from contraflow.operation.op import REGISTRY
+from contraflow.ops.creation.create import eye, zeros_like
+from contraflow.tensors.node import Node, numbers
+from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import fill, leaves_of, map_leaves
 
 Argnums = int | tuple[int, ...]
 

@@ -1,16 +1,14 @@
 """Linear algebra under PyTorch's names: `contraflow.linalg.solve` and its like.
 
-Nearly every function is an op, declared in `ops/linalg.py`, `decompositions.py`, `matrices.py` or
-`products.py` there.
+Nearly every function is an op, declared in `ops/linalg`.
 """
 
 from typing import Any, NoReturn
 
 from contraflow.errors import describe, public
-from contraflow.op import REGISTRY
-from contraflow.ops.decompositions import det, eigh, eigvalsh, qr, slogdet, svd, svdvals
-from contraflow.ops.linalg import LinAlgError, cholesky, inv, solve, solve_triangular
-from contraflow.ops.matrices import (
+from contraflow.operation.op import REGISTRY
+from contraflow.ops.linalg.decompositions import det, eigh, eigvalsh, qr, slogdet, svd, svdvals
+from contraflow.ops.linalg.matrices import (
     cond,
     lstsq,
     matrix_exp,
@@ -20,10 +18,11 @@ from contraflow.ops.matrices import (
     pinv,
     vector_norm,
 )
-from contraflow.ops.matrices import linalg_norm as norm
-from contraflow.ops.products import matmul, multi_dot, vecdot
+from contraflow.ops.linalg.matrices import linalg_norm as norm
+from contraflow.ops.linalg.products import matmul, multi_dot, vecdot
+from contraflow.ops.linalg.solve import LinAlgError, cholesky, inv, solve, solve_triangular
 from contraflow.shapes import numel
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 
 
 @public

@@ -19,14 +19,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from contraflow.applied import part_name
 from contraflow.autograd.modes import Mode
-from contraflow.dispatch import Context, state
 from contraflow.errors import bytes_text
-from contraflow.op import Op
+from contraflow.graph.op_node import part_name
+from contraflow.operation.context import Context, state
+from contraflow.operation.op import Op
 from contraflow.spec import Params
-from contraflow.storage import Line, Storage, user_call, user_line
-from contraflow.tensor import Tensor
+from contraflow.tensors.storage import Line, Storage, user_call, user_line
+from contraflow.tensors.tensor import Tensor
 
 __all__ = ["Averages", "Event", "profile", "record_function"]
 

@@ -32,13 +32,13 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from contraflow import dtypes
-from contraflow.dispatch import state
+from contraflow.devices.cpu.memory import empty
 from contraflow.dtypes import DType
 from contraflow.errors import DIM_LIMIT
-from contraflow.memory import empty
+from contraflow.operation.context import state
 from contraflow.shapes import Shape, View, contiguous, numel
-from contraflow.storage import Storage
-from contraflow.tensor import Tensor
+from contraflow.tensors.storage import Storage
+from contraflow.tensors.tensor import Tensor
 
 HEADER_LIMIT = 100_000_000  # bytes, the format's own limit
 DEPTH_LIMIT = 100  # containers within containers

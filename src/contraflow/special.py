@@ -1,12 +1,12 @@
 """Special functions under PyTorch's names: `contraflow.special.expit` and its like.
 
-Each is an op, declared in `ops/math.py` or beside its relatives; many have another name outside.
+Each is an op, most of them declared in `ops/elementwise`; many have another name outside.
 """
 
-from contraflow.ops.elementwise import erf
-from contraflow.ops.elementwise import sigmoid as expit
-from contraflow.ops.integers import round_ as round
-from contraflow.ops.math import (
+from contraflow.ops.elementwise.basic import erf
+from contraflow.ops.elementwise.basic import sigmoid as expit
+from contraflow.ops.elementwise.integers import round_ as round
+from contraflow.ops.elementwise.mathematics import (
     digamma,
     entr,
     erfc,
@@ -21,11 +21,11 @@ from contraflow.ops.math import (
     xlog1py,
     xlogy,
 )
-from contraflow.ops.math import digamma as psi
-from contraflow.ops.math import lgamma as gammaln
-from contraflow.ops.math import mvlgamma as multigammaln
-from contraflow.ops.norm import log_softmax, softmax
-from contraflow.ops.reduce import logsumexp
+from contraflow.ops.elementwise.mathematics import digamma as psi
+from contraflow.ops.elementwise.mathematics import lgamma as gammaln
+from contraflow.ops.elementwise.mathematics import mvlgamma as multigammaln
+from contraflow.ops.nn.norm import log_softmax, softmax
+from contraflow.ops.reduction.reduce import logsumexp
 
 __all__ = [
     "digamma",

@@ -12,15 +12,15 @@ import numpy as np
 
 from contraflow import dtypes
 from contraflow.autograd import grad
-from contraflow.dispatch import apply
 from contraflow.dtypes import DType, tolerance
 from contraflow.errors import describe_spec
-from contraflow.op import Op
-from contraflow.ops.create import tensor
-from contraflow.ops.reduce import sum_
-from contraflow.samples import Array, Sample
+from contraflow.operation.context import apply
+from contraflow.operation.op import Op
+from contraflow.operation.samples import Array, Sample
+from contraflow.ops.creation.create import tensor
+from contraflow.ops.reduction.reduce import sum_
 from contraflow.spec import Params
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 
 TOLERANCES = dtypes.TOLERANCES
 

@@ -10,10 +10,10 @@ import pytest
 from tests.engine_common import leaf, place, refused, temporary
 
 import contraflow as cf
-from contraflow import parallel
 from contraflow.autograd import grad
-from contraflow.kinds import elementwise
-from contraflow.tensor import Tensor
+from contraflow.graph import parallel
+from contraflow.operation.kinds import elementwise
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close
 
 

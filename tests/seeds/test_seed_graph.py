@@ -14,8 +14,8 @@ from tests.engine_common import Counter, fields_of, leaf, nodes_below, place, re
 import contraflow as cf
 from contraflow.autograd import Gradients, grad, gradients
 from contraflow.autograd.graph import Graph
-from contraflow.tape import Tape
-from contraflow.tensor import Tensor
+from contraflow.compiler.tape import Tape
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close
 
 storages = pytest.fixture(engine_common.storages)

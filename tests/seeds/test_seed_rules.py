@@ -12,7 +12,7 @@ from tests.engine_common import leaf
 import contraflow as cf
 import contraflow.nn.functional as F
 from contraflow.autograd import grad
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close
 
 

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from contraflow.autograd.modes import Mode
-from contraflow.device import Device
-from contraflow.dispatch import changed, state
+from contraflow.devices.names import Device
 from contraflow.dtypes import DType, bfloat16, float16
-from contraflow.structure import map_leaves
-from contraflow.tensor import Tensor
+from contraflow.operation.context import changed, state
+from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import map_leaves
 
 
 class autocast(Mode):

@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from contraflow.autograd.modes import no_grad
-from contraflow.dispatch import Context, state
 from contraflow.dtypes import float16, float32, float64, int32
 from contraflow.errors import GradientError, describe
-from contraflow.hostscalar import HostScalar
-from contraflow.ops.create import as_tensor, tensor
-from contraflow.ops.elementwise import where
-from contraflow.ops.shape import stack
+from contraflow.operation.context import Context, state
+from contraflow.ops.creation.create import as_tensor, tensor
+from contraflow.ops.elementwise.basic import where
+from contraflow.ops.shape.joining import stack
 from contraflow.optim.optimizer import Optimizer
-from contraflow.structure import map_leaves
-from contraflow.tensor import Tensor
+from contraflow.tensors.host_scalar import HostScalar
+from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import map_leaves
 
 
 class GradScaler:

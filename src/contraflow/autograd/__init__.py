@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 import contraflow.autograd.functional as functional
-from contraflow import engine, parallel
 from contraflow.autograd import graph
 from contraflow.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from contraflow.autograd.function import Function, once_differentiable
@@ -24,8 +23,9 @@ from contraflow.autograd.modes import (
 )
 from contraflow.autograd.store import Gradients
 from contraflow.errors import brief, describe
-from contraflow.ops.create import zeros_like
-from contraflow.tensor import Tensor
+from contraflow.graph import engine, parallel
+from contraflow.ops.creation.create import zeros_like
+from contraflow.tensors.tensor import Tensor
 
 Tensors = Tensor | Sequence[Tensor]
 

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.applied import part_name
 from contraflow.autograd.modes import Mode
-from contraflow.dispatch import Context, change, state
 from contraflow.errors import CaptureError, GradientError, describe
-from contraflow.kinds import Creating
-from contraflow.node import at
-from contraflow.op import Op
+from contraflow.graph.op_node import part_name
+from contraflow.operation.context import Context, change, state
+from contraflow.operation.kinds import Creating
+from contraflow.operation.op import Op
 from contraflow.spec import Params
-from contraflow.storage import Line, user_call, user_line
-from contraflow.tensor import Tensor
+from contraflow.tensors.node import at
+from contraflow.tensors.storage import Line, user_call, user_line
+from contraflow.tensors.tensor import Tensor
 
 
 class _Watch(Context):

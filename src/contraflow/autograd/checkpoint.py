@@ -22,16 +22,16 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from contraflow import threads
-from contraflow.applied import Saved, keep, overwritten
-from contraflow.dispatch import Context, changed, state
 from contraflow.errors import GradientError, describe, public
-from contraflow.node import at
-from contraflow.op import REGISTRY, Op
-from contraflow.random import Generator
+from contraflow.graph.op_node import Saved, keep, overwritten
+from contraflow.operation.context import Context, changed, state
+from contraflow.operation.op import REGISTRY, Op
 from contraflow.spec import Params, Spec
-from contraflow.storage import Line, Storage, serials, user_line
-from contraflow.structure import leaves_of, map_leaves
-from contraflow.tensor import Tensor
+from contraflow.tensors.generator import Generator
+from contraflow.tensors.node import at
+from contraflow.tensors.storage import Line, Storage, serials, user_line
+from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import leaves_of, map_leaves
 
 _regions = itertools.count(1)
 _recomputing: ContextVar[bool] = ContextVar("contraflow_recomputing", default=False)

@@ -8,9 +8,9 @@ import subprocess
 from collections.abc import Iterator, Mapping
 
 from contraflow.autograd.graph import Graph, quoted
+from contraflow.compiler.tape import Tape, Value
 from contraflow.errors import DeviceError, public
-from contraflow.tape import Tape, Value
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 
 
 class Drawing(str):

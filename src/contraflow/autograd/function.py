@@ -7,14 +7,14 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from contraflow.applied import Saved, keep
-from contraflow.dispatch import changed, state
 from contraflow.errors import GradientError, GradientShapeError, describe, describe_spec
-from contraflow.node import Node, at, location
-from contraflow.op import REGISTRY
+from contraflow.graph.op_node import Saved, keep
+from contraflow.operation.context import changed, state
+from contraflow.operation.op import REGISTRY
 from contraflow.spec import Spec
-from contraflow.storage import Line, user_line
-from contraflow.tensor import Tensor, take_place
+from contraflow.tensors.node import Node, at, location
+from contraflow.tensors.storage import Line, user_line
+from contraflow.tensors.tensor import Tensor, take_place
 
 
 class FunctionCtx:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from contraflow import engine
 from contraflow import func as transforms
-from contraflow.dispatch import changed
 from contraflow.errors import GradientError, NotScalarError, describe
-from contraflow.ops.create import ones_like
-from contraflow.structure import leaves_of, map_leaves
-from contraflow.tensor import Tensor
+from contraflow.graph import engine
+from contraflow.operation.context import changed
+from contraflow.ops.creation.create import ones_like
+from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import leaves_of, map_leaves
 
 
 class _Call:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from contraflow import engine
-from contraflow.dispatch import changed, state
+from contraflow.contexts.forward import Forward
 from contraflow.errors import GradientError, describe, public
-from contraflow.forward import Forward
-from contraflow.op import REGISTRY
-from contraflow.ops.create import tensor
-from contraflow.structure import leaves_of
-from contraflow.tensor import Tensor
+from contraflow.graph import engine
+from contraflow.operation.context import changed, state
+from contraflow.operation.op import REGISTRY
+from contraflow.ops.creation.create import tensor
+from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import leaves_of
 
 
 @public

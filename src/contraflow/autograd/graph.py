@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from contraflow.applied import Saved
 from contraflow.autograd.modes import Mode
-from contraflow.dispatch import state
 from contraflow.errors import GradientError, bytes_text, describe
-from contraflow.hooks import Handle
-from contraflow.node import Edge, Node
+from contraflow.graph.op_node import Saved
+from contraflow.operation.context import state
 from contraflow.spec import Spec
-from contraflow.tensor import Tensor
+from contraflow.tensors.hooks import Handle
+from contraflow.tensors.node import Edge, Node
+from contraflow.tensors.tensor import Tensor
 
 __all__ = [
     "Graph",

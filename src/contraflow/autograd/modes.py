@@ -13,7 +13,7 @@ from operator import attrgetter, call
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from contraflow.dispatch import change, changed, state
+from contraflow.operation.context import change, changed, state
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
-from contraflow.dispatch import state
 from contraflow.errors import GradientShapeError, describe
-from contraflow.node import Edge, Node
-from contraflow.storage import serials
-from contraflow.tensor import Tensor
+from contraflow.operation.context import state
+from contraflow.tensors.node import Edge, Node
+from contraflow.tensors.storage import serials
+from contraflow.tensors.tensor import Tensor
 
 # A gradient is asked for by a tensor or by a place in the graph. A node stands for its first
 # output; each of several outputs is a pair of node and number.

@@ -41,8 +41,8 @@ from contraflow.capture.sight import (
     is_structured,
     own_attributes,
 )
-from contraflow.symbol import Symbol
-from contraflow.tensor import Tensor
+from contraflow.tensors.symbol import Symbol
+from contraflow.tensors.tensor import Tensor
 
 # What modules keep of themselves.
 REGISTRIES = ("_parameters", "_buffers", "_modules", "_transient")

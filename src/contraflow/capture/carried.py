@@ -18,8 +18,8 @@ from contraflow.capture.sight import is_leaf, is_passed, is_structured, items_of
 from contraflow.capture.stores import Stores
 from contraflow.capture.writes import Store, Write
 from contraflow.errors import CaptureError
-from contraflow.symbol import Symbol
-from contraflow.tensor import Tensor
+from contraflow.tensors.symbol import Symbol
+from contraflow.tensors.tensor import Tensor
 
 # Containers whose contents may be inputs of a program.
 CARRYING = (tuple, list, dict, deque)

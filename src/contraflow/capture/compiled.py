@@ -19,6 +19,7 @@ import numpy as np
 
 from contraflow import config, threads
 from contraflow.capture.carried import identity, is_carried
+from contraflow.capture.compile import Options
 from contraflow.capture.explain import (
     Memory,
     change_of,
@@ -32,14 +33,13 @@ from contraflow.capture.replay import Call, Hit, Inputs, Program
 from contraflow.capture.trace import Carried, StructuralNumbers, capture
 from contraflow.capture.trees import flatten
 from contraflow.capture.verify import replay_verified
-from contraflow.compile import Options
-from contraflow.dispatch import State, state
+from contraflow.compiler.tape import Tape
 from contraflow.dtypes import from_numpy, get_default_dtype
 from contraflow.errors import CaptureError, describe
-from contraflow.storage import Storage
-from contraflow.structure import exact
-from contraflow.tape import Tape
-from contraflow.tensor import Tensor
+from contraflow.operation.context import State, state
+from contraflow.tensors.storage import Storage
+from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import exact
 
 Key = tuple[Any, ...]
 

@@ -52,8 +52,8 @@ from contraflow.capture.sight import (
     own_attributes,
 )
 from contraflow.errors import CaptureError
-from contraflow.symbol import Symbol
-from contraflow.tensor import Tensor
+from contraflow.tensors.symbol import Symbol
+from contraflow.tensors.tensor import Tensor
 
 # In-place operators, as instructions number them.
 IN_PLACE = {

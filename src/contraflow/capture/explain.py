@@ -12,9 +12,9 @@ from contraflow.capture.alarm import HEARS
 from contraflow.capture.reads import shown
 from contraflow.capture.replay import Call, Program
 from contraflow.capture.trees import leaf_names
+from contraflow.compiler.tape import Tape, Value
 from contraflow.shapes import numel
-from contraflow.symbol import departure, number_text
-from contraflow.tape import Tape, Value
+from contraflow.tensors.symbol import departure, number_text
 
 
 class Memory(NamedTuple):

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from contraflow.capture.places import Given
 from contraflow.capture.reads import Read
-from contraflow.hooks import Structure
-from contraflow.storage import Storage
-from contraflow.tensor import Tensor
+from contraflow.tensors.hooks import Structure
+from contraflow.tensors.storage import Storage
+from contraflow.tensors.tensor import Tensor
 
 
 class Held(NamedTuple):

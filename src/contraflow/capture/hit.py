@@ -21,12 +21,12 @@ from contraflow.capture.places import Place
 from contraflow.capture.replay import Call, Hit, Program, new_tensor
 from contraflow.capture.trees import written
 from contraflow.capture.writes import Registered, Store, Write
-from contraflow.dispatch import state
-from contraflow.executable import HELD_BY_BLOCK, HELD_BY_ROOM, Native, Standing
-from contraflow.hooks import Structure
-from contraflow.storage import Storage, Writes, moments
-from contraflow.structure import exact
-from contraflow.tensor import Tensor
+from contraflow.operation.context import state
+from contraflow.runtime.executable import HELD_BY_BLOCK, HELD_BY_ROOM, Native, Standing
+from contraflow.tensors.hooks import Structure
+from contraflow.tensors.storage import Storage, Writes, moments
+from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import exact
 
 MISS = object()
 

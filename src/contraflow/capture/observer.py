@@ -43,8 +43,8 @@ from contraflow.capture.sight import (
     is_structured,
     own_attributes,
 )
-from contraflow.symbol import Symbol
-from contraflow.tensor import Tensor
+from contraflow.tensors.symbol import Symbol
+from contraflow.tensors.tensor import Tensor
 
 # Methods of containers that leave them as they are.
 _READING = names(

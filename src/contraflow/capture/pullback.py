@@ -14,24 +14,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from contraflow import executable, threads
-from contraflow.applied import Saved
+from contraflow import threads
 from contraflow.capture.guards import Held
 from contraflow.capture.observe import undone
 from contraflow.capture.trees import flatten, rebuild
-from contraflow.dispatch import changed, state
-from contraflow.engine import Cotangent, Pass
+from contraflow.compiler.passes import eliminate_dead
+from contraflow.compiler.tape import Operand, Tape, TapeLine, Value
+from contraflow.contexts.record import Source
 from contraflow.errors import GradientError
-from contraflow.executable import Executable
-from contraflow.node import Edge, Node, at, nodes_below, numbers
-from contraflow.op import REGISTRY, Op
-from contraflow.passes import eliminate_dead
-from contraflow.record import Source
+from contraflow.graph.engine import Cotangent, Pass
+from contraflow.graph.op_node import Saved
+from contraflow.operation.context import changed, state
+from contraflow.operation.op import REGISTRY, Op
+from contraflow.runtime import executable
+from contraflow.runtime.executable import Executable
 from contraflow.shapes import contiguous
 from contraflow.spec import Spec
-from contraflow.storage import Place, Storage
-from contraflow.tape import Operand, Tape, TapeLine, Value
-from contraflow.tensor import Tensor
+from contraflow.tensors.node import Edge, Node, at, nodes_below, numbers
+from contraflow.tensors.storage import Place, Storage
+from contraflow.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from contraflow.capture.replay import Program

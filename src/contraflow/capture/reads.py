@@ -15,7 +15,7 @@ import numpy as np
 
 from contraflow.capture.places import NOTHING_THERE, Given, Item, Place, Slot, Writer
 from contraflow.capture.rewrite import original
-from contraflow.structure import exact
+from contraflow.tensors.tree import exact
 
 PLAIN = frozenset([
     bool, int, float, complex, str, bytes, types.NoneType, types.EllipsisType,

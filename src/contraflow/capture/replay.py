@@ -9,8 +9,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from contraflow import executable
-from contraflow.applied import keep
 from contraflow.capture.guards import Guards, Held
 from contraflow.capture.places import Given
 from contraflow.capture.places import Place as InPython
@@ -24,19 +22,21 @@ from contraflow.capture.pullback import (
 )
 from contraflow.capture.trees import builder
 from contraflow.capture.writes import Registered, Store, Write
-from contraflow.dispatch import state
+from contraflow.compiler.passes import eliminate_dead
+from contraflow.compiler.tape import Value
+from contraflow.contexts.record import Recording, Source
 from contraflow.dtypes import DType, from_numpy, int64
 from contraflow.errors import GradientError, OverwrittenError
-from contraflow.executable import Executable, Standing
-from contraflow.hooks import Structure
-from contraflow.node import Edge, Form, Node, at, location
-from contraflow.passes import eliminate_dead
-from contraflow.record import Recording, Source
+from contraflow.graph.op_node import keep
+from contraflow.operation.context import state
+from contraflow.runtime import executable
+from contraflow.runtime.executable import Executable, Standing
 from contraflow.shapes import View, contiguous
-from contraflow.storage import Block, Line, Storage, serials, user_place
-from contraflow.symbol import Numbers, arithmetic
-from contraflow.tape import Value
-from contraflow.tensor import Tensor
+from contraflow.tensors.hooks import Structure
+from contraflow.tensors.node import Edge, Form, Node, at, location
+from contraflow.tensors.storage import Block, Line, Storage, serials, user_place
+from contraflow.tensors.symbol import Numbers, arithmetic
+from contraflow.tensors.tensor import Tensor
 
 
 class Owner(Protocol):

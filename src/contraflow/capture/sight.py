@@ -53,11 +53,11 @@ from contraflow.capture.reads import (
 from contraflow.capture.session import swap
 from contraflow.capture.writes import Store, Write
 from contraflow.errors import CaptureError
-from contraflow.hooks import Every
-from contraflow.hostscalar import HostScalar
-from contraflow.op import REGISTRY, Op
-from contraflow.symbol import Symbol
-from contraflow.tensor import Tensor
+from contraflow.operation.op import REGISTRY, Op
+from contraflow.tensors.hooks import Every
+from contraflow.tensors.host_scalar import HostScalar
+from contraflow.tensors.symbol import Symbol
+from contraflow.tensors.tensor import Tensor
 
 LARGEST = 1000  # elements of a container that may be guarded as a whole
 

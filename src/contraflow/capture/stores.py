@@ -36,7 +36,7 @@ from contraflow.capture.sight import (
     own_attributes,
 )
 from contraflow.capture.writes import REFILL, Mutation, Store, refill, registered
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 
 # Methods that change a container alike, whatever is in it.
 _BLIND = names("append add extend update clear appendleft extendleft __setitem__ __ior__ __iadd__")

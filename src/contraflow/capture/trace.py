@@ -38,15 +38,15 @@ from contraflow.capture.replay import (
 )
 from contraflow.capture.trees import ARRAY, flatten, rebuild
 from contraflow.capture.writes import Store
-from contraflow.dispatch import changed
+from contraflow.compiler.passes import host_values
+from contraflow.compiler.tape import Tape, Value
+from contraflow.contexts.record import Recorder
 from contraflow.errors import CaptureError, GradientError, describe
-from contraflow.hostscalar import StepScalar
-from contraflow.node import Edge, Node, nodes_below
-from contraflow.passes import host_values
-from contraflow.record import Recorder
-from contraflow.symbol import Symbol, ValueNeeded
-from contraflow.tape import Tape, Value
-from contraflow.tensor import Tensor
+from contraflow.operation.context import changed
+from contraflow.tensors.host_scalar import StepScalar
+from contraflow.tensors.node import Edge, Node, nodes_below
+from contraflow.tensors.symbol import Symbol, ValueNeeded
+from contraflow.tensors.tensor import Tensor
 
 LONG_TAPE = 20_000
 

@@ -15,8 +15,8 @@ import numpy as np
 from contraflow.autograd.store import Gradients
 from contraflow.capture.places import Located, plain_type
 from contraflow.errors import CaptureError
-from contraflow.symbol import Symbol
-from contraflow.tensor import Tensor
+from contraflow.tensors.symbol import Symbol
+from contraflow.tensors.tensor import Tensor
 
 # What a structure has in the place of a leaf.
 TENSOR, ARRAY, INT, FLOAT = "tensor", "array", "int", "float"

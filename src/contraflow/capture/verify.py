@@ -16,9 +16,9 @@ from contraflow.capture.replay import Call, Inputs, Program
 from contraflow.capture.trees import flatten
 from contraflow.dtypes import from_numpy, tolerance
 from contraflow.errors import CaptureError, describe_spec
-from contraflow.node import Node
-from contraflow.random import default_generator
-from contraflow.tensor import Tensor
+from contraflow.tensors.generator import default_generator
+from contraflow.tensors.node import Node
+from contraflow.tensors.tensor import Tensor
 
 # Rounding may do to a value this many times what a change of the inputs' last bits does. An
 # optimizer that divides a gradient of rounding errors by its size makes anything of them.

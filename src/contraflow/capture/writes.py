@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from contraflow.capture.places import MISSING, Attribute, Given, Place, Slot, Writer, plain_type
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 
 
 class Write:

@@ -10,9 +10,9 @@ import numpy as np
 from contraflow.data.datasets import Rows
 from contraflow.dtypes import float64
 from contraflow.errors import describe
-from contraflow.ops.create import as_tensor, tensor
-from contraflow.ops.shape import stack
-from contraflow.tensor import Tensor
+from contraflow.ops.creation.create import as_tensor, tensor
+from contraflow.ops.shape.joining import stack
+from contraflow.tensors.tensor import Tensor
 
 
 def default_collate(batch: Sequence[Any]) -> Any:

@@ -10,10 +10,10 @@ from typing import Any
 
 from contraflow.dtypes import int64
 from contraflow.errors import describe
-from contraflow.ops.create import tensor
-from contraflow.ops.sampling import randperm
-from contraflow.random import Generator
-from contraflow.tensor import Tensor
+from contraflow.ops.creation.create import tensor
+from contraflow.ops.creation.sampling import randperm
+from contraflow.tensors.generator import Generator
+from contraflow.tensors.tensor import Tensor
 
 
 class Dataset:

@@ -19,7 +19,7 @@ from contraflow.data.samplers import (
     draw_seed,
 )
 from contraflow.data.workers import Duty, Fetcher, Job, Order, Team, Worker
-from contraflow.random import Generator
+from contraflow.tensors.generator import Generator
 
 _epochs = itertools.count()
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any
 
 from contraflow.dtypes import float64
-from contraflow.ops.create import as_tensor
-from contraflow.ops.sampling import multinomial, randint, randperm
-from contraflow.random import Generator
+from contraflow.ops.creation.create import as_tensor
+from contraflow.ops.creation.sampling import multinomial, randint, randperm
+from contraflow.tensors.generator import Generator
 
 
 class Sampler:

@@ -38,9 +38,9 @@ import numpy as np
 from contraflow import config, dtypes, threads
 from contraflow.data.collate import default_collate
 from contraflow.data.datasets import IterableDataset, Rows
-from contraflow.dispatch import Context, changed, state
 from contraflow.dtypes import DType
-from contraflow.random import Generator, default_generator
+from contraflow.operation.context import Context, changed, state
+from contraflow.tensors.generator import Generator, default_generator
 
 GRACE = 2.0  # seconds in which workers may end what they do; then processes are ended by force
 TICK = 0.25  # seconds after which a thread that waits for a process checks that its batch is wanted

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from contraflow import threads
-from contraflow.device import CPU
-from contraflow.device import Device as DeviceName
+from contraflow.devices.names import CPU
+from contraflow.devices.names import Device as DeviceName
 from contraflow.errors import DeviceError
 
 if TYPE_CHECKING:
-    from contraflow.kernel import Limits
-    from contraflow.plan import Plan
+    from contraflow.compiler.kernel import Limits
+    from contraflow.compiler.plan import Plan
 
 
 class Program(Protocol):
@@ -57,7 +57,7 @@ def lookup(name: str) -> Device:
     if name not in _loaded:
         if name not in _KNOWN:
             raise DeviceError(f"device: {name!r} is not known; known are {', '.join(_KNOWN)}.")
-        _loaded[name] = threads.imported(f"contraflow.devices.{name}").open_device()
+        _loaded[name] = threads.imported(f"contraflow.devices.{name}.device").open_device()
     return _loaded[name]
 
 

@@ -9,8 +9,8 @@ from contraflow.nn import init
 from contraflow.nn.applied import Applied
 from contraflow.nn.module import Module
 from contraflow.nn.parameter import Parameter
-from contraflow.ops.create import zeros
-from contraflow.tensor import Tensor
+from contraflow.ops.creation.create import zeros
+from contraflow.tensors.tensor import Tensor
 
 # --- rectifiers --------------------------------------------------------------------------------
 

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from contraflow.device import Device
+from contraflow.devices.names import Device
 from contraflow.dtypes import DType
 from contraflow.errors import describe
 from contraflow.nn import functional as F
 from contraflow.nn.containers import ModuleList, Sequential
 from contraflow.nn.layers import Linear
 from contraflow.nn.module import Module
-from contraflow.ops.arithmetic import clamp
-from contraflow.ops.create import arange
-from contraflow.ops.elementwise import where
-from contraflow.ops.index import gather
-from contraflow.ops.reduce import argmax, mean
-from contraflow.ops.shape import cat
-from contraflow.tensor import Tensor
+from contraflow.ops.creation.create import arange
+from contraflow.ops.elementwise.arithmetic import clamp
+from contraflow.ops.elementwise.basic import where
+from contraflow.ops.index.gather import gather
+from contraflow.ops.reduction.reduce import argmax, mean
+from contraflow.ops.shape.joining import cat
+from contraflow.tensors.tensor import Tensor
 
 
 class AdaptiveOutput(NamedTuple):

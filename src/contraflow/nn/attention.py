@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from contraflow.device import Device
+from contraflow.devices.names import Device
 from contraflow.dtypes import DType
 from contraflow.nn import init
 from contraflow.nn.layers import Linear
 from contraflow.nn.module import Module
 from contraflow.nn.multihead import Masks, Weights, attend
 from contraflow.nn.parameter import Parameter
-from contraflow.ops.create import zeros
-from contraflow.tensor import Tensor
+from contraflow.ops.creation.create import zeros
+from contraflow.tensors.tensor import Tensor
 
 _Optional = Parameter | None
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from contraflow.autograd.function import Function
-from contraflow.structure import fill, leaves_of
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import fill, leaves_of
 
 
 class Mark(Function):

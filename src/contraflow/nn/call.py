@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from contraflow.hooks import Every, Hooks
 from contraflow.nn.backward_hooks import BackwardWatch
+from contraflow.tensors.hooks import Every, Hooks
 
 
 class ForwardHook(NamedTuple):

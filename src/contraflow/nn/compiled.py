@@ -6,7 +6,7 @@ import functools
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from contraflow.compile import Options, compiled_function, wrap
+from contraflow.capture.compile import Options, compiled_function, wrap
 from contraflow.nn.module import Module
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 from contraflow.errors import describe
 from contraflow.nn.module import Module, indented, layout
 from contraflow.nn.parameter import Parameter
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 
 
 class _Numbered(Module):

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from contraflow.device import Device
+from contraflow.devices.names import Device
 from contraflow.dtypes import DType
 from contraflow.errors import describe
 from contraflow.nn import functional as F
 from contraflow.nn import init
 from contraflow.nn.module import Module
 from contraflow.nn.parameter import Parameter
-from contraflow.ops.create import zeros
-from contraflow.ops.window import numbers
-from contraflow.tensor import Tensor
+from contraflow.ops.creation.create import zeros
+from contraflow.ops.nn.window import numbers
+from contraflow.tensors.tensor import Tensor
 
 Size = int | Sequence[int]
 _MODES = ("zeros", "reflect", "replicate", "circular")

@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from contraflow.dispatch import state
 from contraflow.errors import describe, public
 from contraflow.nn.steps import time_steps
-from contraflow.ops.arithmetic import clamp_min
-from contraflow.ops.arrange import pad
-from contraflow.ops.create import arange, as_tensor, full
-from contraflow.ops.elementwise import exp, where
-from contraflow.ops.index import gather
-from contraflow.ops.math import logaddexp
-from contraflow.ops.order import cumsum
-from contraflow.ops.reduce import mean, sum_
-from contraflow.ops.shape import cat, stack
-from contraflow.ops.view import expand, reshape
-from contraflow.tensor import Tensor
+from contraflow.operation.context import state
+from contraflow.ops.creation.create import arange, as_tensor, full
+from contraflow.ops.elementwise.arithmetic import clamp_min
+from contraflow.ops.elementwise.basic import exp, where
+from contraflow.ops.elementwise.mathematics import logaddexp
+from contraflow.ops.index.gather import gather
+from contraflow.ops.reduction.order import cumsum
+from contraflow.ops.reduction.reduce import mean, sum_
+from contraflow.ops.shape.arrange import pad
+from contraflow.ops.shape.joining import cat, stack
+from contraflow.ops.shape.view import expand, reshape
+from contraflow.tensors.tensor import Tensor
 
 _LOW = -1e30  # the logarithm of what is impossible: sums and gradients of it stay finite
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any, Self
 
 from contraflow.autograd.modes import no_grad
-from contraflow.device import Device
+from contraflow.devices.names import Device
 from contraflow.dtypes import DType
 from contraflow.errors import describe
 from contraflow.nn import functional as F
 from contraflow.nn import init
 from contraflow.nn.module import Module
 from contraflow.nn.parameter import Parameter
-from contraflow.ops.create import zeros
-from contraflow.tensor import Tensor
+from contraflow.ops.creation.create import zeros
+from contraflow.tensors.tensor import Tensor
 
 
 class _Table(Module):

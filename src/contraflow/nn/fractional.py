@@ -7,15 +7,15 @@ from typing import Any
 
 from contraflow.dtypes import int64
 from contraflow.errors import describe, public
-from contraflow.ops.create import arange, full
-from contraflow.ops.index import gather
-from contraflow.ops.max_pool import first_largest
-from contraflow.ops.random import rand
-from contraflow.ops.shape import cat
-from contraflow.ops.view import reshape
-from contraflow.ops.window import numbers
+from contraflow.ops.creation.create import arange, full
+from contraflow.ops.creation.random import rand
+from contraflow.ops.index.gather import gather
+from contraflow.ops.nn.max_pool import first_largest
+from contraflow.ops.nn.window import numbers
+from contraflow.ops.shape.joining import cat
+from contraflow.ops.shape.view import reshape
 from contraflow.shapes import numel
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 
 Size = int | Sequence[int]
 Ratio = float | Sequence[float]

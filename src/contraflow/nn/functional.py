@@ -39,8 +39,10 @@ from contraflow.nn.inplace import (
 )
 from contraflow.nn.multihead import multi_head_attention_forward
 from contraflow.nn.projection import linear_cross_entropy
-from contraflow.op import Op
-from contraflow.ops.activation import (
+from contraflow.operation.op import Op
+from contraflow.ops.creation.create import arange, full, ones, zeros
+from contraflow.ops.creation.random import dropout as _dropout
+from contraflow.ops.elementwise.activation import (
     gelu,
     glu,
     gumbel_softmax,
@@ -53,10 +55,17 @@ from contraflow.ops.activation import (
     softsign,
     tanhshrink,
 )
-from contraflow.ops.arithmetic import clamp_min
-from contraflow.ops.arrange import pad
-from contraflow.ops.attention import scaled_dot_product_attention
-from contraflow.ops.conv import (
+from contraflow.ops.elementwise.arithmetic import clamp_min
+from contraflow.ops.elementwise.basic import sigmoid, tanh, where
+from contraflow.ops.index.gather import embedding as _embedding
+from contraflow.ops.index.gather import gather, segment_sum
+from contraflow.ops.index.scatter import scatter_reduce
+from contraflow.ops.index.search import one_hot, searchsorted
+from contraflow.ops.linalg.distance import cosine_similarity, normalize, pairwise_distance, pdist
+from contraflow.ops.linalg.matrices import vector_norm
+from contraflow.ops.linalg.products import contract, linear
+from contraflow.ops.nn.attention import scaled_dot_product_attention
+from contraflow.ops.nn.conv import (
     conv1d,
     conv2d,
     conv3d,
@@ -64,23 +73,18 @@ from contraflow.ops.conv import (
     conv_transpose2d,
     conv_transpose3d,
 )
-from contraflow.ops.create import arange, full, ones, zeros
-from contraflow.ops.distance import cosine_similarity, normalize, pairwise_distance, pdist
-from contraflow.ops.dropout import alpha_dropout as _alpha_dropout
-from contraflow.ops.dropout import feature_alpha_dropout as _feature_alpha_dropout
-from contraflow.ops.dropout import feature_dropout as _feature_dropout
-from contraflow.ops.elementwise import sigmoid, tanh, where
-from contraflow.ops.entropy import (
+from contraflow.ops.nn.dropout import alpha_dropout as _alpha_dropout
+from contraflow.ops.nn.dropout import feature_alpha_dropout as _feature_alpha_dropout
+from contraflow.ops.nn.dropout import feature_dropout as _feature_dropout
+from contraflow.ops.nn.entropy import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
     cross_entropy,
     kl_div,
     nll_loss,
 )
-from contraflow.ops.grid import affine_grid, grid_sample
-from contraflow.ops.index import embedding as _embedding
-from contraflow.ops.index import gather, segment_sum
-from contraflow.ops.loss import (
+from contraflow.ops.nn.grid import affine_grid, grid_sample
+from contraflow.ops.nn.loss import (
     cosine_embedding_loss,
     gaussian_nll_loss,
     hinge_embedding_loss,
@@ -94,13 +98,12 @@ from contraflow.ops.loss import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from contraflow.ops.margin import (
+from contraflow.ops.nn.margin import (
     multi_margin_loss,
     multilabel_margin_loss,
     multilabel_soft_margin_loss,
 )
-from contraflow.ops.matrices import vector_norm
-from contraflow.ops.max_pool import (
+from contraflow.ops.nn.max_pool import (
     adaptive_max_pool1d,
     adaptive_max_pool2d,
     adaptive_max_pool3d,
@@ -109,7 +112,7 @@ from contraflow.ops.max_pool import (
     max_pool3d,
     max_unpool,
 )
-from contraflow.ops.norm import (
+from contraflow.ops.nn.norm import (
     affine,
     group_norm,
     layer_norm,
@@ -121,7 +124,7 @@ from contraflow.ops.norm import (
     softmax,
     standardized,
 )
-from contraflow.ops.pool import (
+from contraflow.ops.nn.pool import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
@@ -132,24 +135,21 @@ from contraflow.ops.pool import (
     lp_pool2d,
     lp_pool3d,
 )
-from contraflow.ops.products import contract, linear
-from contraflow.ops.random import dropout as _dropout
-from contraflow.ops.reduce import max_, mean, sum_
-from contraflow.ops.resample import (
+from contraflow.ops.nn.resample import (
     channel_shuffle,
     interpolate,
     pixel_shuffle,
     pixel_unshuffle,
 )
-from contraflow.ops.scatter import scatter_reduce
-from contraflow.ops.search import one_hot, searchsorted
-from contraflow.ops.shape import cat
-from contraflow.ops.view import expand, reshape
-from contraflow.ops.window import col2im as fold
-from contraflow.ops.window import im2col as unfold
+from contraflow.ops.nn.window import col2im as fold
+from contraflow.ops.nn.window import im2col as unfold
+from contraflow.ops.reduction.reduce import max_, mean, sum_
+from contraflow.ops.shape.arrange import pad
+from contraflow.ops.shape.joining import cat
+from contraflow.ops.shape.view import expand, reshape
 from contraflow.shapes import numel
-from contraflow.storage import OWNERS
-from contraflow.tensor import Tensor
+from contraflow.tensors.storage import OWNERS
+from contraflow.tensors.tensor import Tensor
 
 # --- dropout -----------------------------------------------------------------------------------
 

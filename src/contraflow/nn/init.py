@@ -11,18 +11,18 @@ import numpy as np
 
 from contraflow.autograd.modes import no_grad
 from contraflow.errors import describe
-from contraflow.ops.arithmetic import clamp
-from contraflow.ops.create import as_tensor, eye
-from contraflow.ops.decompositions import qr
-from contraflow.ops.elementwise import sign
-from contraflow.ops.math import erfinv
-from contraflow.ops.order import argsort
-from contraflow.ops.parts import diagonal
-from contraflow.ops.random import rand, randn
-from contraflow.ops.view import reshape
-from contraflow.random import Generator
+from contraflow.ops.creation.create import as_tensor, eye
+from contraflow.ops.creation.random import rand, randn
+from contraflow.ops.elementwise.arithmetic import clamp
+from contraflow.ops.elementwise.basic import sign
+from contraflow.ops.elementwise.mathematics import erfinv
+from contraflow.ops.linalg.decompositions import qr
+from contraflow.ops.reduction.order import argsort
+from contraflow.ops.shape.parts import diagonal
+from contraflow.ops.shape.view import reshape
 from contraflow.shapes import numel
-from contraflow.tensor import Tensor
+from contraflow.tensors.generator import Generator
+from contraflow.tensors.tensor import Tensor
 
 
 @no_grad()

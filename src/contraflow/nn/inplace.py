@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from contraflow.op import Op
-from contraflow.ops import activation as ops
-from contraflow.ops import elementwise
-from contraflow.tensor import Tensor
+from contraflow.operation.op import Op
+from contraflow.ops.elementwise import activation as ops
+from contraflow.ops.elementwise import basic
+from contraflow.tensors.tensor import Tensor
 
 
 def _apply(op: Op, inplace: bool, input: Tensor, *numbers: Any) -> Tensor:
@@ -18,7 +18,7 @@ def _apply(op: Op, inplace: bool, input: Tensor, *numbers: Any) -> Tensor:
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0)."""
-    return _apply(elementwise.relu, inplace, input)
+    return _apply(basic.relu, inplace, input)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:

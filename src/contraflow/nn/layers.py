@@ -6,16 +6,16 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from contraflow.device import Device
+from contraflow.devices.names import Device
 from contraflow.dtypes import DType
 from contraflow.nn import functional as F
 from contraflow.nn import init
 from contraflow.nn.applied import Applied
 from contraflow.nn.module import Module
 from contraflow.nn.parameter import Parameter
-from contraflow.ops.create import zeros
-from contraflow.ops.view import flatten, unflatten
-from contraflow.tensor import Tensor
+from contraflow.ops.creation.create import zeros
+from contraflow.ops.shape.view import flatten, unflatten
+from contraflow.tensors.tensor import Tensor
 
 
 class Linear(Module):

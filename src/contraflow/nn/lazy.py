@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, ClassVar
 
-from contraflow.device import Device
+from contraflow.devices.names import Device
 from contraflow.dtypes import DType
 from contraflow.errors import describe
 from contraflow.nn.conv import (
@@ -35,7 +35,7 @@ from contraflow.nn.parameter import (
     UninitializedParameter,
     UninitializedTensorMixin,
 )
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 
 
 class _LessTheSize:

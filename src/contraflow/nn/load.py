@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from contraflow.autograd.modes import no_grad
 from contraflow.errors import describe
 from contraflow.nn.parameter import Parameter, UninitializedTensorMixin, is_lazy
-from contraflow.ops.create import as_tensor
-from contraflow.tensor import Tensor
+from contraflow.ops.creation.create import as_tensor
+from contraflow.tensors.tensor import Tensor
 
 EXTRA_STATE = "_extra_state"  # the name of what `get_extra_state` gives
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY
 from typing import Any
 
-from contraflow.device import Device
+from contraflow.devices.names import Device
 from contraflow.dtypes import DType
 from contraflow.errors import describe
 from contraflow.nn import functional as F
@@ -15,7 +15,7 @@ from contraflow.nn.applied import Applied
 from contraflow.nn.layers import Linear, PairwiseDistance
 from contraflow.nn.module import Module
 from contraflow.nn.projection import LinearCrossEntropyOptions
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 
 
 class _Loss(Applied, hidden=()):

@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self, TypeVar
 
 from contraflow.autograd.modes import no_grad
-from contraflow.dispatch import state
 from contraflow.dtypes import bfloat16, float16, float32, float64
 from contraflow.errors import describe
-from contraflow.hooks import HookHandle, Structure
 from contraflow.nn.call import EVERY, ForwardHook, call_hooked, has_hooks
 from contraflow.nn.load import EXTRA_STATE, IncompatibleKeys, load_state
 from contraflow.nn.parameter import Buffer, Parameter, is_lazy
 from contraflow.nn.summary import summarize
-from contraflow.ops.create import zeros
-from contraflow.storage import serials
-from contraflow.tensor import Tensor
+from contraflow.operation.context import state
+from contraflow.ops.creation.create import zeros
+from contraflow.tensors.hooks import HookHandle, Structure
+from contraflow.tensors.storage import serials
+from contraflow.tensors.tensor import Tensor
 
 T = TypeVar("T")
 Hook = Callable[..., Any]

@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 from contraflow.dtypes import DType, bool_
 from contraflow.errors import describe, public
-from contraflow.ops.arrange import pad
-from contraflow.ops.attention import scaled_dot_product_attention
-from contraflow.ops.create import zeros
-from contraflow.ops.elementwise import where
-from contraflow.ops.norm import softmax
-from contraflow.ops.parts import chunk
-from contraflow.ops.products import linear
-from contraflow.ops.random import dropout
-from contraflow.ops.reduce import mean
-from contraflow.ops.shape import cat
-from contraflow.ops.view import expand, reshape, transpose
-from contraflow.tensor import Tensor
+from contraflow.ops.creation.create import zeros
+from contraflow.ops.creation.random import dropout
+from contraflow.ops.elementwise.basic import where
+from contraflow.ops.linalg.products import linear
+from contraflow.ops.nn.attention import scaled_dot_product_attention
+from contraflow.ops.nn.norm import softmax
+from contraflow.ops.reduction.reduce import mean
+from contraflow.ops.shape.arrange import pad
+from contraflow.ops.shape.joining import cat
+from contraflow.ops.shape.parts import chunk
+from contraflow.ops.shape.view import expand, reshape, transpose
+from contraflow.tensors.tensor import Tensor
 
 
 class Weights(NamedTuple):

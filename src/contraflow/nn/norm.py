@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from contraflow import dtypes
-from contraflow.device import Device
+from contraflow.devices.names import Device
 from contraflow.dtypes import DType
 from contraflow.errors import describe
 from contraflow.nn import functional as F
@@ -14,8 +14,8 @@ from contraflow.nn import init
 from contraflow.nn.applied import Applied
 from contraflow.nn.module import Module
 from contraflow.nn.parameter import Parameter
-from contraflow.ops.create import ones, zeros
-from contraflow.tensor import Tensor
+from contraflow.ops.creation.create import ones, zeros
+from contraflow.tensors.tensor import Tensor
 
 
 class _Affine(Module):

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from contraflow.nn import functional as F
 from contraflow.nn.applied import Applied
-from contraflow.ops.window import numbers
-from contraflow.tensor import Tensor
+from contraflow.ops.nn.window import numbers
+from contraflow.tensors.tensor import Tensor
 
 
 class _Pad(Applied, hidden=()):

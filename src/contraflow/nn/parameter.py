@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, NoReturn
 
-from contraflow import memory
-from contraflow.device import Device
+from contraflow.devices.cpu import memory
+from contraflow.devices.names import Device
 from contraflow.dtypes import DType
 from contraflow.errors import GradientError, describe
-from contraflow.hooks import Structure
-from contraflow.ops.create import zeros
+from contraflow.ops.creation.create import zeros
 from contraflow.shapes import contiguous
-from contraflow.tensor import Tensor
+from contraflow.tensors.hooks import Structure
+from contraflow.tensors.tensor import Tensor
 
 
 class Parameter(Tensor):

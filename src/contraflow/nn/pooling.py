@@ -9,8 +9,8 @@ from contraflow.nn import functional as F
 from contraflow.nn.applied import Applied
 from contraflow.nn.fractional import check_sizes
 from contraflow.nn.module import Module
-from contraflow.ops.window import numbers
-from contraflow.tensor import Tensor
+from contraflow.ops.nn.window import numbers
+from contraflow.tensors.tensor import Tensor
 
 Size = int | Sequence[int]
 

@@ -9,13 +9,13 @@ from typing import Any
 from contraflow.autograd.checkpoint import checkpoint
 from contraflow.dtypes import DType
 from contraflow.errors import describe, public
-from contraflow.ops.elementwise import where
-from contraflow.ops.entropy import cross_entropy
-from contraflow.ops.products import linear
-from contraflow.ops.reduce import sum_
-from contraflow.ops.shape import cat
-from contraflow.ops.view import reshape
-from contraflow.tensor import Tensor
+from contraflow.ops.elementwise.basic import where
+from contraflow.ops.linalg.products import linear
+from contraflow.ops.nn.entropy import cross_entropy
+from contraflow.ops.reduction.reduce import sum_
+from contraflow.ops.shape.joining import cat
+from contraflow.ops.shape.view import reshape
+from contraflow.tensors.tensor import Tensor
 
 _POLICIES = ("auto", "accurate", "balanced", "compact")
 

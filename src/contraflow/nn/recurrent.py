@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from contraflow.device import Device
+from contraflow.devices.names import Device
 from contraflow.dtypes import DType
 from contraflow.errors import describe
 from contraflow.nn import functional as F
@@ -20,13 +20,13 @@ from contraflow.nn.module import Module
 from contraflow.nn.parameter import Parameter
 from contraflow.nn.steps import time_steps
 from contraflow.nn.utils.rnn import PackedSequence
-from contraflow.ops.create import zeros
-from contraflow.ops.elementwise import sigmoid, tanh
-from contraflow.ops.parts import chunk
-from contraflow.ops.scatter import index_select
-from contraflow.ops.shape import cat, stack
-from contraflow.ops.view import reshape, transpose
-from contraflow.tensor import Tensor
+from contraflow.ops.creation.create import zeros
+from contraflow.ops.elementwise.basic import sigmoid, tanh
+from contraflow.ops.index.scatter import index_select
+from contraflow.ops.shape.joining import cat, stack
+from contraflow.ops.shape.parts import chunk
+from contraflow.ops.shape.view import reshape, transpose
+from contraflow.tensors.tensor import Tensor
 
 State = tuple[Tensor, ...]  # the hidden state, and the cell state of an LSTM
 Step = Callable[[Tensor, State, Sequence[Any]], State]

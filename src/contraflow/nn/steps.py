@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 
 
 def time_steps(rows: Tensor, sizes: Sequence[int]) -> list[Tensor]:

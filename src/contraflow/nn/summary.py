@@ -6,8 +6,8 @@ from typing import Any
 
 from contraflow.autograd.modes import no_grad
 from contraflow.errors import describe
-from contraflow.structure import leaves_of
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import leaves_of
 
 
 def summarize(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from contraflow.device import Device
+from contraflow.devices.names import Device
 from contraflow.dtypes import DType
 from contraflow.nn import functional as F
 from contraflow.nn import init
@@ -16,9 +16,9 @@ from contraflow.nn.containers import ModuleList
 from contraflow.nn.layers import Dropout, Linear
 from contraflow.nn.module import Module
 from contraflow.nn.norm import LayerNorm
-from contraflow.ops.arrange import triu
-from contraflow.ops.create import full
-from contraflow.tensor import Tensor
+from contraflow.ops.creation.create import full
+from contraflow.ops.shape.arrange import triu
+from contraflow.tensors.tensor import Tensor
 
 Activation = str | Callable[[Tensor], Tensor]
 

@@ -1,48 +1,10 @@
-"""The ops. Importing this package declares them all; `REGISTRY` lists them."""
+"""The ops, in families. Importing this package declares them all; `REGISTRY` lists them."""
 
-from contraflow.op import REGISTRY
-from contraflow.ops import (
-    activation,
-    arithmetic,
-    arrange,
-    attention,
-    conv,
-    create,
-    decompositions,
-    distance,
-    dropout,
-    dynamic,
-    einsum,
-    elementwise,
-    entropy,
-    grid,
-    index,
-    indexing,
-    integers,
-    linalg,
-    loss,
-    margin,
-    math,
-    matrices,
-    max_pool,
-    norm,
-    order,
-    parts,
-    pool,
-    products,
-    random,
-    reduce,
-    resample,
-    sampling,
-    scatter,
-    search,
-    shape,
-    statistics,
-    update,
-    view,
-    window,
-)
-from contraflow.storage import OWNERS
+from importlib import import_module
+from pkgutil import walk_packages
+
+from contraflow.operation.op import REGISTRY
+from contraflow.tensors.storage import OWNERS
 
 # Functions that are not ops and whose parts users do not know.
 _DRAWING = (
@@ -51,45 +13,7 @@ _DRAWING = (
 )  # fmt: skip
 OWNERS.update({name: name for name in _DRAWING})
 
-__all__ = [
-    "REGISTRY",
-    "activation",
-    "arithmetic",
-    "arrange",
-    "attention",
-    "conv",
-    "create",
-    "decompositions",
-    "distance",
-    "dropout",
-    "dynamic",
-    "einsum",
-    "elementwise",
-    "entropy",
-    "grid",
-    "index",
-    "indexing",
-    "integers",
-    "linalg",
-    "loss",
-    "margin",
-    "math",
-    "matrices",
-    "max_pool",
-    "norm",
-    "order",
-    "parts",
-    "pool",
-    "products",
-    "random",
-    "reduce",
-    "resample",
-    "sampling",
-    "scatter",
-    "search",
-    "shape",
-    "statistics",
-    "update",
-    "view",
-    "window",
-]
+for _found in walk_packages(__path__, f"{__name__}."):
+    import_module(_found.name)
+
+__all__ = ["REGISTRY"]

@@ -11,9 +11,9 @@ import numpy as np
 
 from contraflow.dtypes import DType, from_numpy
 from contraflow.errors import GradientError, describe_spec
-from contraflow.kinds import Opaque
-from contraflow.op import Op
-from contraflow.promotion import Types
+from contraflow.operation.kinds import Opaque
+from contraflow.operation.op import Op
+from contraflow.operation.promotion import Types
 from contraflow.spec import Given, Params, Spec
 
 Function = Callable[..., Any]

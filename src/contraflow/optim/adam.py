@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from contraflow.dispatch import apply
-from contraflow.hostscalar import StepScalar
-from contraflow.ops.create import zeros_like
-from contraflow.ops.elementwise import abs_, maximum, sqrt
-from contraflow.ops.update import running_averages, scaled_step
+from contraflow.operation.context import apply
+from contraflow.ops.creation.create import zeros_like
+from contraflow.ops.elementwise.basic import abs_, maximum, sqrt
+from contraflow.ops.nn.update import running_averages, scaled_step
 from contraflow.optim.optimizer import (
     Optimizer,
     ParamGroup,
@@ -21,7 +20,8 @@ from contraflow.optim.optimizer import (
     directed,
     together,
 )
-from contraflow.tensor import Tensor
+from contraflow.tensors.host_scalar import StepScalar
+from contraflow.tensors.tensor import Tensor
 
 
 class _Averaging(Optimizer):

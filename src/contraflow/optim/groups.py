@@ -1,6 +1,6 @@
 """Parameter groups: what users read and change of an optimizer's hyper-parameters.
 
-Numbers live in host scalars (`hostscalar.py`), so that a schedule changes the learning rate of a
+Numbers live in host scalars (`host_scalar.py`), so that a schedule changes the learning rate of a
 compiled step without compiling anything; every other change is one of structure, which recordings
 notice.
 """
@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from contraflow.hooks import Structure
-from contraflow.hostscalar import HostScalar
-from contraflow.symbol import is_symbol, symbols_in
-from contraflow.tensor import Tensor
+from contraflow.tensors.hooks import Structure
+from contraflow.tensors.host_scalar import HostScalar
+from contraflow.tensors.symbol import is_symbol, symbols_in
+from contraflow.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from contraflow.optim.optimizer import Optimizer

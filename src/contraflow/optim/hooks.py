@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from contraflow.dispatch import state as thread_state
-from contraflow.hooks import Every, HookHandle, Hooks, Structure
-from contraflow.storage import serials
+from contraflow.operation.context import state as thread_state
+from contraflow.tensors.hooks import Every, HookHandle, Hooks, Structure
+from contraflow.tensors.storage import serials
 
 Hook = Callable[..., Any]
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from contraflow.autograd.modes import enable_grad, no_grad
-from contraflow.compile import is_compiling
+from contraflow.capture.compile import is_compiling
 from contraflow.errors import CaptureError
-from contraflow.ops.create import zeros_like
-from contraflow.ops.shape import cat
+from contraflow.ops.creation.create import zeros_like
+from contraflow.ops.shape.joining import cat
 from contraflow.optim.optimizer import Optimizer, ParamGroup, State, check_not_negative
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 
 Closure = Callable[[], Any]
 

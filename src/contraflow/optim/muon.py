@@ -8,10 +8,10 @@ from typing import Any
 
 from contraflow.dtypes import bfloat16, float32
 from contraflow.errors import describe
-from contraflow.ops.create import zeros_like
-from contraflow.ops.elementwise import maximum, sqrt
+from contraflow.ops.creation.create import zeros_like
+from contraflow.ops.elementwise.basic import maximum, sqrt
 from contraflow.optim.optimizer import Optimizer, ParamGroup, State, Updated, check_not_negative
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 
 _ADJUSTMENTS = (None, "original", "match_rms_adamw")
 

@@ -1,6 +1,6 @@
 """The base of all optimizers: parameter groups, state, and what goes around an update.
 
-Hyper-parameters and step counters are host scalars (`hostscalar.py`): Python floats in eager mode,
+Hyper-parameters and step counters are host scalars (`host_scalar.py`): Python floats in eager mode,
 0-d float64 tensors while a step is being recorded. So an update computes with them as both can
 (`beta**step`, `x**0.5`, `choose`), never asks for their value, and a schedule changes the learning
 rate of a compiled step without compiling anything. What an update must decide in Python it asks of
@@ -20,13 +20,12 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contraflow.autograd.modes import enable_grad, no_grad
-from contraflow.compile import compile, runs_native
-from contraflow.dispatch import changed
-from contraflow.dispatch import state as thread_state
+from contraflow.capture.compile import compile, runs_native
 from contraflow.errors import describe
-from contraflow.hostscalar import HostScalar, StepScalar
 from contraflow.nn.module import clear_gradients
-from contraflow.ops.elementwise import where
+from contraflow.operation.context import changed
+from contraflow.operation.context import state as thread_state
+from contraflow.ops.elementwise.basic import where
 from contraflow.optim.groups import ParamGroup, ParamGroups
 from contraflow.optim.hooks import (
     HookedOptimizer,
@@ -34,8 +33,9 @@ from contraflow.optim.hooks import (
     register_optimizer_step_pre_hook,
 )
 from contraflow.optim.state import ParameterState, State, States, as_counter
-from contraflow.storage import user_line
-from contraflow.tensor import Tensor
+from contraflow.tensors.host_scalar import HostScalar, StepScalar
+from contraflow.tensors.storage import user_line
+from contraflow.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from contraflow.capture.compiled import Compiled

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from contraflow.hostscalar import StepScalar
-from contraflow.ops.create import zeros_like
+from contraflow.ops.creation.create import zeros_like
 from contraflow.optim.optimizer import (
     Optimizer,
     ParamGroup,
@@ -17,7 +16,8 @@ from contraflow.optim.optimizer import (
     directed,
     together,
 )
-from contraflow.tensor import Tensor
+from contraflow.tensors.host_scalar import StepScalar
+from contraflow.tensors.tensor import Tensor
 
 
 class SGD(Optimizer):

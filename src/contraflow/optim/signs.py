@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from contraflow.hostscalar import StepScalar
-from contraflow.ops.create import full_like, zeros_like
-from contraflow.ops.elementwise import maximum, minimum, sign, where
+from contraflow.ops.creation.create import full_like, zeros_like
+from contraflow.ops.elementwise.basic import maximum, minimum, sign, where
 from contraflow.optim.optimizer import (
     Optimizer,
     ParamGroup,
@@ -18,7 +17,8 @@ from contraflow.optim.optimizer import (
     directed,
     together,
 )
-from contraflow.tensor import Tensor
+from contraflow.tensors.host_scalar import StepScalar
+from contraflow.tensors.tensor import Tensor
 
 
 class Lion(Optimizer):

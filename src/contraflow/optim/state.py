@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from contraflow.hostscalar import HostScalar, StepScalar
-from contraflow.tensor import Tensor
+from contraflow.tensors.host_scalar import HostScalar, StepScalar
+from contraflow.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from contraflow.optim.optimizer import Optimizer

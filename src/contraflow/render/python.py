@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from contraflow import scalar as s
+from contraflow.compiler.tape import Operand, Tape, TapeLine, Value
 from contraflow.dtypes import HALVES, DType, bool_, float32, float64, int64
-from contraflow.reference import quiet
-from contraflow.scalar import Expr
-from contraflow.tape import Operand, Tape, TapeLine, Value
+from contraflow.expressions import expression as s
+from contraflow.expressions.expression import Expr
+from contraflow.operation.reference import quiet
 
 
 def render(tape: Tape, lines: Sequence[TapeLine], wanted: Sequence[Operand]) -> str:

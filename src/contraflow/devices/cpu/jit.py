@@ -21,7 +21,7 @@ from llvmlite.binding import ffi
 
 from contraflow import config, threads
 from contraflow.devices.cpu import cache
-from contraflow.render.llvm_text import REDUCE_STRENGTH
+from contraflow.render.llvm.text import REDUCE_STRENGTH
 
 FORMAT = "contraflow-cpu-3"  # changes when the options of code generation do
 

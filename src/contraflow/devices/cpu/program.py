@@ -21,12 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from contraflow import config, threads
-from contraflow import scalar as s
-from contraflow.devices.cpu import jit
-from contraflow.devices.cpu.pool import CHECK, DEAL, ERRORS, MEET, PARTS, pool
-from contraflow.devices.cpu.vectors import bytes_for
-from contraflow.dispatch import state
-from contraflow.kernel import (
+from contraflow.compiler.kernel import (
     READS,
     WRITES,
     Box,
@@ -36,10 +31,15 @@ from contraflow.kernel import (
     Sort,
     strided_arguments,
 )
-from contraflow.plan import SCALARS, HostStep, KernelStep, Plan, Slot
-from contraflow.render.llvm import entry_name, render, text_identity
-from contraflow.render.llvm_text import lower
-from contraflow.scalar import Expr
+from contraflow.compiler.plan import SCALARS, HostStep, KernelStep, Plan, Slot
+from contraflow.devices.cpu import jit
+from contraflow.devices.cpu.pool import CHECK, DEAL, ERRORS, MEET, PARTS, pool
+from contraflow.devices.cpu.vectors import bytes_for
+from contraflow.expressions import expression as s
+from contraflow.expressions.expression import Expr
+from contraflow.operation.context import state
+from contraflow.render.llvm.kernels import entry_name, render, text_identity
+from contraflow.render.llvm.text import lower
 
 SMALL_WORK = 12_500  # element operations that one thread does sooner than it meets another
 MEETINGS = 3  # beside those after its kernels, of the threads of a program: they are called first

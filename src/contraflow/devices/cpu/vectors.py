@@ -4,8 +4,8 @@ measurement on the user's machine."""
 from __future__ import annotations
 
 from contraflow import config
+from contraflow.compiler.kernel import Contraction, Kernel
 from contraflow.devices.cpu import jit
-from contraflow.kernel import Contraction, Kernel
 
 # Processors that do 64 bytes in two halves, so that products gain nothing by them. Panels that are
 # packed from windows lose: the wider one is, the less of it images of few columns fill. Zen 4, the

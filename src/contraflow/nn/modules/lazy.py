@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from contraflow.dispatch import state
 from contraflow.nn.module import Module
 from contraflow.nn.parameter import is_lazy
+from contraflow.operation.context import state
 
 
 class LazyModuleMixin(Module):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from contraflow.hooks import HookHandle
 from contraflow.nn.call import EVERY, ForwardHook
+from contraflow.tensors.hooks import HookHandle
 
 Hook = Callable[..., Any]
 

@@ -7,13 +7,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from contraflow.autograd.modes import no_grad
-from contraflow.compile import Options, compiled_function, runs_native
+from contraflow.capture.compile import Options, compiled_function, runs_native
 from contraflow.errors import public
-from contraflow.ops.arithmetic import clamp_max, isfinite
-from contraflow.ops.create import tensor
-from contraflow.ops.matrices import vector_norm
-from contraflow.ops.shape import stack
-from contraflow.tensor import Tensor
+from contraflow.ops.creation.create import tensor
+from contraflow.ops.elementwise.arithmetic import clamp_max, isfinite
+from contraflow.ops.linalg.matrices import vector_norm
+from contraflow.ops.shape.joining import stack
+from contraflow.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from contraflow.capture.compiled import Compiled

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from contraflow.autograd.modes import no_grad
 from contraflow.errors import describe, public
-from contraflow.ops.shape import cat
-from contraflow.ops.view import reshape
-from contraflow.tensor import Tensor
+from contraflow.ops.shape.joining import cat
+from contraflow.ops.shape.view import reshape
+from contraflow.tensors.tensor import Tensor
 
 
 @public

@@ -7,10 +7,10 @@ from contraflow.errors import describe
 from contraflow.nn import functional as F
 from contraflow.nn.module import Module
 from contraflow.nn.utils.parametrize import register_parametrization
-from contraflow.ops.matrices import vector_norm
-from contraflow.ops.random import randn
-from contraflow.ops.view import movedim, reshape
-from contraflow.tensor import Tensor
+from contraflow.ops.creation.random import randn
+from contraflow.ops.linalg.matrices import vector_norm
+from contraflow.ops.shape.view import movedim, reshape
+from contraflow.tensors.tensor import Tensor
 
 
 class WeightNorm(Module):

@@ -13,7 +13,7 @@ from contraflow.errors import describe
 from contraflow.nn.containers import ModuleDict, ModuleList
 from contraflow.nn.module import Module
 from contraflow.nn.parameter import Parameter
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 
 
 class ParametrizationList(ModuleList):

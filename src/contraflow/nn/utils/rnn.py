@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from contraflow.errors import public
-from contraflow.ops.arrange import pad
-from contraflow.ops.create import tensor
-from contraflow.ops.elementwise import where
-from contraflow.ops.scatter import index_select
-from contraflow.ops.shape import stack
-from contraflow.ops.view import reshape, transpose
-from contraflow.tensor import Tensor
+from contraflow.ops.creation.create import tensor
+from contraflow.ops.elementwise.basic import where
+from contraflow.ops.index.scatter import index_select
+from contraflow.ops.shape.arrange import pad
+from contraflow.ops.shape.joining import stack
+from contraflow.ops.shape.view import reshape, transpose
+from contraflow.tensors.tensor import Tensor
 
 
 class PackedSequence(NamedTuple):

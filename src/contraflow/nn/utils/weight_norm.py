@@ -8,7 +8,7 @@ from contraflow.autograd.modes import no_grad
 from contraflow.nn.module import Module
 from contraflow.nn.parameter import Parameter
 from contraflow.nn.utils.parametrizations import WeightNorm
-from contraflow.tensor import Tensor
+from contraflow.tensors.tensor import Tensor
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:

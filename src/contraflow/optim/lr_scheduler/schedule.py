@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
-from contraflow.compile import is_compiling
+from contraflow.capture.compile import is_compiling
 from contraflow.errors import CaptureError
 from contraflow.optim.optimizer import Optimizer
 

@@ -1,0 +1,85 @@
+"""`compile`: a function, or a module, that is recorded and replayed.
+
+What does it (`capture/compiled.py`, and the compiler below that) is loaded with the first of them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from contraflow import config, threads
+from contraflow.operation.context import state
+from contraflow.runtime import native
+
+if TYPE_CHECKING:
+    from contraflow.capture.compiled import Compiled
+
+
+def is_compiling() -> bool:
+    """Whether the running function is being recorded."""
+    return state().context.recording
+
+
+def runs_native(tensors: Sequence[Any]) -> bool:
+    """Whether what eager mode does to all of these tensors is worth a program of its own."""
+    current = state()
+    replays = current.context.replays and not current.anomaly
+    return replays and config.compile_mode == "native" and native.is_large(tensors, native.SMALL)
+
+
+class Options(NamedTuple):
+    """How a function is compiled."""
+
+    enabled: bool = True
+    cache_size: int = 16
+    name: str | None = None
+    verify: int = 0
+    warns: bool = True  # of many recordings
+
+
+def compile(
+    fn: Callable[..., Any] | None = None,
+    *,
+    verify: int = 0,
+    enabled: bool = True,
+    cache_size: int = 16,
+    name: str | None = None,
+) -> Any:
+    """Record a function of tensors and replay it as one program; a module too.
+
+    The first `verify` calls also run eagerly, on the same state, and must agree. With
+    `enabled=False` every call is eager. `cache_size` programs are kept.
+
+    >>> import contraflow as cf
+    >>> @cf.compile
+    ... def double(x):
+    ...     return x + x
+    >>> double(cf.ones(2))
+    tensor([2., 2.])
+    """
+    if not isinstance(verify, int) or verify < 0:
+        raise ValueError(f"compile: verify is {verify!r}; it must be a number of calls.")
+    if not isinstance(cache_size, int) or cache_size < 1:
+        raise ValueError(
+            f"compile: cache_size is {cache_size!r}; it must be a number of programs, at least 1."
+        )
+    options = Options(enabled, cache_size, name, verify)
+    if fn is None:
+        return functools.partial(wrap, options=options)
+    return wrap(fn, options)
+
+
+@functools.singledispatch
+def wrap(fn: Any, options: Options) -> Any:
+    """The compiled form of something; modules register theirs."""
+    if not callable(fn):
+        raise TypeError(f"compile: {type(fn).__name__} is not callable.")
+    return compiled_function(fn, options)
+
+
+def compiled_function(fn: Callable[..., Any], options: Options) -> Compiled:
+    """The compiled form of a function."""
+    made: Compiled = threads.imported("contraflow.capture.compiled").Compiled(fn, options)
+    return made

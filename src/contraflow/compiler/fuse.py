@@ -1,0 +1,382 @@
+"""Fusion: the lines of a tape gathered into kernels. Knows a device only by its `Limits`.
+
+Lines are taken in order. A line joins the group that makes its inputs where both visit the same
+points, so that the value stays in a register; groups whose results nobody else has read yet move
+along and merge. What decides is strides alone: a value made in a group may be read in it exactly
+if the reading strides over the group's axes are those it would be stored with.
+
+`lower.py` makes kernels of groups. Contractions, scatters, scans and sorts are kernels of their
+own; ops without a kernel are host steps.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Sequence
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
+
+from contraflow.compiler.kernel import Limits
+from contraflow.compiler.lower import (
+    ContractionLayout,
+    Fused,
+    Group,
+    HostUse,
+    Place,
+    Scope,
+    Target,
+    Use,
+    Visit,
+    is_access,
+    lower_group,
+    lower_scanning,
+    lower_scattering,
+    lower_sorting,
+    lower_store,
+)
+from contraflow.compiler.narrow_layouts import narrow_layouts
+from contraflow.compiler.passes import count_uses, first_parts_of_wholes
+from contraflow.compiler.tape import Tape, TapeLine, Value
+from contraflow.dtypes import DType
+from contraflow.operation.kinds import Contracting, Scattering
+from contraflow.shapes import View, contiguous, rearranged
+from contraflow.spec import Spec
+
+
+def fuse(tape: Tape, host: set[Value], limits: Limits) -> Fused:
+    """Gather the lines of a tape, those known on the host aside, into kernels and host steps."""
+    return _Fuser(tape, host, limits).run()
+
+
+class Stored(NamedTuple):
+    """A product that another line stores, both by number, and where its elements lie there."""
+
+    product: int
+    store: int
+    room: View
+
+
+def stored_products(tape: Tape) -> Iterator[Stored]:
+    """Products that nobody reads but who stores them in another order, or as part of a value."""
+    makers = {v: i for i, line in enumerate(tape.lines) for v in line.outs}
+    uses = count_uses(tape)
+
+    def made_for_one(x: Any, lowering: str) -> int | None:
+        """The line that makes what only one line reads, if it is lowered so."""
+        number = makers.get(x) if uses[x] == 1 else None
+        fits = number is not None and tape.lines[number].op.kind.lowering == lowering
+        return number if fits else None
+
+    for number, line in enumerate(tape.lines):
+        assigns = line.op.kind.lowering == "assign"
+        x: Any = line.inputs[-1] if assigns or line.op.name == "clone" else None
+        if not isinstance(x, Value):
+            continue
+        view = contiguous(tape.specs[x].shape)
+        region = View(**line.params) if assigns else view
+        shown = made_for_one(x, "view")
+        if shown is not None:
+            (x,), view = tape.lines[shown].inputs, View(**tape.lines[shown].params)
+        product = made_for_one(x, "contract")
+        if product is not None and tape.specs[x].dtype is tape.specs[line.outs[0]].dtype:
+            room = rearranged(tape.specs[x].shape, view, region)
+            if room is not None:
+                yield Stored(product, number, room)
+
+
+class _Fuser:
+    def __init__(self, tape: Tape, host: set[Value], limits: Limits) -> None:
+        self.tape, self.host, self.limits = tape, host, limits
+        self.scope = Scope(tape, host)
+        self.scope.layouts = narrow_layouts(tape, host, limits.narrow)
+        self.groups: list[Group | Use | None] = []
+        self.maker: dict[Value, int] = {}  # the position in `groups` of what makes a value
+        # Heaps of the positions of what else reads a value; some groups there have moved since.
+        self.readers: dict[Value, list[int]] = defaultdict(list)
+        self.begins = first_parts_of_wholes(tape)
+        self.stored: dict[int, Stored] = {}  # by the line whose turn it is to make the product
+        self.settled: set[int] = set()  # the lines that have nothing left to do
+        self._settle_products()
+        self.state = set(tape.writes.values())  # what inputs will hold
+        self.last_risk = -1  # the position of the last that may fail
+
+    def run(self) -> Fused:
+        for number, line in enumerate(self.tape.lines):
+            if not self.host.issuperset(line.outs):
+                self._lower(number, line)
+        for v in self.tape.roots:
+            if v in self.scope.fills:
+                self._stored(v, len(self.tape.lines) - 1)
+        return list(self._finished())
+
+    def _lower(self, number: int, line: TapeLine) -> None:
+        lowering = line.op.kind.lowering
+        if number in self.settled:
+            return
+        if number in self.stored:
+            self._store_product(*self.stored[number])
+        elif lowering == "view":
+            (x,) = line.inputs
+            base = self._whole(x, number)
+            self.scope.views[line.outs[0]] = (base, self.scope.view(base, View(**line.params)))
+        elif line.op.name == "full":
+            self.scope.fills[line.outs[0]] = line.inputs[0]
+        elif lowering in ("map", "reduce"):
+            self._place(number)
+        elif lowering == "contract":
+            self._append(self._layout(number).lower(number))
+        elif lowering == "assign":
+            (out,), source = line.outs, self.scope.access(line.inputs[1])
+            rest = self._rest(number)
+            self._append(lower_store(self.scope, source, out, View(**line.params), number, rest))
+        elif lowering == "scatter" and lowering in self.limits.kernels:
+            self._scatter(number, line)
+        elif lowering == "scan" and lowering in self.limits.kernels:
+            self._append(lower_scanning(self.scope, number, line, self._carried(line)))
+        elif lowering == "sort" and lowering in self.limits.kernels:
+            self._append(lower_sorting(self.scope, number, line))
+        else:
+            self._append(HostUse(number, line, self._in_memory(line, number)))
+
+    def _rest(self, number: int) -> Value | None:
+        """What a line assigns a part to; a fill of which nothing is left need not be stored."""
+        base = self.tape.lines[number].inputs[0]
+        begins = number in self.begins and base in self.scope.fills
+        return None if begins else self._whole(base, number)
+
+    def _layout(self, number: int) -> ContractionLayout:
+        """How a contraction may be laid out."""
+        line = self.tape.lines[number]
+
+        def copy(x: Value, dtype: DType, dims: Sequence[tuple[int, int]]) -> Value:
+            return self._copied(x, dtype, dims, number)
+
+        assert isinstance(line.op.kind, Contracting)
+        labels = line.op.kind.labels(line.op, self.tape.given(line.inputs), line.params)
+        return ContractionLayout(self.scope, line, labels, copy, self.limits.windows)
+
+    def _settle_products(self) -> None:
+        """Find the products that are written where a line stores them: at once, but as a part of a
+        value when that is there."""
+        for found in stored_products(self.tape):
+            if not self.scope.layouts.keys().isdisjoint(self.tape.lines[found.store].outs):
+                continue
+            if self._layout(found.product).suits(found.room.strides):
+                pair = (found.product, found.store)
+                turn, other = reversed(pair) if self._assigns(found.store) else pair
+                self.stored[turn] = found
+                self.settled.add(other)
+
+    def _assigns(self, number: int) -> bool:
+        return self.tape.lines[number].op.kind.lowering == "assign"
+
+    def _store_product(self, product: int, store: int, room: View) -> None:
+        """Make a product where a line stores it."""
+        (out,) = self.tape.lines[store].outs
+        rest = self._rest(store) if self._assigns(store) else None
+        target = Target(Place(out, room.offset), room.strides, rest)
+        self._append(self._layout(product).lower(product, target))
+
+    def _scatter(self, number: int, line: TapeLine) -> None:
+        """Sweeps over a copy of the base, or over zeros, in the type that is carried."""
+        op, (out,) = line.op, line.outs
+        assert isinstance(op.kind, Scattering)
+        shape, dtype = self.tape.specs[out]
+        carried = self._carried(line) or dtype.compute
+        rest = self._base(line, Spec(shape, carried), number)
+        sweeps = len(op.kind.sweeps(op, carried, line.params))
+        for sweep in range(sweeps):
+            last = sweep == sweeps - 1 and carried is dtype
+            target = out if last else self.tape.new(Spec(shape, carried))
+            self._append(lower_scattering(self.scope, number, line, target, rest, sweep))
+            rest = target
+        if rest is not out:
+            whole = contiguous(shape)
+            self._append(lower_store(self.scope, (rest, whole), out, whole, number))
+
+    def _carried(self, line: TapeLine) -> DType | None:
+        """What a line's sums are carried in, None for what arithmetic is done in."""
+        if not self.limits.doubles:
+            return None
+        return line.op.kind.carried(line.op, self.tape.given(line.inputs), line.params)
+
+    def _base(self, line: TapeLine, spec: Spec, number: int) -> Value:
+        """What a scattering line begins with, as a value of this spec that lies in memory."""
+        name = line.op.extra.get("base")
+        if name is None:
+            zeros = self.tape.new(spec)
+            self._append(lower_store(self.scope, 0, zeros, contiguous(spec.shape), number))
+            return zeros
+        x = line.inputs[line.op.inputs.index(name)]
+        assert isinstance(x, Value)
+        if self.tape.specs[x].dtype is spec.dtype:
+            return self._whole(x, number)
+        return self._copied(x, spec.dtype, None, number)
+
+    def _finished(self) -> Iterator[Use]:
+        wanted = set(self.tape.roots)
+        for g in self.groups:
+            if g is not None:
+                wanted |= g.reads.difference(g.made) if isinstance(g, Group) else g.reads
+        for g in self.groups:
+            if isinstance(g, Group):
+                yield from lower_group(self.scope, g, wanted)
+            elif g is not None:
+                yield g
+
+    def _append(self, use: Use) -> None:
+        at = len(self.groups)
+        self.groups.append(use)
+        self.maker.update(dict.fromkeys(use.writes, at))
+        self._note_reads(use.reads, at)
+        if use.may_fail:
+            self.last_risk = at
+
+    def _note_reads(self, values: Iterable[Value], at: int, own: Container[Value] = ()) -> None:
+        """Something reads values that others make."""
+        for v in values:
+            if v not in own and v in self.maker:
+                heappush(self.readers[v], at)
+
+    def _is_read_between(self, v: Value, maker: int, end: int) -> bool:
+        """Whether something behind what makes a value, and before another position, reads it."""
+        readers = self.readers[v]
+        while readers and (readers[0] <= maker or self.groups[readers[0]] is None):
+            heappop(readers)
+        return bool(readers) and readers[0] < end
+
+    # --- values that must lie in memory -----------------------------------------------------
+
+    def _whole(self, x: Any, number: int) -> Value:
+        """A value that lies whole in memory: a view is copied, a fill is stored."""
+        assert isinstance(x, Value)
+        if x in self.scope.views:
+            return self._copied(x, self.tape.specs[x].dtype, None, number)
+        self._stored(x, number)
+        return x  # a host value is read as a scalar wherever it is used
+
+    def _stored(self, x: Value, number: int) -> None:
+        """Store a fill, because somebody needs it in memory."""
+        value = self.scope.views[x][0] if x in self.scope.views else x
+        # Who can still reads it as a scalar: earlier readers run before this store.
+        if value in self.scope.fills and value not in self.maker:
+            region = contiguous(self.tape.specs[value].shape)
+            self._append(lower_store(self.scope, self.scope.fills[value], value, region, number))
+
+    def _in_memory(self, line: TapeLine, number: int) -> tuple[Any, ...]:
+        """The operands of a host step: scalars that stand for tensors are stored first."""
+        inputs: list[Any] = []
+        for x in line.inputs:
+            if isinstance(x, Value):
+                self._stored(x, number)
+                if self.scope.located(x)[0] in self.host:
+                    x = self._copied(x, self.tape.specs[x].dtype, None, number)
+                inputs.append(self.scope.located(x))
+            else:
+                inputs.append(x)
+        return tuple(inputs)
+
+    def _copied(
+        self, x: Value, dtype: DType, dims: Sequence[tuple[int, int]] | None, number: int
+    ) -> Value:
+        """A new value with the elements of `x`, cast, in other dims (number, size), contiguous."""
+        found = self.scope.access(x)
+        shape = self.tape.specs[x].shape
+        if dims is not None:
+            shape = tuple(size for _, size in dims)
+            if is_access(found):
+                value, (_, strides, offset) = found
+                strides = tuple(0 if d < 0 else strides[d] for d, _ in dims)
+                found = (value, View(shape, strides, offset))
+        copy = self.tape.new(Spec(shape, dtype))
+        self._append(lower_store(self.scope, found, copy, contiguous(shape), number))
+        return copy
+
+    # --- maps and reductions ----------------------------------------------------------------
+
+    def _place(self, number: int) -> None:
+        """Put a line into the newest group that makes one of its inputs, or into a new one."""
+        visit = self.scope.visit(number)
+        found = {self.maker[v] for v, _ in visit.reads if v in self.maker}
+        producers = sorted(found, reverse=True)
+        at = producers[0] if producers else -1
+        # State that is made before all risks are over cannot be made where it will lie.
+        early = at < self.last_risk and not self.state.isdisjoint(visit.line.outs)
+        if at < 0 or early or not self._fits(self.groups[at], visit):
+            at = len(self.groups)
+            self.groups.append(Group(visit.shape, visit.line.region))
+        for p in producers:
+            if p != at:
+                self._merge(p, at, visit)
+        group = self.groups[at]
+        assert isinstance(group, Group)
+        if visit.reduced is not None:
+            group.inner |= visit.reduced
+        group.lines.append(number)
+        if visit.line.op.kind.indexes:
+            self.last_risk = max(self.last_risk, at)
+        reads = [v for v, _ in visit.reads]
+        group.reads.update(reads)
+        self._note_reads(reads, at, group.made)
+        for v in visit.line.outs:
+            group.made[v] = group.storing(visit, self.scope.layout(v))
+            self.maker[v] = at
+
+    def _fits(self, group: Any, visit: Visit) -> bool:
+        """Whether a line may become part of what makes one of its inputs."""
+        line = visit.line
+        if not isinstance(group, Group) or group.region != line.region:
+            return False
+        operands = len(group.reads) + len(group.made) + len(line.inputs) + len(line.outs)
+        return (
+            operands <= self.limits.bindings
+            and len(group.lines) < self.limits.lines
+            and self._visits(group, visit)
+            and self._aligned(group, visit)
+        )
+
+    def _visits(self, group: Group, visit: Visit) -> bool:
+        """Whether a line's points are those of the group, or of its reduced results."""
+        shape, dims = visit.shape, visit.reduced
+        if dims is None:
+            return group.axes(shape) is not None
+        return shape == group.domain and group.inner in (frozenset(), dims)
+
+    def _aligned(self, group: Group, visit: Visit) -> bool:
+        """Whether every value of the group that the line reads is at hand at the same point."""
+        for value, view in visit.reads:
+            if value in group.made:
+                if visit.line.op.kind.indexes or view.offset:
+                    return False
+                if group.reading(visit.shape, view) != group.made[value]:
+                    return False
+                returns = group.inner and visit.shape == group.domain and group.folds(value)
+                if returns and not group.may_return():
+                    return False
+        return True
+
+    def _merge(self, old: int, new: int, visit: Visit) -> None:
+        """Move an older group into a newer one, if nothing in between needs it where it is."""
+        source, target = self.groups[old], self.groups[new]
+        if not (isinstance(source, Group) and isinstance(target, Group)):
+            return
+        if (source.domain, source.region) != (target.domain, target.region):
+            return
+        if source.inner and target.inner and source.inner != target.inner:
+            return
+        if any(self._is_read_between(v, old, new) for v in source.made):
+            return
+        merged = Group(
+            source.domain,
+            source.region,
+            source.inner | target.inner,
+            sorted(source.lines + target.lines),
+            source.made | target.made,
+            source.reads | target.reads,
+        )
+        # What the target reads of the source must be at the same point, and so must the line.
+        readers = map(self.scope.visit, target.lines)
+        if self._fits(merged, visit) and all(self._aligned(merged, x) for x in readers):
+            self.groups[new], self.groups[old] = merged, None
+            self.maker.update(dict.fromkeys(source.made, new))
+            self._note_reads(source.reads, new, merged.made)

@@ -1,0 +1,269 @@
+"""What tapes and kernels mean, over NumPy.
+
+`run_tape` runs a program line by line through the ops' references; `run_call` is what every
+renderer's kernels are tested against.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from contraflow.compiler.kernel import (
+    BLOCK,
+    Box,
+    Call,
+    Contraction,
+    Loops,
+    Scan,
+    Scatter,
+    Sort,
+    part_length,
+)
+from contraflow.compiler.tape import Tape, TapeLine, Value
+from contraflow.expressions import expression as s
+from contraflow.expressions.expression import Expr
+from contraflow.operation.reference import run_reference, strided
+from contraflow.shapes import View
+
+Bound = tuple[np.ndarray | None, int]
+
+
+def run_call(call: Call, arrays: Sequence[Bound], scalars: Sequence[float | int] = ()) -> None:
+    """Run a kernel call over flat arrays, writing into those of its out operands.
+
+    `arrays` holds a pair per operand: a flat array and an element offset; for a scalar operand
+    None and a position in `scalars`; for a position operand None and its offset.
+    """
+    with np.errstate(all="ignore"):
+        if isinstance(call.kernel, Contraction):
+            _run_contraction(call, call.kernel, arrays)
+        elif isinstance(call.kernel, Scatter):
+            _run_scatter(_BoxRun(call, call.kernel, arrays, scalars), call.kernel)
+        elif isinstance(call.kernel, Sort):
+            _run_sort(_BoxRun(call, call.kernel, arrays, scalars), call.kernel)
+        elif isinstance(call.kernel, Scan):
+            _ScanRun(call, call.kernel, arrays, scalars).run()
+        elif call.kernel.cut is None:
+            _LoopsRun(call, call.kernel, arrays, scalars).run()
+        else:
+            _run_parts(call, call.kernel, arrays, scalars)
+
+
+def _run_contraction(call: Call, kernel: Contraction, arrays: Sequence[Bound]) -> None:
+    if kernel.digits:
+        (*batch, m, o), depths = call.sizes[:4], call.sizes[4 : 4 + kernel.digits[0]]
+        places = call.sizes[4 + kernel.digits[0] :]
+        k, n = math.prod(depths), math.prod(places)
+        shapes: Any = ((*batch, m, o, k), (*batch, o, *depths, *places), (*batch, m, n))
+        k *= o
+    else:
+        *batch, m, n, k = call.sizes
+        shapes = ((*batch, m, k), (*batch, k, n), (*batch, m, n))
+    at = [
+        offset + _addresses(np.indices(shape, sparse=True), steps, shape)
+        for shape, steps, (_, offset) in zip(shapes, call.strides, arrays)
+    ]
+    (left, _), (right, _), (out, _) = arrays
+    assert left is not None and right is not None and out is not None
+    wide = kernel.accumulate.numpy
+    product = np.matmul(
+        left[at[0]].reshape(*batch, m, k).astype(wide),
+        right[at[1]].reshape(*batch, k, n).astype(wide),
+    )
+    out[at[2]] = s.saturating_cast(product, kernel.dtype)
+
+
+def _addresses(grid: Sequence[np.ndarray], strides: Sequence[int], shape: tuple[int, ...]) -> Any:
+    total = sum((c * stride for c, stride in zip(grid, strides)), np.zeros((), np.int64))
+    return np.broadcast_to(total, shape)
+
+
+class _BoxRun:
+    """One run of a kernel over a box of axes: every value is an array over the whole box."""
+
+    def __init__(
+        self, call: Call, kernel: Box, arrays: Sequence[Bound], scalars: Sequence[float | int]
+    ) -> None:
+        self.call, self.operands, self.arrays, self.scalars = call, kernel.operands, arrays, scalars
+        self.grid = np.indices(call.sizes, np.int64, sparse=True)
+        self.reduced: dict[tuple[int, int], np.ndarray] = {}
+
+    def evaluate(self, roots: Sequence[Expr]) -> list[Any]:
+        """The values of expressions."""
+        return s.evaluate(roots, self._leaf)
+
+    def _leaf(self, e: Expr, args: list[Any]) -> Any:
+        if e.fn == "axis":
+            return self.grid[e.data]
+        if e.fn == "reduced":
+            return self.reduced[e.data]
+        operand, (array, offset) = self.operands[e.data], self.arrays[e.data]
+        if operand.mode == "scalar":
+            return s.saturating_cast(np.asarray(self.scalars[offset]), operand.dtype)
+        # Axes of stride 0 are left out: at the outer level a load must not spread over inner ones.
+        at = offset + sum(
+            (c * stride for c, stride in zip(self.grid, self.call.strides[e.data]) if stride),
+            np.zeros((), np.int64),
+        )
+        if operand.mode == "position":
+            return at
+        assert array is not None
+        return s.read_array(array, [at + args[0], *args[1:]] if args else [at], len(args) == 2)
+
+    def write(self, k: int, value: Any, grid: Sequence[np.ndarray]) -> None:
+        """Store to operand k at the points of a grid."""
+        array, offset = self.arrays[k]
+        assert array is not None
+        shape = np.broadcast_shapes(*(axis.shape for axis in grid))
+        at = offset + _addresses(grid, self.call.strides[k], shape)
+        array[at] = np.broadcast_to(value, shape)
+
+
+def _combine(roots: Sequence[Expr], left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
+    """Expressions over the `left` and `right` leaves of a fold."""
+    sides = {"left": left, "right": right}
+    return s.evaluate(roots, lambda e, _: sides[e.fn][e.data])
+
+
+def _run_scatter(run: _BoxRun, kernel: Scatter) -> None:
+    """Fold whole slices of the outer axes, one inner point after the other."""
+    sizes, (target, offset) = run.call.sizes, run.arrays[kernel.target]
+    assert target is not None
+    strides = run.call.strides[kernel.target]
+    at, value = run.evaluate((kernel.at, kernel.value))
+    places = offset + at + _addresses(run.grid, strides, sizes)
+    flat = (*sizes[: kernel.outer], -1)
+    places, value = (np.broadcast_to(x, sizes).reshape(flat) for x in (places, value))
+    for i in range(places.shape[-1]):
+        where = places[..., i]
+        (target[where],) = _combine((kernel.combine,), (target[where],), (value[..., i],))
+
+
+def _run_sort(run: _BoxRun, kernel: Sort) -> None:
+    """Sort all rows."""
+    keys, wanted = run.evaluate((kernel.key, kernel.wanted))
+    order = np.argsort(np.broadcast_to(keys, run.call.sizes), axis=-1, kind="stable")
+    *rest, along = run.grid
+    run.write(kernel.target, order[..., :wanted], (*rest, along[..., :wanted]))
+
+
+class _ScanRun(_BoxRun):
+    """One run of a Scan kernel: whole slices of the outer axes, one inner point after the other."""
+
+    def __init__(
+        self, call: Call, kernel: Scan, arrays: Sequence[Bound], scalars: Sequence[float | int]
+    ) -> None:
+        super().__init__(call, kernel, arrays, scalars)
+        self.kernel = kernel
+
+    def run(self) -> None:
+        """Carry the state along."""
+        *outer, points = self.call.sizes
+        state = [np.broadcast_to(v, (*outer, 1)) for v in self.evaluate(self.kernel.start)]
+        self.state: list[Any] = state
+        *rest, along = self.grid
+        for i in range(points):
+            self.grid = (*rest, along[..., i : i + 1])
+            self.state = self.evaluate(self.kernel.step)
+            for component, value in enumerate(self.state):
+                self.reduced[0, component] = value
+            for store in self.kernel.stores:
+                (value,) = self.evaluate((store.value,))
+                self.write(store.operand, value, self.grid)
+
+    def _leaf(self, e: Expr, args: list[Any]) -> Any:
+        return self.state[e.data] if e.fn == "left" else super()._leaf(e, args)
+
+
+def _run_parts(
+    call: Call, kernel: Loops, arrays: Sequence[Bound], scalars: Sequence[float | int]
+) -> None:
+    """Run a kernel whose last outer axis counts the parts of an inner one, part by part."""
+    cut, counter = kernel.cut, kernel.outer - 1
+    assert cut is not None
+    size, parts = call.sizes[cut], call.sizes[counter]
+    length = part_length(size, parts)
+    for number in range(parts):
+        run = _LoopsRun(call, kernel, arrays, scalars)
+        start = min(number * length, size)
+        run.take(counter, number, number + 1)
+        run.take(cut, start, min(start + length, size))
+        run.run()
+
+
+class _LoopsRun(_BoxRun):
+    """One run of a Loops kernel."""
+
+    def __init__(
+        self, call: Call, kernel: Loops, arrays: Sequence[Bound], scalars: Sequence[float | int]
+    ) -> None:
+        super().__init__(call, kernel, arrays, scalars)
+        self.kernel, self.sizes = kernel, list(call.sizes)
+
+    def take(self, axis: int, start: int, stop: int) -> None:
+        """Visit a range of an axis only."""
+        grid = list(self.grid)
+        grid[axis] = grid[axis].take(range(start, stop), axis)
+        self.grid, self.sizes[axis] = tuple(grid), stop - start
+
+    def run(self) -> None:
+        """Do the passes in order, then the stores of the outer level."""
+        for reductions, stores in self.kernel.passes:
+            roots = [e for r in reductions for e in self.kernel.reductions[r].values]
+            values = self.evaluate([*roots, *(self.kernel.stores[i].value for i in stores)])
+            for r in reductions:
+                count = len(self.kernel.reductions[r].values)
+                self._fold(r, values[:count])
+                values = values[count:]
+            for i, value in zip(stores, values):
+                self.write(self.kernel.stores[i].operand, value, self.grid)
+        last = [store for store in self.kernel.stores if not store.inner]
+        for store, value in zip(last, self.evaluate([store.value for store in last])):
+            outer = self.grid[: self.kernel.outer]
+            single = np.zeros((1,) * len(self.sizes), np.int64)  # inner axes have one point there
+            self.write(store.operand, value, (*outer, *(single,) * self.kernel.inner))
+
+    def _fold(self, r: int, values: Sequence[Any]) -> None:
+        """Fold whole slices, one inner point after the other, and then blocks of them."""
+        reduction = self.kernel.reductions[r]
+        outer = tuple(self.sizes[: self.kernel.outer])
+        points = math.prod(self.sizes[self.kernel.outer :])
+        flat = [np.broadcast_to(v, self.sizes).reshape((*outer, points)) for v in values]
+        start = [np.broadcast_to(v, outer) for v in self.evaluate(reduction.identity)]
+        total = start
+        for first in range(0, points, BLOCK):
+            block = start
+            for i in range(first, min(first + BLOCK, points)):
+                block = _combine(reduction.combine, block, [v[..., i] for v in flat])
+            total = _combine(reduction.combine, total, block)
+        for component, value in enumerate(total):
+            # Values at the outer level keep the inner axes with size one.
+            self.reduced[r, component] = np.reshape(value, outer + (1,) * self.kernel.inner)
+
+
+# --- tapes -------------------------------------------------------------------------------------
+
+
+def run_tape(
+    tape: Tape, given: Mapping[Value, Any], lines: Iterable[TapeLine] | None = None
+) -> dict[Value, Any]:
+    """The values of a tape's results (or of all values that `lines` make) from its inputs.
+
+    Inputs are C-contiguous arrays, and Python numbers for host scalars. Nothing is written to.
+    """
+    values: dict[Value, Any] = dict(given)
+    for line in tape.lines if lines is None else lines:
+        inputs: list[Any] = [values[x] if isinstance(x, Value) else x for x in line.inputs]
+        if line.op.name == "strided":
+            values[line.outs[0]] = strided(inputs[0], View(**line.params))
+            continue
+        try:
+            outs = run_reference(line.op, inputs, tape.given(line.inputs), line.params)
+        except IndexError as error:
+            raise IndexError(f"{str(error).rstrip('.')}, at {line.line}.") from error
+        values.update(zip(line.outs, outs))
+    return values if lines is not None else {v: values[v] for v in tape.roots}

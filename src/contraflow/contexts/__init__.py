@@ -1,0 +1,1 @@
+"""What applying an op does: eagerly, recorded, in forward mode, in a batch."""

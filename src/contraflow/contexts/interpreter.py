@@ -1,0 +1,276 @@
+"""How an op is applied, by eager execution and by recording alike: views, composites, the graph.
+
+What computes a result is left to `execute`: `eager.py` runs it, `record.py` writes it down, so that
+a recording has eager's meaning by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from contraflow.dtypes import float32, float64
+from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS, GradientError
+from contraflow.graph.engine import SMALL
+from contraflow.graph.op_node import OpNode
+from contraflow.graph.recompute import retraced
+from contraflow.operation.context import Context, State, changed, state
+from contraflow.operation.op import REGISTRY, Op
+from contraflow.shapes import View, numel
+from contraflow.spec import Given, Params, Spec
+from contraflow.tensors.host_scalar import HostScalar
+from contraflow.tensors.node import Form
+from contraflow.tensors.storage import user_call
+from contraflow.tensors.tensor import Tensor
+
+
+class Run(Context):
+    """Apply an op: views and composites here, everything else by `execute`, then the graph."""
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        lowering = op.kind.lowering
+        if lowering == "view":
+            return self._view(op, inputs, params)
+        if lowering == "composite":
+            return self._composite(op, inputs, params)
+        outs = self.execute(op, inputs, params)
+        current = state()
+        if current.grad:
+            if op.rules:
+                self._attach(current, op, inputs, params, outs)
+        elif current.inference:
+            for out in outs:
+                out.storage.inference = True
+        return op.pack(outs)
+
+    def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
+        """Compute the results of an op that is neither a view nor a composite."""
+        raise NotImplementedError
+
+    def fused(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...] | None:
+        """The results of a composite as one program, None where that is not worth it."""
+        return None
+
+    def snapshot(self, tensor: Tensor) -> Tensor:
+        """A copy."""
+        return REGISTRY["clone"](tensor)  # type: ignore[no-any-return]
+
+    def retraced(
+        self, op: Op, params: Params, made: tuple[Spec, ...] | None, described: Sequence[Any]
+    ) -> Form:
+        """The form of a node of a composite without rules, which here keeps all inputs."""
+        return form_of(op, tuple(range(len(described) // 3)), made, *described)
+
+    def shared_array(self, array: Any) -> Tensor | None:
+        """What eager mode makes of an array it has at once."""
+        return None
+
+    def leave(self, tensor: Tensor, what: str) -> None:
+        """Eager data may leave at any time, unless it is a recording's."""
+        if tensor.storage.is_recorded:
+            raise GradientError(
+                f"{what}: {tensor!r} was recorded by compile and never had a value."
+            )
+
+    def placed(self, base: Tensor, value: Tensor, region: View) -> Tensor:
+        """What writes has its elements already: only the node of the assignment is made."""
+        t = base.alias()
+        self._attach(state(), REGISTRY["assign"], (base, value), region._asdict(), (t,))
+        return t
+
+    def touch_grad(self, tensor: Tensor, reading: bool) -> None:
+        """Nothing to note in eager mode."""
+
+    def touch_needs(self, tensor: Tensor) -> None:
+        """Nothing to note in eager mode."""
+
+    def touch_store(self, store: Any) -> None:
+        """Nothing to note in eager mode."""
+
+    def touch_hooks(self, tensor: Tensor) -> None:
+        """Nothing to note in eager mode."""
+
+    def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:
+        """The generator's own numbers."""
+        return generator.take(blocks)  # type: ignore[no-any-return]
+
+    def replay(self, read: Iterable[Any], written: Iterable[Any], random: Iterable[Any]) -> None:
+        """Nothing to note in eager mode."""
+
+    def read_generator(self, generator: Any) -> None:
+        """Nothing to note in eager mode."""
+
+    def write_generator(self, generator: Any, saved: tuple[int, int]) -> None:
+        """Nothing to note in eager mode."""
+
+    def read_scalar(self, cell: HostScalar) -> int | float:
+        """The Python number."""
+        return cell.value
+
+    def write_scalar(self, cell: HostScalar, value: int | float) -> None:
+        """Keep the Python number."""
+        cell.value = value
+
+    def detached(self, tensor: Tensor, origin: Tensor) -> Tensor:
+        """Nobody is outside of eager mode; what a recorder records has one graph."""
+        return tensor
+
+    def watches(self, tensor: Any) -> bool:
+        """Only forward mode does."""
+        return False
+
+    def push(self, node: Any, inputs: Sequence[Any], outs: Sequence[Any]) -> None:
+        """Only forward mode listens."""
+
+    def enter_function(self, name: str, inputs: Sequence[Any]) -> None:
+        """Its node is made where it runs."""
+
+    def visit_module(self, module: Any) -> None:
+        """Nothing depends on modules in eager mode."""
+
+    def use_once(self) -> None:
+        """Nothing is kept in eager mode."""
+
+    def _view(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Tensor:
+        x = inputs[0]
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{op.name}: expected a tensor, not {type(x).__name__}.")
+        seen = op.body(x.layout, **params)
+        if len(seen.shape) > DIM_LIMIT:
+            raise ValueError(f"{op.name}: {TOO_MANY_DIMS}")
+        t = Tensor.of_storage(x.storage, seen, x.dtype)
+        current = state()
+        grad = current.grad
+        base = x._base
+        t._base = x if base is None else base
+        t._moves = ((op, params),) if base is None else (*x.moves, (op, params))
+        t._edits = t._base._edits
+        # A view of a view that may not be written to may not either.
+        refused = op.extra.get("several", False) or not x._writable
+        t._writable = (grad or not t._base._needs) and not refused
+        if grad and x.requires_grad:
+            self._attach(current, op, inputs, params, (t,))
+        return t
+
+    def _composite(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        current = state()
+        if "by_parts" not in op.extra and not current.anomaly:  # there its parts are watched
+            needs = current.grad and any(isinstance(x, Tensor) and x.requires_grad for x in inputs)
+            outs = self._as_one(op, inputs, params, needs)
+            if outs is not None:
+                return op.pack(outs)
+        outs = op.body(*inputs, **params)
+        return op.pack(outs) if op.residuals or op.results else outs
+
+    def _as_one(
+        self, op: Op, inputs: tuple[Any, ...], params: Params, needs: bool
+    ) -> tuple[Tensor, ...] | None:
+        """The results of a composite as one node, None where its parts are the nodes."""
+        outs = self.fused(op, inputs, params)
+        if not needs:
+            return outs
+        if outs is None and op.rules:
+            with changed(grad=False):
+                made = op.body(*inputs, **params)
+            outs = made if isinstance(made, tuple) else (made,)
+        if outs is not None:
+            # It may return an input or a view of one: the node must have its own output.
+            outs = tuple([o.alias() for o in outs])
+            self._attach(state(), op, inputs, params, outs)
+        return outs
+
+    def _attach(
+        self,
+        current: State,
+        op: Op,
+        inputs: tuple[Any, ...],
+        params: Params,
+        outs: tuple[Tensor, ...],
+    ) -> None:
+        """Make `outs` the outputs of a node, if some input needs gradients."""
+        targets: list[Any] = []
+        described: list[Any] = []
+        needed = far = False
+        for x in inputs:
+            target = index = None
+            if isinstance(x, Tensor):
+                if x._base is not None:
+                    target, index = x.edge or _NO_EDGE
+                elif x._needs:
+                    target, index = x._node or x, x._index
+                if target is not None:
+                    needed = True
+                    if index > FEW:  # type: ignore[operator]
+                        far = True
+                described += (x.layout.shape, x.dtype, index)
+            else:
+                described += _NO_TENSOR
+            targets.append(target)
+        if not needed:
+            return
+        made = None if op.infers else tuple([out.spec for out in outs[: op.output_count]])
+        if op.rules:
+            numbers = described[2::3] if far else []
+            if far:  # all but the number of one of many parts is as of the first
+                described[2::3] = [None if number is None else 0 for number in numbers]
+            form = form_of(op, None, made, *described)
+            if far:
+                form = form.of_outputs(tuple([number or 0 for number in numbers]))
+        else:
+            form = self.retraced(op, params, made, described)
+        call = user_call(4) if current.line is None else (*current.line, None)
+        node = OpNode(form, params, tuple(targets), call, inputs + outs, current.saved_hooks)
+        if not op.rules:
+            for i in form.saved:
+                if isinstance(inputs[i], Tensor):
+                    inputs[i].storage.lend(node)
+        for i in range(op.output_count):
+            out = outs[i]
+            if out.dtype.is_floating_point:
+                out._node, out._index, out._needs = node, i, True
+
+
+FEW = 8  # outputs of a node for which forms of what is applied to them are kept
+_NO_EDGE, _NO_TENSOR = (None, None), (None, None, None)
+
+
+@lru_cache(maxsize=8192)
+def form_of(
+    op: Op, saved: tuple[int, ...] | None, made: tuple[Spec, ...] | None, *described: Any
+) -> Form:
+    """What nodes of an op share: made of the shape and dtype of each input, None for a number, and
+    of which output of its target it is, None where no gradient is needed. `saved` are the inputs
+    that a composite without rules keeps, `made` the outputs of an op that cannot infer them."""
+    shapes, types, indices = described[::3], described[1::3], described[2::3]
+    needs = tuple(index is not None for index in indices)
+    given = tuple(
+        None if dtype is None else Spec(shape, dtype) for shape, dtype in zip(shapes, types)
+    )
+    plan = op.backward(needs) if saved is None else retraced(needs, saved)
+    kinds = {spec for spec in given if spec is not None}
+    sweeps = plan.arithmetic and op.direct and len(kinds) == 1
+    if sweeps:
+        (kind,) = kinds
+        sweeps = kind.dtype in (float32, float64) and numel(kind.shape) <= SMALL
+    numbers = tuple(index or 0 for index in indices)
+    moves = "distinct" in op.extra or op.kind.lowering == "assign"
+    return Form(given, numbers, op.output_count, op, plan, sweeps, moves, made)
+
+
+def specs(op: Op, inputs: Sequence[Any]) -> list[Given]:
+    """Shapes and dtypes of an op's inputs, or the error for an input that is no tensor."""
+    given: list[Given] = []
+    for x in inputs:
+        if isinstance(x, Tensor):
+            given.append(Spec(x.layout.shape, x.dtype))
+        elif isinstance(x, (bool, int, float)):
+            if isinstance(x, int) and not -(1 << 63) <= x < 1 << 63:
+                raise ValueError(f"{op.name}: {x} does not fit int64.")
+            given.append(x)
+        else:
+            raise TypeError(
+                f"{op.name}: expected a tensor or a number, not {type(x).__name__}. "
+                f"Make it one: contraflow.tensor(x)."
+            )
+    return given

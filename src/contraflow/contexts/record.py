@@ -1,0 +1,582 @@
+"""Recording: the context that turns a run of the eager engine into a tape.
+
+Under this context ops compute nothing. A tensor made here has a storage without data; the
+recorder maps each storage to the tape value it holds at the moment. Reading a tensor emits its
+view of that value; writing one gives its storage another value. So aliasing, in-place updates,
+`backward()`, hooks and optimizers are captured because they ran.
+
+Nothing real is changed: versions, `.grad` slots, random state and host scalars are put back when
+the recording ends, and what the function did to them is kept as effects for each replay.
+"""
+
+from __future__ import annotations
+
+import linecache
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from contraflow import dtypes
+from contraflow.compiler.passes import is_wide
+from contraflow.compiler.tape import Operand, Tape, Value
+from contraflow.contexts.interpreter import Run, specs
+from contraflow.dtypes import DType, float64, int64
+from contraflow.errors import CaptureError, describe
+from contraflow.operation.context import state
+from contraflow.operation.op import REGISTRY, Op
+from contraflow.shapes import Shape, contiguous, numel
+from contraflow.spec import Params, Spec
+from contraflow.tensors.generator import Generator
+from contraflow.tensors.generator import serials as generator_serials
+from contraflow.tensors.host_scalar import HostScalar
+from contraflow.tensors.node import Node, numbers
+from contraflow.tensors.storage import Line, Storage, serials, user_line
+from contraflow.tensors.symbol import INT64, Known, Step, Symbol, Symbols, is_symbol, symbols_in
+from contraflow.tensors.tensor import Tensor
+
+
+@dataclass(eq=False, repr=False)
+class Source:
+    """Where an input of the tape is found at each replay."""
+
+    role: str
+    storage: weakref.ref[Storage] | None = None  # state
+    constant: Storage | None = None  # made during the recording, so the program owns it
+    argument: int = -1  # arg: the number of the tensor among the arguments; scalar: see Known
+    owner: weakref.ref[Tensor] | None = None  # grad: whose slot holds it; state: who showed it
+    cell: weakref.ref[HostScalar] | None = None  # scalar
+    generator: Generator | None = None  # scalar: its seed or its offset
+    field: str = ""
+
+    @property
+    def is_argument_number(self) -> bool:
+        """Whether it is a number that follows from those among the arguments."""
+        return self.role == "scalar" and self.cell is None and self.generator is None
+
+    def find(self, arguments: Sequence[Tensor]) -> Storage | None:
+        """The storage in a call with these arguments, None if it is gone."""
+        if self.role == "arg":
+            return arguments[self.argument].storage
+        if self.constant is not None:
+            return self.constant
+        if self.role == "grad":
+            assert self.owner is not None
+            owner = self.owner() if self.argument < 0 else arguments[self.argument]
+            return None if owner is None or owner._grad is None else owner._grad.storage
+        assert self.storage is not None
+        return self.storage()
+
+    def number(self, numbers: Sequence[Any]) -> int | float | None:
+        """The host scalar in a call with these leaves and other numbers, None if it is gone."""
+        if self.generator is not None:
+            number: int = getattr(self.generator, self.field)
+            return number
+        if self.cell is None:
+            return numbers[self.argument]  # type: ignore[no-any-return]
+        cell = self.cell()
+        return None if cell is None else cell.value
+
+
+@dataclass(eq=False, repr=False)
+class Slot:
+    """A `.grad` slot that the function touched."""
+
+    tensor: Tensor
+    original: Tensor | None
+    read_first: bool
+    argument: int  # the number of the tensor among the arguments, -1 for state
+
+
+@dataclass(eq=False, repr=False)
+class Stream:
+    """A random generator that the function touched."""
+
+    original: tuple[int, int]
+    fixed: bool = False  # seeded by the function: the numbers are the same at every replay
+    symbols: tuple[Tensor, Tensor] | None = None  # seed and offset as they were at the start
+    # The states that the function was given, and whether each was fixed.
+    known: dict[tuple[int, int], bool] = field(default_factory=dict)
+
+
+@dataclass(eq=False, repr=False)
+class Recording:
+    """What a finished recording consists of, beside the tape."""
+
+    tape: Tape
+    sources: dict[Value, Source]
+    slots: dict[int, Slot] = field(default_factory=dict)
+    final_grads: dict[int, Tensor | None] = field(default_factory=dict)
+    cells: dict[HostScalar, Operand] = field(default_factory=dict)  # host scalars that were set
+    advances: dict[Generator, int] = field(default_factory=dict)  # blocks drawn
+    reseeds: dict[Generator, tuple[int, int]] = field(default_factory=dict)
+    modules: list[tuple[weakref.ref[Any], int]] = field(default_factory=list)
+    written: dict[Value, tuple[str, Line | None]] = field(default_factory=dict)
+    needs: list[tuple[int, Tensor, bool]] = field(default_factory=list)  # requires_grad_ of leaves
+    once: bool = False  # what it depends on has changed meanwhile
+    leaves: int = 0  # of the arguments
+    steps: Sequence[Step] = ()  # what Python computed of the numbers among them
+
+
+class Recorder(Run):
+    """The recording context. `capture.trace` uses it, and puts everything back."""
+
+    recording = True
+
+    def __init__(self, name: str, arguments: list[Tensor], leaves: int = 0) -> None:
+        self.name = name
+        self.tape = Tape(name)
+        self.sources: dict[Value, Source] = {}
+        self.start = next(serials)
+        self._default_dtype = dtypes.get_default_dtype()
+        self.first_node = next(numbers)
+        self._first_generator = next(generator_serials)
+        self._once = False
+        self._values: dict[int, Value] = {}  # by id of the storage
+        self._held: dict[int, Storage] = {}  # keeps those ids meaningful
+        self._inputs: dict[Value, Storage] = {}
+        self._views: set[Value] = set()
+        self._numbers: set[Value] = set()  # computed from host scalars as Python computes
+        self._regions = {0: 0}
+        self._roles: dict[int, Source] = {}
+        self._arguments: dict[int, int] = {}  # by id of the tensor
+        for number, tensor in enumerate(arguments):
+            self._arguments.setdefault(id(tensor), number)
+            self._roles.setdefault(id(tensor.storage), Source("arg", argument=number))
+        self._versions: dict[int, tuple[Storage, int, Any]] = {}
+        self._cells: dict[HostScalar, tuple[Tensor, Tensor]] = {}  # as it is now, as it was
+        self._streams: dict[Generator, Stream] = {}
+        self._graphs: dict[int, tuple[Any, ...]] = {}  # places in the graph of what was written
+        self._slots: dict[int, Slot] = {}
+        self._modules: dict[int, tuple[Any, int]] = {}
+        self._made: list[tuple[weakref.ref[Storage], Spec, Line | None]] = []
+        self._last_write: dict[int, tuple[str, Line | None]] = {}
+        self._graded: dict[int, Tensor] = {}  # from outside, requiring grad
+        self._needs: dict[int, tuple[Tensor, bool]] = {}  # whether tensors required it before
+        self._hooks: dict[int, tuple[Tensor, dict[int, Any], dict[int, Any]]] = {}  # as found
+        # Tensors of the function's own over real storages, and where they came from.
+        self._detached: dict[int, tuple[Tensor, Tensor]] = {}
+        self.symbols = Symbols(leaves, self._enter)
+        self.arrays: dict[int, Any] = {}  # of NumPy, from outside, that become tensors
+
+    # --- ops ------------------------------------------------------------------------------
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        for x in inputs:
+            if isinstance(x, Tensor) and x._needs and not x.storage.is_recorded:
+                self._graded[id(x)] = x
+        if op.kind.lowering != "composite":
+            if Symbol in map(type, inputs):
+                inputs = tuple(self._entered(op, x, inputs) if is_symbol(x) else x for x in inputs)
+            if self._numbers:
+                inputs = self._with_numbers(inputs)
+            for value in params.values():
+                if symbols_in(value):
+                    self.symbols.need(value)
+        return super().apply(op, inputs, params)
+
+    def symbol(self, number: int | float, place: int) -> Symbol:
+        """What stands for a number among the arguments."""
+        return Symbol(number, Known(place), frozenset([place]), self.symbols)
+
+    def _enter(self, symbol: Symbol) -> Tensor:
+        """The tensor that stands for a symbol: an input of the tape."""
+        spec = Spec((), int64 if type(symbol._number) is int else float64)
+        value = self.tape.add_input(spec, "scalar")
+        self.sources[value] = Source("scalar", argument=symbol._known.place)
+        return self._tensor(value)
+
+    def _entered(self, op: Op, symbol: Symbol, inputs: tuple[Any, ...]) -> Any:
+        """A symbol as an operand: a 0-d tensor that promotes as the Python number would."""
+        if type(symbol._number) is int and symbol._number not in INT64:
+            return symbol._number  # which the op refuses
+        if op.kind.name == "create":
+            return symbol._tensor  # with all its digits, since the op is told its dtype
+        others = [x for x in inputs if isinstance(x, Tensor)]
+        entered = _among(symbol._tensor, others)
+        if entered.dtype in dtypes.HALVES:  # which compute with numbers that are not rounded
+            self.symbols.need(symbol)
+        return entered
+
+    def _with_numbers(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Inputs in which what is computed from host scalars promotes beside others as a number."""
+        held = [self._values.get(id(x.storage)) for x in inputs if isinstance(x, Tensor)]
+        if self._numbers.isdisjoint(held) or self._numbers.issuperset(held):
+            return inputs
+        others = [x for x in inputs if isinstance(x, Tensor) and not self.is_number(x)]
+        return tuple([
+            _among(x, others) if isinstance(x, Tensor) and self.is_number(x) else x for x in inputs
+        ])  # fmt: skip
+
+    def is_number(self, x: Tensor) -> bool:
+        """Whether a tensor stands for a number that is computed from host scalars."""
+        return self._values.get(id(x.storage)) in self._numbers
+
+    def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
+        if op.dynamic:
+            raise self.refusal(f"{op.name} has a result whose shape depends on values")
+        if {*map(type, inputs)} != {Tensor}:
+            specs(op, inputs)  # the error for an input that is neither a tensor nor a number
+        if dtypes.get_default_dtype() is not self._default_dtype:
+            # The tape has another default.
+            inputs = _cast(inputs, op.types(specs(op, inputs), params)[0])
+        operands = tuple([self.read(x) for x in inputs])
+        line = state().line or user_line(4)  # three frames up is `dispatch.apply`
+        values = self.tape.add(op, operands, params, line, self._region())
+        if self._numbers and is_wide(self.tape, self.tape.lines[-1], self._numbers):
+            self._numbers.update(values)
+        return tuple([self._tensor(v, line) for v in values])
+
+    def _region(self) -> int:
+        """The checkpoint region that is running, numbered from 1 within this recording."""
+        region = state().region
+        return self._regions.setdefault(region, len(self._regions)) if region else 0
+
+    def _tensor(self, value: Value, line: Line | None = None) -> Tensor:
+        """A tensor with a new recorded storage that holds `value`."""
+        spec = self.tape.specs[value]
+        storage = Storage(None)
+        self._values[id(storage)], self._held[id(storage)] = value, storage
+        self._made.append((weakref.ref(storage), spec, line))
+        return Tensor.of_storage(storage, contiguous(spec.shape), spec.dtype)
+
+    def read(self, x: Any) -> Operand:
+        """The tape value of a tensor as it is now; numbers stay literals."""
+        if not isinstance(x, Tensor):
+            literal: Operand = x
+            return literal
+        value = self._values.get(id(x.storage)) or self._value_of(x)
+        if x.layout == contiguous(self.tape.specs[value].shape):
+            return value
+        shape, strides, offset = x.layout
+        params = {"shape": shape, "strides": strides, "offset": offset}
+        (view,) = self.tape.add(
+            REGISTRY["strided"], (value,), params, state().line or user_line(), self._region()
+        )
+        self._views.add(view)
+        return view
+
+    def _value_of(self, x: Tensor) -> Value:
+        """The value its storage holds; a real storage becomes an input when first met."""
+        storage = x.storage
+        found = self._values.get(id(storage))
+        if found is not None:
+            return found
+        if storage.is_recorded:
+            raise self.refusal(
+                f"{describe(x)} was recorded by another compiled call and never had a value"
+            )
+        source = self._roles.get(id(storage))
+        if source is None:
+            if storage.serial > self.start:
+                source = Source("constant", constant=storage)
+            else:
+                owner = weakref.ref(self._shown_by(x))
+                source = Source("state", storage=weakref.ref(storage), owner=owner)
+        # The shape of whoever shows the whole storage in order; flat where only parts are seen.
+        shape: Shape = (storage.data.size,)
+        for t in (x, x._base):
+            in_order = t is not None and t.layout == contiguous(t.layout.shape)
+            if t is not None and in_order and numel(t.layout.shape) == storage.data.size:
+                shape = t.layout.shape
+                break
+        value = self.tape.add_input(Spec(shape, x.dtype), source.role)
+        self.sources[value] = source
+        self._inputs[value] = storage
+        self._values[id(storage)], self._held[id(storage)] = value, storage
+        return value
+
+    # --- effects --------------------------------------------------------------------------
+
+    def write(self, target: Tensor, value: Tensor, op: str, line: Line | None) -> None:
+        storage = target.storage
+        old, new = self._value_of(target), self.read(value)
+        assert isinstance(new, Value)
+        if not storage.is_recorded:
+            for t in (target, target._base):
+                if t is not None:
+                    self._graphs.setdefault(id(t), (t, t._node, t._index, t._needs, t._edits))
+            self._versions.setdefault(id(storage), (storage, storage.version, storage.writer))
+        self._last_write[id(storage)] = (op, line)
+        if target.layout == contiguous(self.tape.specs[old].shape):
+            # A storage never holds a view, so that views are always of whole values.
+            if new in self._views:
+                (new,) = self.tape.add(REGISTRY["clone"], (new,), {}, line, self._region())
+            self._values[id(storage)] = new
+        else:
+            shape, strides, offset = target.layout
+            params = {"shape": shape, "strides": strides, "offset": offset}
+            (self._values[id(storage)],) = self.tape.add(
+                REGISTRY["assign"], (old, new), params, line, self._region()
+            )
+        storage.wrote(op, line)
+
+    def snapshot(self, tensor: Tensor) -> Tensor:
+        """The value that it holds, which no write changes."""
+        value = self.read(tensor)
+        assert isinstance(value, Value)
+        return self._tensor(value)
+
+    def leave(self, tensor: Tensor, what: str) -> None:
+        storage = tensor.storage
+        untouched = id(storage) not in self._values or self._values[id(storage)] in self.tape.inputs
+        if not storage.is_recorded and storage.serial > self.start and untouched:
+            return  # a constant the function itself has just made from Python data
+        raise self.refusal(f"{what} needs the value of {describe(tensor)}")
+
+    def refusal(self, problem: str, remedy: str = "") -> CaptureError:
+        """The error for something that cannot be recorded, with the user's line."""
+        if not remedy:
+            problem += ", but nothing is computed while a function is being recorded"
+            remedy = "Use contraflow.where, or move this out of the compiled function."
+        line = state().line or user_line()
+        where = ""
+        if line is not None:
+            source = linecache.getline(line.code.co_filename, line.number).strip()
+            where = f"`{source}` at {line}: " if source else f"at {line}: "
+        return CaptureError(f"compile({self.name}): {where}{problem}. {remedy}")
+
+    def detached(self, tensor: Tensor, origin: Tensor) -> Tensor:
+        if not tensor.storage.is_recorded:
+            self._detached[id(tensor)] = tensor, self._shown_by(origin)
+        return tensor
+
+    def _shown_by(self, tensor: Tensor) -> Tensor:
+        """The tensor from outside that a tensor over a real storage came from."""
+        base = tensor if tensor._base is None else tensor._base
+        return self._detached[id(base)][1] if id(base) in self._detached else base
+
+    def is_from_outside(self, tensor: Tensor) -> bool:
+        """Whether a tensor may be known to others than the function that is recorded."""
+        return not tensor.storage.is_recorded and id(tensor) not in self._detached
+
+    def touch_grad(self, tensor: Tensor, reading: bool) -> None:
+        if not self.is_from_outside(tensor) or id(tensor) in self._slots:
+            return
+        number = self._arguments.get(id(tensor), -1)
+        self._slots[id(tensor)] = Slot(tensor, tensor._grad, reading, number)
+        if reading and tensor._grad is not None:
+            source = Source("grad", argument=number, owner=weakref.ref(tensor))
+            self._roles.setdefault(id(tensor._grad.storage), source)
+
+    def touch_needs(self, tensor: Tensor) -> None:
+        if self.is_from_outside(tensor):
+            self._needs.setdefault(id(tensor), (tensor, tensor._needs))
+
+    def touch_store(self, store: Any) -> None:
+        if store.serial < self.start:
+            raise self.refusal(
+                "a store of gradients from outside is changed, and a replay would not change it",
+                "Return what is to be added to it: store + gradients(loss).",
+            )
+
+    def touch_hooks(self, tensor: Tensor) -> None:
+        if self.is_from_outside(tensor):
+            found = (tensor, dict(tensor._hooks or {}), dict(tensor._accumulated_hooks or {}))
+            self._hooks.setdefault(id(tensor), found)
+
+    def read_scalar(self, cell: HostScalar) -> Any:
+        if cell not in self._cells:
+            spec = Spec((), int64 if isinstance(cell.value, int) else float64)
+            value = self.tape.add_input(spec, "scalar")
+            self.sources[value] = Source("scalar", cell=weakref.ref(cell))
+            self._numbers.add(value)
+            symbol = self._tensor(value)
+            self._cells[cell] = (symbol, symbol)
+        return self.snapshot(self._cells[cell][0])  # which may be written to in place
+
+    def write_scalar(self, cell: HostScalar, value: Any) -> None:
+        self.read_scalar(cell)
+        if isinstance(value, (int, float)):
+            value = REGISTRY["full"]((), value, dtype=dtypes.float64)
+        self._cells[cell] = (value, self._cells[cell][1])
+
+    def _stream(self, generator: Generator) -> Stream:
+        if generator not in self._streams:
+            # One that the function itself has made starts from its seed at every replay.
+            fixed = generator.serial > self._first_generator
+            self._streams[generator] = Stream((generator.seed, generator.offset), fixed)
+        return self._streams[generator]
+
+    def draw(self, generator: Generator, blocks: int) -> tuple[Any, Any]:
+        stream = self._stream(generator)
+        seed, offset = generator.take(blocks)
+        if stream.fixed:
+            return seed, offset
+        if stream.symbols is None:
+            names = ("seed", "offset")
+            values = [self.tape.add_input(Spec((), int64), "scalar") for _ in names]
+            for value, name in zip(values, names):
+                self.sources[value] = Source("scalar", generator=generator, field=name)
+            stream.symbols = self._tensor(values[0]), self._tensor(values[1])
+        first_seed, first_offset = stream.symbols
+        return first_seed, first_offset + (offset - stream.original[1])
+
+    def read_generator(self, generator: Generator) -> None:
+        stream = self._stream(generator)
+        stream.known[generator.seed, generator.offset] = stream.fixed
+
+    def write_generator(self, generator: Generator, saved: tuple[int, int]) -> None:
+        # Going back to a state from within this call (a checkpoint does) is relative to its start.
+        stream = self._stream(generator)
+        stream.fixed = stream.known.get(tuple(saved), True)  # type: ignore[arg-type]
+
+    def refuse_node(self, node: Node) -> None:
+        made = "" if node.line is None else f" at {node.line}"
+        raise self.refusal(
+            f"backward reached {node.name}, which was applied{made}, before the call; the "
+            f"next call would not repeat it",
+            "Apply it in the compiled function too, or detach its result.",
+        )
+
+    def visit_module(self, module: Any) -> None:
+        # As it is before the function changes it, which is undone.
+        self._modules.setdefault(id(module), (module, module._structure))
+
+    def shared_array(self, array: Any) -> Tensor | None:
+        known = id(array) in self.arrays and array.flags.c_contiguous
+        return Tensor.of_array(array) if known else None
+
+    def user_line(self) -> Line | None:
+        """The user's line that is running."""
+        return state().line or user_line()
+
+    def made_here(self, module: Any) -> bool:
+        """Whether the function itself has made a module or an optimizer."""
+        return bool(module.__dict__.get("_born", self.start) >= self.start)
+
+    def use_once(self) -> None:
+        self._once = True
+
+    # --- the end --------------------------------------------------------------------------
+
+    def finish(self) -> Recording:
+        """Collect the effects. Called while the function's results are still referenced."""
+        tape = self.tape
+        recording = Recording(tape, self.sources, once=self._once)
+        recording.leaves, recording.steps = self.symbols.leaves, self.symbols.steps
+        for value, storage in self._inputs.items():
+            # A constant is made anew by every call, so what is written to it is no effect.
+            if self._values[id(storage)] != value and self.sources[value].role != "constant":
+                tape.writes[value] = self._values[id(storage)]
+                recording.written[value] = self._last_write[id(storage)]
+        recording.slots = self._slots
+        recording.final_grads = {k: slot.tensor._grad for k, slot in self._slots.items()}
+        for cell, (now, then) in self._cells.items():
+            if now is not then:
+                recording.cells[cell] = self.read(now)
+        for generator, stream in self._streams.items():
+            if stream.fixed:
+                recording.reseeds[generator] = (generator.seed, generator.offset)
+            else:
+                recording.advances[generator] = generator.offset - stream.original[1]
+        for t, node, *_ in self._graphs.values():
+            if t.storage.serial > self.start:
+                continue  # a constant, which every call makes anew
+            if t._needs and t._node is not node and not (t._node is not None and t._node.done):
+                raise CaptureError(
+                    f"compile({self.name}): {describe(t)} was given a value that requires grad, "
+                    f"without running backward on it. Compile the whole step, backward included, "
+                    f"or write x.detach()."
+                )
+        for t, hooks, accumulated in self._hooks.values():
+            if (t._hooks or {}) != hooks or (t._accumulated_hooks or {}) != accumulated:
+                raise CaptureError(
+                    f"compile({self.name}): the function leaves a hook on {describe(t)}, which is "
+                    f"from outside, and a replay would not. Register it before, or remove it in "
+                    f"the function."
+                )
+        for t, needs in self._needs.values():
+            if t._needs is not needs:
+                recording.needs.append((self._arguments.get(id(t), -1), t, t._needs))
+        recording.modules = [(weakref.ref(m), number) for m, number in self._modules.values()]
+        return recording
+
+    def placeholder(self, spec: Spec) -> Tensor:
+        """A tensor that only a later caller can give."""
+        return self._tensor(self.tape.add_input(spec, "arg"))
+
+    def effects(self) -> Any:
+        """What has been done to storages, gradients, host scalars and random state so far."""
+        written = {v: self._values[id(s)] for v, s in self._inputs.items()}
+        return (
+            {v: now for v, now in written.items() if v != now},
+            {key: id(slot.tensor._grad) for key, slot in self._slots.items()},
+            {cell: id(now) for cell, (now, then) in self._cells.items() if now is not then},
+            {g: (g.seed, g.offset) for g in self._streams},
+        )
+
+    @property
+    def graded(self) -> list[Tensor]:
+        """The tensors from outside that require grad and that ops were applied to."""
+        return [t for t in self._graded.values() if not t.storage.is_recorded]
+
+    @property
+    def modules(self) -> list[Any]:
+        """The modules, and optimizers, that the function used."""
+        return [module for module, _ in self._modules.values()]
+
+    def input_of(self, tensor: Tensor) -> Value:
+        """The input that stands for the storage of a tensor from outside."""
+        self._value_of(tensor)
+        return next(v for v, storage in self._inputs.items() if storage is tensor.storage)
+
+    def value_at_end(self, tensor: Tensor) -> Value:
+        """The value the tensor's storage holds, as an output of the tape."""
+        return self._value_of(tensor)
+
+    def restore(self) -> None:
+        """Put back everything real that the function changed, and let go of what it made."""
+        self._modules.clear()
+        for slot in self._slots.values():
+            slot.tensor._grad = slot.original
+        for storage, version, writer in self._versions.values():
+            storage.version, storage.writer = version, writer
+        for t, *place in self._graphs.values():
+            t._node, t._index, t._needs, t._edits = place
+        for t, needs in self._needs.values():
+            t._needs = needs
+        for t, hooks, accumulated in self._hooks.values():
+            for now, before in ((t._hooks, hooks), (t._accumulated_hooks, accumulated)):
+                if now is not None:  # handles refer to the dict itself
+                    now.clear()
+                    now.update(before)
+        for generator, stream in self._streams.items():
+            generator.seed, generator.offset = stream.original
+        # Let go of tensors, so that `alive` finds only those that others hold.
+        self._slots, self._cells, self._streams, self._held = {}, {}, {}, {}
+        self._graded, self._needs, self._detached = {}, {}, {}
+        self.symbols.close()
+
+    def alive(self) -> list[tuple[Storage, Value, Spec, Line | None]]:
+        """The storages made here that somebody still holds: value at the end, spec, user's line."""
+        found = ((ref(), spec, line) for ref, spec, line in self._made)
+        return [
+            (storage, self._values[id(storage)], spec, line)
+            for storage, spec, line in found
+            if storage is not None
+        ]
+
+
+def _among(number: Tensor, others: Sequence[Tensor]) -> Tensor:
+    """A 0-d tensor that promotes beside others as the Python number would that it stands for."""
+    category = number.dtype.category
+    if category < dtypes.FLOAT and any(x.dtype.category == dtypes.FLOAT for x in others):
+        # Beside floats a whole number is one: some ops take nothing else.
+        number, category = number.to(float64), dtypes.FLOAT
+    if any(x.layout.shape and x.dtype.category >= category for x in others):
+        return number
+    rivals = [x.dtype for x in others if x.dtype.category == category]
+    if rivals:
+        return number.to(dtypes.fold(rivals))
+    if category == dtypes.FLOAT and not any(x.dtype.category > category for x in others):
+        return number.to(dtypes.get_default_dtype())
+    return number
+
+
+def _cast(inputs: Sequence[Any], casts: Sequence[DType | None]) -> tuple[Any, ...]:
+    """Tensors in the dtypes that an op computes in."""
+    return tuple(
+        x.to(dtype) if isinstance(x, Tensor) and dtype is not None else x
+        for x, dtype in zip(inputs, casts)
+    )

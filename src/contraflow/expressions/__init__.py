@@ -1,0 +1,1 @@
+"""Expressions of scalars: the language in which ops say what they compute, and its functions."""

@@ -1,0 +1,1 @@
+"""The graph of applied ops, and the backward pass over it."""

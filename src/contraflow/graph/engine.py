@@ -1,0 +1,676 @@
+"""The backward pass: newest node first, without recursion.
+
+A node is newer than everything it was computed from, so taking the newest of the nodes that hold
+a cotangent is an order in which all cotangents of a node have arrived when its turn comes. They
+arrive in the order of their consumers' sequence numbers, newest first, so sums are always formed
+in the same order and the bits repeat.
+
+A sum is formed in place only where the engine made the buffer itself and nobody else has seen it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from contraflow import threads
+from contraflow.devices.cpu import memory
+from contraflow.errors import (
+    GradientError,
+    GradientShapeError,
+    NotScalarError,
+    describe,
+)
+from contraflow.operation.context import changed, state
+from contraflow.operation.op import REGISTRY
+from contraflow.operation.reference import quiet, strided
+from contraflow.shapes import Shape, View, contiguous, numel
+from contraflow.tensors.node import Edge, Node, Watchers, at, below, cast, fit, nodes_below
+from contraflow.tensors.storage import serials
+
+if TYPE_CHECKING:
+    from contraflow.tensors.tensor import Tensor
+
+Cotangent = Any  # a Tensor, an array or scalar that is the engine's own, or Parts
+BARE = frozenset((np.ndarray, np.float32, np.float64))
+MOST_PIECES = 8  # that wait for each other; more are put in their places one by one
+SMALL = 1 << 13  # elements; rules on more of them are worth a program of their own
+_NOBODY = Watchers()
+
+
+def backward(
+    roots: Sequence[Tensor],
+    gradients: Sequence[Tensor | None],
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Sequence[Tensor] | None = None,
+    order: Callable[..., Pass] | None = None,
+) -> None:
+    """Accumulate gradients into the `.grad` of the leaves, or of `inputs` only.
+
+    `order` is how the nodes are gone through, one after the other unless given.
+    """
+    if inputs is not None and not inputs:
+        raise ValueError("backward: inputs is empty. Name tensors, or leave it out for all leaves.")
+    starts = _start(roots, gradients)
+    retain = create_graph if retain_graph is None else retain_graph
+    if inputs is None:
+        (order or Pass)(retain, create_graph, None).run(starts)
+        return
+    wanted = {id(x): x for x in inputs}.values()  # each once, however often it is named
+    task = (order or Pass)(retain, create_graph, _targets("backward", list(wanted)))
+    task.run(starts)
+    found = task.found()
+    with changed(grad=create_graph):
+        for x, g in zip(wanted, found):
+            if g is not None:
+                _accumulate(x, g, False, create_graph)
+
+
+def grad(
+    outputs: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    gradients: Sequence[Tensor | None],
+    retain_graph: bool | None,
+    create_graph: bool,
+    allow_unused: bool,
+    order: Callable[..., Pass] | None = None,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of `inputs`, `.grad` untouched."""
+    starts = _start(outputs, gradients)
+    retain = create_graph if retain_graph is None else retain_graph
+    task = (order or Pass)(retain, create_graph, _targets("grad", inputs))
+    task.run(starts)
+    found = task.found()
+    if not allow_unused:
+        for x, g in zip(inputs, found):
+            if g is None:
+                raise GradientError(
+                    f"grad: {describe(x)} was not used to compute the output. Pass "
+                    f"allow_unused=True to get None for it."
+                )
+    return tuple(found)
+
+
+def gradients(
+    roots: Sequence[Tensor],
+    given: Sequence[Tensor | None],
+    retain_graph: bool | None,
+    create_graph: bool,
+    everything: bool = False,
+    order: Callable[..., Pass] | None = None,
+) -> list[tuple[Node | Tensor | Edge, Tensor]]:
+    """Every leaf with its gradient, `.grad` untouched; with `everything`, every node's output too.
+
+    Nodes come first, the newest first, as backward comes to them.
+    """
+    starts = _start(roots, given)
+    retain = create_graph if retain_graph is None else retain_graph
+    task = (order or Pass)(retain, create_graph, None)
+    task.collect(everything)
+    task.run(starts)
+    outputs = sorted((task.outputs or {}).values(), key=lambda found: -found[0][0].sequence_nr)
+    return [*outputs, *(task.pairs or ())]
+
+
+def _start(
+    roots: Sequence[Tensor], gradients: Sequence[Tensor | None]
+) -> list[tuple[Edge, Tensor]]:
+    """Check the roots and their gradients before anything runs."""
+    if len(roots) != len(gradients):
+        raise ValueError(f"backward: {len(gradients)} gradients for {len(roots)} tensors.")
+    starts = []
+    for root, g in zip(roots, gradients):
+        if not root.requires_grad:
+            raise GradientError(
+                f"backward: {describe(root)} does not require grad and was not computed from a "
+                f"tensor that does. Call x.requires_grad_() on an input first."
+            )
+        if g is None:
+            if numel(root.shape) != 1:
+                raise NotScalarError(
+                    f"backward: {describe(root)} is not a scalar, so it needs a gradient. Call "
+                    f"out.sum().backward(), or out.backward(g) with g of shape {root.shape}.",
+                    op="backward",
+                    shape=root.shape,
+                )
+            g = REGISTRY["full"](root.shape, 1.0, dtype=root.dtype)
+        elif not hasattr(g, "storage"):
+            raise TypeError(f"backward: the gradient must be a Tensor, not {type(g).__name__}.")
+        elif g.shape != root.shape:
+            raise GradientShapeError(
+                f"backward: the gradient has shape {g.shape}, but the tensor {describe(root)} "
+                f"has shape {root.shape}.",
+                op="backward",
+                shape=g.shape,
+                expected=root.shape,
+            )
+        edge = root.edge
+        assert edge is not None
+        starts.append((edge, cast(g, root.dtype)))
+    return starts
+
+
+def _targets(caller: str, inputs: Sequence[Tensor]) -> list[Edge]:
+    edges = []
+    for x in inputs:
+        edge = x.edge
+        if edge is None:
+            raise GradientError(
+                f"{caller}: {describe(x)} does not require grad, so it has no gradient."
+            )
+        edges.append(edge)
+    return edges
+
+
+def _needed(starts: Sequence[tuple[Edge, Any]], targets: Sequence[Edge]) -> set[int]:
+    """The ids of the nodes from which some target can be reached."""
+    needed: set[int] = set()
+    leading = {id(t) for t, _ in targets}
+    for node in nodes_below(edge for edge, _ in starts):  # what a node leads to is decided before
+        if not leading.isdisjoint(map(id, node.targets)):
+            needed.add(id(node))
+            leading.add(id(node))
+    return needed
+
+
+class Parts:
+    """The cotangent of a tensor by its parts: what views of it show, none an element twice.
+
+    Parts lie side by side in one buffer in the end, where each by itself would be as large as that.
+    """
+
+    __slots__ = ("shape", "pieces")
+
+    def __init__(self, shape: Shape, g: Cotangent, region: View) -> None:
+        """Of a tensor of a shape, the cotangent of what lies in a region of it."""
+        self.shape = shape
+        self.pieces = [(g, region)]
+
+    def joined(self) -> np.ndarray:
+        """All of the tensor, as an array of its own."""
+        (first, region), *others = self.pieces
+        array = array_of(first)
+        whole = memory.empty(self.shape, array.dtype)
+        if _lie_apart(self.pieces):
+            whole.fill(0)
+            return _with_pieces(whole, self.pieces)
+        if array.size < whole.size:
+            whole.fill(0)
+        strided(whole, region)[...] = array
+        return _with_pieces(whole, others)
+
+
+def array_of(g: Cotangent) -> Any:
+    """The elements of a cotangent that has no parts."""
+    return g if type(g) in BARE else g.array
+
+
+def added(held: Cotangent, g: Cotangent) -> Any:
+    """The sum of two cotangents, in place where one of them is ours."""
+    into = held if type(held) is np.ndarray else g if type(g) is np.ndarray else ...
+    return quiet.call(np.add, array_of(held), array_of(g), out=into, order="C")
+
+
+def _lie_apart(pieces: Sequence[tuple[Cotangent, View]]) -> bool:
+    """Whether pieces lie in several regions, so that each is zero where another is not.
+
+    Zeros that are added make -0 into 0, as they do where every piece is as large as the whole.
+    """
+    return any(region != pieces[0][1] for _, region in pieces)
+
+
+def _with_pieces(whole: np.ndarray, pieces: Iterable[tuple[Cotangent, View]]) -> np.ndarray:
+    """An array to which pieces are added, each where it lies."""
+    for g, region in pieces:
+        shown = strided(whole, region)
+        quiet.call(np.add, shown, array_of(g), out=shown)
+    return whole
+
+
+def _with_padded(whole: np.ndarray, pieces: Sequence[tuple[Cotangent, View]]) -> np.ndarray:
+    """The same, with pieces that are zero outside of where they lie."""
+    zero, shown = whole.dtype.type(0), strided(whole, pieces[0][1])
+    inside = None if _lie_apart(pieces) else shown.copy()
+    np.add(whole, zero, out=whole)
+    if inside is not None:
+        shown[...] = inside
+    return _with_pieces(whole, pieces)
+
+
+OURS = BARE | {Parts}
+
+
+class Pass:
+    """One backward pass: cotangents on their way, and where they are collected.
+
+    In eager mode a buffer that a rule has made and nobody else has seen travels as a bare array:
+    sums are formed in it, and arithmetic on small ones makes no tensors at all.
+    """
+
+    def __init__(self, retain: bool, create_graph: bool, targets: list[Edge] | None) -> None:
+        self.retain, self.create_graph, self.targets = retain, create_graph, targets
+        self.wanted = {(id(t), i) for t, i in targets or ()}
+        self.collected: dict[tuple[int, int], Tensor] = {}
+        self.needed: set[int] | None = None
+        # What has arrived: a node and the cotangents of its outputs, by its number; leaves by id.
+        self.arrived: dict[int, list[Any]] = {}
+        self.leaves: dict[int, list[Any]] = {}
+        self.heap: list[int] = []  # numbers of nodes, negated: the newest is the least
+        self.starts: Sequence[tuple[Edge, Tensor]] = ()
+        self.context = state().context
+        self.anomaly = state().anomaly
+        self.bare = self.context.bare and not create_graph
+        self.sweeps = self.bare and not self.anomaly
+        # What is collected instead of being accumulated: leaves, and outputs of nodes by place.
+        self.pairs: list[tuple[Tensor, Tensor]] | None = None
+        self.outputs: dict[tuple[int, int], tuple[tuple[Node, int], Tensor]] | None = None
+
+    def collect(self, everything: bool) -> None:
+        """Leave `.grad` alone and list the leaves; with `everything`, all outputs of nodes too."""
+        self.pairs = []
+        if everything:
+            self.outputs = {}
+            self.sweeps = False  # every node is seen
+
+    def run(self, starts: Sequence[tuple[Edge, Tensor]]) -> None:
+        """Send the cotangents of the roots through the graph."""
+        self.starts = starts
+        if self.targets is not None:
+            self.prepare(starts)
+        heap, arrived, first = self.heap, self.arrived, self.context.first_node
+        # What a rule does inside is its own affair: infinities there may well cancel.
+        with changed(grad=self.create_graph, anomaly=False, autocast=None, task=self):
+            self.deliver(starts)
+            while heap:
+                if self.sweeps and arrived[-heap[0]][0].form.sweeps:
+                    quiet.run(self.sweep)
+                    if not heap:
+                        break
+                node, *cotangents = arrived.pop(-heapq.heappop(heap))
+                if node.sequence_nr < first:
+                    self.context.refuse_node(node)
+                self.deliver(self.visit(node, cotangents))
+            for leaf, value in self.leaves.values():
+                self.settle(leaf, value)
+
+    def prepare(self, starts: Sequence[tuple[Edge, Tensor]]) -> None:
+        """Find out which nodes lead to a target; the others need not run."""
+        self.needed = _needed(starts, self.targets or ())
+
+    def found(self) -> list[Tensor | None]:
+        """The cotangents of the targets."""
+        return [self.collected.get((id(t), i)) for t, i in self.targets or ()]
+
+    def reaches(self, edge: Edge) -> bool:
+        """Whether this pass will come to an edge's end, so that hooks there will run."""
+        if self.needed is None:
+            self.needed = {id(end) for end in below(start for start, _ in self.starts)}
+        return self.goes_to(edge)
+
+    def goes_to(self, edge: Edge) -> bool:
+        """Whether cotangents are sent along an edge."""
+        target, index = edge
+        needed = self.needed
+        return needed is None or id(target) in needed or (id(target), index) in self.wanted
+
+    def runs(self, node: Node) -> bool:
+        """Whether a node's rules are needed, and not only the cotangents that come to it."""
+        return self.needed is None or id(node) in self.needed
+
+    # --- cotangents -----------------------------------------------------------------------
+
+    def deliver(self, sent: Iterable[tuple[Edge, Cotangent]]) -> None:
+        """Add cotangents to what has arrived at the ends of their edges."""
+        for edge, g in sent:
+            if not self.goes_to(edge):
+                continue
+            target, index = edge
+            place = self.place(target)
+            place[index + 1] = self.summed(place[index + 1], g)
+
+    def place(self, target: Node | Tensor) -> list[Any]:
+        """Where the cotangents of a node or leaf arrive."""
+        if isinstance(target, Node):
+            number = target.sequence_nr
+            found = self.arrived.get(number)
+            if found is None:
+                found = self.arrived[number] = [target, *(None,) * target.form.output_count]
+                heapq.heappush(self.heap, -number)
+        else:
+            found = self.leaves.get(id(target))
+            if found is None:
+                found = self.leaves[id(target)] = [target, None]
+        return found
+
+    def summed(self, held: Cotangent | None, g: Cotangent) -> Cotangent:
+        """A cotangent added to what is held, if anything; in place, where one of them is ours."""
+        if held is None:
+            return g
+        if not self.bare:
+            return held + g
+        if type(held) is Parts:
+            if type(g) is Parts and len(held.pieces) < MOST_PIECES:
+                held.pieces += g.pieces
+                return held
+            held = self.whole(held)
+        if type(g) is Parts:
+            whole = held if type(held) is np.ndarray else np.array(array_of(held), order="C")
+            return _with_padded(whole, g.pieces)
+        return self.context.added(held, g)
+
+    def whole(self, g: Cotangent) -> Cotangent:
+        """A cotangent whose parts, if it has any, were put into one array, which is ours."""
+        return self.context.joined(g).array if type(g) is Parts else g
+
+    def tensor(self, g: Cotangent) -> Tensor:
+        """A cotangent as somebody else may see it."""
+        if type(g) is Parts:
+            g = self.context.joined(g)
+        elif type(g) in BARE:
+            g = self.context.of_array(np.asarray(g))
+        found: Tensor = g
+        return found
+
+    # --- nodes ----------------------------------------------------------------------------
+
+    def sweep(self) -> None:
+        """Run rules that are arithmetic on small arrays, as long as these come next.
+
+        NumPy's warnings are off and the thread's state is not the caller's here, so that nothing
+        of a user's may run: a node with hooks, a value that was overwritten, a gradient to be
+        summed to the shape of its input and all else that is rare are left to `visit`.
+        """
+        heap, arrived, needed, wanted = self.heap, self.arrived, self.needed, self.wanted
+        while heap:
+            number = -heap[0]
+            place = arrived[number]
+            node = place[0]
+            form = node.form
+            named = self._named(node, place[1]) if form.sweeps and node.watchers is None else None
+            if named is None:
+                return
+            heapq.heappop(heap)
+            del arrived[number]
+            if not self.retain:
+                node.done = True
+                if node.kept:
+                    node.kept = None
+            targets, indices = node.targets, form.indices
+            for (i,), function, pick in form.plan.rules:
+                target, index = targets[i], indices[i]
+                key = id(target)
+                if needed is not None and key not in needed and (key, index) not in wanted:
+                    continue
+                g = function(*pick(named))
+                place = self.place(target)
+                held = place[index + 1]
+                if g.ndim and (g is named[0] or not g.flags.c_contiguous):
+                    g = g.copy()  # what came may be somebody else's, or go elsewhere too
+                if held is None:
+                    place[index + 1] = g
+                elif g.ndim == 0 and type(held) in BARE:
+                    place[index + 1] = held + g
+                else:
+                    place[index + 1] = self.summed(held, g)
+
+    def _named(self, node: Any, g: Cotangent) -> list[Any] | None:
+        """What the rules of a node name, as arrays and numbers; None where `visit` must see it."""
+        kept, needed = node.kept, self.needed
+        if kept is None:
+            return None
+        if needed is not None and (id(node) not in needed or (id(node), 0) in self.wanted):
+            return None
+        if type(g) not in BARE:
+            g = array_of(self.whole(g))
+        shape = g.shape
+        # NumPy is much faster with scalars than with arrays that have no dims.
+        named = [g if shape or type(g) is not np.ndarray else g[()]]
+        for k in range(0, len(kept), 4):
+            value, array = kept[k], kept[k + 2]
+            if array is not None:
+                if value.version != kept[k + 1]:
+                    return None
+                value = array if shape else array[()]
+            elif not isinstance(value, (int, float)):
+                return None
+            named.append(value)
+        return named
+
+    def visit(self, node: Node, cotangents: list[Any]) -> Iterable[tuple[Edge, Cotangent]]:
+        """It is a node's turn: who looks at its cotangents, then its rules and hooks.
+
+        Gives the gradients of its inputs, those that are ours as bare arrays.
+        """
+        if self.sweeps and node.watchers is None and node.form.moves:
+            moved = self.moved(node, cotangents[0])
+            if moved is not None:
+                return moved
+        for i, g in enumerate(cotangents):
+            if g is not None:
+                cotangents[i] = self.tensor(g)
+        watchers = node.watchers or _NOBODY
+        if self.wanted or watchers is not _NOBODY or self.outputs is not None:
+            self.observe(node, watchers, cotangents)
+        if not self.runs(node):
+            return ()
+        if watchers.pre_hooks:
+            cotangents = _call_prehooks(node, watchers.pre_hooks, cotangents)
+        mark = next(serials)
+        try:
+            grads = node.backward(cotangents)
+        except Exception as error:
+            if node.line is not None:
+                error.add_note(f"In the backward of {node.name}, applied at {node.line}.")
+            raise
+        if len(grads) != len(node.targets):
+            raise GradientError(
+                f"backward: {node.name} returned {len(grads)} gradients for "
+                f"{len(node.targets)} inputs."
+            )
+        if self.anomaly:
+            _examine(node, cotangents, grads)
+        shown = not node.hands_over
+        if watchers.post_hooks:
+            shown = True
+            grads = _call_hooks_of(node, watchers.post_hooks, cotangents, grads)
+        if not self.retain:
+            node.done = True
+            node.free()
+        sent: list[tuple[Edge, Any]] = []
+        form = node.form
+        for target, index, spec, g in zip(node.targets, form.indices, form.input_specs, grads):
+            if target is None or g is None or spec is None:
+                continue
+            if getattr(g, "dtype", None) is not spec[1] or g.layout.shape != spec[0]:
+                g = fit(node, g, *spec)
+            sent.append(((target, index), g))
+        if self.bare and not shown:
+            storages = [g.storage for _, g in sent]
+            for k, storage in enumerate(storages):
+                # A buffer newer than `mark` was made by the rule; it may be handed out twice.
+                if storage.serial > mark and storages.count(storage) == 1:
+                    edge, g = sent[k]
+                    if g.layout.is_contiguous:
+                        sent[k] = edge, g.array
+        return sent
+
+    def moved(self, node: Any, g: Cotangent) -> Iterable[tuple[Edge, Cotangent]] | None:
+        """The cotangent of a view's input: the same elements, where they lie in it.
+
+        None where `visit` must see the node, or where the rule gives a view of what came.
+        """
+        if (id(node), 0) in self.wanted or not self.runs(node):
+            return None
+        if len(node.targets) > 1:
+            return self.assigned(node, g)
+        (edge,), ((shape, _),) = node.edges, node.input_specs
+        region = node.op.body(contiguous(shape), **node.params)
+        moved: Cotangent
+        if numel(region.shape) < numel(shape):
+            moved = Parts(shape, self.whole(g), region)
+        elif region.is_contiguous and type(g) in (np.ndarray, Parts):
+            moved = self.whole(g).reshape(shape)
+        else:
+            return None
+        if not self.retain:
+            node.done = True
+        return ((edge, moved),)
+
+    def assigned(self, node: Any, g: Cotangent) -> Iterable[tuple[Edge, Cotangent]] | None:
+        """The cotangents of an assignment: what came, without the region, and what the region had.
+
+        However large the whole is, only the region is touched, unless others have what came.
+        """
+        region = View(**node.params)
+        of_base, of_value = node.edges
+        if node.input_specs[1][0] != region.shape:
+            return None
+        g = self.whole(g)
+        if type(g) is not np.ndarray or not g.flags.c_contiguous:
+            g = memory.copy(array_of(g))
+        shown = strided(g, region)
+        sent: list[tuple[Edge, Cotangent]] = []
+        if of_value is not None:
+            sent.append((of_value, memory.copy(shown)))
+        if of_base is not None:
+            shown[...] = 0
+            sent.append((of_base, g))
+        if not self.retain:
+            node.done = True
+        return sent
+
+    def observe(self, node: Node, watchers: Watchers, cotangents: list[Tensor | None]) -> None:
+        """Tensor hooks, targets and retained gradients: who looks at a node's outputs."""
+        for index, hooks in watchers.tensor_hooks.items():
+            g = cotangents[index]
+            if g is not None:
+                cotangents[index] = _call_hooks(hooks, g)
+        for index, g in enumerate(cotangents):
+            if g is not None and (id(node), index) in self.wanted:
+                self.collected[id(node), index] = g
+        if self.outputs is not None:
+            for index, g in enumerate(cotangents):
+                if g is not None:
+                    self.outputs[id(node), index] = (node, index), g
+        for index, kept in watchers.retainers.items():
+            g, output = cotangents[index], kept()
+            if g is not None and output is not None:
+                _accumulate(output, g, False, self.create_graph)
+
+    def settle(self, leaf: Tensor, value: Cotangent) -> None:
+        """The gradient of a leaf is complete: its hooks, then `.grad` or the collection."""
+        owned = type(value) in OURS and not leaf._hooks
+        g = self.tensor(value)
+        if leaf._hooks:
+            g = _call_hooks(leaf._hooks, g)
+        if (id(leaf), 0) in self.wanted:
+            self.collected[id(leaf), 0] = g
+        if self.targets is None:
+            self.give(leaf, g, owned)
+
+    def give(self, leaf: Tensor, g: Tensor, owned: bool) -> None:
+        """What becomes of the gradient of a leaf; `owned` says that nobody else has it."""
+        if self.pairs is None:
+            _accumulate(leaf, g, owned, self.create_graph)
+        else:
+            self.pairs.append((leaf, g))
+
+
+def _examine(
+    node: Node, cotangents: Sequence[Tensor | None], grads: Sequence[Tensor | None]
+) -> None:
+    """In anomaly mode: refuse a NaN that a rule made, and say of which op."""
+    if any(map(_has_nan, cotangents)):
+        return  # it came from elsewhere: a hook, or the gradient that backward was given
+    for i, g in enumerate(grads):
+        if _has_nan(g):
+            raise GradientError(
+                f"backward: {node.name}{at(node.line)} made a NaN in the gradient of its input {i}."
+            )
+
+
+def _has_nan(g: Any) -> bool:
+    return g is not None and not g.storage.is_recorded and bool(np.isnan(g.array).any())
+
+
+def _call_prehooks(
+    node: Node, hooks: dict[int, Any], cotangents: list[Tensor | None]
+) -> list[Tensor | None]:
+    """Run a node's hooks on the gradients of its outputs; each may return others."""
+    for hook in list(hooks.values()):
+        replaced = hook(tuple(cotangents))
+        if replaced is not None:
+            cotangents = _replaced(node, "prehook", replaced, cotangents)
+    return cotangents
+
+
+def _call_hooks_of(
+    node: Node,
+    hooks: dict[int, Any],
+    cotangents: Sequence[Tensor | None],
+    grads: Sequence[Tensor | None],
+) -> list[Tensor | None]:
+    """Run a node's hooks on the gradients of its inputs, summed to the inputs' shapes."""
+    fitted: list[Tensor | None] = [
+        None if g is None or spec is None else fit(node, g, *spec)
+        for g, spec in zip(grads, node.input_specs)
+    ]
+    for hook in list(hooks.values()):
+        replaced = hook(tuple(fitted), tuple(cotangents))
+        if replaced is not None:
+            fitted = _replaced(node, "hook", replaced, fitted)
+    return fitted
+
+
+def _replaced(
+    node: Node, kind: str, given: Any, before: Sequence[Tensor | None]
+) -> list[Tensor | None]:
+    values = list(given) if isinstance(given, (tuple, list)) else [given]
+    if len(values) != len(before):
+        raise GradientError(
+            f"{kind}: returned {len(values)} gradients for the {len(before)} of {node.name}."
+        )
+    return values
+
+
+def _call_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
+    """Run hooks in order; each may replace the gradient with one of the same shape."""
+    for hook in list(hooks.values()):
+        replaced = hook(g)
+        if replaced is not None:
+            if getattr(replaced, "spec", None) != g.spec:
+                message = (
+                    f"hook: returned {describe(replaced)} for a gradient {describe(g)}; it must "
+                    f"be a tensor of that shape and dtype, or None."
+                )
+                shape = getattr(replaced, "shape", g.shape)
+                if shape == g.shape:
+                    raise GradientError(message)
+                raise GradientShapeError(message, op="hook", shape=shape, expected=g.shape)
+            g = replaced
+    return g
+
+
+# Two threads may run backward into the same leaves: one lock for each, shared by some.
+_locks = tuple(threads.lock() for _ in range(64))
+
+
+def _accumulate(leaf: Tensor, g: Tensor, owned: bool, create_graph: bool) -> None:
+    """Add to `.grad`: in place where a gradient is there, else the buffer itself if it is ours."""
+    with _locks[id(leaf) // 64 % len(_locks)]:
+        held = leaf.grad
+        if held is None:
+            # A gradient with a graph may be an input's own tensor, or another leaf's gradient too.
+            ours = owned and not create_graph and g.layout.is_contiguous
+            leaf.grad = g if ours else REGISTRY["clone"](g)
+        elif create_graph:
+            leaf.grad = held + g
+        else:
+            held.add_(g)
+    if leaf._accumulated_hooks:
+        for hook in list(leaf._accumulated_hooks.values()):
+            hook(leaf)

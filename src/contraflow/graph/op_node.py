@@ -1,0 +1,421 @@
+"""Applied ops: nodes of the graph with the values that their gradient rules need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, Protocol
+
+from contraflow.devices.cpu import memory
+from contraflow.dtypes import from_numpy
+from contraflow.errors import (
+    GradientError,
+    OverwrittenError,
+    bytes_text,
+    describe,
+    describe_spec,
+)
+from contraflow.operation.context import changed, state
+from contraflow.operation.gradient_rules import Backward
+from contraflow.operation.op import REGISTRY, Op
+from contraflow.shapes import numel
+from contraflow.spec import Params, Spec
+from contraflow.tensors.node import NOWHERE, Edge, Form, Node, at, location, numbers
+from contraflow.tensors.storage import OWNERS, Line, Storage, UserCall, user_call
+from contraflow.tensors.tensor import Tensor
+
+
+class Keeper(Protocol):
+    """Who keeps a saved value; errors about it name the place."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def line(self) -> Line | None: ...
+
+
+def overwritten(keeper: Keeper, spec: Spec, version: int, storage: Storage) -> OverwrittenError:
+    """The error for a value that was written to since its keeper kept it."""
+    writer, line = storage.writer or ("a write", None)
+    return OverwrittenError(
+        f"{keeper.name} saved {spec}{at(keeper.line)} for its backward, but {writer} overwrote "
+        f"it{at(line)}. Use the out-of-place form, or clone it before.",
+        op=keeper.name, line=location(keeper.line), shape=spec.shape, dtype=str(spec.dtype),
+        saved_version=version, version=storage.version, writer=writer, written=location(line),
+    )  # fmt: skip
+
+
+class Saved:
+    """A value kept for backward, and the version its storage had.
+
+    What is kept is what the tensor was, not the tensor: were it the user's, writing to that in
+    place could make a node and its input a cycle.
+    """
+
+    __slots__ = ("storage", "version", "layout", "dtype", "array", "edge", "tangents")
+
+    def __init__(self, tensor: Tensor, edge: Edge | None) -> None:
+        """Keep a tensor whose gradient goes along `edge`, None for an output of the keeper."""
+        storage = self.storage = tensor.storage
+        self.version = storage.version
+        self.layout = tensor.layout
+        self.dtype = tensor.dtype
+        self.array = tensor._array
+        self.edge = edge
+        self.tangents = tensor._tangents
+        if storage.inference:
+            raise GradientError(
+                f"inference_mode: {describe(tensor)} was made there and cannot be saved for "
+                f"backward. Clone it outside, or use no_grad instead."
+            )
+
+    @staticmethod
+    def of(kept: Sequence[Any], edge: Edge | None) -> Saved:
+        """What a node keeps as four entries; see `OpNode.kept`."""
+        saved: Saved = object.__new__(Saved)
+        saved.storage, saved.version, saved.array, saved.layout = kept
+        saved.dtype = from_numpy(saved.array.dtype)
+        saved.edge, saved.tangents = edge, None
+        return saved
+
+    def get(self, keeper: Keeper) -> Tensor:
+        """The value at its place in the graph, or a GradientError if it was overwritten since."""
+        storage, edge = self.storage, self.edge
+        if storage.version != self.version:
+            raise overwritten(keeper, Spec(self.layout.shape, self.dtype), self.version, storage)
+        t = Tensor.of_storage(storage, self.layout, self.dtype)
+        t._array = self.array
+        if self.tangents is not None:
+            t._tangents = self.tangents
+        if edge is None:
+            return t
+        target, index = edge
+        if isinstance(target, Node):
+            t._node, t._index, t._needs = target, index, True
+            return t
+        # A leaf is its own place in the graph, unless it was given other memory since.
+        return target if target.storage is storage else apart(t, edge, keeper.line)
+
+    def copied(self) -> Saved:
+        """The same in memory of its own."""
+        value = Tensor.of_storage(self.storage, self.layout, self.dtype)
+        copy = Saved(Tensor.of_array(memory.copy(value.array)), self.edge)
+        copy.tangents = self.tangents
+        return copy
+
+    def carry(self, tangents: dict[Any, Tensor] | None) -> None:
+        """Keep tangents with the value."""
+        self.tangents = tangents
+
+    @property
+    def memory(self) -> Any:
+        """What is kept alive: several values may share it."""
+        return self.storage
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes kept alive."""
+        return numel(self.layout.shape) * self.dtype.itemsize
+
+    @property
+    def size(self) -> str:
+        """The bytes, for a listing."""
+        return bytes_text(self.nbytes)
+
+    def __str__(self) -> str:
+        return describe_spec(self.dtype, self.layout.shape)
+
+
+class Packed(Saved):
+    """A value that a hook has packed away; another gives it back."""
+
+    __slots__ = ("packed", "unpack")
+
+    def __init__(
+        self,
+        tensor: Tensor,
+        edge: Edge | None,
+        pack: Callable[..., Any],
+        unpack: Callable[..., Any],
+    ) -> None:
+        super().__init__(tensor, edge)
+        self.unpack = unpack
+        with changed(grad=False):
+            self.packed = pack(tensor.alias())
+        if tensor.storage.version != self.version:
+            raise GradientError(
+                f"saved_tensors_hooks: pack wrote to {describe(tensor)} in place; it must not."
+            )
+        self.array = None
+        del self.storage, self.tangents
+
+    def get(self, keeper: Keeper) -> Tensor:
+        """What the hook gives back, at the place in the graph that was packed."""
+        value = self.unpack(self.packed)
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"saved_tensors_hooks: unpack returned {describe(value)} for {keeper.name}; it "
+                f"must return a Tensor."
+            )
+        if self.edge is None or not state().grad:
+            return value
+        target, index = self.edge
+        if isinstance(target, Node):
+            return value.attached(target, index)
+        # Gradients go to the leaf that was packed, which is not the tensor that came back.
+        return apart(value, self.edge, keeper.line)
+
+    def carry(self, tangents: dict[Any, Tensor] | None) -> None:
+        if isinstance(self.packed, Tensor):
+            self.packed._tangents = tangents
+
+    @property
+    def memory(self) -> Any:
+        return self.packed.storage if isinstance(self.packed, Tensor) else self.packed
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what the hook made of it, where that says."""
+        found = getattr(self.packed, "nbytes", 0)
+        return found if isinstance(found, int) else 0
+
+    @property
+    def size(self) -> str:
+        return f"packed {bytes_text(self.nbytes)}" if self.nbytes else "packed"
+
+
+def keep(tensor: Tensor, edge: Edge | None) -> Saved:
+    """Keep a tensor for backward, packed by the hooks that are set."""
+    hooks = state().saved_hooks
+    return Packed(tensor, edge, *hooks[-1]) if hooks else Saved(tensor, edge)
+
+
+def part_name(op: Op, owner: str | None) -> str:
+    """What an applied op is called in a listing: `conv2d`, `batch_norm.mul`, `mul`.
+
+    A part that users can apply by itself is named behind what it is part of; one that they cannot
+    stands for that.
+    """
+    name = OWNERS.get(owner or op.name, op.name)
+    return name if op.internal or name == op.name else f"{name}.{op.name}"
+
+
+class OpNode(Node):
+    """An applied op: its rules run when backward reaches it."""
+
+    # `kept` is what the rules name, in order, as entries of one tuple; None when it was freed. Four
+    # of each value: storage, its version, array and layout of a tensor as most are; else a Saved or
+    # a number, and three times None.
+    # `owner` is what the user called, a key of `OWNERS`, where this is part of that.
+    __slots__ = ("params", "kept", "owner")
+
+    def __init__(
+        self,
+        form: Form,
+        params: Params,
+        targets: tuple[Node | Tensor | None, ...],
+        call: UserCall,
+        values: tuple[Any, ...],
+        hooks: tuple[Any, ...],
+    ) -> None:
+        """Apply an op; `values` are its inputs and outputs, of which it keeps what rules name, by
+        `hooks` for saved values if there are any."""
+        self.form = form
+        self.params = params
+        self.targets = targets
+        self.code, self.instruction, self.owner = call
+        self.sequence_nr = next(numbers)
+        self.done = False
+        self.watchers = None
+        self.kept: tuple[Any, ...] | None = self._entries(values, hooks) if form.saved else ()
+
+    def _entries(self, values: tuple[Any, ...], hooks: tuple[Any, ...]) -> tuple[Any, ...]:
+        kept: tuple[Any, ...] = ()
+        for i in self.form.saved:
+            x = values[i]
+            if isinstance(x, Tensor):
+                storage, array = x.storage, x._array
+                odd = array is None or x._tangents is not None or storage.inference
+                if not odd and not hooks:
+                    kept += (storage, storage.version, array, x.layout)
+                    continue
+                # An output has no place, so that it and this node form no reference cycle.
+                x = keep(x, self.edges[i] if i < len(self.targets) else None)
+            kept += (x, None, None, None)
+        return kept
+
+    def keep_copies(self, storage: Storage) -> None:
+        """Keep copies of what lies in a storage, which is about to be overwritten."""
+        kept = self.kept or ()
+        entries: tuple[Any, ...] = ()
+        for k, value in zip(range(0, len(kept), 4), self._values()):
+            lies_there = type(value) is Saved and value.storage is storage
+            if lies_there and value.version == storage.version:
+                entries += (value.copied(), None, None, None)
+            else:
+                entries += kept[k : k + 4]
+        if kept:
+            self.kept = entries
+
+    @property
+    def op(self) -> Op:
+        """What was applied."""
+        assert self.form.op is not None
+        return self.form.op
+
+    @property
+    def plan(self) -> Backward:
+        """The rules that backward runs."""
+        assert self.form.plan is not None
+        return self.form.plan
+
+    def _values(self) -> list[Any]:
+        """What is kept: Saved of tensors, and numbers."""
+        kept, targets, indices = self.kept or (), self.targets, self.form.indices
+        values: list[Any] = []
+        for k, i in zip(range(0, len(kept), 4), self.form.saved):
+            value = kept[k]
+            if kept[k + 2] is not None:
+                target = targets[i] if i < len(targets) else None
+                edge = None if target is None else (target, indices[i])
+                value = Saved.of(kept[k : k + 4], edge)
+            values.append(value)
+        return values
+
+    @property
+    def output_specs(self) -> Sequence[Spec | None]:
+        made = self.form.made
+        if made is None:
+            # A number changes no dtype beside the floating-point input that has a gradient.
+            given = [0 if spec is None else spec for spec in self.input_specs]
+            made = self.op.infer(given, self.params)[: self.output_count]
+        return [spec if spec.dtype.is_floating_point else None for spec in made]
+
+    @property
+    def name(self) -> str:
+        return OWNERS.get(self.owner or self.op.name, self.op.name)
+
+    @property
+    def label(self) -> str:
+        return part_name(self.op, self.owner)
+
+    @property
+    def input_names(self) -> Sequence[str]:
+        return super().input_names if self.op.variadic else self.op.inputs
+
+    @property
+    def saved(self) -> dict[str, Any]:
+        plan, op = self.plan, self.op
+        names = [self.input_names[i] for i in plan.saved_inputs]
+        made = op.outs + op.residuals
+        names += [made[i] for i in plan.saved_outs]
+        return dict(zip(names, self._values()))
+
+    def carry(self, outs: Sequence[Tensor]) -> None:
+        """Let what is kept of the outputs carry the tangents that forward mode gave them."""
+        self.watched().pushed = True
+        count = len(self.plan.saved_inputs)
+        values = self._values()[count:]
+        for saved, i in zip(values, self.plan.saved_outs):
+            if i < len(outs):
+                saved.carry(outs[i]._tangents)
+        self.kept = (self.kept or ())[: 4 * count] + tuple(
+            entry for saved in values for entry in (saved, None, None, None)
+        )
+
+    def backward(self, cotangents: list[Tensor | None]) -> Sequence[Tensor | None]:
+        values = self._values()
+        if self.kept is None:  # asked after they were read: another thread may be at it
+            raise GradientError(
+                f"backward: {self.name}{at(self.line)} has run already and its saved values were "
+                f"freed. Pass retain_graph=True to the first backward."
+            )
+        values = [x.get(self) if isinstance(x, Saved) else x for x in values]
+        plan = self.plan
+        pushed = self.watchers is not None and self.watchers.pushed
+        if plan.saved_outs and (state().grad or pushed):
+            count = len(plan.saved_inputs)
+            inputs = values[:count]
+            # Residuals have no history of their own: under create_graph they are computed again.
+            again = self.op.body(*inputs, **self.params) if plan.recomputes else ()
+            for k, i in enumerate(plan.saved_outs, count):
+                made = i < self.op.output_count
+                values[k] = values[k].attached(self, i) if made else again[i]
+        return state().context.derive(self, [*cotangents, *values])
+
+    def free(self) -> None:
+        # A node that saved nothing can run again at no cost, so it may.
+        if self.kept:
+            self.kept = None
+
+
+class PartsNode(Node):
+    """Views of a tensor that were made together: one node, with an output for each of them."""
+
+    __slots__ = ("owner", "dim", "ends", "drops")
+
+    def __init__(self, x: Tensor, dim: int, ends: Sequence[int], drops: bool) -> None:
+        """A dim cut at `ends`, from 0 to its size; if it `drops`, into single coordinates."""
+        code, instruction, self.owner = user_call(4)
+        place = None if code is None else (code, instruction)
+        super().__init__([x.edge], [x.spec], len(ends) - 1, place)
+        self.dim, self.ends, self.drops = dim, ends, drops
+
+    @property
+    def name(self) -> str:
+        return OWNERS.get(self.owner or "split", "split")
+
+    @property
+    def input_names(self) -> Sequence[str]:
+        return ("x",)
+
+    @property
+    def output_specs(self) -> Sequence[Spec | None]:
+        (whole,) = self.input_specs
+        assert whole is not None
+        before, after = whole.shape[: self.dim], whole.shape[self.dim + 1 :]
+        return [
+            Spec((*before, *(() if self.drops else (b - a,)), *after), whole.dtype)
+            for a, b in pairwise(self.ends)
+        ]
+
+    def backward(self, cotangents: list[Tensor | None]) -> Sequence[Tensor | None]:
+        (whole,) = self.input_specs
+        assert whole is not None
+        current = state()
+        if current.grad or not current.context.bare:
+            return (self._joined(whole, cotangents),)
+        buffer, _ = memory.room(whole.shape, whole.dtype.numpy)
+        before = (slice(None),) * self.dim
+        for a, b, g in zip(self.ends, self.ends[1:], cotangents):
+            place = (*before, a if self.drops else slice(a, b))
+            buffer[place] = 0 if g is None else g.array
+        return (Tensor.of_array(buffer),)
+
+    def _joined(self, whole: Spec, cotangents: list[Tensor | None]) -> Tensor:
+        """The same by ops; where no gradients came from one to the next, zeros in one piece."""
+        full, unsqueeze = REGISTRY["full"], REGISTRY["unsqueeze"]
+        before, after = whole.shape[: self.dim], whole.shape[self.dim + 1 :]
+        pieces, filled = [], 0
+
+        def fill(end: int) -> None:
+            if end > filled:
+                pieces.append(full((*before, end - filled, *after), 0, dtype=whole.dtype))
+
+        for a, b, g in zip(self.ends, self.ends[1:], cotangents):
+            if g is not None:
+                fill(a)
+                pieces.append(unsqueeze(g, dim=self.dim) if self.drops else g)
+                filled = b
+        fill(self.ends[-1])
+        joined: Tensor = REGISTRY["cat"](pieces, self.dim)
+        return joined
+
+
+def apart(x: Tensor, edge: Edge | None, line: Line | None) -> Tensor:
+    """The elements of `x` as the result of an op that hands gradients on along `edge`."""
+    clone = REGISTRY["clone"]
+    target, index = edge or (None, 0)
+    form = Form((x.spec,), (index,), 1, clone, clone.backward((True,)))
+    return x.attached(OpNode(form, {}, (target,), (*(line or NOWHERE), None), (x,), ()), 0)

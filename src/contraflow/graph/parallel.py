@@ -1,0 +1,215 @@
+"""Backward on several threads, with the bits of the sequential order.
+
+A node may run when all its consumers have (Kahn). Cotangents are folded in the order of their
+consumers' sequence numbers, newest first, which is the order in which they arrive one after the
+other: one that comes early waits for its turn. So nothing depends on how threads are scheduled.
+
+Workers run with a copy of the caller's context variables. Hooks run one at a time. An exception in
+any worker stops all, and the caller raises it. Whoever waits, waits for work, the end or an error,
+and each of these is announced by somebody who is running.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import heapq
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from contraflow import threads
+from contraflow.graph import engine
+from contraflow.graph.engine import Cotangent, Pass
+from contraflow.operation.context import changed, state
+from contraflow.shapes import numel
+from contraflow.tensors.node import Edge, Node, nodes_below
+from contraflow.tensors.tensor import Tensor, method
+
+# Fewer elements than this, over the inputs of all nodes, are not worth a thread.
+SMALL = 1 << 18
+
+Gift = tuple[int, Cotangent]  # which output it is for, and the cotangent
+
+
+def order(workers: int, caller: str = "backward") -> Callable[..., Pass] | None:
+    """How backward goes through the nodes with this many workers."""
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise ValueError(f"{caller}: workers is {workers!r}; it must be a positive whole number.")
+    return None if workers == 1 else functools.partial(ParallelPass, workers)
+
+
+@method
+def backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Tensor | Sequence[Tensor] | None = None,
+    workers: int = 1,
+) -> None:
+    """Accumulate the gradients of this tensor into the `.grad` of its leaves.
+
+    With several `workers`, branches of a large graph run at once; the bits stay the same.
+    """
+    targets = (inputs,) if isinstance(inputs, Tensor) else inputs
+    if targets is not None and not all(isinstance(x, Tensor) for x in targets):
+        raise TypeError("backward: inputs must be a tensor or a sequence of tensors.")
+    how = order(workers)
+    engine.backward((self,), (gradient,), retain_graph, create_graph, targets, how)
+
+
+class _Place:
+    """A node or leaf: what has arrived, from whom more is expected, and whose turn it is."""
+
+    def __init__(self, target: Node | Tensor) -> None:
+        self.target = target
+        self.arrived: list[Any] = [None] * getattr(target, "output_count", 1)
+        self.consumers: list[int] = []  # sequence numbers, newest first
+        self.turn = 0  # how many of them have been folded in
+        self.waiting: dict[int, list[Gift]] = {}
+        self.folding = False  # somebody is at it, and will take what comes meanwhile
+
+
+class ParallelPass(Pass):
+    """A pass whose nodes are run by several threads.
+
+    The caller only waits: an interrupt in the code of a condition would leave its lock taken.
+    """
+
+    def __init__(self, workers: int, *how: Any) -> None:
+        super().__init__(*how)
+        self.workers = workers
+        self.places: dict[int, _Place] = {}
+        self.news = threading.Condition()  # guards everything below
+        self.ready: list[tuple[int, _Place]] = []
+        self.left = 0  # nodes that have not run yet
+        self.error: BaseException | None = None
+        self.hooks = threading.RLock()
+
+    def run(self, starts: Sequence[tuple[Edge, Tensor]]) -> None:
+        nodes = nodes_below(edge for edge, _ in starts)[::-1]
+        specs = (spec for node in nodes for spec in node.input_specs if spec is not None)
+        small = sum(numel(spec.shape) for spec in specs) < SMALL
+        if small or state().context.recording:
+            super().run(starts)
+            return
+        self.starts = starts
+        if self.targets is not None:
+            self.prepare(starts)
+        self._count(nodes, starts)
+        with changed(grad=self.create_graph, anomaly=False, autocast=None, task=self):
+            tasks = [
+                threads.start(contextvars.copy_context().run, self._work)
+                for _ in range(min(self.workers, len(nodes)))
+            ]
+            try:
+                threads.finish(tasks)
+            except KeyboardInterrupt as error:
+                self.error = error  # nodes that run end, and no others begin
+                threads.finish(tasks)
+            if self.error is not None:
+                raise self.error
+            for place in self.places.values():
+                if not isinstance(place.target, Node) and place.arrived[0] is not None:
+                    self.settle(place.target, place.arrived[0])
+
+    # --- before ---------------------------------------------------------------------------
+
+    def _place(self, target: Node | Tensor) -> _Place:
+        if id(target) not in self.places:
+            self.places[id(target)] = _Place(target)
+            self.left += isinstance(target, Node)
+        return self.places[id(target)]
+
+    def _count(self, nodes: Sequence[Node], starts: Sequence[tuple[Edge, Tensor]]) -> None:
+        """Note who is to hear from whom, and what can run at once."""
+        for edge, seed in starts:
+            if self.goes_to(edge):
+                self._fold(self._place(edge[0]), [(edge[1], seed)])
+        for node in nodes:
+            if id(node) not in self.places or not self.runs(node):
+                continue
+            targets = {id(e[0]): e[0] for e in node.edges if e is not None and self.goes_to(e)}
+            for target in targets.values():
+                self._place(target).consumers.append(node.sequence_nr)
+        with self.news:
+            for place in self.places.values():
+                if not place.consumers:
+                    self._announce(place)
+
+    def _fold(self, place: _Place, gifts: Iterable[Gift]) -> None:
+        for index, g in gifts:
+            held = place.arrived[index]
+            place.arrived[index] = self.summed(held, g)
+
+    # --- running --------------------------------------------------------------------------
+
+    def _announce(self, place: _Place) -> None:
+        """All cotangents of a place are there. Called with `news` held."""
+        if isinstance(place.target, Node):
+            heapq.heappush(self.ready, (-place.target.sequence_nr, place))
+            self.news.notify()
+
+    def _work(self) -> None:
+        """Run ready nodes until there are none left, or something went wrong."""
+        try:
+            while (place := self._next()) is not None:
+                self._step(place)
+        except BaseException as error:
+            with self.news:
+                self.error = self.error or error
+                self.news.notify_all()
+
+    def _next(self) -> _Place | None:
+        with self.news:
+            while self.left and not self.ready and self.error is None:
+                self.news.wait()
+            if not self.left or self.error is not None:
+                self.news.notify_all()
+                return None
+            return heapq.heappop(self.ready)[1]
+
+    def _step(self, place: _Place) -> None:
+        """Run one node and hand its gradients on."""
+        node = place.target
+        assert isinstance(node, Node)
+        cotangents, place.arrived = place.arrived, []
+        gifts: dict[int, list[Gift]] = {}
+        if any(g is not None for g in cotangents):
+            for edge, g in self._visit(node, cotangents):
+                if self.goes_to(edge):
+                    gifts.setdefault(id(edge[0]), []).append((edge[1], g))
+        if self.runs(node):
+            for key in {id(e[0]) for e in node.edges if e is not None and self.goes_to(e)}:
+                self._arrive(self.places[key], node.sequence_nr, gifts.get(key, []))
+        with self.news:
+            self.left -= 1
+            if not self.left:
+                self.news.notify_all()
+
+    def _visit(self, node: Node, cotangents: list[Any]) -> Iterable[tuple[Edge, Cotangent]]:
+        if node.watchers is not None:
+            with self.hooks:
+                return self.visit(node, cotangents)
+        return self.visit(node, cotangents)
+
+    def _arrive(self, place: _Place, consumer: int, gifts: list[Gift]) -> None:
+        """Take a consumer's gifts, and fold all whose turn has come."""
+        with self.news:
+            place.waiting[consumer] = gifts
+            if place.folding:
+                return
+            place.folding = True
+        while True:
+            with self.news:
+                if place.turn == len(place.consumers):
+                    self._announce(place)
+                    return
+                due = place.consumers[place.turn]
+                if due not in place.waiting:
+                    place.folding = False
+                    return
+                taken = place.waiting.pop(due)
+                place.turn += 1
+            self._fold(place, taken)

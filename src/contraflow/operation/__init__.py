@@ -1,0 +1,1 @@
+"""Operations: what an op is, its declaration, its gradient rules and the contexts that apply it."""

@@ -1,0 +1,235 @@
+"""Dispatch: what applying an op does is decided by the context on top of this thread's stack.
+
+`apply(op, inputs, params)` is how an op is used inside the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from io import IOBase
+from typing import TYPE_CHECKING, Any
+
+from contraflow.dtypes import DType, bfloat16, float16, float32
+from contraflow.spec import NO_PARAMS, Params
+
+if TYPE_CHECKING:
+    from contraflow.operation.op import Op
+
+
+class Context:
+    """What applying an op does: run it, record it, push tangents, batch it.
+
+    A context handles what concerns it and passes the rest on to the context `below`.
+    """
+
+    below: Context
+    first_node = 0  # backward may not reach nodes with lower numbers; see `refuse_node`
+    recording = False  # tensors have no values here
+    replays = False  # a compiled function may replay its program here, since nothing else listens
+    hits = False  # it may take the shortest way, on which nobody hears what it reads
+    bare = False  # backward may compute with arrays, since nothing else listens
+    timeline: Any = None  # where programs note how long each of their kernels takes, if anywhere
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        """Apply `op`."""
+        return self.below.apply(op, inputs, params)
+
+    def write(self, target: Any, value: Any, op: str, line: Any) -> None:
+        """Put the elements of `value` into the memory of `target` and count the write."""
+        self.below.write(target, value, op, line)
+
+    def snapshot(self, tensor: Any) -> Any:
+        """A tensor of the elements that `tensor` has now, whatever is written to it later."""
+        return self.below.snapshot(tensor)
+
+    def of_array(self, array: Any) -> Any:
+        """A tensor over an array with which backward has computed."""
+        return self.below.of_array(array)
+
+    def added(self, held: Any, g: Any) -> Any:
+        """The sum of two cotangents, as an array that is backward's own."""
+        return self.below.added(held, g)
+
+    def joined(self, parts: Any) -> Any:
+        """A tensor of the parts that backward has computed of it."""
+        return self.below.joined(parts)
+
+    def derive(self, node: Any, named: list[Any]) -> list[Any]:
+        """Run the rules of an op's node on what they name: the gradient of each input."""
+        gradients: list[Any] = node.plan.run(node.op, named, node.params, node.input_specs)
+        return gradients
+
+    def leave(self, tensor: Any, what: str) -> None:
+        """Data of `tensor` is about to become Python's; a recording refuses."""
+        self.below.leave(tensor, what)
+
+    def detached(self, tensor: Any, origin: Any) -> Any:
+        """A tensor that was taken out of the graph here, as it is for those outside as well."""
+        return self.below.detached(tensor, origin)
+
+    def placed(self, base: Any, value: Any, region: Any) -> Any:
+        """`base` where it stands in the graph once `value` was written to a region of it."""
+        return self.below.placed(base, value, region)
+
+    def touch_grad(self, tensor: Any, reading: bool) -> None:
+        """The `.grad` of `tensor` is about to be read or set."""
+        self.below.touch_grad(tensor, reading)
+
+    def touch_needs(self, tensor: Any) -> None:
+        """The `requires_grad` of `tensor` is about to be set."""
+        self.below.touch_needs(tensor)
+
+    def touch_store(self, store: Any) -> None:
+        """A store of gradients is about to be changed."""
+        self.below.touch_store(store)
+
+    def touch_hooks(self, tensor: Any) -> None:
+        """A hook is about to be put on a leaf."""
+        self.below.touch_hooks(tensor)
+
+    def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:
+        """Take `blocks` counters of a random generator: its (seed, offset) before, as op inputs."""
+        return self.below.draw(generator, blocks)
+
+    def replay(self, read: Iterable[Any], written: Iterable[Any], random: Iterable[Any]) -> None:
+        """A program is about to run that reads tensors, writes to some and draws random numbers."""
+        self.below.replay(read, written, random)
+
+    def read_generator(self, generator: Any) -> None:
+        """The state of a random generator is about to be read."""
+        self.below.read_generator(generator)
+
+    def write_generator(self, generator: Any, saved: tuple[int, int]) -> None:
+        """The state of a random generator is about to be set."""
+        self.below.write_generator(generator, saved)
+
+    def refuse_node(self, node: Any) -> None:
+        """Backward has reached a node that is older than `first_node`."""
+        self.below.refuse_node(node)
+
+    def read_scalar(self, cell: Any) -> Any:
+        """The value of a host scalar."""
+        return self.below.read_scalar(cell)
+
+    def write_scalar(self, cell: Any, value: Any) -> None:
+        """Set a host scalar."""
+        self.below.write_scalar(cell, value)
+
+    def watches(self, tensor: Any) -> bool:
+        """Whether forward mode pushes a tangent of `tensor`."""
+        return self.below.watches(tensor)
+
+    def push(self, node: Any, inputs: Sequence[Any], outs: Sequence[Any]) -> None:
+        """A node that is no op was made: forward mode takes its derivative from its backward."""
+        self.below.push(node, inputs, outs)
+
+    def enter_function(self, name: str, inputs: Sequence[Any]) -> None:
+        """A custom function with a backward of its own is about to run."""
+        self.below.enter_function(name, inputs)
+
+    def shared_array(self, array: Any) -> Any:
+        """A tensor over an array from outside that a recording reads at every call, else None."""
+        return self.below.shared_array(array)
+
+    def visit_module(self, module: Any) -> None:
+        """A module is being called: a recording depends on its structure from now on."""
+        self.below.visit_module(module)
+
+    def use_once(self) -> None:
+        """What is being recorded holds for this call only; the next is recorded again."""
+        self.below.use_once()
+
+
+@dataclass(slots=True)
+class State:
+    """Everything that is per thread: the contexts and the modes. Never changed, only replaced."""
+
+    context: Context
+    grad: bool = True
+    stopped: bool = False  # the user has turned `grad` off: for contexts below as well
+    inference: bool = False
+    anomaly: bool = False  # look for values that are not finite
+    task: Any = None  # the backward pass that is running
+    region: int = 0  # the checkpointed recomputation that is running, 0 outside
+    line: Any = None  # the user's line, once an outer library call has taken it
+    saved_hooks: tuple[Any, ...] = ()
+    autocast: DType | None = None  # what ops declared for it compute in
+
+    def replaced(self, fields: Mapping[str, Any]) -> State:
+        """A copy with other values for some fields."""
+        new = State(
+            self.context, self.grad, self.stopped, self.inference, self.anomaly, self.task,
+            self.region, self.line, self.saved_hooks, self.autocast,
+        )  # fmt: skip
+        for name, value in fields.items():
+            setattr(new, name, value)
+        return new
+
+
+# Threads that never set a state see the default, whose context `set_base_context` installs.
+_base = State(Context())
+_state: ContextVar[State] = ContextVar("contraflow_state", default=_base)
+state = _state.get  # this thread's state
+
+
+def set_base_context(context: Context) -> None:
+    """Install the context at the bottom of every thread's stack."""
+    _base.context = context
+
+
+class changed(IOBase):
+    """Replace fields of this thread's state in a block, and restore them however it ends.
+
+    An interrupt may come before the first instruction of a Python function, `__exit__` too, and
+    would leave the state changed. The `__exit__` of IOBase is written in C and calls `close`, which
+    is in C here as well.
+    """
+
+    closed = True  # so the object itself has nothing to close
+    close: Any
+
+    def __init__(self, **fields: Any) -> None:
+        self.fields = fields
+
+    def __enter__(self) -> State:  # type: ignore[override]
+        before = state()
+        new = before.replaced(self.fields)
+        try:
+            self.close = partial(_state.reset, _state.set(new))
+        except BaseException:
+            _state.set(before)
+            raise
+        return new
+
+
+def change(**fields: Any) -> None:
+    """Replace fields of this thread's state from now on; a surrounding `changed` still ends."""
+    _state.set(state().replaced(fields))
+
+
+def apply(op: Op, inputs: tuple[Any, ...], params: Params = NO_PARAMS) -> Any:
+    """Apply an op in recorded form: tensors and numbers positional, everything static by name."""
+    current = state()
+    if current.autocast is not None:
+        return _apply_autocast(op, inputs, params, current.autocast)
+    return current.context.apply(op, inputs, params)
+
+
+def _apply_autocast(op: Op, inputs: tuple[Any, ...], params: Params, low: DType) -> Any:
+    """Apply an op to inputs of the dtype that it declares for autocast; its parts follow it."""
+    with changed(autocast=None):
+        if op.autocast is not None:
+            wanted = low if op.autocast == "low" else float32
+            inputs = tuple(
+                x.to(wanted)
+                if getattr(x, "dtype", None) in _AUTOCAST and x.dtype is not wanted
+                else x
+                for x in inputs
+            )
+        return apply(op, inputs, params)
+
+
+_AUTOCAST = (float32, float16, bfloat16)  # others stay what they are

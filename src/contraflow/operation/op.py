@@ -1,0 +1,321 @@
+"""Ops: the one declaration of an operation, and the registry of all of them.
+
+An op is declared by a decorator named after its kind, in `ops/`:
+
+    @elementwise(ref=np.tanh, dtype="float", vjp={"x": lambda g, out: g * (1 - out * out)})
+    def tanh(x):
+        \"\"\"Hyperbolic tangent.\"\"\"
+        return s.tanh(x)
+
+The function's positional parameters are tensors, its keyword-only ones are static. Everything
+that must know ops (eager, capture, fusion, tensor methods, stubs, tests) reads `REGISTRY`.
+
+`apply(op, inputs, params)` is how an op is used inside the library; what it does is decided by the
+context on top of this thread's stack. Calling the op itself takes PyTorch's signature and
+normalises it to that form.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from contraflow.errors import TRANSLATED, retold
+from contraflow.operation.context import apply
+from contraflow.operation.gradient_rules import Backward, Bound, Rule, is_arithmetic, picker
+from contraflow.operation.promotion import DTYPE_RULES, Types
+from contraflow.operation.samples import Failure, Sample
+from contraflow.spec import Given, Params, Spec
+
+if TYPE_CHECKING:
+    from contraflow.operation.kinds import Kind
+
+
+# PyTorch's names for the first two tensors of a function; those of `linalg` are matrices.
+FIRST_NAMES = (("input", "A"), ("other", "B"))
+
+REQUIRED = inspect.Parameter.empty  # in place of the default of a parameter that has none
+
+
+def _parameters(function: Any) -> tuple[tuple[str, ...], str | None, tuple[str, ...]]:
+    """The names of a function's positional parameters, of *args, and of its keyword-only ones.
+
+    `inspect.signature` says this too, but takes as long for all ops as everything else they need.
+    """
+    code = function.__code__
+    keywords = code.co_argcount + code.co_kwonlyargcount
+    names = code.co_varnames
+    variadic = names[keywords] if code.co_flags & inspect.CO_VARARGS else None
+    return names[: code.co_argcount], variadic, names[code.co_argcount : keywords]
+
+
+def _name_code(function: Any, name: str) -> None:
+    """Let the code of a function bear the name of its op, by which frames tell what was called."""
+    code = function.__code__
+    if code.co_name != name:
+        function.__code__ = code.replace(co_name=name)
+
+
+class Op:
+    """One operation. Calling it takes PyTorch's signature; see the module's text."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        body: Callable[..., Any],
+        *,
+        ref: Callable[..., Any] | None = None,
+        vjp: Mapping[str, Callable[..., Any]] | None = None,
+        dtype: str | Callable[[Sequence[Given], Params], Types] = "promote",
+        outs: tuple[str, ...] = ("out",),
+        residuals: tuple[str, ...] = (),
+        normalize: Callable[..., dict[str, Any]] | None = None,
+        shape: Callable[..., Any] | None = None,
+        samples: Callable[[], Iterable[Sample]] | None = None,
+        failures: Callable[[], Iterable[Failure]] | None = None,
+        method: bool = True,
+        inplace: bool = False,
+        operators: tuple[str, ...] = (),
+        autocast: str | None = None,
+        dynamic: bool = False,
+        linear: bool = False,
+        effects: bool = False,
+        aliases: tuple[str, ...] = (),
+        internal: bool = False,
+        **extra: Any,
+    ) -> None:
+        self.name = body.__name__.rstrip("_")
+        self.aliases = aliases  # PyTorch's other names for the same thing
+        # A part of other ops: it trusts its arguments, so it is no attribute of the package.
+        self.internal = internal
+        self.kind = kind
+        self.body = body
+        self.ref = ref
+        self.outs = outs
+        self.output_count = len(outs)
+        self.results = namedtuple(self.name, outs) if len(outs) > 1 else None
+        self.residuals = residuals
+        self.normalize = normalize
+        self.shape = shape
+        self.method, self.inplace, self.operators = method, inplace, operators
+        self.autocast, self.dynamic, self.linear = autocast, dynamic, linear
+        # Whether shapes and dtypes of inputs and parameters alone say those of the outputs.
+        self.infers = not dynamic and kind.lowering != "composite"
+        self.effects = effects  # it does more than its results show: it always runs, and in order
+        self.extra = extra
+        if isinstance(dtype, str) and dtype not in DTYPE_RULES:
+            rules = ", ".join(DTYPE_RULES)
+            raise TypeError(f"{self.name}: dtype rule {dtype!r} is unknown. Known: {rules}.")
+        self.types = DTYPE_RULES[dtype] if isinstance(dtype, str) else dtype
+        # Whether `ref` may run as it is on arrays of one dtype, with no cast before or after.
+        self.direct = kind.direct and dtype in ("promote", "float", "bool")
+        self.__doc__ = body.__doc__
+        self.__name__ = self.name
+        self.inputs, self.variadic, keywords = _parameters(body)
+        # What an input is when it is not given: None for a tensor, or a number.
+        defaults = body.__defaults__ or ()
+        self.defaults = dict(zip(self.inputs[len(self.inputs) - len(defaults) :], defaults))
+        self.params = {k: (body.__kwdefaults__ or {}).get(k, REQUIRED) for k in keywords}
+        _name_code(body, self.name)
+        self.call: Callable[..., Any] = self.bind
+        self.custom = False  # whether `call` is a signature of the op's own
+        self.custom_operators = False  # and whether operators need it
+        self.samples = samples or (lambda: kind.samples(self))
+        self.failures = failures or (lambda: ())
+        self.rules = tuple(self._rule(names, rule) for names, rule in (vjp or {}).items())
+        self._backwards: dict[tuple[bool, ...], Backward] = {}
+        kind.check(self)
+
+    def _rule(self, inputs: str, function: Callable[..., Any]) -> Rule:
+        """Check a rule's names now, so that a misspelt one fails at import."""
+        names = _parameters(function)[0]
+        cotangents = ("g",) if len(self.outs) == 1 else tuple(f"g_{o}" for o in self.outs)
+        specs = {f"{name}_spec" for name in self.inputs}
+        known = {*cotangents, *self.outs, *self.residuals, *self.inputs, *self.params, *specs}
+        if self.variadic:
+            known |= {self.variadic, "specs", "needs"}
+        for name in names:
+            if name not in known:
+                raise TypeError(
+                    f"{self.name}: the gradient rule of {inputs!r} names {name!r}, which is "
+                    f"neither a cotangent, an input, an output nor a parameter. "
+                    f"Known: {', '.join(sorted(known))}."
+                )
+        if inputs == self.variadic:
+            return Rule((), function, names)
+        targets = [n.strip() for n in inputs.split(",")]
+        for name in targets:
+            if name not in self.inputs:
+                raise TypeError(
+                    f"{self.name}: there is a gradient rule for {name!r}, which is not an input. "
+                    f"Inputs: {', '.join(self.inputs)}."
+                )
+        return Rule(tuple(map(self.inputs.index, targets)), function, names)
+
+    def backward(self, needs: tuple[bool, ...]) -> Backward:
+        """The rules for the inputs that need gradients, and the union of what they name."""
+        found = self._backwards.get(needs)
+        if found is None:
+            found = self._backwards[needs] = self._bind_rules(needs)
+        return found
+
+    def _bind_rules(self, needs: tuple[bool, ...]) -> Backward:
+        rules = tuple(r for r in self.rules if not r.inputs or any(needs[i] for i in r.inputs))
+        names = {n for r in rules for n in r.names}
+        recomputes = any(n in self.residuals for n in names)
+        if self.variadic:
+            saved = tuple(range(len(needs))) if self.variadic in names else ()
+        else:
+            saved = tuple(i for i, n in enumerate(self.inputs) if n in names or recomputes)
+        made = self.outs + self.residuals
+        outs = tuple(i for i, n in enumerate(made) if n in names)
+        # Everything a rule may name, in the order in which `Backward.run` lists it.
+        known = ["g"] if len(self.outs) == 1 else [f"g_{o}" for o in self.outs]
+        known += [str(i) if self.variadic else self.inputs[i] for i in saved]
+        known += [made[i] for i in outs]
+        plain = names <= set(known)
+        if not plain:
+            known += self.params
+            specs = range(len(needs)) if self.variadic else self.inputs
+            known += [f"{x}_spec" for x in specs]
+            known += [self.variadic or "", "specs", "needs"]
+        bound = tuple(
+            Bound(r.inputs, r.function, picker([known.index(n) for n in r.names])) for r in rules
+        )
+        arithmetic = plain and len(made) == 1 and all(map(is_arithmetic, rules))
+        return Backward(needs, bound, saved, outs, recomputes, plain, arithmetic)
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether some input has a gradient rule."""
+        return bool(self.rules)
+
+    def signature(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorator: use `call` as the public signature; it must end in `apply(op, ...)`.
+
+        One that adds keywords to the inputs is for functions and methods: operators, which have no
+        keywords, apply the op itself.
+        """
+        _name_code(call, self.name)
+        self.call, self.custom = call, True
+        self.custom_operators = not getattr(call, "__kwdefaults__", None)
+        return call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            for names, own in zip(FIRST_NAMES, self.inputs):
+                for name in names:
+                    if name in kwargs and name not in self.inputs:
+                        kwargs[own] = kwargs.pop(name)
+        try:
+            return self.call(*args, **kwargs)
+        except tuple(TRANSLATED) as error:
+            raise retold(error, self.name, self.takes, args, kwargs)  # noqa: B904 (it has its cause)
+
+    def takes(self) -> str:
+        """The arguments of the public signature, as a message lists them."""
+        if self.custom:
+            signature = inspect.signature(self.call).replace(
+                return_annotation=inspect.Signature.empty
+            )
+            return ", ".join(
+                str(p.replace(annotation=p.empty)) for p in signature.parameters.values()
+            )
+        defaults = {**dict.fromkeys(self.inputs, REQUIRED), **self.defaults}
+        given = {**({self.variadic: REQUIRED} if self.variadic else {}), **defaults}
+        return ", ".join(
+            name if default is REQUIRED else f"{name}={default!r}"
+            for name, default in {**given, **self.params}.items()
+        )
+
+    def bind(self, *args: Any, **kwargs: Any) -> Any:
+        """The default public signature: tensors first, static parameters by position or name."""
+        if self.variadic:
+            sequence = args[0] if len(args) and isinstance(args[0], (tuple, list)) else ()
+            tensors, rest = tuple(sequence), args[1:]
+        else:
+            count = len(self.inputs)
+            tensors, rest = args[:count], args[count:]
+            absent = self.inputs[len(tensors) :]
+            if absent:
+                given = {**self.defaults, **kwargs}
+                missing = ", ".join(name for name in absent if name not in given)
+                if missing:
+                    raise TypeError(f"{self.name}: missing {missing}.")
+                tensors += tuple(given[name] for name in absent)
+                kwargs = {k: v for k, v in kwargs.items() if k not in absent}
+        if len(rest) > len(self.params):
+            raise TypeError(
+                f"{self.name}: takes {len(self.inputs) + len(self.params)} arguments, "
+                f"got {len(args)}."
+            )
+        params = dict(self.params)
+        names = tuple(self.params)
+        params.update(zip(names, rest))
+        for name, value in kwargs.items():
+            if name not in params or name in names[: len(rest)]:
+                problem = "given twice" if name in params else "unknown"
+                known = ", ".join((*self.inputs, *names))
+                raise TypeError(f"{self.name}: argument {name!r} is {problem}. It takes {known}.")
+            params[name] = value
+        for name, value in params.items():
+            if value is REQUIRED:
+                raise TypeError(f"{self.name}: missing {name}.")
+            if isinstance(value, list):
+                params[name] = tuple(value)
+        if self.normalize is not None:
+            params.update(self.normalize(*tensors, **params))
+        return apply(self, tensors, params)
+
+    def infer(self, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
+        """The shapes and dtypes of the results, or the error a wrong input deserves."""
+        return self.kind.infer(self, inputs, params)
+
+    def pack(self, outs: tuple[Any, ...]) -> Any:
+        """What a caller gets: the one output, or a named tuple of several; no residuals."""
+        return outs[0] if self.results is None else self.results(*outs[: len(self.outs)])
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}: {self.kind.name}>"
+
+
+class Registry(dict[str, Op]):
+    """All ops by name. Listeners hear of each op, those already there included."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._listeners: list[Callable[[Op], None]] = []
+        self._aliases: dict[str, Op] = {}
+
+    def find(self, name: str) -> Op | None:
+        """The op with this name, or this other name of PyTorch's."""
+        return self.get(name) or self._aliases.get(name)
+
+    def add(self, op: Op) -> None:
+        """Register an op under its name, which must be free.
+
+        It is when the same module has declared it in an import that was interrupted: Python then
+        runs the module again, with other globals.
+        """
+        for name in (op.name, *op.aliases):
+            found = self.find(name)
+            if found is None:
+                continue
+            ours, theirs = op.body, found.body
+            if ours.__module__ != theirs.__module__ or ours.__globals__ is theirs.__globals__:
+                raise ValueError(f"op {name!r} is declared already.")
+        self[op.name] = op
+        self._aliases.update(dict.fromkeys(op.aliases, op))
+        for listener in self._listeners:
+            listener(op)
+
+    def subscribe(self, listener: Callable[[Op], None]) -> None:
+        """Call `listener` for every op, now and later."""
+        self._listeners.append(listener)
+        for op in self.values():
+            listener(op)
+
+
+REGISTRY = Registry()

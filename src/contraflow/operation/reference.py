@@ -1,0 +1,149 @@
+"""The meaning of an op over NumPy arrays: its `ref`, with dtypes cast and rounded as declared.
+
+NumPy adds rows to rows one after the other, whatever their number, and so does `np.add.at`. What a
+`ref` sums goes through the functions at the end, which carry float64.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import math
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from contraflow.dtypes import DType
+from contraflow.expressions.expression import saturating_cast
+from contraflow.operation.op import Op
+from contraflow.shapes import View
+from contraflow.spec import Given, Params, Spec
+
+
+class _Quiet(threading.local):
+    """A contextvars context per thread in which NumPy does not warn.
+
+    NumPy keeps its error state in a context variable; running inside a context that has it set
+    costs a tenth of entering `np.errstate`, and the user's own `np.seterr` stays untouched.
+    """
+
+    def __init__(self) -> None:
+        context = contextvars.copy_context()
+        context.run(np.seterr, all="ignore")
+        # How to call, with warnings off, what does not come back here itself.
+        self.call: Callable[..., Any] = context.run
+
+    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call `function` with warnings off; a nested call is inside already."""
+        call = self.call
+        self.call = _plainly
+        try:
+            return call(function, *args, **kwargs)
+        finally:
+            self.call = call
+
+
+def _plainly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
+
+
+quiet = _Quiet()
+
+
+class Prepared(NamedTuple):
+    """How a `ref` runs on inputs of certain specs: what is cast before, and what comes out."""
+
+    casts: tuple[DType | None, ...]  # per input, None where it is taken as it is
+    results: tuple[DType, ...]
+
+    def run(self, op: Op, arrays: Sequence[Any], params: Params) -> tuple[np.ndarray, ...]:
+        """Cast, run `ref` (halves in float32, or what the op carries), and round to the results."""
+        outs: tuple[np.ndarray, ...] = quiet.run(self._run, op, arrays, params)
+        return outs
+
+    def _run(self, op: Op, arrays: Sequence[Any], params: Params) -> tuple[np.ndarray, ...]:
+        given = [x if c is None else saturating_cast(x, c) for x, c in zip(arrays, self.casts)]
+        assert op.ref is not None
+        outs = op.ref(*given, **params)
+        outs = outs if isinstance(outs, tuple) else (outs,)
+        return tuple(
+            [
+                np.asarray(o).astype(r.numpy, order="C", copy=False)
+                for o, r in zip(outs, self.results)
+            ]
+        )
+
+
+def prepare(op: Op, given: Sequence[Given], params: Params) -> Prepared:
+    """Ask the dtype rule of an op once for all inputs like these."""
+    casts, results = op.types(given, params)
+    carried = op.kind.carried(op, given, params)
+    return Prepared(tuple([_cast(x, c, carried) for x, c in zip(given, casts)]), results)
+
+
+def _cast(x: Given, wanted: DType | None, carried: DType | None) -> DType | None:
+    if not isinstance(x, Spec):
+        return None if wanted is None else wanted.compute
+    target = (x.dtype if wanted is None else wanted).compute
+    if carried is not None and target.is_floating_point:
+        target = carried
+    return None if x.dtype is target else target
+
+
+def run_reference(
+    op: Op, arrays: Sequence[Any], given: Sequence[Given], params: Params
+) -> tuple[np.ndarray, ...]:
+    """The results of an op's `ref` on arrays."""
+    return prepare(op, given, params).run(op, arrays, params)
+
+
+def strided(array: np.ndarray, view: View) -> np.ndarray:
+    """A view of a contiguous array, as a `strided` line gives it."""
+    if 0 in view.shape:  # such a view may start beyond the end
+        return np.empty(view.shape, array.dtype)
+    flat = np.ascontiguousarray(array).reshape(-1)
+    size = flat.itemsize
+    strides = tuple(st * size for st in view.strides)
+    return np.ndarray(view.shape, flat.dtype, flat, view.offset * size, strides)
+
+
+# --- sums --------------------------------------------------------------------------------------
+
+BLOCK = 128  # float32 that may be added one after the other
+
+
+def carried(x: np.ndarray) -> np.ndarray:
+    """What sums of an array are carried in: float64 for float32."""
+    return x.astype(np.float64) if x.dtype == np.float32 else x
+
+
+def add_up(x: np.ndarray, dim: tuple[int, ...], keepdim: bool = False) -> Any:
+    """The sum over dims."""
+    if x.dtype != np.float32 or x.size <= BLOCK or _lies_in_rows(x, dim):
+        return x.sum(dim, keepdims=keepdim)
+    return x.sum(dim, np.float64, keepdims=keepdim).astype(np.float32)
+
+
+def _lies_in_rows(x: np.ndarray, dim: tuple[int, ...]) -> bool:
+    """Whether the terms lie side by side: NumPy then adds pairwise, which is as exact.
+
+    Few terms are exact enough in any order.
+    """
+    count = math.prod([x.shape[d] for d in dim])
+    return count <= BLOCK or (x.flags.c_contiguous and min(dim) == x.ndim - len(dim))
+
+
+def add_at(x: np.ndarray, key: Any, values: np.ndarray) -> np.ndarray:
+    """A copy of `x` with values added at the places of a key, which may be there several times."""
+    out = carried(x)
+    out = x.copy() if out is x else out
+    np.add.at(out, key, carried(values))
+    return out.astype(x.dtype, copy=False)
+
+
+def product(a: np.ndarray, b: np.ndarray, depth: int, multiply: Callable[..., Any]) -> Any:
+    """`multiply(a, b)`, in which sums are of `depth` products each."""
+    if depth <= BLOCK or a.dtype != np.float32:
+        return multiply(a, b)
+    return multiply(carried(a), carried(b)).astype(a.dtype)

@@ -1,0 +1,422 @@
+"""Tensors out of nothing: constants and ranges, and data from Python, NumPy and other libraries.
+
+Every function takes `dtype`, `device` and `requires_grad`, checked before anything is made.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from contraflow import devices, dtypes
+from contraflow.devices.cpu import memory
+from contraflow.devices.names import Device
+from contraflow.dtypes import DType, float32, float64, int64, uint8
+from contraflow.errors import GradientError, public
+from contraflow.expressions import expression as s
+from contraflow.operation.context import apply, state
+from contraflow.operation.kinds import LINEAR, create
+from contraflow.operation.samples import Sample
+from contraflow.ops.elementwise.basic import where
+from contraflow.shapes import Shape, contiguous
+from contraflow.tensors import convert
+from contraflow.tensors.storage import Storage
+from contraflow.tensors.symbol import is_symbol
+from contraflow.tensors.tensor import Number, Tensor, method
+
+# --- what every creation function takes --------------------------------------------------------
+
+
+def shape_of(op: str, given: Any) -> Shape:
+    """Sizes given one by one, or as one sequence."""
+    sizes = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
+    try:
+        shape = tuple(operator.index(n) for n in sizes)
+    except TypeError:
+        raise TypeError(f"{op}: the sizes {tuple(sizes)} must be integers.") from None
+    for n in shape:
+        if n < 0:
+            raise ValueError(f"{op}: size {n} in shape {shape} is negative.")
+    if math.prod(shape) >= 1 << 60:
+        raise ValueError(f"{op}: shape {shape} has more elements than memory can have.")
+    return shape
+
+
+def check_options(op: str, dtype: Any, device: Device | str | None, requires_grad: bool) -> DType:
+    """Refuse a dtype, device or flag that cannot be; the dtype, the default one for None."""
+    devices.find(op, device)
+    if dtype is None:
+        dtype = dtypes.get_default_dtype()
+    if not isinstance(dtype, DType):
+        raise TypeError(f"{op}: dtype {dtype!r} is no dtype. Use one such as contraflow.float32.")
+    if requires_grad and not dtype.is_floating_point:
+        raise GradientError(f"{op}: {dtype} is not floating-point and has no gradient.")
+    return dtype
+
+
+def finish(t: Tensor, requires_grad: bool) -> Tensor:
+    """The tensor, as a leaf that requires grad if that was asked for."""
+    return t.requires_grad_() if requires_grad else t
+
+
+# --- constants ---------------------------------------------------------------------------------
+
+_SMALL = range(-128, 128)  # these fit every dtype
+
+
+def _full_ref(value: Any, shape: Any, dtype: DType) -> np.ndarray:
+    if not dtype.is_floating_point:
+        value = s.saturating_cast(value, dtype)
+    return memory.full(shape, dtype.numpy, value)
+
+
+@create(
+    ref=_full_ref,
+    dtype="param",
+    method=False,
+    samples=lambda: (
+        Sample((2.5,), {"shape": (2, 3), "dtype": float32}),
+        Sample((7,), {"shape": (), "dtype": int64}),
+        Sample((1.0,), {"shape": (0, 2), "dtype": float32}),
+        Sample((float("nan"),), {"shape": (2,), "dtype": int64}),
+        Sample((-1e30,), {"shape": (2,), "dtype": int64}),
+        Sample((-1,), {"shape": (2,), "dtype": uint8}),
+    ),
+)
+def full(value, *, shape, dtype):
+    """A tensor of one value."""
+    return s.cast(value, dtype.compute)
+
+
+def _constant(
+    op: str, size: tuple[Any, ...], value: Any, dtype: DType | None, device: Device | str | None,
+    requires_grad: bool,
+) -> Tensor:  # fmt: skip
+    if isinstance(value, (Tensor, np.generic)) and not value.shape:
+        value = value.item()
+    if not isinstance(value, (bool, int, float)):
+        raise TypeError(f"{op}: the value is a {type(value).__name__}; it must be a number.")
+    dtype = dtypes.of_number(value) if dtype is None else dtype
+    dtype = check_options(op, dtype, device, requires_grad)
+    fits = dtype if dtype.category == dtypes.INT else int64
+    # A symbol that does not fit int64 is never one of a program.
+    if isinstance(value, int) and not (is_symbol(value) and fits is int64) and value not in _SMALL:
+        convert.array_of(op, value, fits)  # or refuses
+    params = {"shape": shape_of(op, size), "dtype": dtype}
+    return finish(apply(full, (value,), params), requires_grad)
+
+
+@full.signature
+def _full(
+    size: Any, fill_value: Number | Tensor, dtype: DType | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    return _constant("full", (size,), fill_value, dtype, device, requires_grad)
+
+
+@public
+def zeros(
+    *size: Any, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor of zeros."""
+    dtype = dtype or dtypes.get_default_dtype()
+    return _constant("zeros", size, 0, dtype, device, requires_grad)
+
+
+@public
+def ones(
+    *size: Any, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor of ones."""
+    dtype = dtype or dtypes.get_default_dtype()
+    return _constant("ones", size, 1, dtype, device, requires_grad)
+
+
+@public
+def empty(
+    *size: Any, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor to be written to. It starts with zeros: nothing here is undefined."""
+    dtype = dtype or dtypes.get_default_dtype()
+    return _constant("empty", size, 0, dtype, device, requires_grad)
+
+
+@public
+def full_like(
+    input: Tensor, fill_value: Number | Tensor, *, dtype: DType | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A constant with the shape and dtype of `input`."""
+    dtype = dtype or input.dtype
+    return _constant("full_like", input.shape, fill_value, dtype, device, requires_grad)
+
+
+@public
+def zeros_like(
+    input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Zeros with the shape and dtype of `input`."""
+    dtype = dtype or input.dtype
+    return _constant("zeros_like", input.shape, 0, dtype, device, requires_grad)
+
+
+@public
+def ones_like(
+    input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Ones with the shape and dtype of `input`."""
+    dtype = dtype or input.dtype
+    return _constant("ones_like", input.shape, 1, dtype, device, requires_grad)
+
+
+@public
+def empty_like(
+    input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor to be written to, with the shape and dtype of `input`. It starts with zeros."""
+    dtype = dtype or input.dtype
+    return _constant("empty_like", input.shape, 0, dtype, device, requires_grad)
+
+
+@method
+def new_full(
+    self: Tensor, size: Any, fill_value: Number, *, dtype: DType | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor of one value, in the dtype of this one."""
+    return _constant("new_full", (size,), fill_value, dtype or self.dtype, device, requires_grad)
+
+
+@method
+def new_zeros(
+    self: Tensor, *size: Any, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Zeros, in the dtype of this tensor."""
+    return _constant("new_zeros", size, 0, dtype or self.dtype, device, requires_grad)
+
+
+@method
+def new_ones(
+    self: Tensor, *size: Any, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Ones, in the dtype of this tensor."""
+    return _constant("new_ones", size, 1, dtype or self.dtype, device, requires_grad)
+
+
+@method
+def new_empty(
+    self: Tensor, *size: Any, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor to be written to, in the dtype of this one. It starts with zeros."""
+    return _constant("new_empty", size, 0, dtype or self.dtype, device, requires_grad)
+
+
+@public
+def eye(
+    n: int, m: int | None = None, *, dtype: DType | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A matrix with ones on the diagonal and zeros elsewhere.
+
+    >>> eye(2, 3).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    """
+    dtype = check_options("eye", dtype, device, requires_grad)
+    rows, columns = shape_of("eye", (n, n if m is None else m))
+    diagonal = arange(rows).reshape(rows, 1) == arange(columns)
+    return finish(diagonal.to(dtype), requires_grad)
+
+
+# --- ranges ------------------------------------------------------------------------------------
+
+
+@create(
+    ref=lambda start, step, shape, dtype: (start + step * np.arange(shape[0])).astype(dtype.numpy),
+    dtype="param",
+    method=False,
+    samples=lambda: (
+        Sample((0, 1), {"shape": (5,), "dtype": int64}),
+        Sample((1.0, 0.5), {"shape": (4,), "dtype": float32}),
+    ),
+)
+def arange(start, step, *, shape, dtype):
+    """start, start + step, ..., as many as `shape` says."""
+    return s.cast(start + step * s.cast(LINEAR, step.dtype), dtype.compute)
+
+
+def _number(op: str, name: str, value: Any) -> bool | int | float:
+    """A finite number, or the element of a 0-d tensor."""
+    if isinstance(value, (Tensor, np.generic)):
+        value = value.item()
+    if not isinstance(value, (bool, int, float)):
+        raise TypeError(f"{op}: {name} is a {type(value).__name__}; it must be a number.")
+    if not math.isfinite(value):
+        raise ValueError(f"{op}: {name} is {value}; it must be finite.")
+    return value
+
+
+@arange.signature
+def _arange(
+    start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    if end is None:
+        start, end = 0, start
+    start, end = _number("arange", "start", start), _number("arange", "end", end)
+    step = _number("arange", "step", step)
+    if step == 0 or (end - start) * step < 0:
+        raise ValueError(f"arange: step {step} does not lead from {start} to {end}.")
+    floating = any(isinstance(v, float) for v in (start, end, step))
+    if dtype is None and not floating:
+        dtype = int64
+    dtype = check_options("arange", dtype, device, requires_grad)
+    count = math.ceil((end - start) / step) if floating else -((start - end) // step)
+    kind = float if floating else int  # the body adds them, and has no mixed dtypes
+    start, step = kind(start), kind(step)
+    return finish(apply(arange, (start, step), {"shape": (count,), "dtype": dtype}), requires_grad)
+
+
+def _evenly(op: str, start: Any, end: Any, steps: Any, dtype: DType) -> Tensor:
+    """`steps` numbers from `start` to `end`; the last ones are counted from the end."""
+    start, end = _number(op, "start", start), _number(op, "end", end)
+    if not dtype.is_floating_point:  # cut first, as PyTorch does, and the numbers between them last
+        start, end = int(start), int(end)
+    (steps,) = shape_of(op, (steps,))
+    wide = dtype.compute if dtype.is_floating_point else float64
+    if steps < 2:
+        return _full((steps,), start, dtype=wide)
+    step = (end - start) / (steps - 1)
+    at = _arange(steps, dtype=wide)
+    return where(at < steps // 2, at * step + start, end - (steps - 1 - at) * step)
+
+
+@public
+def linspace(
+    start: Any, end: Any, steps: int, *, dtype: DType | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """`steps` numbers at equal distances, from `start` to `end`.
+
+    >>> linspace(0, 1, 5).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    dtype = check_options("linspace", dtype, device, requires_grad)
+    return finish(_evenly("linspace", start, end, steps, dtype).to(dtype), requires_grad)
+
+
+@public
+def logspace(
+    start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DType | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """`base` to the power of `steps` numbers at equal distances.
+
+    >>> logspace(0, 3, 4, base=2.0).tolist()
+    [1.0, 2.0, 4.0, 8.0]
+    """
+    dtype = check_options("logspace", dtype, device, requires_grad)
+    powers = base ** _evenly("logspace", start, end, steps, dtype)
+    return finish(powers.to(dtype), requires_grad)
+
+
+# --- data from elsewhere -----------------------------------------------------------------------
+
+
+@public
+def tensor(
+    data: Any, *, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A new tensor with a copy of `data`: numbers, nested lists, NumPy arrays or tensors."""
+    return Tensor.of_data("tensor", data, dtype, device, requires_grad)
+
+
+@method
+def new_tensor(
+    self: Tensor, data: Any, *, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A copy of `data` in the dtype of this tensor."""
+    return Tensor.of_data("new_tensor", data, dtype or self.dtype, device, requires_grad)
+
+
+def _over(array: np.ndarray) -> Tensor | None:
+    """A tensor over the memory of an array, None where strides go back or lie askew."""
+    dtype = dtypes.from_numpy(array.dtype)
+    if array.flags.c_contiguous:
+        t = Tensor.of_array(array)
+    elif any(st < 0 or st % array.itemsize for st in array.strides):
+        return None
+    else:
+        strides = tuple(st // array.itemsize for st in array.strides)
+        view = contiguous(array.shape)._replace(strides=strides)
+        _, count = view.extent()
+        window = np.lib.stride_tricks.as_strided(array, (count,), (array.itemsize,))
+        t = Tensor.of_storage(Storage(window), view, dtype)
+    if state().inference:
+        t.storage.inference = True
+    if not array.flags.writeable:
+        t.storage.frozen = True
+    return t
+
+
+@public
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A tensor that shares memory with a NumPy array."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"from_numpy: expected a NumPy array, not {type(array).__name__}.")
+    if not array.flags.writeable:
+        raise ValueError("from_numpy: the array is read-only. Use contraflow.tensor(array).")
+    shared = _over(array)
+    if shared is None:
+        raise ValueError(
+            "from_numpy: the array has negative strides, or such that are no multiples of its "
+            "elements. Use contraflow.tensor(array), a copy."
+        )
+    return shared
+
+
+@public
+def from_dlpack(x: Any, *, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
+    """A tensor over the memory of another library's array, by DLPack.
+
+    A read-only array, such as JAX's are, gives a tensor that refuses writes. Memory with negative
+    strides is copied. `copy=True` copies always, `copy=False` never.
+
+    >>> x = np.ones(2)
+    >>> from_dlpack(x).add_(1.0)
+    tensor([2., 2.], dtype=contraflow.float64)
+    >>> x
+    array([2., 2.])
+    """
+    devices.find("from_dlpack", device)
+    array = convert.array_from_dlpack(x)
+    shared = None if copy else _over(array)
+    if shared is None and copy is False:
+        raise ValueError("from_dlpack: the array has negative strides; it must be copied.")
+    return Tensor.of_data("from_dlpack", array, None) if shared is None else shared
+
+
+@public
+def as_tensor(data: Any, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
+    """`data` as a tensor, sharing memory where that is possible."""
+    devices.find("as_tensor", device)
+    if isinstance(data, Tensor):
+        return data if dtype is None else data.to(dtype)
+    if isinstance(data, np.ndarray) and data.flags.writeable:
+        shared = _over(data) if dtype is None or dtype.numpy == data.dtype else None
+        if shared is not None:
+            return shared
+    return Tensor.of_data("as_tensor", data, dtype)

@@ -1,0 +1,193 @@
+"""Random numbers: ops of a seed, an offset and the element's position.
+
+Integers, uniforms and masks are bit-identical everywhere; normals to 4 ulp (`philox.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from contraflow.devices.names import Device
+from contraflow.dtypes import (
+    DType,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int64,
+    uint8,
+    uint32,
+)
+from contraflow.errors import public
+from contraflow.expressions import expression as s
+from contraflow.expressions import philox
+from contraflow.operation.context import apply
+from contraflow.operation.kinds import LINEAR, composite, random
+from contraflow.operation.op import Op
+from contraflow.operation.samples import Failure, Sample
+from contraflow.ops.creation.create import check_options, finish, shape_of
+from contraflow.ops.elementwise.basic import where
+from contraflow.shapes import Shape, numel
+from contraflow.tensors.generator import Generator, default_generator
+from contraflow.tensors.tensor import Tensor
+
+
+def _samples(*dtypes_: DType) -> Any:
+    return lambda: [
+        Sample((seed, 5), {"shape": shape, "dtype": dtype})
+        for dtype in dtypes_
+        for seed, shape in ((3, (4, 5)), (-(1 << 40) - 1, (7,)), (0, ()), (1, (0,)))
+    ]
+
+
+# The largest float32 below 1 would round to 1: half-precision numbers keep only leading bits.
+_STEPS = {float16: 2.0**11, bfloat16: 2.0**8}
+
+
+def _uniforms(seed: Any, offset: Any, shape: Any, dtype: DType) -> np.ndarray:
+    drawn = philox.uniforms(int(seed), int(offset), numel(shape), dtype.compute).reshape(shape)
+    steps = _STEPS.get(dtype)
+    return drawn if steps is None else np.floor(drawn * np.float32(steps)) / np.float32(steps)
+
+
+@random(
+    ref=_uniforms,
+    dtype="param",
+    method=False,
+    internal=True,
+    samples=_samples(float32, float64, float16, bfloat16),
+)
+def uniform(seed, offset, *, shape, dtype):
+    """Numbers in [0, 1) at (seed, offset)."""
+    drawn = philox.uniform(philox.stream(seed, offset), LINEAR, dtype.compute)
+    steps = _STEPS.get(dtype)
+    return drawn if steps is None else s.floor(drawn * steps) * (1 / steps)
+
+
+@random(
+    ref=lambda seed, offset, shape, dtype: philox.normals(
+        int(seed), int(offset), numel(shape), dtype.compute
+    ).reshape(shape),
+    dtype="param",
+    method=False,
+    internal=True,
+    samples=_samples(float32, float64),
+)
+def normal(seed, offset, *, shape, dtype):
+    """Standard normal numbers at (seed, offset)."""
+    return philox.normal(philox.stream(seed, offset), LINEAR, dtype.compute)
+
+
+def _keep(seed: Any, offset: Any, threshold: Any, shape: Any) -> Any:
+    words = philox.words(int(seed), int(offset), numel(shape))
+    return (words.astype(np.int64) >= int(threshold)).reshape(shape)
+
+
+@random(
+    ref=_keep,
+    dtype=lambda inputs, params: ((None,) * 3, (bool_,)),
+    method=False,
+    internal=True,
+    samples=lambda: (
+        Sample((3, 5, philox.threshold(0.3)), {"shape": (4, 5)}),
+        Sample((3, 5, philox.threshold(1.0)), {"shape": (6,)}),
+    ),
+)
+def keep_mask(seed, offset, threshold, *, shape):
+    """Which elements survive dropout: those whose word reaches the threshold."""
+    low, high = s.cast(threshold, uint32), s.cast(threshold >> 32, uint32)
+    return philox.keep(philox.stream(seed, offset), LINEAR, low, high)
+
+
+@random(
+    ref=lambda seed, offset, low, span, shape, dtype: philox.integers(
+        int(seed), int(offset), numel(shape), int(low), int(low) + int(span)
+    ).reshape(shape),
+    dtype="param",
+    method=False,
+    internal=True,
+    samples=lambda: (
+        Sample((3, 5, -3, 6), {"shape": (4, 5), "dtype": int64}),
+        Sample((3, 5, 0, 1 << 32), {"shape": (6,), "dtype": int64}),
+        Sample((0, 1, 0, 256), {"shape": (7,), "dtype": uint8}),
+        Sample((0, 1, -5, 11), {"shape": (2, 0), "dtype": float32}),
+    ),
+)
+def integers(seed, offset, low, span, *, shape, dtype):
+    """Integers in [low, low + span) at (seed, offset); at most 2**32 different ones."""
+    drawn = philox.integer(philox.stream(seed, offset), LINEAR, low, s.cast(span, uint32))
+    return s.cast(drawn, dtype.compute)
+
+
+def draw(op: Op, shape: Shape, dtype: DType, generator: Generator | None, *numbers: Any) -> Tensor:
+    """Random numbers of one of the ops above, in a checked shape and dtype."""
+    words = numel(shape) * (2 if dtype is float64 and op is not integers else 1)
+    seed, offset = (generator or default_generator).draw(words)
+    out: Tensor = apply(op, (seed, offset, *numbers), {"shape": shape, "dtype": dtype})
+    return out
+
+
+def check_floating(
+    op: str, dtype: DType | None, device: Device | str | None = None, requires_grad: bool = False
+) -> DType:
+    """`check_options`, for what cannot give integers."""
+    dtype = check_options(op, dtype, device, requires_grad)
+    if not dtype.is_floating_point:
+        raise TypeError(f"{op}: {dtype} is not a floating-point dtype.")
+    return dtype
+
+
+@public
+def rand(
+    *size: Any, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False, generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Random numbers, uniform in [0, 1)."""
+    dtype = check_floating("rand", dtype, device, requires_grad)
+    return finish(draw(uniform, shape_of("rand", size), dtype, generator), requires_grad)
+
+
+@public
+def randn(
+    *size: Any, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False, generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Random numbers, standard normal."""
+    dtype = check_floating("randn", dtype, device, requires_grad)
+    return finish(draw(normal, shape_of("randn", size), dtype, generator), requires_grad)
+
+
+def check_tensor(op: str, x: Any) -> None:
+    """Refuse what is no tensor, before random numbers are drawn for it."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{op}: expected a tensor, not {type(x).__name__}.")
+
+
+def _dropout_failures() -> Any:
+    yield Failure(
+        (np.ones(3),), {"p": 1.5, "training": True}, ValueError, "dropout: p is 1.5; a probability"
+    )
+
+
+@composite(
+    ref=lambda x, p, training: x if not training or p == 0 else x * 0.0,
+    samples=lambda: (
+        Sample((np.linspace(-1.0, 1.0, 6),), {"p": 0.5, "training": False}),
+        Sample((np.linspace(-1.0, 1.0, 6),), {"p": 1.0, "training": True}),
+    ),
+    failures=_dropout_failures,
+    method=False,
+)
+def dropout(x, *, p=0.5, training=True):
+    """Zero each element with probability p and scale the others by 1 / (1 - p)."""
+    check_tensor("dropout", x)
+    threshold = philox.threshold(p)
+    if not training or p == 0:
+        return x
+    seed, offset = default_generator.draw(numel(x.shape))
+    mask = apply(keep_mask, (seed, offset, threshold), {"shape": x.shape})
+    scale = 1.0 / (1.0 - p) if p < 1 else 0.0
+    return where(mask, x * scale, 0.0)

@@ -1,0 +1,300 @@
+"""Random tensors made of the draws in `random.py`: integers, permutations, distributions.
+
+All are functions of the generator's state, so they repeat, and advance it alike in eager mode and
+in a compiled function.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from contraflow import dtypes
+from contraflow.devices.names import Device
+from contraflow.dtypes import DType, float64, int64
+from contraflow.errors import describe, public
+from contraflow.operation.context import changed
+from contraflow.ops.creation.create import check_options, finish, shape_of
+from contraflow.ops.creation.random import check_floating, draw, integers, uniform
+from contraflow.ops.creation.random import normal as standard_normal
+from contraflow.ops.elementwise.basic import log, where
+from contraflow.ops.index.search import searchsorted
+from contraflow.ops.reduction.order import argsort, cumsum, topk
+from contraflow.shapes import Shape, broadcast_shapes
+from contraflow.tensors.generator import Generator
+from contraflow.tensors.tensor import Tensor, check_write, method, write
+
+# --- like another tensor -----------------------------------------------------------------------
+
+
+@public
+def rand_like(
+    input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False, generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Random numbers, uniform in [0, 1), with the shape and dtype of `input`."""
+    dtype = check_floating("rand_like", dtype or input.dtype, device, requires_grad)
+    return finish(draw(uniform, input.shape, dtype, generator), requires_grad)
+
+
+@public
+def randn_like(
+    input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False, generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Random numbers, standard normal, with the shape and dtype of `input`."""
+    dtype = check_floating("randn_like", dtype or input.dtype, device, requires_grad)
+    return finish(draw(standard_normal, input.shape, dtype, generator), requires_grad)
+
+
+# --- integers ----------------------------------------------------------------------------------
+
+
+def _integers(
+    op: str, low: Any, high: Any, shape: Shape, dtype: DType, generator: Generator | None
+) -> Tensor:
+    if high is None:
+        low, high = 0, low
+    try:
+        low, high = operator.index(low), operator.index(high)
+    except TypeError:
+        raise TypeError(f"{op}: the bounds {low!r} and {high!r} must be integers.") from None
+    if not 0 < high - low <= 1 << 32:
+        raise ValueError(
+            f"{op}: [{low}, {high}) holds {max(high - low, 0)} integers; it must hold 1 to 2**32."
+        )
+    if not dtype.is_floating_point:
+        least, most = _limits(dtype)
+        if low < least or high - 1 > most:
+            raise ValueError(f"{op}: [{low}, {high}) does not fit {dtype}.")
+    return draw(integers, shape, dtype, generator, low, high - low)
+
+
+def _limits(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest integer of a dtype."""
+    if dtype is dtypes.bool_:
+        return 0, 1
+    bits = 8 * dtype.itemsize
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.is_signed else (0, (1 << bits) - 1)
+
+
+@public
+def randint(
+    low: int, high: Any = None, size: Any = None, *, dtype: DType | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Random integers in [low, high), or in [0, low) if one number and a size are given.
+
+    >>> randint(10, 20, (3,)).shape
+    (3,)
+    """
+    if size is None:
+        low, high, size = 0, low, high
+    if size is None:
+        raise TypeError("randint: missing size. It takes (high, size) or (low, high, size).")
+    dtype = check_options("randint", dtype or int64, device, requires_grad)
+    drawn = _integers("randint", low, high, shape_of("randint", (size,)), dtype, generator)
+    return finish(drawn, requires_grad)
+
+
+@public
+def randint_like(
+    input: Tensor, low: int, high: int | None = None, *, dtype: DType | None = None,
+    device: Device | str | None = None, requires_grad: bool = False,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Random integers in [low, high), or in [0, low), with the shape and dtype of `input`."""
+    dtype = check_options("randint_like", dtype or input.dtype, device, requires_grad)
+    drawn = _integers("randint_like", low, high, input.shape, dtype, generator)
+    return finish(drawn, requires_grad)
+
+
+@public
+def randperm(
+    n: int, *, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False, generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """The numbers 0 to n - 1 in random order.
+
+    >>> sorted(randperm(4).tolist())
+    [0, 1, 2, 3]
+    """
+    dtype = check_options("randperm", dtype or int64, device, requires_grad)
+    (n,) = shape_of("randperm", (n,))
+    if not dtype.is_floating_point and n - 1 > _limits(dtype)[1]:
+        raise ValueError(f"randperm: {n} numbers do not fit {dtype}.")
+    # Of a million elements with 53 random bits, two are equal with probability 1/18000.
+    return finish(argsort(draw(uniform, (n,), float64, generator)).to(dtype), requires_grad)
+
+
+# --- distributions -----------------------------------------------------------------------------
+
+
+@public
+def normal(
+    mean: Tensor | float, std: Tensor | float = 1.0, size: Any = None, *,
+    dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Normal numbers: one per element of `mean` and `std`, or of the given size.
+
+    >>> normal(0.0, 1.0, (2, 3)).shape
+    (2, 3)
+    """
+    given = [x for x in (mean, std) if isinstance(x, Tensor)]
+    if size is None and not given:
+        raise TypeError("normal: missing size, since neither mean nor std is a tensor.")
+    if size is not None and given:
+        raise TypeError(f"normal: size {size} and {describe(given[0])} cannot both be given.")
+    if not isinstance(std, Tensor) and std < 0:
+        raise ValueError(f"normal: std is {std}; it must not be negative.")
+    if given:
+        dtype = dtype or dtypes.promote(tuple(x.dtype for x in given), (), ())
+        shape = broadcast_shapes("normal", [x.shape for x in given])
+    else:
+        shape = shape_of("normal", (size,))
+    dtype = check_floating("normal", dtype, device, requires_grad)
+    with changed(grad=False):
+        drawn = draw(standard_normal, shape, dtype, generator) * std + mean
+    return finish(drawn.to(dtype), requires_grad)
+
+
+def _check_probability(op: str, p: Any) -> None:
+    if isinstance(p, Tensor):
+        _check_values(op, p, (p >= 0) & (p <= 1), "a probability lies between 0 and 1")
+    elif not 0 <= p <= 1:
+        raise ValueError(f"{op}: p is {p}; a probability lies between 0 and 1.")
+
+
+def _check_values(op: str, x: Tensor, valid: Tensor, rule: str) -> None:
+    """Refuse a tensor for its values; while a function is recorded, they are not known."""
+    if not valid.storage.is_recorded and not valid.array.all():
+        raise ValueError(f"{op}: {describe(x)} has wrong elements; {rule}.")
+
+
+@method
+@public
+def bernoulli(
+    input: Tensor, p: float | None = None, *, generator: Generator | None = None
+) -> Tensor:
+    """1 with the probability that an element of `input` (or `p`) gives, else 0.
+
+    >>> bernoulli(Tensor.of_data("tensor", [0.0, 1.0], None))
+    tensor([0., 1.])
+    """
+    dtype = check_floating("bernoulli", input.dtype)
+    _check_probability("bernoulli", input if p is None else p)
+    with changed(grad=False):
+        ones = draw(uniform, input.shape, dtype, generator) < (input if p is None else p)
+    return ones.to(dtype)
+
+
+@method
+@public
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """Numbers of columns, drawn with the weights in each row of `input`.
+
+    >>> multinomial(Tensor.of_data("tensor", [0.0, 3.0, 0.0], None), 2, replacement=True)
+    tensor([1, 1])
+    """
+    check_floating("multinomial", input.dtype)
+    if input.ndim not in (1, 2) or not input.shape[-1]:
+        raise ValueError(f"multinomial: {describe(input)} must be a row of weights, or a matrix.")
+    if num_samples < 1 or (num_samples > input.shape[-1] and not replacement):
+        raise ValueError(
+            f"multinomial: cannot draw {num_samples} of the {input.shape[-1]} columns of "
+            f"{describe(input)}{'' if replacement else ' without replacement'}."
+        )
+    with changed(grad=False):
+        possible = (input >= 0) & input.isfinite() & (input.sum(-1, keepdim=True) > 0)
+        _check_values("multinomial", input, possible, "weights are finite, positive or 0")
+        if replacement:
+            ends = cumsum(input.to(float64), -1)
+            at = draw(uniform, (*input.shape[:-1], num_samples), float64, generator)
+            # Strictly beyond the end of what came before, so that a weight of 0 is never drawn.
+            found = searchsorted(ends, at * ends[..., -1:], right=True)
+            return found.clamp(max=input.shape[-1] - 1)  # the product may be rounded to the end
+        # The first of exponential waiting times with these rates: Efraimidis and Spirakis, 2006.
+        waits = -log(1.0 - draw(uniform, input.shape, float64, generator))
+        return topk(where(input > 0, input / waits, -1.0), num_samples, -1)[1]
+
+
+# --- in place ----------------------------------------------------------------------------------
+
+
+def _overwrite(self: Tensor, op: str, make: Any) -> Tensor:
+    check_write(self, op)
+    with changed(grad=False):
+        value = make()
+    return write(self, value, op)
+
+
+@method
+def uniform_(
+    self: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Write numbers uniform in [low, high)."""
+    dtype = check_floating("uniform_", self.dtype)
+    if not low <= high:
+        raise ValueError(f"uniform_: [{low}, {high}) is no interval.")
+    return _overwrite(
+        self, "uniform_", lambda: draw(uniform, self.shape, dtype, generator) * (high - low) + low
+    )
+
+
+@method
+def normal_(
+    self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Write normal numbers of a mean and a standard deviation."""
+    dtype = check_floating("normal_", self.dtype)
+    if std < 0:
+        raise ValueError(f"normal_: std is {std}; it must not be negative.")
+    return _overwrite(
+        self, "normal_", lambda: draw(standard_normal, self.shape, dtype, generator) * std + mean
+    )
+
+
+@method
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Write waiting times of rate `lambd`."""
+    dtype = check_floating("exponential_", self.dtype)
+    if lambd <= 0:
+        raise ValueError(f"exponential_: lambd is {lambd}; it must be positive.")
+
+    def waits() -> Tensor:
+        return log(1.0 - draw(uniform, self.shape, dtype, generator)) / -lambd
+
+    return _overwrite(self, "exponential_", waits)
+
+
+@method
+def bernoulli_(
+    self: Tensor, p: Tensor | float = 0.5, *, generator: Generator | None = None
+) -> Tensor:
+    """Write 1 with probability `p`, else 0."""
+    _check_probability("bernoulli_", p)
+    return _overwrite(
+        self, "bernoulli_", lambda: draw(uniform, self.shape, dtypes.float32, generator) < p
+    )
+
+
+@method
+def random_(
+    self: Tensor, low: int = 0, high: int | None = None, *, generator: Generator | None = None
+) -> Tensor:
+    """Write integers in [low, high); without bounds, from 0 to what the dtype holds exactly."""
+    if high is None and low != 0:
+        low, high = 0, low
+    if high is None:
+        exact = {dtypes.float16: 1 << 11, dtypes.bfloat16: 1 << 8, dtypes.float32: 1 << 24}
+        most = exact.get(self.dtype, 1 << 32)
+        high = most if self.dtype.is_floating_point else min(_limits(self.dtype)[1] + 1, 1 << 32)
+    return _overwrite(
+        self, "random_",
+        lambda: _integers("random_", low, high, self.shape, self.dtype, generator),
+    )  # fmt: skip

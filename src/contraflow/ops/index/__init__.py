@@ -1,0 +1,1 @@
+"""Ops that index, gather and scatter."""

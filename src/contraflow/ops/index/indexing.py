@@ -1,0 +1,461 @@
+"""x[...], read and written, and masks.
+
+An index is resolved in two steps. Integers, slices, None and ... give a view of the tensor (the
+basic part); what is left are tensors of integers or masks, each at a dim of that view (the points).
+Reading copies the elements at the points; writing gives the view new values through `put_at`, or
+through `where` if the points are one mask, so that the shape of nothing depends on values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from contraflow.dtypes import bool_, int64
+from contraflow.errors import describe
+from contraflow.operation.context import apply, state
+from contraflow.operation.kinds import composite
+from contraflow.operation.samples import Array, Failure, Sample
+from contraflow.ops.creation.create import full, tensor
+from contraflow.ops.elementwise.basic import to_dtype, where
+from contraflow.ops.index.dynamic import nonzero
+from contraflow.ops.index.gather import point_key, put_at, take_at
+from contraflow.ops.reduction.order import cumsum
+from contraflow.ops.shape.joining import stack
+from contraflow.ops.shape.parts import unbind
+from contraflow.ops.shape.view import expand, reshape, select, slice_, unsqueeze
+from contraflow.runtime.eager import Eager
+from contraflow.shapes import Shape, broadcast_shapes, numel
+from contraflow.tensors.storage import user_line
+from contraflow.tensors.tensor import Tensor, write
+
+Point = tuple[int, Tensor]  # a dim, and integers into it, or a mask over it and the next ones
+
+
+# --- from an index to a view and points --------------------------------------------------------
+
+
+def _span(key: Any) -> int:
+    """How many dims an index consumes."""
+    if key is None or key is Ellipsis or isinstance(key, (bool, np.bool_)):
+        return 0
+    return key.ndim if isinstance(key, Tensor) and key.dtype is bool_ else 1
+
+
+def _as_key(key: Any) -> Any:
+    """Lists, arrays and ranges become tensors; a tensor must hold integers or truth values."""
+    if isinstance(key, (list, range, tuple)):
+        key = tensor(key, dtype=int64) if not len(key) else tensor(key)
+    elif isinstance(key, np.ndarray):
+        key = tensor(key)
+    if isinstance(key, Tensor) and key.dtype.is_floating_point:
+        raise IndexError(
+            f"getitem: an index is {describe(key)}; it must hold integers or truth values."
+        )
+    return key
+
+
+def _listed(x: Tensor, key: Any) -> list[Any]:
+    """The parts of an index, with ... written out."""
+    keys = [_as_key(k) for k in key] if isinstance(key, tuple) else [_as_key(key)]
+    used = sum(map(_span, keys))
+    if used > x.ndim:
+        raise IndexError(f"getitem: {used} indices for {describe(x)}.")
+    dots = [i for i, k in enumerate(keys) if k is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("getitem: an index holds ... at most once.")
+    for i in dots:
+        keys[i : i + 1] = [slice(None)] * (x.ndim - used)
+    return keys
+
+
+def resolve(x: Tensor, key: Any) -> tuple[Tensor, list[Point]]:
+    """The view that the basic part of an index gives, and the points in it."""
+    dim = 0
+    points: list[Point] = []
+    for k in _listed(x, key):
+        if isinstance(k, slice):
+            x = _sliced(x, dim, k)
+            dim += 1
+        elif k is None:
+            x = unsqueeze(x, dim)
+            dim += 1
+        elif isinstance(k, (bool, np.bool_)) or (isinstance(k, Tensor) and _is_flag(k)):
+            # A truth value chooses all or nothing of a new dim of size one.
+            x = unsqueeze(x, dim)
+            flag = reshape(k, (1,)) if isinstance(k, Tensor) else tensor([bool(k)])
+            points.append((dim, flag))
+            dim += 1
+        elif isinstance(k, Tensor):
+            known = not k.storage.is_recorded and not state().context.recording
+            if not k.ndim and known:
+                x = _selected(x, dim, int(k))
+                continue
+            _check_mask(x, dim, k)
+            points.append((dim, k))
+            dim += _span(k)
+        elif hasattr(k, "__index__"):
+            x = _selected(x, dim, k.__index__())
+        else:
+            raise TypeError(f"getitem: cannot index with {type(k).__name__}.")
+    return x, points
+
+
+def _is_flag(k: Tensor) -> bool:
+    return k.dtype is bool_ and not k.ndim
+
+
+def _selected(x: Tensor, dim: int, i: int) -> Tensor:
+    n = x.shape[dim]
+    if not -n <= i < n:
+        raise IndexError(
+            f"getitem: index {i} is out of range for dim {dim} of {describe(x)} with size {n}."
+        )
+    out: Tensor = apply(select, (x,), {"dim": dim, "index": i % n})
+    return out
+
+
+def _sliced(x: Tensor, dim: int, k: slice) -> Tensor:
+    if k.step is not None and int(k.step) <= 0:
+        raise ValueError("getitem: a slice's step must be positive; use flip.")
+    n = x.shape[dim]
+    start, stop, step = k.indices(n)
+    if (start, step) == (0, 1) and stop >= n:
+        return x
+    part = {"dim": dim, "start": start, "stop": max(start, stop), "step": step}
+    out: Tensor = apply(slice_, (x,), part)
+    return out
+
+
+def _check_mask(x: Tensor, dim: int, k: Tensor) -> None:
+    if k.dtype is bool_ and k.shape != x.shape[dim : dim + k.ndim]:
+        raise IndexError(
+            f"getitem: the mask {describe(k)} does not fit {describe(x)} from dim {dim} on."
+        )
+
+
+def _coordinates(points: Sequence[Point]) -> tuple[Shape, Tensor]:
+    """The dims of the points and their coordinates, broadcast against each other: see take_at."""
+    flat: list[Point] = []
+    for dim, k in points:
+        found = unbind(nonzero(k), 1) if k.dtype is bool_ else (k,)
+        flat += [(dim + i, part) for i, part in enumerate(found)]
+    shapes = [k.shape for _, k in flat]
+    try:
+        shape = broadcast_shapes("getitem", shapes)
+    except ValueError as error:
+        raise IndexError(f"{error} The tensors of an index must broadcast.") from error
+    dims = tuple(dim for dim, _ in flat)
+    if len(flat) == 1:
+        return dims, reshape(flat[0][1], (1, *shape))
+    return dims, stack([expand(k.long(), shape) for _, k in flat])
+
+
+def _replaced(x: Tensor, points: list[Point], value: Any, accumulate: bool = False) -> Tensor:
+    """`x` with the elements at the points replaced by `value`, which is broadcast, or added to."""
+    if len(points) == 1 and points[0][1].dtype is bool_ and not accumulate:
+        chosen = _by_mask(x, *points[0], value)
+        if chosen is not None:
+            return chosen
+    dims, at, value = _placed(x, points, value)
+    return put_at(x, at, value, dims=dims, accumulate=accumulate, wrap=True)
+
+
+def _placed(x: Tensor, points: list[Point], value: Any) -> tuple[Shape, Tensor, Tensor]:
+    """Dims and coordinates of the points, and a value for each."""
+    dims, at = _coordinates(points)
+    shape = take_at.infer([x.spec, at.spec], {"dims": dims, "wrap": True})[0].shape
+    if not isinstance(value, Tensor):
+        return dims, at, full(shape, value, x.dtype)
+    if value.dtype is not x.dtype:
+        value = to_dtype(value, dtype=x.dtype)
+    return dims, at, expand(_fitted(value, shape), shape)
+
+
+def write_points(region: Tensor, points: list[Point], value: Any) -> None:
+    """Give the elements at the points of a view new values, in place."""
+    integers = all(k.dtype is not bool_ for _, k in points)
+    base = region if region._base is None else region._base
+    graph = state().grad and any(
+        isinstance(t, Tensor) and t.requires_grad for t in (region, base, value)
+    )
+    if integers and not graph and isinstance(state().context, Eager):
+        # Nothing to record: only the points are touched, however large the tensor is.
+        dims, at, value = _placed(region, points, value)
+        source = value.array.copy() if value.storage is region.storage else value.array
+        region.storage.recall()
+        region.array[point_key(region.shape, at.array, dims, True)] = source
+        region.storage.wrote("setitem", state().line or user_line())
+    else:
+        write(region, _replaced(region, points, value), "setitem", fresh=True)
+
+
+def _by_mask(x: Tensor, dim: int, mask: Tensor, value: Any) -> Tensor | None:
+    """where(mask, value, x), unless each of the chosen points has a value of its own."""
+    rest = x.ndim - dim - mask.ndim
+    mask = reshape(mask, mask.shape + (1,) * rest)
+    if isinstance(value, Tensor):
+        lead = value.ndim - rest  # dims of the value that stand for chosen points or before them
+        if any(n != 1 for n in value.shape[: max(0, lead)]):
+            return None
+        value = reshape(value, value.shape[max(0, lead) :])
+        if value.dtype is not x.dtype:
+            value = to_dtype(value, dtype=x.dtype)
+        if any(n not in (1, m) for n, m in zip(value.shape, x.shape[x.ndim - value.ndim :])):
+            return None  # refused with the shape of the points
+    else:
+        value = full((), value, x.dtype)
+    return where(mask, value, x)
+
+
+def _fitted(value: Tensor, shape: Shape) -> Tensor:
+    """A value without leading dims of size one that the shape does not have."""
+    if value.shape == shape:
+        return value
+    lead = value.ndim - len(shape)
+    if lead > 0 and all(n == 1 for n in value.shape[:lead]):
+        value = reshape(value, value.shape[lead:])
+    tail = shape[len(shape) - value.ndim :]
+    if value.ndim > len(shape) or any(n not in (1, m) for n, m in zip(value.shape, tail)):
+        raise ValueError(
+            f"setitem: {describe(value)} does not broadcast to the part {list(shape)}."
+        )
+    return value
+
+
+# --- reading and writing -----------------------------------------------------------------------
+
+_ROWS = np.array([2, 0, -1, 2])
+
+
+@composite(
+    ref=lambda x, key: x[key],
+    samples=lambda: (
+        Sample((Array((4, 5, 3)),), {"key": (slice(1, 3), 2)}),
+        Sample((Array((4, 5)),), {"key": (Ellipsis, None, slice(None, None, 2))}),
+        Sample((Array((4, 5)),), {"key": -1}),
+        Sample((Array((3, 5, 2)),), {"key": (_ROWS, slice(1, None))}),
+        Sample((Array((2, 3, 4)),), {"key": (slice(None), np.array([[0], [2]]), _ROWS)}),
+        Sample((Array((3, 2, 3)),), {"key": (_ROWS, None, slice(None), _ROWS)}),
+    ),
+    failures=lambda: (
+        Failure((Array((3,)),), {"key": 3}, IndexError, "getitem: index 3 is out of range for dim"),
+        Failure((Array((3,)),), {"key": (0, 0)}, IndexError, "getitem: 2 indices for"),
+        Failure((Array((3,)),), {"key": (..., ...)}, IndexError, "getitem: an index holds ... at"),
+        Failure((Array((3,)),), {"key": "a"}, TypeError, "getitem: cannot index with str"),
+        Failure((Array((3,)),), {"key": 1.0}, TypeError, "getitem: cannot index with float"),
+        Failure((Array((3,)),), {"key": slice(None, None, -1)}, ValueError, "a slice's step must"),
+        Failure(
+            (Array((3, 2)),), {"key": (np.array([0, 1]), np.array([0, 1, 1]))}, IndexError,
+            "The tensors of an index must broadcast.",
+        ),
+        Failure(
+            (Array((3, 2)),), {"key": np.array([True, False])}, IndexError,
+            "getitem: the mask bool[2] does not fit float64[3, 2] from dim 0 on.",
+        ),
+        Failure(
+            (Array((3, 2)),), {"key": (slice(None), np.array([2]))}, IndexError,
+            "index 2 is out of range for dim 1 with size 2.",
+        ),
+        Failure((Array((3,)),), {"key": np.array([0.5])}, IndexError, "an index is float64[1]; it"),
+    ),
+    method=False,
+    internal=True,
+    by_parts=True,
+)  # fmt: skip
+def getitem(x, *, key):
+    """x[key]: a view for integers, slices, None and ...; a copy for tensors, lists and masks."""
+    x, points = resolve(x, key)
+    if not points:
+        return x
+    dims, at = _coordinates(points)
+    return apply(take_at, (x, at), {"dims": dims, "wrap": True})
+
+
+def _setitem_ref(x: np.ndarray, value: Any, key: Any) -> np.ndarray:
+    out = x.copy()
+    out[key] = value
+    return out
+
+
+@composite(
+    ref=_setitem_ref,
+    samples=lambda: (
+        Sample((Array((4, 3)), Array((3,))), {"key": (slice(1, None, 2),)}),
+        Sample((Array((4, 3)), Array((2, 3))), {"key": (np.array([3, 0]),)}),
+        Sample((Array((2, 3, 4)), Array((2, 1))), {"key": (1, np.array([0, 2]), slice(1, 3))}),
+        Sample((Array((2, 3)), 1.5), {"key": (np.array([[True, False, True]] * 2),)}),
+    ),
+    failures=lambda: (
+        Failure(
+            (Array((4, 3)), Array((2,))), {"key": np.array([0, 1])}, ValueError,
+            "setitem: float64[2] does not broadcast to the part [2, 3].",
+        ),
+        Failure(
+            (Array((4, 3)), Array((2,))), {"key": 0}, ValueError,
+            "setitem: float64[2] does not broadcast to the part [3].",
+        ),
+    ),
+    method=False,
+    internal=True,
+    resolve=resolve,
+    write_points=write_points,
+    fitted=_fitted,
+)  # fmt: skip
+def setitem(x, value, *, key):
+    """A copy of `x` after x[key] = value; of several values for one element the last stays."""
+    out = x.clone()
+    out[key] = value
+    return out
+
+
+@composite(
+    ref=lambda x, values, indices, accumulate: _index_put_ref(x, values, indices, accumulate),
+    samples=lambda: (
+        Sample((Array((3, 4)), Array((2,))),
+               {"indices": (np.array([0, 2]), np.array([1, -1])), "accumulate": False}),
+        Sample((Array((3, 4)), Array((4,))),
+               {"indices": (np.array([0, 2, 0]),), "accumulate": True}),
+    ),
+    failures=lambda: (
+        Failure(
+            (Array((3,)), Array(())), {"indices": 0, "accumulate": False}, TypeError,
+            "index_put: the indices must be a tuple of tensors, not int.",
+        ),
+    ),
+    inplace=True,
+)  # fmt: skip
+def index_put(x, values, *, indices, accumulate=False):
+    """`x` with x[indices] replaced by values, which broadcast, or with the values added there."""
+    if not isinstance(indices, (tuple, list)):
+        raise TypeError(
+            f"index_put: the indices must be a tuple of tensors, not {type(indices).__name__}."
+        )
+    if isinstance(values, Tensor) and values.dtype is not x.dtype:
+        raise TypeError(f"index_put: {describe(values)} and {describe(x)} must have one dtype.")
+    key = tuple(slice(None) if k is None else k for k in indices)
+    region, points = resolve(x, key)
+    if not points:
+        raise IndexError("index_put: there must be at least one tensor among the indices.")
+    out = _replaced(region, points, values, accumulate)
+    return out if region is x else reshape(out, x.shape)
+
+
+def _index_put_ref(x: np.ndarray, values: Any, indices: Any, accumulate: bool) -> np.ndarray:
+    out = x.copy()
+    if accumulate:
+        np.add.at(out, indices, values)
+    else:
+        out[indices] = values
+    return out
+
+
+@index_put.signature
+def _index_put(x: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+    params = {"indices": indices, "accumulate": accumulate}
+    return apply(index_put, (x, values), params)
+
+
+# --- masks -------------------------------------------------------------------------------------
+
+
+def _masked(name: str, mask: Any) -> None:
+    if not isinstance(mask, Tensor) or mask.dtype is not bool_:
+        raise TypeError(f"{name}: the mask is {describe(mask)}; it must be a tensor of bools.")
+
+
+_MASK = Array((3, 4), dtype=bool_)
+
+
+@composite(
+    ref=lambda x, mask, value: np.where(mask, np.asarray(value).astype(x.dtype), x),
+    samples=lambda: (
+        Sample((Array((3, 4)), _MASK, -1.5)),
+        Sample((Array((4,)), _MASK, Array(()))),
+    ),
+    failures=lambda: (
+        Failure((Array((2,)), Array((2,)), 0.0), {}, TypeError, "masked_fill: the mask is float64"),
+        Failure(
+            (Array((2,)), Array((2,), dtype=bool_), Array((2,))), {}, ValueError,
+            "masked_fill: the value is float64[2]; it must be a number or a 0-d tensor.",
+        ),
+    ),
+    inplace=True,
+)  # fmt: skip
+def masked_fill(x, mask, value):
+    """`x` with one value where the mask holds."""
+    _masked("masked_fill", mask)
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise ValueError(
+                f"masked_fill: the value is {describe(value)}; it must be a number or a 0-d tensor."
+            )
+        return where(mask, value if value.dtype is x.dtype else to_dtype(value, dtype=x.dtype), x)
+    return where(mask, full((), value, x.dtype), x)
+
+
+@composite(
+    ref=lambda x, mask: np.broadcast_to(x, mask.shape)[mask],
+    samples=lambda: (
+        Sample((Array((3, 4)), _MASK)),
+        Sample((Array((4,)), _MASK)),
+        Sample((Array(()), np.array(True))),
+    ),
+    failures=lambda: (
+        Failure((Array((2,)), Array((2,))), {}, TypeError, "masked_select: the mask is float64[2]"),
+    ),
+    dynamic=True,
+)
+def masked_select(x, mask):
+    """The elements where the mask holds, in one row."""
+    _masked("masked_select", mask)
+    shape = broadcast_shapes("masked_select", [x.shape, mask.shape])
+    chosen = nonzero(reshape(expand(mask, shape), (numel(shape),)))
+    at = reshape(chosen, (1, chosen.shape[0]))
+    return take_at(reshape(expand(x, shape), (numel(shape),)), at, dims=(0,), wrap=False)
+
+
+def _masked_scatter_ref(x: np.ndarray, mask: np.ndarray, source: np.ndarray) -> np.ndarray:
+    mask = np.broadcast_to(mask, x.shape)
+    out = x.copy()
+    out[mask] = source.reshape(-1)[: int(mask.sum())]
+    return out
+
+
+@composite(
+    ref=_masked_scatter_ref,
+    samples=lambda: (
+        Sample((Array((3, 4)), _MASK, Array((12,)))),
+        Sample((Array((3, 4)), Array((4,), dtype=bool_), Array((3, 5)))),
+    ),
+    failures=lambda: (
+        Failure(
+            (Array((3,)), np.array([True, True, False]), Array((1,))), {}, IndexError,
+            "index 1 is out of range for dim 0 with size 1.",
+        ),
+        Failure(
+            (Array((2,)), Array((2,), dtype=bool_), np.zeros(2, np.int64)), {}, TypeError,
+            "masked_scatter: int64[2] and float64[2] must have one dtype.",
+        ),
+    ),
+    inplace=True,
+)  # fmt: skip
+def masked_scatter(x, mask, source):
+    """`x` with the elements where the mask holds taken from the source, one after the other."""
+    _masked("masked_scatter", mask)
+    if source.dtype is not x.dtype:
+        raise TypeError(
+            f"masked_scatter: {describe(source)} and {describe(x)} must have one dtype."
+        )
+    shape = broadcast_shapes("masked_scatter", [x.shape, mask.shape])
+    if not numel(shape):
+        return expand(x, shape).clone()
+    flat = reshape(expand(mask, shape), (numel(shape),))
+    # The k-th chosen element is number k of the source; of the others the number is not used.
+    numbers = where(flat, cumsum(flat.long(), 0) - 1, 0)
+    if not source.numel():
+        source = full((1,), 0, x.dtype)  # enough for a mask that holds nowhere
+    taken = take_at(reshape(source, (-1,)), reshape(numbers, (1, -1)), dims=(0,), wrap=False)
+    return where(mask, reshape(taken, shape), x)

@@ -1,0 +1,1 @@
+"""Ops that view, join, cut and rearrange."""

@@ -1,0 +1,1 @@
+"""Kernels as text of C-like languages: CUDA and WGSL."""

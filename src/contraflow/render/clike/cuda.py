@@ -1,0 +1,313 @@
+"""CUDA C++ of a kernel, for NVRTC: no header is included, for its wheel has none.
+
+A kernel is `extern "C"` and called `kernel.name`. Its parameters are
+
+    per operand     memory: a pointer; a scalar: a double or a long long; a position: nothing
+    failure         a pointer to two long longs, if the kernel checks indices
+    the integers    in the order of `source.integer_names`
+
+`pack` gives the arguments of a call as words of 8 bytes, and cuLaunchKernel wants a pointer to each
+of them; `launch` says how many blocks of how many threads run it. Integers are long longs. In a
+text of 32 index bits sizes and strides are ints and read the lower half of their words: faster,
+and right for calls of which `index_bits` says 32.
+
+bool is one byte, 0 or 1. float16 and bfloat16 are two bytes in memory and floats in registers,
+rounded after every operation.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+
+from contraflow.compiler.kernel import Call, Contraction, Kernel, Loops
+from contraflow.dtypes import HALVES, DType, bool_, float64, int64
+from contraflow.expressions.expression import Number
+from contraflow.render.clike import bodies, source
+
+# More blocks than this would only wait: the threads take another point instead.
+MOST_BLOCKS = 1 << 16
+WARP = 32
+
+_TYPES = {
+    "bool": "bool",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long long",
+    "uint32": "unsigned int",
+    "float16": "float",
+    "bfloat16": "float",
+    "float32": "float",
+    "float64": "double",
+}
+
+# Reading bits as another type, through the unsigned integer of the same size.
+_BITS_OF = {"float32": "__float_as_uint({})", "float64": "__double_as_longlong({})"}
+_OF_BITS = {"float32": "__uint_as_float({})", "float64": "__longlong_as_double({})"}
+for _half in ("float16", "bfloat16"):
+    _BITS_OF[_half], _OF_BITS[_half] = f"to_{_half}({{}})", f"from_{_half}({{}})"
+
+# What a body may call, by the text that shows it does.
+_FUNCTIONS = {
+    "fail(": """\
+__device__ void fail(long long* failure, long long line, long long index) {
+    const unsigned long long mark = line + 1;
+    if (atomicCAS((unsigned long long*)failure, 0ULL, mark) == 0) failure[1] = index;
+}
+""",
+    # The conversion itself saturates, but makes of NaN what the pair of types decides.
+    "truncated(": """\
+__device__ long long truncated(float x) { return isnan(x) ? 0 : __float2ll_rz(x); }
+__device__ long long truncated(double x) { return isnan(x) ? 0 : __double2ll_rz(x); }
+""",
+    "_float16(": """\
+__device__ float from_float16(unsigned short bits) {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+}
+__device__ unsigned short to_float16(float x) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+}
+__device__ float round_float16(float x) { return from_float16(to_float16(x)); }
+""",
+    # The upper half of a float, rounded to even; a NaN must not carry into infinity.
+    "_bfloat16(": """\
+__device__ float from_bfloat16(unsigned short bits) {
+    return __uint_as_float((unsigned int)bits << 16);
+}
+__device__ unsigned short to_bfloat16(float x) {
+    const unsigned int bits = __float_as_uint(x);
+    if (isnan(x)) return bits >> 16 | 0x40u;
+    return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+__device__ float round_bfloat16(float x) { return from_bfloat16(to_bfloat16(x)); }
+""",
+}
+
+
+class Cuda:
+    """The syntax of CUDA C++."""
+
+    column = "cuda"
+    barrier = "__syncthreads();"
+
+    def __init__(self, index_bits: int) -> None:
+        self.index = "int" if index_bits == 32 else "long long"
+
+    def type_of(self, dtype: DType) -> str:
+        """The type of a variable."""
+        return _TYPES[dtype.name]
+
+    def literal(self, value: Number, dtype: DType) -> str:
+        """A constant; what has no decimal form is written by its bits."""
+        if dtype is bool_:
+            return "true" if value else "false"
+        if dtype.is_floating_point:
+            return _float_literal(float(value), dtype)
+        suffix = {"int64": "LL", "uint32": "u"}.get(dtype.name, "")
+        whole = _wrap(int(value), dtype)
+        if whole == -(1 << 63) or whole == -(1 << 31):  # the digits alone would be one too many
+            return f"({whole + 1}{suffix} - 1)"
+        return f"({whole}{suffix})" if whole < 0 else f"{whole}{suffix}"
+
+    def apply(self, template: str, args: Sequence[str], dtype: DType) -> str:
+        """Fill in a template, where {t} is the arguments' type and {u} the unsigned one."""
+        unsigned = "unsigned long long" if dtype is int64 else "unsigned int"
+        mask = dtype.itemsize * 8 - 1
+        return template.format(*args, t=self.type_of(dtype), u=unsigned, mask=mask)
+
+    def convert(self, text: str, source: DType, target: DType) -> str:
+        """A value cast to another dtype."""
+        if target is bool_:
+            return f"{text} != 0"
+        if target in HALVES:
+            return f"round_{target}({text})"
+        if self.type_of(source) == self.type_of(target):
+            return text
+        if source.is_floating_point and not target.is_floating_point:
+            if target is int64:
+                return f"truncated({text})"
+            low, high = _range(target)
+            return f"({self.type_of(target)})min(max(truncated({text}), {low}LL), {high}LL)"
+        return f"({self.type_of(target)}){text}"
+
+    def reinterpret(self, text: str, source: DType, target: DType) -> str:
+        """The bits of a value read as another dtype."""
+        text = _BITS_OF.get(source.name, "{}").format(text)
+        return _OF_BITS.get(target.name, f"({self.type_of(target)}){{}}").format(text)
+
+    def load(self, operand: int, dtype: DType, address: str) -> str:
+        """An element of memory as a value."""
+        text = f"operand{operand}[{address}]"
+        return f"from_{dtype}({text})" if dtype in HALVES else text
+
+    def store(self, operand: int, dtype: DType, address: str, value: str) -> str:
+        """The statement that writes an element of memory."""
+        value = f"to_{dtype}({value})" if dtype in HALVES else value
+        return f"operand{operand}[{address}] = {value};"
+
+    def constant(self, name: str, type_name: str, value: str) -> str:
+        """The declaration of a name for a value."""
+        return f"const {type_name} {name} = {value}"
+
+    def variable(self, name: str, type_name: str, value: str) -> str:
+        """The declaration of a variable that is assigned again."""
+        return f"{type_name} {name} = {value}"
+
+    def guarded(
+        self, name: str, type_name: str, condition: str, value: str, otherwise: str
+    ) -> list[str]:
+        """The declaration of a name whose value is evaluated only under a condition."""
+        return [self.constant(name, type_name, f"{condition} ? {value} : {otherwise};")]
+
+    def fail(self, index: str) -> str:
+        """The statement that records a failed index check."""
+        return f"fail(failure, line, {index});"
+
+
+def _float_literal(value: float, dtype: DType) -> str:
+    wide = dtype is float64
+    number = np.float64(value) if wide else np.float32(value)
+    if not np.isfinite(number):
+        bits = int(number.view(np.uint64 if wide else np.uint32))
+        return f"__longlong_as_double({bits:#x}LL)" if wide else f"__uint_as_float({bits:#x}u)"
+    text = str(number) if wide else f"{number!s}f"
+    return f"({text})" if np.signbit(number) else text
+
+
+def _range(dtype: DType) -> tuple[int, int]:
+    bits = 8 * dtype.itemsize
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.is_signed else (0, (1 << bits) - 1)
+
+
+def _wrap(value: int, dtype: DType) -> int:
+    low, high = _range(dtype)
+    return (value - low) % (high - low + 1) + low
+
+
+def render(kernel: Kernel, *, index_bits: int = 64) -> str:
+    """The CUDA C++ of a kernel, with coordinates of 32 or 64 bits."""
+    syntax = Cuda(index_bits)
+    body = bodies.write(kernel, syntax)
+    entry = [_cast_scalar(kernel, i, syntax) for i in source.scalars(kernel)]
+    lines = [
+        f"    const {syntax.index} thread = threadIdx.x;",
+        f"    const {syntax.index} threads = blockDim.x;",
+        f"    const {syntax.index} group = blockIdx.x;",
+        f"    const {syntax.index} groups = gridDim.x;",
+        *(
+            f"    __shared__ {syntax.type_of(array.dtype)} {array.name}[{array.length}];"
+            for array in body.shared
+        ),
+        *entry,
+        *body.lines,
+    ]
+    text = "\n".join(lines)
+    functions = [code for mark, code in _FUNCTIONS.items() if mark in text]
+    head = f'extern "C" __global__ void __launch_bounds__({source.THREADS}) {kernel.name}('
+    parameters = ",\n".join(_parameters(kernel, syntax))
+    return "\n".join([*functions, head, f"{parameters}) {{", text, "}", ""])
+
+
+def _cast_scalar(kernel: Kernel, number: int, syntax: Cuda) -> str:
+    dtype = kernel.operands[number].dtype
+    value = syntax.convert(f"given{number}", host_dtype(dtype), dtype)
+    return f"    {syntax.constant(f'scalar{number}', syntax.type_of(dtype), value)};"
+
+
+def _parameters(kernel: Kernel, syntax: Cuda) -> list[str]:
+    """The lines of the parameter list."""
+    lines = []
+    for i, operand in enumerate(kernel.operands):
+        if operand.mode == "scalar":
+            lines.append(f"    {_TYPES[host_dtype(operand.dtype).name]} given{i}")
+        elif operand.mode != "position":
+            element = "unsigned short" if operand.dtype in HALVES else _TYPES[operand.dtype.name]
+            constant = "const " if operand.mode == "in" else ""
+            lines.append(f"    {constant}{element}* operand{i}")
+    if source.checks_indices(kernel):
+        lines.append("    long long* failure")
+    # A line of sizes, one of offsets, and one of strides per operand.
+    names = source.integer_names(kernel)
+    for kind, group in groupby(names, key=lambda name: name.rstrip("0123456789")):
+        # An address begins with its offset, and so is computed in 64 bits.
+        type_name = "long long" if kind in ("offset", "line") else syntax.index
+        lines.append("    " + ", ".join(f"{type_name} {name}" for name in group))
+    return lines
+
+
+def host_dtype(dtype: DType) -> DType:
+    """The dtype in which a host scalar arrives: float64 or int64."""
+    return float64 if dtype.is_floating_point else int64
+
+
+def pack(
+    call: Call,
+    bound: Sequence[Number],
+    offsets: Sequence[int],
+    line: int = 0,
+    failure: int = 0,
+) -> bytes:
+    """The arguments of a call, 8 bytes each, in the order of the kernel's parameters.
+
+    `bound` has per operand a device pointer or a scalar's value; `offsets` its first element.
+    """
+    kernel = call.kernel
+    words = []
+    for operand, value in zip(kernel.operands, bound, strict=True):
+        if operand.mode == "scalar" and operand.dtype.is_floating_point:
+            words.append(struct.pack("<d", value))
+        elif operand.mode == "scalar":
+            words.append(struct.pack("<q", int(value)))
+        elif operand.mode != "position":
+            words.append(struct.pack("<Q", value))
+    if source.checks_indices(kernel):
+        words.append(struct.pack("<Q", failure))
+    integers = source.integer_values(call, offsets, line)
+    return b"".join([*words, struct.pack(f"<{len(integers)}q", *integers)])
+
+
+def index_bits(call: Call) -> int:
+    """32 where no coordinate of the call nor its product with a stride needs more, else 64."""
+    # A loop ends beyond its last point by up to the number of threads.
+    most = (1 << 31) - MOST_BLOCKS * source.THREADS
+    shapes: list[tuple[int, ...]]
+    if isinstance(call.kernel, Contraction):
+        *batch, m, n, k = call.sizes
+        shapes = [(*batch, m, k), (*batch, k, n), (*batch, m, n)]
+        counts = [math.prod((*batch, m, n)), k]
+    else:
+        shapes = [call.sizes] * len(call.strides)
+        counts = [math.prod(call.sizes[: call.kernel.outer])]
+        counts.append(math.prod(call.sizes[call.kernel.outer :]))
+    for shape, strides in zip(shapes, call.strides):
+        counts += [size * abs(stride) for size, stride in zip(shape, strides)]
+    return 32 if max(counts) < most else 64
+
+
+class Launch(NamedTuple):
+    """How many blocks of how many threads; none where a call has no work."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+
+
+def launch(call: Call) -> Launch:
+    """The geometry of a call. The same call always has the same, so its sums repeat bit for bit."""
+    groups = source.count_groups(call)
+    threads = source.THREADS
+    if isinstance(call.kernel, Loops) and source.is_cooperative(call.kernel):
+        # A power of two, as the tree needs, and no more than there are elements to sweep.
+        elements = math.prod(call.sizes[call.kernel.outer :])
+        threads = max(WARP, min(threads, 1 << max(elements - 1, 0).bit_length()))
+    return Launch((min(groups, MOST_BLOCKS), 1, 1), (threads, 1, 1))

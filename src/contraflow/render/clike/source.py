@@ -1,0 +1,160 @@
+"""What the C-like renderers agree on: names, the order of arguments, and how work is counted.
+
+`cuda.py` and `wgsl.py` each give a `Syntax` and the text around a kernel's body; `bodies.py` writes
+the body. A body uses these names, which the text around it declares:
+
+    thread, threads, group, groups    the place in the launch, counted from zero
+    size0, size1, ...                 the extent of each axis; of a contraction: g, b, m, n, k
+    offset0, ...                      per operand that is no scalar: its first element's address
+    stride0_1, ...                    per operand and axis whose stride class is STRIDED
+    operand0, ...                     per operand in memory: its elements
+    scalar0, ...                      per scalar operand: its value, already cast
+    line                              the tape line blamed for a failed index check
+
+The integers among them are passed in that order, sizes before offsets before strides before
+`line`, which only kernels that check indices have: `integer_names` lists them and
+`integer_values` gives their values for one call.
+
+The work of a launch is counted in groups (`count_groups`), and bodies take any number of groups,
+each as often as it must, so a device may launch fewer:
+
+    map            a thread per outer point
+    column         the same, each thread sweeping the inner axes alone
+    row            a group per outer point: its threads share the sweep, then fold their results
+                   in a tree, whose order depends on the number of threads alone
+    contraction    a group per tile of the result
+
+A failed index check is recorded in two words, which the host clears: the tape line plus 1, and the
+index. Only the first failure is kept. What depends on that index neither reads nor writes memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from contraflow.compiler.kernel import STRIDED, Call, Contraction, Kernel, Loops, strided_arguments
+from contraflow.dtypes import DType
+from contraflow.expressions.expression import Number
+
+# A multiple of every vendor's wave or warp, and the most that WebGPU guarantees.
+THREADS = 256
+
+# A contraction's tile of the result, how much of k is staged at once, and each thread's share:
+# 16 x 16 threads hold 4 x 4 sums. Two staged tiles of float32 take 8 KiB.
+TILE, DEPTH, SHARE = 64, 16, 4
+SPREAD = TILE // SHARE
+# Threads that store one column of A's tile would meet in one bank of memory without the extra 1.
+A_PITCH = TILE + 1
+
+
+class Syntax(Protocol):
+    """How a language spells what bodies are made of. Declarations come without a semicolon."""
+
+    column: str  # of the INTRINSICS table
+    index: str  # the type of coordinates and addresses
+    barrier: str
+
+    def type_of(self, dtype: DType) -> str:
+        """The type of a variable that holds a value of `dtype`."""
+
+    def literal(self, value: Number, dtype: DType) -> str:
+        """A constant, as text that can stand beside any operator."""
+
+    def apply(self, template: str, args: Sequence[str], dtype: DType) -> str:
+        """Fill in a template of the INTRINSICS table; `dtype` is that of the last argument."""
+
+    def convert(self, text: str, source: DType, target: DType) -> str:
+        """A value cast to another dtype: to integers saturating, with zero for NaN."""
+
+    def reinterpret(self, text: str, source: DType, target: DType) -> str:
+        """The bits of a value read as another dtype."""
+
+    def load(self, operand: int, dtype: DType, address: str) -> str:
+        """An element of memory as a value."""
+
+    def store(self, operand: int, dtype: DType, address: str, value: str) -> str:
+        """The statement that writes an element of memory."""
+
+    def constant(self, name: str, type_name: str, value: str) -> str:
+        """The declaration of a name for a value."""
+
+    def variable(self, name: str, type_name: str, value: str) -> str:
+        """The declaration of a variable that is assigned again."""
+
+    def guarded(
+        self, name: str, type_name: str, condition: str, value: str, otherwise: str
+    ) -> list[str]:
+        """Statements that declare a name; `value` is evaluated only where the condition holds."""
+
+    def fail(self, index: str) -> str:
+        """The statement that records a failed index check."""
+
+
+class Shared(NamedTuple):
+    """An array that the threads of a group share."""
+
+    name: str
+    dtype: DType
+    length: int
+
+
+class Body(NamedTuple):
+    """A kernel's statements, indented once, and the shared arrays that they use."""
+
+    lines: list[str]
+    shared: list[Shared]
+
+
+def in_memory(kernel: Kernel) -> list[int]:
+    """The numbers of the operands that are memory, so that a pointer or a buffer is bound."""
+    return [i for i, o in enumerate(kernel.operands) if o.mode in ("in", "out", "inout")]
+
+
+def scalars(kernel: Kernel) -> list[int]:
+    """The numbers of the operands that are host scalars."""
+    return [i for i, o in enumerate(kernel.operands) if o.mode == "scalar"]
+
+
+def checks_indices(kernel: Kernel) -> bool:
+    """Whether the kernel can fail, and so takes a tape line and the words of a failure."""
+    return isinstance(kernel, Loops) and kernel.checks_indices
+
+
+def is_cooperative(kernel: Kernel) -> bool:
+    """Whether the threads of a group work on one outer point together."""
+    if isinstance(kernel, Contraction):
+        return True
+    return kernel.inner > 0 and (kernel.lane is None or kernel.lane >= kernel.outer)
+
+
+def integer_names(kernel: Kernel) -> list[str]:
+    """The integer arguments of a kernel, in the order in which they are passed."""
+    axes = 5 if isinstance(kernel, Contraction) else kernel.outer + kernel.inner
+    sizes = [f"size{k}" for k in range(axes)]
+    offsets = [f"offset{i}" for i, o in enumerate(kernel.operands) if o.mode != "scalar"]
+    strides = [
+        f"stride{i}_{k}"
+        for i, o in enumerate(kernel.operands)
+        for k, kind in enumerate(o.strides)
+        if kind == STRIDED
+    ]
+    return [*sizes, *offsets, *strides, *(["line"] if checks_indices(kernel) else [])]
+
+
+def integer_values(call: Call, offsets: Sequence[int], line: int = 0) -> list[int]:
+    """The values of `integer_names`; `offsets` has one entry per operand, scalars' ignored."""
+    kernel = call.kernel
+    own = [at for at, o in zip(offsets, kernel.operands, strict=True) if o.mode != "scalar"]
+    lines = [line] if checks_indices(kernel) else []
+    return [*call.sizes, *own, *strided_arguments(call), *lines]
+
+
+def count_groups(call: Call) -> int:
+    """How many groups the call has work for; with none it need not be launched."""
+    if isinstance(call.kernel, Contraction):
+        g, b, m, n, _ = call.sizes
+        return g * b * math.ceil(m / TILE) * math.ceil(n / TILE)
+    points = math.prod(call.sizes[: call.kernel.outer])
+    return points if is_cooperative(call.kernel) else math.ceil(points / THREADS)

@@ -1,0 +1,320 @@
+"""WGSL of a kernel, within what every WebGPU device guarantees.
+
+The entry point is called `kernel.name`. The bind group, number 0, holds (`bindings` lists it):
+
+    0   uniform   `arguments`: words of 4 bytes: zero, then the integers of `source.integer_names`
+    1   uniform   `scalars`: a word per scalar operand; absent where the kernel has none
+    2.. storage   the operands in memory, in order; read-only for mode `in`, else read and write
+    last, storage `failure`: two words, if the kernel checks indices
+
+`pack_arguments` and `pack_scalars` give the contents of the two uniforms, and `launch` the number
+of workgroups. Scalars lie apart because they change with every replay and the integers do not.
+
+WGSL has 32-bit types only: int64 is stored and computed as i32, bool is stored as u32, float64
+exists as a host scalar only and arrives as f32. Its compilers may assume that there are no NaN
+and no infinities: those constants are made with a zero that is known at run time only, NaN is
+found by its bits, and the built-in max, min and exponentials are not used.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+
+from contraflow.compiler.kernel import Call, Kernel
+from contraflow.dtypes import DType, bool_, float32, int32
+from contraflow.errors import DeviceError
+from contraflow.expressions.expression import Number
+from contraflow.render.clike import bodies, source
+
+# What every WebGPU device guarantees.
+STORAGE_BUFFERS = 8
+SHARED_BYTES = 16384
+GROUPS_PER_AXIS = 65535
+
+_TYPES = {
+    "bool": "bool",
+    "int32": "i32",
+    "int64": "i32",
+    "uint32": "u32",
+    "float32": "f32",
+    "float64": "f32",
+}
+_STORED = {"bool": "u32", "int32": "i32", "int64": "i32", "uint32": "u32", "float32": "f32"}
+_REMEDIES = {"float64": "float32", "float16": "float32", "bfloat16": "float32"}
+_INT32, _INT64 = np.iinfo(np.int32), np.iinfo(np.int64)
+
+_FUNCTIONS = {
+    "fail(": """\
+fn fail(line: i32, index: i32) {
+    loop {
+        let tried = atomicCompareExchangeWeak(&failure.mark, 0, line + 1);
+        if (tried.exchanged) { failure.index = index; }
+        if (tried.exchanged || tried.old_value != 0) { break; }
+    }
+}
+""",
+    # i32() of what is out of range differs between machines.
+    "truncated_i32(": """\
+fn truncated_i32(x: f32) -> i32 {
+    if ((bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u) { return 0; }
+    if (x >= 2147483648.0) { return 2147483647; }
+    if (x < -2147483648.0) { return i32(-2147483648); }
+    return i32(x);
+}
+""",
+    "truncated_u32(": """\
+fn truncated_u32(x: f32) -> u32 {
+    if ((bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u || x < 0.0) { return 0u; }
+    if (x >= 4294967296.0) { return 4294967295u; }
+    return u32(x);
+}
+""",
+}
+
+
+class Wgsl:
+    """The syntax of WGSL."""
+
+    column = "wgsl"
+    index = "i32"
+    barrier = "workgroupBarrier();"
+
+    def __init__(self, kernel_name: str) -> None:
+        self.kernel_name = kernel_name
+
+    def type_of(self, dtype: DType) -> str:
+        """The type of a variable."""
+        if dtype.name not in _TYPES:
+            remedy = _REMEDIES.get(dtype.name, "int32")
+            raise DeviceError(
+                f"{self.kernel_name}: webgpu cannot compute in {dtype}. "
+                f"Convert first: x.to(contraflow.{remedy}), or move it: x.to('cpu')."
+            )
+        return _TYPES[dtype.name]
+
+    def literal(self, value: Number, dtype: DType) -> str:
+        """A constant; NaN and infinities by their bits, which must not be constant to WGSL."""
+        type_name = self.type_of(dtype)
+        if type_name == "bool":
+            return "true" if value else "false"
+        if type_name == "f32":
+            number = np.float32(value)
+            if not np.isfinite(number):
+                return f"bitcast<f32>({int(number.view(np.uint32)):#x}u | arguments.zero)"
+            return f"({number!s}f)" if np.signbit(number) else f"{number!s}f"
+        if type_name == "u32":
+            return f"{int(value) % (1 << 32)}u"
+        whole = self._narrow(int(value))
+        if whole == _INT32.min:  # the digits alone would be one too many
+            return f"i32({whole})"
+        return f"({whole}i)" if whole < 0 else f"{whole}i"
+
+    def _narrow(self, value: int) -> int:
+        # The ends of int64 are the identities of max and min, and become those of i32.
+        ends = {int(_INT64.min): int(_INT32.min), int(_INT64.max): int(_INT32.max)}
+        return _check_range(self.kernel_name, ends.get(value, value))
+
+    def apply(self, template: str, args: Sequence[str], dtype: DType) -> str:
+        """Fill in a template."""
+        return template.format(*args)
+
+    def convert(self, text: str, source: DType, target: DType) -> str:
+        """A value cast to another dtype."""
+        have, want = self.type_of(source), self.type_of(target)
+        if have == want:
+            return text
+        if want == "bool" and have == "f32":  # by its bits, for NaN is true
+            return f"(bitcast<u32>({text}) & 0x7fffffffu) != 0u"
+        if want == "bool":
+            return f"{text} != {self.literal(0, source)}"
+        if have == "f32":
+            return f"truncated_{want}({text})"
+        return f"{want}({text})"
+
+    def reinterpret(self, text: str, source: DType, target: DType) -> str:
+        """The bits of a value read as another dtype."""
+        if max(source.itemsize, target.itemsize) != 4:
+            raise DeviceError(
+                f"{self.kernel_name}: webgpu has no 64-bit words, so the bits of {source} "
+                f"cannot be read as {target}. Convert first: x.to(contraflow.float32)."
+            )
+        return f"bitcast<{self.type_of(target)}>({text})"
+
+    def load(self, operand: int, dtype: DType, address: str) -> str:
+        """An element of memory as a value."""
+        text = f"operand{operand}[{address}]"
+        return f"{text} != 0u" if dtype is bool_ else text
+
+    def store(self, operand: int, dtype: DType, address: str, value: str) -> str:
+        """The statement that writes an element of memory."""
+        value = f"u32({value})" if dtype is bool_ else value
+        return f"operand{operand}[{address}] = {value};"
+
+    def constant(self, name: str, type_name: str, value: str) -> str:
+        """The declaration of a name for a value."""
+        return f"let {name}: {type_name} = {value}"
+
+    def variable(self, name: str, type_name: str, value: str) -> str:
+        """The declaration of a variable that is assigned again."""
+        return f"var {name}: {type_name} = {value}"
+
+    def guarded(
+        self, name: str, type_name: str, condition: str, value: str, otherwise: str
+    ) -> list[str]:
+        """A variable that is set under a condition: select() would evaluate both sides."""
+        declaration = self.variable(name, type_name, otherwise)
+        return [f"{declaration};", f"if ({condition}) {{ {name} = {value}; }}"]
+
+    def fail(self, index: str) -> str:
+        """The statement that records a failed index check."""
+        return f"fail(line, {index});"
+
+
+def bindings(kernel: Kernel) -> dict[int, str]:
+    """The bind group's layout: per binding `uniform`, `read-only-storage` or `storage`."""
+    layout = {0: "uniform"}
+    if source.scalars(kernel):
+        layout[1] = "uniform"
+    modes = [kernel.operands[i].mode for i in source.in_memory(kernel)]
+    storage = ["read-only-storage" if mode == "in" else "storage" for mode in modes]
+    if source.checks_indices(kernel):
+        storage.append("storage")
+    layout.update(enumerate(storage, start=2))
+    return layout
+
+
+def render(kernel: Kernel) -> str:
+    """The WGSL of a kernel, or a DeviceError where WebGPU cannot run it."""
+    _check_storage(kernel)
+    syntax = Wgsl(kernel.name)
+    body = bodies.write(kernel, syntax)
+    _check_shared(kernel, body.shared)
+    integers = source.integer_names(kernel)
+    scalars = source.scalars(kernel)
+    lines = [
+        "    let thread: i32 = i32(local);",
+        f"    let threads: i32 = {source.THREADS};",
+        "    let group: i32 = i32(place.x + place.y * extent.x);",
+        "    let groups: i32 = i32(extent.x * extent.y);",
+        *(f"    let {name}: i32 = arguments.{name};" for name in integers),
+        *(_cast_scalar(kernel, i, syntax) for i in scalars),
+        *body.lines,
+    ]
+    text = "\n".join(lines)
+    declarations = [
+        _struct("Arguments", ["zero: u32", *(f"{name}: i32" for name in integers)]),
+        "@group(0) @binding(0) var<uniform> arguments: Arguments;",
+    ]
+    if scalars:
+        members = [f"scalar{i}: {_TYPES[host_dtype(kernel, i).name]}" for i in scalars]
+        declarations.append(_struct("Scalars", members))
+        declarations.append("@group(0) @binding(1) var<uniform> scalars: Scalars;")
+    declarations += _storage(kernel)
+    declarations += [
+        f"var<workgroup> {array.name}: array<{syntax.type_of(array.dtype)}, {array.length}>;"
+        for array in body.shared
+    ]
+    functions = [code for mark, code in _FUNCTIONS.items() if mark in text]
+    entry = (
+        f"@compute @workgroup_size({source.THREADS})\n"
+        f"fn {kernel.name}(\n"
+        "    @builtin(local_invocation_index) local: u32,\n"
+        "    @builtin(workgroup_id) place: vec3<u32>,\n"
+        "    @builtin(num_workgroups) extent: vec3<u32>) {"
+    )
+    return "\n".join([*declarations, "", *functions, entry, text, "}", ""])
+
+
+def _struct(name: str, members: Sequence[str]) -> str:
+    return f"struct {name} {{ " + ", ".join(members) + " }"
+
+
+def _storage(kernel: Kernel) -> list[str]:
+    """The declarations of the buffers."""
+    lines = []
+    for binding, i in enumerate(source.in_memory(kernel), start=2):
+        operand = kernel.operands[i]
+        access = "read" if operand.mode == "in" else "read_write"
+        element = _STORED[operand.dtype.name]
+        where = f"@group(0) @binding({binding}) var<storage, {access}>"
+        lines.append(f"{where} operand{i}: array<{element}>;")
+    if source.checks_indices(kernel):
+        where = f"@group(0) @binding({len(lines) + 2}) var<storage, read_write>"
+        members = ["mark: atomic<i32>", "index: i32"]
+        lines += [_struct("Failure", members), f"{where} failure: Failure;"]
+    return lines
+
+
+def _cast_scalar(kernel: Kernel, number: int, syntax: Wgsl) -> str:
+    dtype = kernel.operands[number].dtype
+    value = syntax.convert(f"scalars.scalar{number}", host_dtype(kernel, number), dtype)
+    return f"    {syntax.constant(f'scalar{number}', syntax.type_of(dtype), value)};"
+
+
+def host_dtype(kernel: Kernel, number: int) -> DType:
+    """The dtype in which a host scalar arrives: float32 or int32."""
+    return float32 if kernel.operands[number].dtype.is_floating_point else int32
+
+
+def _check_storage(kernel: Kernel) -> None:
+    for i in source.in_memory(kernel):
+        dtype = kernel.operands[i].dtype
+        if dtype.name not in _STORED:
+            remedy = _REMEDIES.get(dtype.name, "int32")
+            raise DeviceError(
+                f"{kernel.name}: operand {i} is {dtype}, which webgpu cannot store. "
+                f"Convert it first: x.to(contraflow.{remedy}), or move it: x.to('cpu')."
+            )
+    count = len(source.in_memory(kernel)) + source.checks_indices(kernel)
+    if count > STORAGE_BUFFERS:
+        raise DeviceError(
+            f"{kernel.name}: the kernel binds {count} storage buffers, but webgpu guarantees only "
+            f"{STORAGE_BUFFERS}. Split it: fuse with Limits(bindings={STORAGE_BUFFERS})."
+        )
+
+
+def _check_shared(kernel: Kernel, shared: Sequence[source.Shared]) -> None:
+    size = 4 * sum(array.length for array in shared)
+    if size > SHARED_BYTES:
+        raise DeviceError(
+            f"{kernel.name}: the kernel shares {size} bytes within a workgroup, but webgpu "
+            f"guarantees only {SHARED_BYTES}. Split it: reduce fewer values in one kernel."
+        )
+
+
+def _check_range(name: str, value: int) -> int:
+    if not _INT32.min <= value <= _INT32.max:
+        raise DeviceError(
+            f"{name}: webgpu holds int64 in 32 bits, and {value} does not fit. "
+            "Run on cpu: x.to('cpu')."
+        )
+    return value
+
+
+def pack_arguments(call: Call, offsets: Sequence[int], line: int = 0) -> bytes:
+    """The contents of `arguments`; `offsets` has the first element of each operand."""
+    integers = source.integer_values(call, offsets, line)
+    narrow = [_check_range(call.kernel.name, value) for value in integers]
+    return struct.pack(f"<I{len(narrow)}i", 0, *narrow)
+
+
+def pack_scalars(kernel: Kernel, values: Sequence[Number]) -> bytes:
+    """The contents of `scalars`; `values` has an entry per operand, others' are ignored."""
+    words = []
+    for i in source.scalars(kernel):
+        if host_dtype(kernel, i) is float32:
+            with np.errstate(over="ignore"):  # too large for float32 is infinite
+                words.append(np.float32(values[i]).tobytes())
+        else:
+            words.append(struct.pack("<i", _check_range(kernel.name, int(values[i]))))
+    return b"".join(words)
+
+
+def launch(call: Call) -> tuple[int, int, int]:
+    """The number of workgroups: in two dimensions past what one may have."""
+    groups = source.count_groups(call)
+    rows = -(-groups // GROUPS_PER_AXIS)
+    return (-(-groups // rows), rows, 1) if rows else (0, 1, 1)

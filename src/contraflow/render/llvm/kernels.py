@@ -1,0 +1,81 @@
+"""Kernels as LLVM IR text with explicit vectors: a function of the kernel and the width alone.
+
+Every kernel becomes one function
+`void NAME(ptr bases, ptr arguments, i64 first, i64 last, i64 parts)` that does the work from part
+`first` up to `last` of `parts`. `bases` is a table of pointers; `arguments` is i64 words:
+
+    per operand     its index in bases, and its element offset (a scalar: its word number)
+    if it checks    the error record's index in bases, the tape line, 0
+    sizes           one per axis, as in the call
+    strides         the strided ones in `strided_arguments` order (a contraction: all)
+
+The error record has two words per part: line + 1 and the index that was out of range.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+from typing import Any
+
+from contraflow.compiler.kernel import Contraction, Kernel, Loops, Scan, Scatter, Sort
+from contraflow.expressions import special_functions  # noqa: F401 (rows get decompositions)
+from contraflow.render.llvm.contraction import ContractionRenderer
+from contraflow.render.llvm.kept import keep_values
+from contraflow.render.llvm.loops import LoopsRenderer
+from contraflow.render.llvm.scan import ScanRenderer
+from contraflow.render.llvm.scatter import ScatterRenderer
+from contraflow.render.llvm.sort import SortRenderer
+from contraflow.render.llvm.text import REDUCE_STRENGTH, write_apart
+from contraflow.render.llvm.window import WindowRenderer
+
+# The modules in which it is decided which text a kernel becomes.
+GENERATOR = (
+    "dtypes", "expressions.expression", "expressions.elementary", "expressions.trigonometry",
+    "expressions.special_functions", "compiler.kernel", "render.llvm.text", "render.llvm.box",
+    "render.llvm.contraction", "render.llvm.kept", "render.llvm.loops", "render.llvm.scan",
+    "render.llvm.scatter", "render.llvm.sort", "render.llvm.window", "render.llvm.kernels",
+)  # fmt: skip
+
+
+def entry_name(kernel: Kernel, *, vector_bytes: int) -> str:
+    """The name of the function that `render` writes."""
+    return f"{kernel.name}_v{vector_bytes}"
+
+
+def text_identity(kernel: Kernel, *, vector_bytes: int) -> str:
+    """What decides about the text that `render` writes, without writing it."""
+    return f"{_generator()} {kernel.identity} {vector_bytes}"
+
+
+@functools.cache
+def _generator() -> str:
+    """A digest of the modules that decide which text a kernel becomes."""
+    digest = hashlib.sha256()
+    for name in GENERATOR:
+        module = sys.modules[f"contraflow.{name}"]
+        loader: Any = module.__loader__
+        digest.update(loader.get_data(module.__file__))
+    return digest.hexdigest()
+
+
+def render(kernel: Kernel, *, vector_bytes: int) -> str:
+    """The LLVM IR of a kernel for vectors of `vector_bytes`."""
+    name = entry_name(kernel, vector_bytes=vector_bytes)
+    if isinstance(kernel, Loops):
+        body = LoopsRenderer(keep_values(kernel), name, vector_bytes).text()
+    elif isinstance(kernel, Scatter):
+        body = ScatterRenderer(kernel, name, vector_bytes).text()
+    elif isinstance(kernel, Scan):
+        body = ScanRenderer(kernel, name, vector_bytes).text()
+    elif isinstance(kernel, Sort):
+        body = SortRenderer(kernel, name, vector_bytes).text()
+    else:
+        renderer = WindowRenderer if kernel.digits else ContractionRenderer
+        body = renderer(kernel, name, vector_bytes).text()
+    attributes = f'nounwind "prefer-vector-width"="{8 * vector_bytes}"'
+    groups = f"attributes #0 = {{ {attributes} }}\n"
+    if isinstance(kernel, Contraction):
+        groups += f"attributes #1 = {{ {attributes} {REDUCE_STRENGTH} }}\n"
+    return f"{body}{write_apart(body)}\n{groups}"

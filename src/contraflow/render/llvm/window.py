@@ -1,0 +1,344 @@
+"""Contractions of which B is read through several strides, as windows are.
+
+Along k and along n an element's number has several digits, each with a size and a stride: for a
+convolution these are channel and tap, and the place. No copy is made that shows every window: a
+panel is packed from where the elements lie, and from then on all is as in `contraction.py`.
+
+Rows of a panel follow a counter of k's digits. Its columns lie side by side, the whole panel or
+each vector in one or two runs; or elements lie side by side down a column, and squares of them are
+transposed; else they are gathered.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from contraflow.compiler.kernel import Contraction
+from contraflow.render.llvm.contraction import DEPTH, ContractionRenderer, Sides
+from contraflow.render.llvm.text import Code, Function, convert, mangled, memory, wide
+
+_SIZES = 6  # the first word of the sizes: three operands lie before, with two words each
+
+
+class WindowRenderer(ContractionRenderer):
+    """Writes the functions of a contraction with digits."""
+
+    def __init__(self, kernel: Contraction, name: str, vector_bytes: int) -> None:
+        super().__init__(kernel, name, vector_bytes)
+        assert kernel.digits is not None
+        self.depths, self.places = kernel.digits
+        self.table_type = f"[{self.columns} x i64]"
+
+    def text(self) -> str:
+        """The functions, the entry last."""
+        return f"{self._table()}\n{super().text()}"
+
+    # --- arguments -----------------------------------------------------------------------------
+
+    def _digits(self, code: Code, of_depth: bool) -> list[tuple[str, str]]:
+        """The sizes and strides of B's digits along k, or along n."""
+        skipped, count = (0, self.depths) if of_depth else (self.depths, self.places)
+        sizes = _SIZES + 4 + skipped
+        strides = _SIZES + 4 + self.depths + self.places + 5 + 3 + skipped
+        return [
+            (code.word("%arguments", sizes + i, "size"), code.word("%arguments", strides + i))
+            for i in range(count)
+        ]
+
+    def _sides(self, code: Code) -> Sides:
+        g, b, m, outer = (code.word("%arguments", _SIZES + i) for i in range(4))
+        k, n = (
+            self._product(code, [size for size, _ in self._digits(code, of_depth)])
+            for of_depth in (True, False)
+        )
+        first = _SIZES + 4 + self.depths + self.places
+        strides = [code.word("%arguments", first + i, "stride") for i in range(8)]
+        (ag, ab, am, ao, ak), (bg, bb, bo) = strides[:5], strides[5:]
+        last = first + 8 + self.depths + self.places
+        cg, cb, cm, cn = (code.word("%arguments", last + i, "stride") for i in range(4))
+        matrices, batch = code.integer("mul", g, b), [(ag, ab), (bg, bb), (cg, cb)]
+        return Sides(
+            self._pointers(code), matrices, m, n, k, b, batch, [am, cm], cn, ak, outer, (ao, bo)
+        )
+
+    def _product(self, code: Code, factors: Sequence[str]) -> str:
+        result = factors[0]
+        for factor in factors[1:]:
+            result = code.integer("mul", result, factor)
+        return result
+
+    # --- counting ------------------------------------------------------------------------------
+
+    def _split(
+        self, code: Code, number: str, digits: Sequence[tuple[str, str]]
+    ) -> tuple[list[str], str]:
+        """The digits of a number, and the offset they stand for."""
+        found, offset, rest = [], "0", number
+        for i, (size, stride) in reversed(list(enumerate(digits))):
+            digit = code.let(f"srem i64 {rest}, {size}") if i else rest
+            rest = code.let(f"sdiv i64 {rest}, {size}") if i else rest
+            offset = code.integer("add", offset, code.integer("mul", digit, stride))
+            found.append(digit)
+        return found[::-1], offset
+
+    def _returns(self, code: Code, digits: Sequence[tuple[str, str]]) -> list[str]:
+        """For every digit but the first: the way from its end to a step of the digit before."""
+        result = []
+        for (_, above), (size, stride) in itertools.pairwise(digits):
+            result.append(code.let(f"sub i64 {above}, {code.integer('mul', size, stride)}"))
+        return result
+
+    def _advance(
+        self, code: Code, digits: Sequence[tuple[str, str]], returns: Sequence[str],
+        counter: Sequence[str], by: str = "1",
+    ) -> list[str]:  # fmt: skip
+        """The next state of a counter: an offset, then the digits below the first.
+
+        `by` steps of the last digit are made, to its end at most.
+        """
+        offset, *values = counter
+        offset = code.integer("add", offset, code.integer("mul", by, digits[-1][1]))
+        following: list[str] = []
+        carry, step = "true", by
+        for (size, _), back, digit in reversed(list(zip(digits[1:], returns, values))):
+            moved = code.integer("add", digit, step)
+            full = code.let(f"icmp eq i64 {moved}, {size}")
+            carry = code.let(f"and i1 {carry}, {full}")
+            following.append(code.let(f"select i1 {carry}, i64 0, i64 {moved}"))
+            added = code.let(f"select i1 {carry}, i64 {back}, i64 0")
+            offset = code.integer("add", offset, added)
+            step = code.let(f"zext i1 {carry} to i64")
+        return [offset, *following[::-1]]
+
+    # --- columns -------------------------------------------------------------------------------
+
+    def _scratch(self, code: Code) -> None:
+        self.table = code.let(f"alloca {self.table_type}, align 64", "table")
+
+    def _begin_columns(self, function: Function, b: str, column: str, extent: str) -> str:
+        code = function.code()
+        digits = self._digits(code, of_depth=False)
+        found, offset = self._split(code, column, digits)
+        size, stride = digits[-1]
+        end = code.integer("add", found[-1], str(self.columns))
+        fits = code.let(f"icmp sle i64 {end}, {size}")
+        whole = self._flag(code, f"{stride}, 1", f"{extent}, {self.columns}")
+        self.whole = code.let(f"and i1 {fits}, {whole}")
+        self.first = found[-1]
+        known = code.let(f"zext i1 {self.whole} to i64")
+        with function.loop(known, "1", 1):
+            function.code().do(
+                f"call void @{self.name}_table(ptr %arguments, i64 {column}, i64 {extent}, "
+                f"ptr {self.table})"
+            )
+        return function.code().at(b, memory(self.dtype), offset)
+
+    def _table(self) -> str:
+        """Write how far each column of a panel lies from its first; the last one is repeated."""
+        function = Function(
+            f"define internal void @{self.name}_table"
+            "(ptr %arguments, i64 %column, i64 %columns, ptr %table) #0"
+        )
+        code = function.code()
+        digits = self._digits(code, of_depth=False)
+        returns = self._returns(code, digits)
+        found, _ = self._split(code, "%column", digits)
+        carried = [("i64", "0"), *(("i64", digit) for digit in found[1:])]
+        last = code.let("sub i64 %columns, 1")
+        with function.loop("0", str(self.columns), 1, carried) as loop:
+            body = function.code()
+            body.do(f"store i64 {loop.carried[0]}, ptr {body.at('%table', 'i64', loop.index)}")
+            more = body.let(f"icmp slt i64 {loop.index}, {last}")
+            moved = self._advance(body, digits, returns, loop.carried)
+            loop.following = [
+                body.let(f"select i1 {more}, i64 {new}, i64 {old}")
+                for new, old in zip(moved, loop.carried)
+            ]
+        return function.text()
+
+    # --- packing -------------------------------------------------------------------------------
+
+    def _provide(
+        self, function: Function, b: str, start: str, depth: str, columns: str, few: str
+    ) -> tuple[str, str]:
+        function.code().do(
+            f"call void @{self.name}_pack(ptr %arguments, ptr {b}, i64 {start}, i64 {depth}, "
+            f"i64 {self.first}, i64 {columns}, i1 {self.whole}, ptr {self.table}, ptr {self.panel})"
+        )
+        return self.panel, str(self.columns)
+
+    def _pack(self) -> str:
+        """Copy a panel of B: `depth` rows from `start` on, `columns` columns."""
+        self.function = function = Function(
+            f"define internal void @{self.name}_pack(ptr %arguments, ptr %b, i64 %start, "
+            "i64 %depth, i64 %first, i64 %columns, i1 %whole, ptr %table, ptr %panel) #0"
+        )
+        code = function.code()
+        self.digits = self._digits(code, of_depth=True)
+        self.returns = self._returns(code, self.digits)
+        found, offset = self._split(code, "%start", self.digits)
+        self.counter = [("i64", offset), *(("i64", digit) for digit in found[1:])]
+        size, stride = self._digits(code, of_depth=False)[-1]
+        depth_size, depth_stride = self.digits[-1]
+        # Of four loops one runs.
+        near = self._wide_enough(code, size, stride)
+        tall = self._wide_enough(code, depth_size, depth_stride)
+        ends = []
+        taken = "false"
+        for chosen in ("%whole", near, tall, "true"):
+            free = code.let(f"xor i1 {taken}, true")
+            here = code.let(f"and i1 {chosen}, {free}")
+            taken = code.let(f"or i1 {taken}, {here}")
+            ends.append(code.let(f"select i1 {here}, i64 %depth, i64 0"))
+        self._pack_whole(ends[0])
+        self._pack_runs(ends[1], size)
+        self._pack_squares(ends[2], found[-1])
+        self._pack_gathered(ends[3])
+        return function.text()
+
+    def _wide_enough(self, code: Code, size: str, stride: str) -> str:
+        """Whether elements lie side by side along a digit, at least a vector of them."""
+        side_by_side = code.let(f"icmp eq i64 {stride}, 1")
+        enough = code.let(f"icmp sge i64 {size}, {self.width}")
+        return code.let(f"and i1 {side_by_side}, {enough}")
+
+    def _converted(self, code: Code, vectors: Sequence[str]) -> list[str]:
+        return [convert(code, x, self.dtype, self.sum, self.width) for x in vectors]
+
+    def _pack_whole(self, end: str) -> None:
+        """All columns side by side."""
+        element = memory(self.dtype)
+        with self.function.loop("0", end, 1, self.counter) as loop:
+            body = self.function.code()
+            row = body.at("%b", element, loop.carried[0])
+            pointers = [body.at(row, element, str(v * self.width)) for v in range(2)]
+            vectors = [self._load(body, pointer, self.dtype, self.width) for pointer in pointers]
+            target = self._row(body, "%panel", loop.index)
+            self._write_row(body, target, self._converted(body, vectors))
+            loop.following = self._advance(body, self.digits, self.returns, loop.carried)
+
+    def _pack_runs(self, end: str, size: str) -> None:
+        """Each vector in one or two runs: the last digit of n starts again at most once."""
+        element, kind = memory(self.dtype), memory(self.dtype, self.width)
+        lanes, flags = wide("i64", self.width), wide("i1", self.width)
+        suffix, align = mangled(element, self.width), self.dtype.itemsize
+        numbers = "<" + ", ".join(f"i64 {lane}" for lane in range(self.width)) + ">"
+        with self.function.loop("0", end, DEPTH):  # at most once
+            code = self.function.code()
+            runs: list[list[tuple[str, str]]] = []  # for each vector: starts and masks
+            digit = "%first"
+            for v in range(2):
+                remaining = code.let(f"sub i64 {size}, {digit}")
+                split = code.let(f"call i64 @llvm.smin.i64(i64 {remaining}, i64 {self.width})")
+                left = code.let(f"sub i64 %columns, {v * self.width}")
+                within = code.let(
+                    f"icmp slt {lanes} {numbers}, {code.splat(left, 'i64', self.width)}"
+                )
+                before = code.let(
+                    f"icmp slt {lanes} {numbers}, {code.splat(split, 'i64', self.width)}"
+                )
+                after = code.let(f"xor {flags} {before}, splat (i1 true)")
+                turn = code.let(f"add i64 {split}, {v * self.width}")
+                turn = code.let(f"call i64 @llvm.smin.i64(i64 {turn}, i64 {self.columns - 1})")
+                offset = code.let(f"load i64, ptr {code.at('%table', 'i64', turn)}")
+                starts = (
+                    code.word("%table", v * self.width),
+                    code.let(f"sub i64 {offset}, {split}"),
+                )
+                runs.append(
+                    [
+                        (start, code.let(f"and {flags} {within}, {mask}"))
+                        for start, mask in zip(starts, (before, after))
+                    ]
+                )
+                moved = code.let(f"add i64 {digit}, {self.width}")
+                past = code.let(f"icmp sge i64 {moved}, {size}")
+                again = code.let(f"sub i64 {moved}, {size}")
+                digit = code.let(f"select i1 {past}, i64 {again}, i64 {moved}")
+            with self.function.loop("0", end, 1, self.counter) as loop:
+                body = self.function.code()
+                row = body.at("%b", element, loop.carried[0])
+                vectors = []
+                for parts in runs:
+                    found = "zeroinitializer"
+                    for start, mask in parts:
+                        pointer = body.at(row, element, start)
+                        found = body.let(
+                            f"call {kind} @llvm.masked.load.{suffix}.p0(ptr {pointer}, "
+                            f"i32 {align}, {flags} {mask}, {kind} {found})"
+                        )
+                    vectors.append(found)
+                target = self._row(body, "%panel", loop.index)
+                self._write_row(body, target, self._converted(body, vectors))
+                loop.following = self._advance(body, self.digits, self.returns, loop.carried)
+
+    def _pack_squares(self, end: str, digit: str) -> None:
+        """Down the columns: squares within each run of k's last digit are transposed."""
+        element, function = memory(self.dtype), self.function
+        size, _ = self.digits[-1]
+        with function.loop("0", end, DEPTH):  # at most once
+            code = function.code()
+            columns = [code.at("%b", element, code.word("%table", n)) for n in range(self.columns)]
+            stop = code.integer("add", digit, end)
+            rounded = code.let(f"add i64 {stop}, {code.let(f'sub i64 {size}, 1')}")
+            runs = code.let(f"sdiv i64 {rounded}, {size}") if self.depths > 1 else "1"
+            with function.loop("0", runs, 1, [("i64", "0"), *self.counter]) as run:
+                code = function.code()
+                done, *counter = run.carried
+                length = code.let(f"sub i64 {end}, {done}")
+                if self.depths > 1:
+                    left = code.let(f"sub i64 {size}, {counter[-1]}")
+                    length = code.let(f"call i64 @llvm.smin.i64(i64 {length}, i64 {left})")
+                short = code.let(f"icmp slt i64 {length}, {self.width}")
+                squares = code.let(f"select i1 {short}, i64 0, i64 {length}")
+                last = code.let(f"sub i64 {length}, {self.width}")
+                with function.loop("0", squares, self.width) as loop:
+                    body = function.code()
+                    # The last square overlaps the one before.
+                    at = body.let(f"call i64 @llvm.smin.i64(i64 {loop.index}, i64 {last})")
+                    source = body.integer("add", counter[0], at)
+                    vectors = [
+                        self._load(body, body.at(column, element, source), self.dtype, self.width)
+                        for column in columns
+                    ]
+                    vectors = self._converted(body, vectors)
+                    halves = (vectors[: self.width], vectors[self.width :])
+                    rows = zip(*(self._transpose(body, half) for half in halves))
+                    target = self._row(body, "%panel", body.integer("add", done, at))
+                    for k, row in enumerate(rows):
+                        self._write_row(body, self._row(body, target, str(k)), list(row))
+                with function.loop(squares, length, 1) as loop:
+                    body = function.code()
+                    source = body.integer("add", counter[0], loop.index)
+                    target = self._row(body, "%panel", body.integer("add", done, loop.index))
+                    self._write_row(body, target, self._gathered(body, source))
+                code = function.code()
+                moved = self._advance(code, self.digits, self.returns, counter, length)
+                run.following = [code.integer("add", done, length), *moved]
+
+    def _pack_gathered(self, end: str) -> None:
+        """Every element by itself."""
+        with self.function.loop("0", end, 1, self.counter) as loop:
+            body = self.function.code()
+            vectors = self._gathered(body, loop.carried[0])
+            self._write_row(body, self._row(body, "%panel", loop.index), vectors)
+            loop.following = self._advance(body, self.digits, self.returns, loop.carried)
+
+    def _gathered(self, code: Code, offset: str) -> list[str]:
+        """The two vectors of a row, element by element; beyond the last column it is repeated."""
+        element, kind = memory(self.dtype), memory(self.dtype, self.width)
+        suffix = f"{mangled(element, self.width)}.v{self.width}p0"
+        lanes, flags = wide("i64", self.width), wide("i1", self.width)
+        row, vectors = code.at("%b", element, offset), []
+        for v in range(2):
+            place = code.at("%table", "i64", str(v * self.width))
+            distances = code.let(f"load {lanes}, ptr {place}, align 8")
+            pointers = code.let(f"getelementptr {element}, ptr {row}, {lanes} {distances}")
+            vectors.append(
+                code.let(
+                    f"call {kind} @llvm.masked.gather.{suffix}(<{self.width} x ptr> {pointers}, "
+                    f"i32 {self.dtype.itemsize}, {flags} splat (i1 true), {kind} zeroinitializer)"
+                )
+            )
+        return self._converted(code, vectors)

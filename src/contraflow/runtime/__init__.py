@@ -1,0 +1,1 @@
+"""Programs made ready to run, and eager execution by them."""

@@ -1,0 +1,282 @@
+"""Eager execution: run an op over NumPy where it is small, as generated code where it is not.
+
+This context stands at the bottom of every thread's stack.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from contraflow import config
+from contraflow.contexts.interpreter import Run, form_of, specs
+from contraflow.devices.cpu import memory
+from contraflow.dtypes import DType, float32, float64, get_default_dtype
+from contraflow.graph.engine import Cotangent, Parts, added, array_of
+from contraflow.graph.op_node import OpNode
+from contraflow.operation.context import apply, set_base_context, state
+from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.promotion import DTYPE_RULES
+from contraflow.operation.reference import Prepared, prepare, quiet
+from contraflow.runtime import native
+from contraflow.shapes import Shape, View, numel
+from contraflow.spec import Params, Spec
+from contraflow.tensors.node import Form, fit
+from contraflow.tensors.tensor import Tensor
+
+
+class Eager(Run):
+    """Run ops over NumPy."""
+
+    replays = hits = bare = True
+
+    def __init__(self) -> None:
+        self._calls: dict[Any, tuple[tuple[Spec, ...], Prepared]] = {}  # by op, specs, params
+        self._forms: dict[Any, Form] = {}  # of composites without rules
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        """Apply an op; elementwise ones of one dtype, most of all, take a short way.
+
+        float32 with float32 or a Python number stays float32, so no rule need be asked and no array
+        be cast. This is where small ops spend their time, hence few calls and no helper functions.
+        """
+        if not op.direct:
+            return Run.apply(self, op, inputs, params)
+        dtype: DType | None = None
+        arrays: list[Any] = []
+        size = 0
+        for x in inputs:
+            if isinstance(x, Tensor):
+                if x.dtype is not dtype:
+                    if dtype is not None:
+                        return Run.apply(self, op, inputs, params)
+                    dtype = x.dtype
+                array = x._array
+                if array is None:
+                    array = x.array
+                size += array.size
+                arrays.append(array)
+            elif type(x) is float:
+                arrays.append(x)
+            elif type(x) is int and -_EXACT <= x <= _EXACT:
+                arrays.append(float(x))
+            else:
+                return Run.apply(self, op, inputs, params)
+        if dtype is not float32 and dtype is not float64:
+            return Run.apply(self, op, inputs, params)
+        ref: Any = op.ref
+        try:
+            if size >= native.SMALL and config.eager_kernels:
+                array = self._large(op, inputs, params, arrays, dtype)
+            elif params or type(ref) is not np.ufunc:
+                array = np.asarray(quiet.run(ref, *_typed(arrays, dtype), **params))
+            elif len(arrays) == 2:
+                array = quiet.call(ref, arrays[0], arrays[1], out=...)
+            else:
+                array = quiet.call(ref, *arrays, out=...)
+        except (ValueError, TypeError):
+            op.infer(specs(op, inputs), params)  # raises the message a user can read
+            raise
+        if array.ndim > 1 and not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array)
+        out = Tensor.of_array(array)
+        current = state()
+        if current.grad:
+            if op.rules:
+                self._attach(current, op, inputs, params, (out,))
+        elif current.inference:
+            out.storage.inference = True
+        return out
+
+    def _large(
+        self, op: Op, inputs: tuple[Any, ...], params: Params, arrays: list[Any], dtype: DType
+    ) -> np.ndarray:
+        """The result of an elementwise op by a kernel, which takes numbers as it takes tensors.
+
+        NumPy's own loops for some ops are as fast as one thread can be, if memory has been used
+        before.
+        """
+        ref: Any = op.ref
+        if ref in _QUICK and not params:
+            shape = np.broadcast(*arrays).shape
+            if numel(shape) < native.SHARED:
+                made = np.dtype(np.bool_) if ref in _COMPARING else dtype.numpy
+                out, _ = memory.room(shape, made)
+                return quiet.call(ref, *arrays, out=out)  # type: ignore[no-any-return]
+        given = [
+            x if isinstance(x, Tensor) else Tensor.of_array(np.array(x, dtype.numpy))
+            for x in inputs
+        ]
+        results = _by_kernel(op, given, params)
+        if results is not None:
+            return results[0].array  # type: ignore[no-any-return]
+        return np.asarray(quiet.run(ref, *_typed(arrays, dtype), **params))
+
+    def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
+        # NumPy joins parts one after the other, where a kernel looks for each element's part.
+        has_kernel = op.kind.lowering != "opaque" and not op.dynamic and not op.variadic
+        if has_kernel and native.is_large(inputs, native.SMALL):
+            results = _by_kernel(op, inputs, params)
+            if results is not None:
+                return tuple(results)
+        expected, prepared = self._prepared(op, inputs, params)
+        arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
+        outs = prepared.run(op, arrays, params)
+        if not op.dynamic:
+            for out, spec in zip(outs, expected):
+                assert out.shape == spec.shape, f"{op.name}: {out.shape} is not {spec.shape}"
+        return tuple(Tensor.of_array(out) for out in outs)
+
+    def _prepared(
+        self, op: Op, inputs: tuple[Any, ...], params: Params
+    ) -> tuple[tuple[Spec, ...], Prepared]:
+        """What an op will give, and how its `ref` runs; or the error a wrong input deserves."""
+        given = tuple(specs(op, inputs))
+        key: Any = None
+        # Numbers may be others at every call; rules of elementwise ops look at their types only.
+        kinds = tuple([x if isinstance(x, Spec) else type(x) for x in given])
+        if kinds == given or (op.kind.direct and op.types in _NAMED_RULES):
+            key = op, get_default_dtype(), kinds, native.exactly(params)
+            try:
+                found = self._calls.get(key)
+            except TypeError:  # a parameter that is not hashable
+                found = key = None
+            if found is not None:
+                return found
+        made = op.infer(given, params), prepare(op, given, params)
+        if key is not None:
+            if len(self._calls) >= native.CAPACITY:
+                self._calls.clear()
+            self._calls[key] = made
+        return made
+
+    def fused(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...] | None:
+        if not native.is_large(inputs, native.COMPOSITE):
+            return None
+        current = state()
+        if not current.context.replays:
+            return None  # somebody listens to its parts
+        function = functools.partial(op.body, **params)
+        # Without rules its backward runs it again.
+        repeats = not op.rules
+        routine = native.find(op.name, native.exactly(params), function, inputs, repeats)
+        if routine is None:
+            return None
+        results = native.run(routine, inputs)
+        several = len(op.outs) + len(op.residuals)
+        return None if results is None or len(results) != several else tuple(results)
+
+    def retraced(
+        self, op: Op, params: Params, made: tuple[Spec, ...] | None, described: Sequence[Any]
+    ) -> Form:
+        key = op, get_default_dtype(), native.exactly(params), *described
+        form = self._forms.get(key)
+        if form is None:
+            given = list(zip(described[::3], described[1::3]))
+            specs = tuple(None if dtype is None else Spec(shape, dtype) for shape, dtype in given)
+            needs = tuple(index is not None for index in described[2::3])
+            form = form_of(op, native.read_back(op, params, specs, needs), made, *described)
+            if len(self._forms) >= native.CAPACITY:
+                self._forms.clear()
+            self._forms[key] = form
+        return form
+
+    def derive(self, node: OpNode, named: list[Any]) -> list[Any]:
+        """Rules on large tensors are a program, which sums gradients to the shapes of inputs."""
+        if state().grad:
+            return super().derive(node, named)
+        # The rules of a product are several ops, as those of a composite are.
+        several = node.op.kind.lowering in ("composite", "contract")
+        least = native.COMPOSITE if several else native.SMALL
+        # Those of what joins many tensors are views of the cotangent.
+        joins = node.op.variadic and not several
+        if not joins and native.is_large(named, least):
+            op, params, plan, specs = node.op, node.params, node.plan, tuple(node.input_specs)
+            key = ("backward", plan.needs, plan.saved_inputs, specs, native.exactly(params))
+
+            def fitted(*xs: Any) -> list[Any]:
+                grads = plan.run(op, list(xs), params, specs)
+                return [
+                    g if g is None or spec is None else fit(node, g, *spec)
+                    for g, spec in zip(grads, specs)
+                ]
+
+            results = native.call(op.name, key, fitted, named)
+            if results is not None:
+                return results
+        return super().derive(node, named)
+
+    def of_array(self, array: np.ndarray) -> Tensor:
+        return Tensor.of_array(array)
+
+    def joined(self, parts: Parts) -> Tensor:
+        pieces = [
+            x if isinstance(x, Tensor) else Tensor.of_array(np.asarray(x)) for x, _ in parts.pieces
+        ]
+        if native.is_large(pieces, native.JOINED):
+            regions = tuple([region for _, region in parts.pieces])
+            function = functools.partial(_joined, parts.shape, regions)
+            results = native.call("joined", (parts.shape, regions), function, pieces)
+            if results is not None:
+                return results[0]  # type: ignore[no-any-return]
+        return Tensor.of_array(parts.joined())
+
+    def added(self, held: Cotangent, g: Cotangent) -> Cotangent:
+        if array_of(g).size >= native.SHARED and config.eager_kernels:
+            terms = [x if isinstance(x, Tensor) else Tensor.of_array(x) for x in (held, g)]
+            results = _by_kernel(REGISTRY["add"], terms, {})
+            if results is not None:
+                return results[0].array
+        return added(held, g)
+
+    def write(self, target: Tensor, value: Tensor, op: str, line: Any) -> None:
+        if target.storage.borrowers is not None:
+            target.storage.recall()
+        if target.storage is value.storage:
+            if target.layout == value.layout:
+                target.storage.wrote(op, line)
+                return
+            source = value.array.copy()
+        else:
+            source = value.array
+        np.copyto(target.array, source)
+        target.storage.wrote(op, line)
+
+
+_EXACT = 1 << 24  # whole numbers up to here are floats of either size
+_NAMED_RULES = frozenset(DTYPE_RULES.values())
+
+
+def _by_kernel(op: Op, inputs: Sequence[Any], params: Params) -> list[Any] | None:
+    """The results of an op as a program, None where NumPy does as well."""
+    return native.call(op.name, native.exactly(params), lambda *xs: apply(op, xs, params), inputs)
+
+
+def _joined(shape: Shape, regions: Sequence[View], *pieces: Tensor) -> Tensor:
+    """The sum of pieces, each among zeros; the compiler puts those side by side that it can."""
+    whole: Any = None
+    for piece, region in zip(pieces, regions):
+        zeros = REGISTRY["full"](shape, 0.0, dtype=piece.dtype)
+        placed = apply(REGISTRY["assign"], (zeros, piece), region._asdict())
+        whole = placed if whole is None else whole + placed
+    found: Tensor = whole
+    return found
+
+
+_COMPARING = frozenset((
+    np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
+))  # fmt: skip
+_QUICK = _COMPARING | {
+    np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute, np.maximum, np.minimum,
+}  # fmt: skip
+
+
+def _typed(arrays: list[Any], dtype: DType) -> list[Any]:
+    """Numbers as NumPy's: a ref may compute with one alone, and that would give a float64."""
+    return [dtype.numpy.type(x) if type(x) is float else x for x in arrays]
+
+
+set_base_context(Eager())

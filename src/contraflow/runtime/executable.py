@@ -1,0 +1,332 @@
+"""Executables: a tape made ready to run, by the interpreter or as a program of a device.
+
+Host scalars never reach a device as tensors: lines that depend on nothing else run before each
+replay, in Python and float64, and kernels get their results as arguments.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from functools import cached_property
+from sys import getrefcount
+from time import perf_counter
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+import numpy as np
+
+from contraflow import config, devices
+from contraflow.compiler.fuse import fuse
+from contraflow.compiler.interpret import run_tape
+from contraflow.compiler.lower import Fused
+from contraflow.compiler.passes import host_values, optimize, wide_numbers
+from contraflow.compiler.plan import HostStep, make_plan
+from contraflow.compiler.tape import Tape, Value
+from contraflow.devices.cpu import memory
+from contraflow.render import python
+from contraflow.spec import Spec
+from contraflow.tensors.storage import Block, Notice, Storage, slots_lock
+from contraflow.tensors.tensor import Tensor
+
+
+class Executable(Protocol):
+    """A tape that can run."""
+
+    temporary_bytes: int
+    numbers: frozenset[int]  # positions of the outputs that are host scalars
+    settled: int  # from this one on inputs lie in the same storages at every replay
+    times: dict[str, float]  # milliseconds that each stage of its making took
+
+    def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
+        """Compute the outputs, as arrays; inputs that the tape writes to are overwritten.
+
+        `arrays` holds the flat data of the inputs that are not host scalars, in tape order.
+        """
+
+    def replay(self, storages: Sequence[Storage], scalars: Sequence[int | float]) -> list[Any]:
+        """The same with inputs that lie in storages; outputs are blocks, host scalars numbers."""
+
+    @property
+    def kernels(self) -> list[str]:
+        """The names of the generated kernels that run, in order."""
+
+    def explain(self) -> list[str]:
+        """What runs, line by line."""
+
+
+def load(tape: Tape, device: str = "cpu") -> Executable:
+    """Make a tape ready to run, as the configuration says."""
+    if config.compile_mode == "interpret":
+        return Interpreted(tape)
+    return Native(tape, device)
+
+
+class _Clock:
+    """Notes how long the stages of something took, one after the other."""
+
+    def __init__(self, times: dict[str, float]) -> None:
+        self._times, self._last = times, perf_counter()
+
+    def note(self, stage: str) -> None:
+        """A stage is over."""
+        now = perf_counter()
+        self._times[stage] = (now - self._last) * 1e3
+        self._last = now
+
+
+class _Inputs:
+    """The inputs of a tape, host scalars apart."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.scalars = [v for v, role in tape.inputs.items() if role == "scalar"]
+        self.arrays = [v for v, role in tape.inputs.items() if role != "scalar"]
+
+
+class Interpreted:
+    """A tape run line by line over NumPy."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self.inputs = _Inputs(tape)
+        # Numbers are computed as Python does it, whose powers need not be NumPy's to the last bit.
+        numbers = wide_numbers(tape)
+        self._numbers = [v for line in numbers for v in line.outs]
+        self._prologue = python.compile_prologue(python.render(tape, numbers, self._numbers))
+        self._lines = [line for line in tape.lines if line.outs[0] not in self._numbers]
+        self.temporary_bytes = 0
+        self.numbers: frozenset[int] = frozenset()
+        self.settled = len(self.inputs.arrays)
+        self.times: dict[str, float] = {}
+
+    def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
+        """Compute everything, then write."""
+        given: dict[Value, Any] = dict(zip(self.inputs.scalars, scalars))
+        given.update(zip(self._numbers, self._prologue(scalars)))
+        for value, flat in zip(self.inputs.arrays, arrays):
+            given[value] = flat.reshape(self.tape.specs[value].shape)
+        results = run_tape(self.tape, given, self._lines)
+        shapes = [self.tape.specs[v].shape for v in self.tape.outputs]
+        outputs = [
+            np.array(results[v], order="C").reshape(shape)
+            for v, shape in zip(self.tape.outputs, shapes)
+        ]
+        written = {k: np.array(results[v]) for k, v in self.tape.writes.items()}
+        for value, array in written.items():
+            np.copyto(given[value], array)
+        return outputs
+
+    def replay(self, storages: Sequence[Storage], scalars: Sequence[int | float]) -> list[Any]:
+        """Compute everything, then write."""
+        return [Block(array) for array in self.run([s.data for s in storages], scalars)]
+
+    @property
+    def kernels(self) -> list[str]:
+        """None: nothing is generated."""
+        return []
+
+    def explain(self) -> list[str]:
+        """One row."""
+        return [f"interpreted: {len(self.tape.lines)} lines over NumPy"]
+
+
+class _Room:
+    """Blocks for one output. The last but one is used again, unless somebody holds it.
+
+    Memory that was written before is faster to write than memory the system has yet to give.
+    """
+
+    __slots__ = ("idle", "recent", "_spec", "_device")
+
+    def __init__(self, spec: Spec, device: devices.Device) -> None:
+        self._spec, self._device = (spec.shape, spec.dtype.numpy), device
+        self.idle = self.recent = Block(None)
+
+    def refill(self) -> Block:
+        """A new block, in the place of one that is held."""
+        array = memory.empty(*self._spec)
+        block = Block(array, self._device.address(array))
+        self.idle, self.recent = self.recent, block
+        return block
+
+
+def _take(rooms: Sequence[_Room], addresses: list[Any]) -> list[Block]:
+    """A block for each output, whose elements nobody needs; where they lie goes to a list."""
+    blocks = []
+    for room in rooms:
+        block = room.idle
+        if getrefcount(block) == HELD_BY_ROOM and getrefcount(block.array) == HELD_BY_BLOCK:
+            room.idle, room.recent = room.recent, block
+        else:
+            block = room.refill()
+        blocks.append(block)
+        addresses.append(block.address)
+    return blocks
+
+
+class Standing:
+    """Outputs that stay in one block from replay to replay, as long as nobody looks at it.
+
+    `places` are their numbers among a program's buffers, and `owners` the tensors whose gradients
+    they are.
+    """
+
+    def __init__(
+        self,
+        program: devices.Program,
+        places: Sequence[int],
+        rooms: Sequence[_Room],
+        owners: Sequence[weakref.ref[Tensor]],
+    ) -> None:
+        self.notice = Notice()
+        self._program, self._all = program, list(zip(places, rooms, owners))
+        self._fresh = False
+
+    def take(self) -> None:
+        """Use blocks that nobody looks at from now on."""
+        addresses: list[int] = []
+        _take([room for _, room, _ in self._all], addresses)
+        for (place, _, _), address in zip(self._all, addresses):
+            self._program.put(place, address)
+        self._fresh = True
+
+    def settle(self) -> None:
+        """Give the blocks to their owners, now that they are filled.
+
+        Who looked at one meanwhile keeps it, and its owner gets a copy.
+        """
+        with slots_lock:
+            self.notice.given = False
+            for place, room, owner_ref in self._all:
+                block = room.recent
+                if not self._fresh and getrefcount(block.array) > HELD_BY_BLOCK:
+                    filled, block = block.array, room.refill()
+                    np.copyto(block.array, filled)
+                    self._program.put(place, block.address)
+                block.notice = self.notice
+                owner = owner_ref()
+                if owner is None:
+                    continue
+                old, owner._slot = owner._slot, block
+                if type(old) is Block and old.notice is not self.notice:
+                    old.notice.given = True
+            self._fresh = False
+
+
+def _references() -> tuple[int, int]:
+    """How many references `_take` counts to a block that only a room holds, and to its array."""
+    room = SimpleNamespace(idle=Block(np.empty(0)))
+    block = room.idle
+    return getrefcount(block), getrefcount(block.array)
+
+
+HELD_BY_ROOM, HELD_BY_BLOCK = _references()
+
+
+class Native:
+    """A tape as a program of generated kernels, with its host prologue."""
+
+    def __init__(self, tape: Tape, device: str) -> None:
+        self.device = devices.lookup(device)
+        self.times: dict[str, float] = {}
+        clock = _Clock(self.times)
+        self.tape = optimize(tape)
+        host = host_values(self.tape)
+        self.inputs = _Inputs(self.tape)
+        clock.note("passes")
+        self.fused: Fused = fuse(self.tape, host, self.device.limits)
+        clock.note("fuse")
+        self.plan, self.words = make_plan(self.tape, self.fused, host, self.device.limits)
+        clock.note("plan")
+        self.program = self.device.load(self.plan)
+        clock.note("compile")
+        self.temporary_bytes = self.plan.arena_bytes
+        self.settled = len(self.inputs.arrays)
+        self.addresses: list[int] | None = None  # the addresses of those
+        specs, outputs = self.tape.specs, self.tape.outputs
+        self.rooms = [_Room(specs[v], self.device) for v in outputs if v not in host]
+        # What the prologue gives: host values that are outputs, then the words of the kernels.
+        self.host_outputs = [(i, specs[v].dtype.numpy) for i, v in enumerate(outputs) if v in host]
+        self.numbers = frozenset(i for i, _ in self.host_outputs)
+        wanted = [*(outputs[i] for i, _ in self.host_outputs), *self.words]
+        lines = [x for x in self.tape.lines if host.issuperset(x.outs)]
+        self.prologue = python.compile_prologue(python.render(self.tape, lines, wanted))
+        self.fixed = None if self.inputs.scalars else self.prepare(())
+
+    @cached_property
+    def late(self) -> frozenset[int]:
+        """The outputs that are written when nothing can fail any more."""
+        steps, slots = self.plan.steps, self.plan.slots
+        risks = [i for i, step in enumerate(steps) if step.may_fail]
+        early = {slot for step in steps[: risks[-1] + 1 if risks else 0] for slot in step.writes}
+        made = [i for i in range(len(self.tape.outputs)) if i not in self.numbers]
+        found = [i for i, slot in enumerate(slots) if slot.kind == "output"]
+        return frozenset(i for i, slot in zip(made, found, strict=True) if slot not in early)
+
+    def prepare(self, scalars: Sequence[int | float]) -> tuple[Any, tuple[int | float, ...]]:
+        """What follows from the host scalars: outputs, and words for kernels."""
+        known = self.prologue(scalars)
+        return known, known[len(self.host_outputs) :]
+
+    def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
+        """Prologue, then one replay."""
+        known, words = self.fixed or self.prepare(scalars)
+        buffers = list(arrays)
+        blocks = _take(self.rooms, buffers)
+        try:
+            self.program.replay(buffers, words)
+        except IndexError as error:
+            raise self.located(error) from None
+        outputs = [block.array for block in blocks]
+        for (i, dtype), number in zip(self.host_outputs, known):
+            outputs.insert(i, np.array(number, dtype))
+        return outputs
+
+    def replay(self, storages: Sequence[Storage], scalars: Sequence[int | float]) -> list[Any]:
+        """Prologue, then one replay."""
+        addresses: list[int] = []
+        for storage in storages[: self.settled]:
+            addresses.append(storage.address or self.locate(storage))
+        if self.addresses is None:
+            self.addresses = [self.locate(storage) for storage in storages[self.settled :]]
+        addresses += self.addresses
+        known, words = self.fixed or self.prepare(scalars)
+        blocks: list[Any] = _take(self.rooms, addresses)
+        try:
+            self.program.run(addresses, words)
+        except IndexError as error:
+            raise self.located(error) from None
+        if self.host_outputs:
+            for (i, _), number in zip(self.host_outputs, known):
+                blocks.insert(i, number)
+        return blocks
+
+    def locate(self, storage: Storage) -> int:
+        """Where the memory of a storage begins, which it remembers."""
+        storage.address = self.device.address(storage.data)
+        return storage.address
+
+    def located(self, error: IndexError) -> Exception:
+        number = getattr(error, "line", None)
+        if number is None:
+            return error
+        line = self.tape.lines[number]
+        kind, text = line.op.extra.get("fails", (IndexError, error))
+        found: Exception = kind(f"{line.op.name}: {text}, at {line.line}.")
+        return found
+
+    @property
+    def kernels(self) -> list[str]:
+        """The names of the kernels, in order."""
+        steps = self.plan.steps
+        return [step.call.kernel.name for step in steps if not isinstance(step, HostStep)]
+
+    def explain(self) -> list[str]:
+        """Kernels and host segments, in order."""
+        rows = []
+        for step in self.plan.steps:
+            if isinstance(step, HostStep):
+                rows.append(f"host    {step.name}")
+            else:
+                rows.append(f"kernel  {step.call.kernel.name} over {list(step.call.sizes)}")
+        return rows

@@ -1,0 +1,1 @@
+"""Tensors: handles, the storages behind them, and nodes of the graph."""

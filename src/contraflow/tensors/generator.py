@@ -1,0 +1,75 @@
+"""The state of random numbers: a seed and an offset, host integers, one generator for all devices.
+
+The numbers themselves are ops (`ops/random.py`) of these two integers and the element's position
+(`philox.py`), so they are the same on every device, eager and compiled.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from contraflow import threads
+from contraflow.operation.context import state
+
+serials = itertools.count()
+
+
+def _as_int64(seed: int) -> int:
+    """A seed reduced to what kernels take."""
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise TypeError(f"manual_seed: {seed!r} is not an integer.")
+    return (seed + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+class Generator:
+    """A stream of random numbers. A draw of n words advances it by ceil(n / 4) blocks."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = _as_int64(seed)
+        self.offset = 0
+        self.serial = next(serials)  # later generators have higher numbers
+        self._lock = threads.lock()
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the stream of `seed` from its beginning."""
+        self.set_state((_as_int64(seed), 0))
+        return self
+
+    def take(self, blocks: int) -> tuple[int, int]:
+        """The seed and offset of a draw that uses `blocks` counters."""
+        with self._lock:
+            offset = self.offset
+            self.offset += blocks
+            return self.seed, offset
+
+    def draw(self, words: int) -> tuple[int, int]:
+        """The seed and offset for a draw of `words` words, as inputs of a random op."""
+        return state().context.draw(self, -(-words // 4))
+
+    def get_state(self) -> tuple[int, int]:
+        """Seed and offset."""
+        state().context.read_generator(self)
+        return self.seed, self.offset
+
+    def set_state(self, saved: tuple[int, int]) -> None:
+        """Go back to a state from `get_state`."""
+        state().context.write_generator(self, saved)
+        self.seed, self.offset = saved
+
+
+default_generator = Generator()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed the default generator. Without this its seed is 0: runs repeat by default."""
+    return default_generator.manual_seed(seed)
+
+
+def get_rng_state() -> tuple[int, int]:
+    """The state of the default generator."""
+    return default_generator.get_state()
+
+
+def set_rng_state(saved: tuple[int, int]) -> None:
+    """Put the default generator back into a state from `get_rng_state`."""
+    default_generator.set_state(saved)

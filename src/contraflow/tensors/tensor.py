@@ -1,0 +1,1010 @@
+"""Tensors: what users hold. Storage, view, dtype, and the node that made it.
+
+Methods that are ops are attached from the registry, so none is written here. What is here is
+what a tensor is: its data, its place in the graph, and writing to it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from contraflow import devices, dtypes
+from contraflow.devices.cpu import memory
+from contraflow.devices.names import Device
+from contraflow.dtypes import DType
+from contraflow.errors import TRANSLATED, CaptureError, GradientError, describe, public, retold
+from contraflow.operation.context import apply, changed, state
+from contraflow.operation.op import REGISTRY, Op
+from contraflow.shapes import (
+    Shape,
+    View,
+    broadcast_shapes,
+    contiguous,
+    contiguous_strides,
+    normalize_dim,
+    numel,
+)
+from contraflow.spec import NO_PARAMS, Spec
+from contraflow.tensors import convert
+from contraflow.tensors.hooks import Handle, Structure
+from contraflow.tensors.node import Edge, Node, at
+from contraflow.tensors.printing import tensor_text
+from contraflow.tensors.storage import OWNERS, Block, Storage, slots_lock, user_line
+from contraflow.tensors.tree import map_leaves
+
+if TYPE_CHECKING:
+    from contraflow._methods import Methods
+else:
+
+    class Methods:
+        """The op methods of Tensor; typed by _methods.pyi, attached from the registry."""
+
+
+Number = bool | int | float
+
+MANY_MOVES = 8  # views of views from which on one op stands for all of them
+
+
+class Tensor(Methods):
+    """A multi-dimensional array that remembers how it was computed."""
+
+    storage: Storage
+    layout: View
+    dtype: DType
+
+    # Defaults of rare fields live on the class, which keeps construction cheap.
+    _array: np.ndarray | None = None  # the cpu data under this view, made when first needed
+    _needs = False  # requires_grad
+    _node: Node | None = None
+    _index = 0  # which output of _node this is
+    _slot: Tensor | Block | None = None  # what `.grad` holds, see `_grad`
+    _base: Tensor | None = None  # for a view: the tensor it is a view of
+    _moves: tuple[tuple[Op, Any], ...] = ()  # for a view: how it came from its base
+    _edits = 0  # writes that changed the base's node; a view compares its own with its base's
+    _writable = True  # False for views that may not be written under grad, see `write`
+    _tangents: dict[Any, Tensor] | None = None  # forward mode's, by the context that pushes them
+    _hooks: dict[int, Any] | None = None
+    _accumulated_hooks: dict[int, Any] | None = None
+    _retains = False
+
+    __array_priority__ = 1000  # numpy_array * tensor calls the tensor's method
+
+    def __init__(self, *args: Any) -> None:
+        raise TypeError("Tensor: use contraflow.tensor(data), zeros, from_numpy and their like.")
+
+    # --- making ---------------------------------------------------------------------------
+
+    @staticmethod
+    def of_array(array: np.ndarray) -> Tensor:
+        """A tensor over a C-contiguous array, without copying."""
+        t = _new(Tensor)
+        t.storage = Storage(array)
+        t.layout = contiguous(array.shape)
+        t.dtype = dtypes._BY_NUMPY[array.dtype]
+        t._array = array
+        return t
+
+    @staticmethod
+    def of_storage(storage: Storage, view: View, dtype: DType) -> Tensor:
+        """A tensor over a view of a storage."""
+        t = _new(Tensor)
+        t.storage, t.layout, t.dtype = storage, view, dtype
+        return t
+
+    @staticmethod
+    def of_data(
+        op: str, data: Any, dtype: DType | None, device: Any = None, requires_grad: bool = False
+    ) -> Tensor:
+        """A tensor with a copy of numbers, nested sequences, NumPy arrays or tensors."""
+        devices.find(op, device)
+        if isinstance(data, Tensor):
+            state().context.leave(data, f"{op}()")
+        elif isinstance(data, np.ndarray):
+            shared = state().context.shared_array(data)
+            if shared is not None:  # read at every call
+                dtype = dtype or shared.dtype
+                made: Tensor = shared.clone() if shared.dtype is dtype else shared.to(dtype)
+                return made.requires_grad_() if requires_grad else made
+        t = Tensor.of_array(convert.array_of(op, data, dtype))
+        if state().inference:
+            t.storage.inference = True
+        return t.requires_grad_() if requires_grad else t
+
+    def alias(self) -> Tensor:
+        """Another tensor over the same elements, outside any graph."""
+        t = _new(Tensor)
+        t.storage, t.layout, t.dtype, t._array = self.storage, self.layout, self.dtype, self._array
+        if self._tangents is not None:
+            t._tangents = self._tangents
+        return t
+
+    def attached(self, node: Node, index: int) -> Tensor:
+        """An alias that is output `index` of a node."""
+        t = _new(Tensor)
+        t.storage, t.layout, t.dtype, t._array = self.storage, self.layout, self.dtype, self._array
+        t._node, t._index, t._needs = node, index, True
+        if self._tangents is not None:
+            t._tangents = self._tangents
+        return t
+
+    # --- data -----------------------------------------------------------------------------
+
+    @property
+    def array(self) -> np.ndarray:
+        """The NumPy array of the elements, sharing memory. For the library's own use."""
+        array = self._array
+        if array is None:
+            data = self.storage.data
+            if data is None:
+                state().context.leave(self, "reading its elements")
+            size = self.dtype.itemsize
+            shape, strides, offset = self.layout
+            if 0 in shape:  # such a view may start beyond the end of its storage
+                array = self._array = np.empty(shape, self.dtype.numpy)
+                return array
+            array = self._array = np.ndarray(
+                shape, self.dtype.numpy, data, offset * size, tuple(st * size for st in strides)
+            )
+        return array
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The elements as a NumPy array that shares memory with this tensor.
+
+        A tensor that requires grad is refused, unless by `force`: NumPy would lose the graph.
+        """
+        state().context.leave(self, "numpy()")
+        if self._needs and not force:
+            raise GradientError(
+                f"numpy: {describe(self)} requires grad, and NumPy would lose that. "
+                f"Use x.detach().numpy()."
+            )
+        return self.array
+
+    def item(self) -> bool | int | float:
+        """The one element as a Python number."""
+        return self._element("item()")
+
+    def _element(self, asked: str) -> bool | int | float:
+        state().context.leave(self, asked)
+        array = self.array
+        if array.size != 1:
+            raise ValueError(f"item: {describe(self)} does not have exactly one element.")
+        value = array.item()
+        return float(value) if isinstance(value, np.generic) else value
+
+    def tolist(self) -> Any:
+        """The elements as nested Python lists."""
+        state().context.leave(self, "tolist()")
+        array = self.array
+        if self.dtype is dtypes.bfloat16:
+            array = array.astype(np.float32)
+        return array.tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __array_wrap__(
+        self, array: np.ndarray, context: Any = None, return_scalar: bool = False
+    ) -> Tensor:
+        """What a NumPy ufunc made of tensors is a tensor."""
+        return _of_numpy(array)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """NumPy's other functions get arrays, and give what they give for those."""
+        force = function in (np.shape, np.ndim, np.size)  # these read no elements
+
+        def plain(x: Any) -> Any:
+            return x.numpy(force=force) if isinstance(x, Tensor) else x
+
+        return function(*map_leaves(plain, tuple(args)), **map_leaves(plain, dict(kwargs)))
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule over the memory of this tensor."""
+        state().context.leave(self, "__dlpack__()")
+        if self._needs:
+            raise GradientError(
+                f"dlpack: {describe(self)} requires grad, which another library would lose. "
+                f"Use x.detach()."
+            )
+        return convert.to_dlpack(self.array, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return convert.ON_CPU
+
+    def __bool__(self) -> bool:
+        if numel(self.layout.shape) != 1:
+            raise ValueError(
+                f"bool: the truth value of {describe(self)} is ambiguous; use .any() or .all()."
+            )
+        return bool(self._element("bool(x), or `if x`,"))
+
+    def __float__(self) -> float:
+        return float(self._element("float(x)"))
+
+    def __int__(self) -> int:
+        return int(self._element("int(x)"))
+
+    def __index__(self) -> int:
+        if self.dtype.is_floating_point:
+            raise TypeError(f"index: {describe(self)} is not an integer.")
+        return int(self._element("an index or a size"))
+
+    def __len__(self) -> int:
+        if not self.layout.shape:
+            raise TypeError("len: a 0-d tensor has no length.")
+        return self.layout.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.layout.shape:
+            raise TypeError("iter: a 0-d tensor cannot be iterated over.")
+        return (self[i] for i in range(self.layout.shape[0]))
+
+    # --- description ----------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Shape:
+        """The size of each dim."""
+        return self.layout.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of dims."""
+        return len(self.layout.shape)
+
+    @property
+    def device(self) -> Device:
+        """Where the data lies."""
+        return devices.find("device", self.storage.device)
+
+    @property
+    def spec(self) -> Spec:
+        """Shape and dtype."""
+        return Spec(self.layout.shape, self.dtype)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dim."""
+        shape = self.layout.shape
+        return shape if dim is None else shape[normalize_dim("size", dim, len(shape))]
+
+    def dim(self) -> int:
+        """The number of dims."""
+        return len(self.layout.shape)
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return numel(self.layout.shape)
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Steps between neighbours along each dim, or along one, in elements."""
+        strides = self.layout.strides
+        return strides if dim is None else strides[normalize_dim("stride", dim, len(strides))]
+
+    def storage_offset(self) -> int:
+        """Where the first element lies in the storage."""
+        return self.layout.offset
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in row-major order without gaps."""
+        return self.layout.is_contiguous
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return numel(self.layout.shape) * self.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return int(self.array.ctypes.data)
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is a floating-point one."""
+        return self.dtype.is_floating_point
+
+    @property
+    def mT(self) -> Tensor:
+        """The last two dims exchanged."""
+        if self.ndim < 2:
+            raise ValueError(f"mT: {describe(self)} has fewer than two dims.")
+        transposed: Tensor = REGISTRY["transpose"](self, -2, -1)
+        return transposed
+
+    @property
+    def T(self) -> Tensor:
+        """The dims in reverse order."""
+        reverse: Tensor = REGISTRY["permute"](self, tuple(reversed(range(self.ndim))))
+        return reverse
+
+    def view_as(self, other: Tensor) -> Tensor:
+        """The elements under the shape of another tensor."""
+        reshaped: Tensor = REGISTRY["view"](self, other.shape)
+        return reshaped
+
+    def to(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The values in another dtype or on another device; the tensor itself if nothing changes.
+
+        `x.to(dtype)`, `x.to(device, dtype)` or `x.to(other)`, and by name `dtype=`, `device=`;
+        `copy=True` makes a copy always. `non_blocking` changes nothing.
+        """
+        device, dtype, copy = _destination(args, kwargs)
+        if device is not None:
+            devices.find("to", device)
+        if dtype is not None and dtype is not self.dtype:
+            return REGISTRY["to_dtype"](self, dtype=dtype)  # type: ignore[no-any-return]
+        return REGISTRY["clone"](self) if copy else self
+
+    def type_as(self, other: Tensor) -> Tensor:
+        """The values in the dtype of another tensor."""
+        return self.to(other.dtype)
+
+    def cpu(self) -> Tensor:
+        """The tensor on the cpu."""
+        return self.to("cpu")
+
+    def cuda(self, device: Device | str | None = None) -> Tensor:
+        """The tensor on a CUDA device."""
+        return self.to("cuda" if device is None else device)
+
+    def where(self, condition: Tensor, other: Tensor | Number) -> Tensor:
+        """The elements where the condition holds, those of `other` elsewhere."""
+        chosen: Tensor = REGISTRY["where"](condition, self, other)
+        return chosen
+
+    @public
+    def equal(self, other: Tensor) -> bool:
+        """Whether another tensor has the same shape and the same elements."""
+        return self.shape == other.shape and bool(REGISTRY["eq"](self, other).numpy().all())
+
+    @public
+    def allclose(
+        self, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8,
+        equal_nan: bool = False,
+    ) -> bool:  # fmt: skip
+        """Whether every element differs from the other's by at most atol + rtol |other|."""
+        close = REGISTRY["isclose"](self, other, rtol, atol, equal_nan)
+        return bool(close.numpy().all())
+
+    def __getitem__(self, key: Any) -> Tensor:
+        """Integers, slices, None and ... give a view; tensors, lists and masks a copy."""
+        try:
+            out: Tensor = apply(REGISTRY["getitem"], (self,), {"key": key})
+        except tuple(TRANSLATED) as error:
+            raise retold(error, "getitem", _index_items, (self, key))  # noqa: B904 (it has its cause)
+        return out
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Write to the elements that the index names; the value is broadcast and cast."""
+        try:
+            self._set_items(key, value)
+        except tuple(TRANSLATED) as error:
+            raise retold(error, "setitem", lambda: f"{_index_items()}; value", (self, key, value))  # noqa: B904 (it has its cause)
+
+    def _set_items(self, key: Any, value: Any) -> None:
+        setitem = REGISTRY["setitem"].extra
+        if isinstance(value, (np.ndarray, np.generic)):
+            value = _of_numpy(value)
+        region, points = setitem["resolve"](self, key)
+        check_write(region, "setitem")
+        if points:
+            setitem["write_points"](region, points, value)
+            return
+        if isinstance(value, Tensor):
+            value = setitem["fitted"](value, region.layout.shape)
+        write(region, value, "setitem")
+
+    def __contains__(self, value: Any) -> bool:
+        """Whether some element equals a number, or one of a tensor's."""
+        if not isinstance(value, _OPERANDS):
+            raise TypeError(f"in: cannot look for {type(value).__name__} in a tensor.")
+        return bool((self == value).any())
+
+    def copy_(self, source: Tensor) -> Tensor:
+        """Write the elements of `source`, broadcast and cast, into this tensor."""
+        check_write(self, "copy_")
+        return write(self, source, "copy_")
+
+    def fill_(self, value: Number) -> Tensor:
+        """Write one value into every element."""
+        check_write(self, "fill_")
+        return write(self, value, "fill_")
+
+    def zero_(self) -> Tensor:
+        """Write zeros."""
+        return self.fill_(0)
+
+    @property
+    def _version(self) -> int:
+        return self.storage.version
+
+    def __repr__(self) -> str:
+        if self.storage.is_recorded:
+            return f"<recorded {describe(self)}>"
+        node, shape = self.node, self.layout.shape
+        # An empty tensor has no elements that tell its dtype, and no brackets for its shape.
+        plain = (dtypes.get_default_dtype(),) if 0 in shape else _plain_dtypes()
+        suffixes = [f"size={shape}"] if 0 in shape and len(shape) != 1 else []
+        if self.dtype not in plain:
+            suffixes.append(f"dtype={self.dtype!r}")
+        if node is not None:
+            suffixes.append(f"grad_fn=<{node.name}>")
+        elif self._needs:
+            suffixes.append("requires_grad=True")
+        array = self.array
+        half = self.dtype in dtypes.HALVES
+        return tensor_text(array.astype(np.float32) if half else array, suffixes)
+
+    def __format__(self, form: str) -> str:
+        return format(self.item(), form) if form and not self.layout.shape else _format(self, form)
+
+    __hash__ = object.__hash__  # by identity, though == compares elements
+
+    # --- the graph ------------------------------------------------------------------------
+
+    @property
+    def node(self) -> Node | None:
+        """The node that made this tensor. A view whose base was written is followed up first."""
+        base = self._base
+        if base is not None and base._edits != self._edits:
+            self._rebuild(base)
+        return self._node
+
+    def _rebuild(self, base: Tensor) -> None:
+        if not self._writable and (base._needs or self._needs):
+            raise GradientError(
+                f"{describe(self)} is a view made under no_grad, or one of several made together "
+                f"by split, chunk or unbind; its base was written since, so it has no place in "
+                f"the graph. Make the view after the write, or clone it before."
+            )
+        with changed(grad=True):
+            t = base
+            for op, params in self.moves:
+                t = apply(op, (t,), params)
+        self._stand_at(t)
+        self._edits = base._edits
+
+    def _stand_at(self, place: Tensor) -> None:
+        """Have the place of another tensor in the graph; the gradient there is retained."""
+        if self._retains and self._node is not None:
+            self._node.watched().retainers.pop(self._index, None)
+        self._node, self._index, self._needs = place.node, place._index, place._needs
+        if self._retains and self._node is not None:
+            self._retain()
+
+    @property
+    def moves(self) -> tuple[tuple[Op, Any], ...]:
+        """How a view came from its base: the ops, or one that does what many of them did."""
+        if len(self._moves) >= MANY_MOVES and self._base is not None:
+            region = _lies_in(self, self._base)
+            if region is not None:
+                shape, strides, offset = region
+                params = {"size": shape, "stride": strides, "offset": offset}
+                self._moves = ((REGISTRY["as_strided"], params),)
+        return self._moves
+
+    grad_fn = node
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded op made this tensor."""
+        return self.node is None
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to or through this tensor."""
+        base = self._base
+        if base is not None and base._edits != self._edits:
+            self._rebuild(base)
+        return self._needs
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, value: bool = True) -> Tensor:
+        """Ask for gradients of a leaf, or stop asking; returns the tensor."""
+        if self.node is not None:
+            if not value:
+                raise GradientError(
+                    f"requires_grad_: {describe(self)} was made by {self.node.name}; only a leaf "
+                    f"can stop requiring grad. Use x.detach()."
+                )
+            return self
+        if value and not self.dtype.is_floating_point:
+            raise GradientError(
+                f"requires_grad_: {describe(self)} is not floating-point and has no gradient."
+            )
+        if value and self.storage.inference and not state().inference:
+            raise GradientError(
+                f"requires_grad_: {describe(self)} was made in inference_mode and cannot be "
+                f"differentiated. Clone it first."
+            )
+        if value != self._needs:
+            state().context.touch_needs(self)
+            self._needs = value
+            Structure.changed()
+        return self
+
+    @property
+    def edge(self) -> Edge | None:
+        """Where this tensor's gradient goes."""
+        node = self.node
+        if node is not None:
+            return node, self._index
+        return (self, 0) if self._needs else None
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that backward has accumulated here."""
+        state().context.touch_grad(self, reading=True)
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"grad: must be a Tensor or None, not {type(value).__name__}.")
+            if value.layout.shape != self.layout.shape or value.dtype is not self.dtype:
+                raise ValueError(
+                    f"grad: {describe(value)} does not fit {describe(self)}; shape and dtype "
+                    f"must be the same."
+                )
+        state().context.touch_grad(self, reading=False)
+        self._grad = value
+
+    @property
+    def _grad(self) -> Tensor | None:
+        """The gradient. A program leaves a block, which becomes a tensor when it is looked at."""
+        slot = self._slot
+        if isinstance(slot, Block):
+            with slots_lock:
+                slot = self._slot
+                if isinstance(slot, Block):
+                    slot.notice.given = True
+                    slot = self._slot = Tensor.of_array(slot.array)
+        return slot
+
+    @_grad.setter
+    def _grad(self, value: Tensor | Block | None) -> None:
+        with slots_lock:
+            if type(self._slot) is Block:
+                self._slot.notice.given = True
+            self._slot = value
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of a tensor that is not a leaf, in `.grad`."""
+        if not self.requires_grad:
+            raise GradientError(f"retain_grad: {describe(self)} does not require grad.")
+        if self._node is not None:
+            self._retains = True
+            self._retain()
+
+    def _retain(self) -> None:
+        assert self._node is not None
+        # Weakly, or this tensor and its node would be a cycle.
+        self._node.watched().retainers[self._index] = weakref.ref(self)
+
+    def detach(self) -> Tensor:
+        """The same elements outside the graph; memory and version counter are shared."""
+        t = self.alias()
+        t._base = t._tangents = None
+        detached: Tensor = state().context.detached(t, self)
+        return detached
+
+    def detach_(self) -> Tensor:
+        """Take this tensor out of the graph, where it becomes a leaf."""
+        if self._base is not None:
+            raise GradientError(
+                f"detach_: {describe(self)} is a view, whose place in the graph is its base's. "
+                f"Use x.detach()."
+            )
+        self._node, self._index, self._needs, self._tangents = None, 0, False, None
+        return self
+
+    def is_inference(self) -> bool:
+        """Whether this was made in inference mode."""
+        return self.storage.inference
+
+    @property
+    def data(self) -> Tensor:
+        """The same elements outside the graph."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"data: must be a Tensor, not {type(value).__name__}.")
+        if state().context.recording and not self.storage.is_recorded:
+            raise CaptureError(
+                f"data: {describe(self)}, from outside the function that is being recorded, is "
+                f"given other memory{at(user_line())}, which a replay would not do again. Write "
+                f"x.copy_(value) under contraflow.no_grad()."
+            )
+        self.storage, self.layout, self.dtype = value.storage, value.layout, value.dtype
+        self._array = value._array
+        Structure.changed()
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Handle:
+        """Call `hook(grad)` when this tensor's gradient is ready; it may return another."""
+        if not self.requires_grad:
+            raise GradientError(f"register_hook: {describe(self)} does not require grad.")
+        node = self.node
+        if node is None:
+            state().context.touch_hooks(self)
+            if self._hooks is None:
+                self._hooks = {}
+            handle = Handle(self._hooks, hook)
+            Structure.changed()
+            return handle
+        return Handle(node.watched().tensor_hooks.setdefault(self._index, {}), hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Handle:
+        """Call `hook(tensor)` after `.grad` of this leaf was updated."""
+        if self.node is not None or not self._needs:
+            raise GradientError(
+                f"register_post_accumulate_grad_hook: {describe(self)} is not a leaf that "
+                f"requires grad."
+            )
+        state().context.touch_hooks(self)
+        if self._accumulated_hooks is None:
+            self._accumulated_hooks = {}
+        handle = Handle(self._accumulated_hooks, hook)
+        Structure.changed()
+        return handle
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        """A leaf over a copy of the storage, shared as the storage is; hooks stay behind."""
+        if self.node is not None:
+            raise GradientError(
+                f"deepcopy: {describe(self)} was made by {self.node.name}; only leaves can be "
+                f"copied deeply. Use x.detach().clone()."
+            )
+        state().context.leave(self, "deepcopy()")
+        t = _from_parts(
+            type(self), deepcopy(self.storage, memo), self.layout, self.dtype, self._needs
+        )
+        memo[id(self)] = t
+        if self._grad is not None:
+            t._grad = deepcopy(self._grad, memo)
+        return t
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """What copy and pickle keep: the storage, the view of it and requires_grad, as PyTorch."""
+        state().context.leave(self, "copy() or pickle")
+        return _from_parts, (type(self), self.storage, self.layout, self.dtype, self.requires_grad)
+
+
+def _from_parts(
+    kind: type[Tensor], storage: Storage, layout: View, dtype: DType, needs: bool
+) -> Tensor:
+    t: Tensor = _new(kind)
+    t.storage, t.layout, t.dtype, t._needs = storage, layout, dtype, needs
+    return t
+
+
+def _destination(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, DType | None, bool]:
+    """The device, the dtype and the copy flag that `Tensor.to` was given."""
+    if len(args) == 1 and isinstance(args[0], DType) and not kwargs:
+        return None, args[0], False
+    named = dict(kwargs)
+    flags = [a for a in args if isinstance(a, bool)]  # non_blocking, copy
+    for name, value in zip(("non_blocking", "copy"), flags):
+        named.setdefault(name, value)
+    for value in args[: len(args) - len(flags)]:
+        if isinstance(value, Tensor):
+            given = {"device": value.device, "dtype": value.dtype}
+        elif isinstance(value, DType):
+            given = {"dtype": value}
+        elif value is None or isinstance(value, (str, Device)):
+            given = {"device": value}
+        else:
+            raise TypeError(
+                f"to: expected a dtype, a device or a tensor, not {type(value).__name__}."
+            )
+        if twice := given.keys() & named.keys():
+            raise TypeError(f"to: {', '.join(sorted(twice))} is given twice.")
+        named.update(given)
+    if unknown := named.keys() - {"device", "dtype", "non_blocking", "copy", "memory_format"}:
+        raise TypeError(f"to: argument {unknown.pop()!r} is unknown. It takes device, dtype, copy.")
+    dtype = named.get("dtype")
+    if dtype is not None and not isinstance(dtype, DType):
+        raise TypeError(f"to: dtype {dtype!r} is no dtype. Use one such as contraflow.float32.")
+    return named.get("device"), dtype, bool(named.get("copy", False))
+
+
+def _plain_dtypes() -> tuple[DType, ...]:
+    """The dtypes that the way elements are written tells."""
+    return dtypes.get_default_dtype(), dtypes.int64, dtypes.bool_
+
+
+def _index_items() -> str:
+    return "ints, slices, None, ..., tensors, lists and masks"
+
+
+_new = object.__new__
+_format = object.__format__
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def check_write(target: Tensor, op: str) -> None:
+    """Refuse, before anything changes, a write that would break the graph or overlap itself."""
+    if target.layout.overlaps_itself():
+        raise GradientError(
+            f"{op}: {describe(target)} has elements that share memory (it was expanded or cut "
+            f"into windows). Use .clone() before writing to it."
+        )
+    if target.storage.frozen:
+        raise ValueError(
+            f"{op}: {describe(target)} shares the memory of a read-only array. Clone it first."
+        )
+    current = state()
+    if target.storage.inference and not current.inference:
+        raise GradientError(
+            f"{op}: {describe(target)} was made in inference_mode and cannot be written in place "
+            f"outside of it. Clone it first."
+        )
+    if not current.grad:
+        return
+    if target.requires_grad and target.is_leaf:
+        raise GradientError(
+            f"{op}: {describe(target)} is a leaf that requires grad and cannot be written in "
+            f"place. Write under contraflow.no_grad(), or to a copy."
+        )
+    base = target._base
+    if base is None:
+        if not target._writable and target._needs:
+            raise GradientError(
+                f"{op}: {describe(target)} is a view that a custom Function, or a module with "
+                f"backward hooks, gave; writing to it under grad is refused. Clone it before."
+            )
+        return
+    if base._needs and base._node is None:
+        raise GradientError(
+            f"{op}: {describe(target)} is a view of a leaf that requires grad and cannot be "
+            f"written in place. Write under contraflow.no_grad(), or to a copy."
+        )
+    if not target._writable and (base._needs or target._needs):
+        raise GradientError(
+            f"{op}: {describe(target)} is a view made under no_grad, or one of several made "
+            f"together by split, chunk or unbind; writing to it under grad is refused. "
+            f"Clone it before."
+        )
+
+
+def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
+    """Give the elements of `target` new values: data, version and graph. Returns the target.
+
+    The caller has called `check_write` before it computed `value`; `fresh` says that nobody else
+    has that tensor, so that the target may take its place in the graph.
+    """
+    line = state().line or user_line()
+    given = value
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Tensor):
+        if value.layout.shape != target.layout.shape:
+            if broadcast_shapes(op, (value.shape, target.shape)) != target.shape:
+                raise ValueError(f"{op}: {describe(value)} does not fit into {describe(target)}.")
+            value = REGISTRY["expand"](value, target.layout.shape)
+        if value.dtype is not target.dtype:
+            value = REGISTRY["to_dtype"](value, dtype=target.dtype)
+    elif isinstance(value, (bool, int, float)):
+        value = REGISTRY["full"](target.layout.shape, value, dtype=target.dtype)
+    else:
+        raise TypeError(
+            f"{op}: expected a tensor or a number, not {type(value).__name__}. "
+            f"Make it one: contraflow.tensor(x)."
+        )
+    current = state()
+    base = target._base
+    tracked = current.grad and (
+        value.requires_grad or target.requires_grad or (base is not None and base._needs)
+    )
+    if not tracked:
+        current.context.write(target, value, op, line)
+        return target
+    if base is None:
+        if not value.requires_grad or (target._needs and not fresh):
+            # The old value has a gradient still, which is zero, and the target requires grad.
+            everything = contiguous(target.layout.shape)
+            place = current.context.placed(target, value, everything)
+            current.context.write(target, value, op, line)
+            take_place(target, place)
+            return target
+        if value is given and not fresh:
+            value = apply(REGISTRY["clone"], (value,))  # with its own hooks and gradient
+        current.context.write(target, value, op, line)
+        take_place(target, value)
+        return target
+    place = current.context.placed(base, value, region_of(target, base, op))
+    current.context.write(target, value, op, line)
+    take_place(base, place)
+    if target._retains:
+        target._rebuild(base)  # now, since what it retains is the gradient of the new elements
+    return target
+
+
+def region_of(target: Tensor, base: Tensor, op: str) -> View:
+    """Where a view's elements stand among its base's, counted as if that were contiguous."""
+    region = _lies_in(target, base)
+    if region is not None:
+        return region
+    region = contiguous(base.layout.shape)
+    for move, params in target.moves:
+        moved: View | None = move.body(region, **params)
+        if moved is None:  # the base's own memory is not in order, so it was a view there
+            raise GradientError(
+                f"{op}: {describe(target)} is no regular part of its base {describe(base)}, whose "
+                f"memory is strided. Use .contiguous() on the base before."
+            )
+        region = moved
+    return region
+
+
+def _lies_in(target: Tensor, base: Tensor) -> View | None:
+    """The same, where it follows from how both lie in memory: that of the base is in order."""
+    shape, strides, offset = base.layout
+    if target.storage is not base.storage or strides != contiguous_strides(shape):
+        return None
+    return target.layout._replace(offset=target.layout.offset - offset)
+
+
+def take_place(target: Tensor, source: Tensor) -> None:
+    """Put `target` where `source` stands in the graph; its views follow when they are used."""
+    target._stand_at(source)
+    target._edits += 1
+
+
+# --- methods from the registry -----------------------------------------------------------------
+
+
+def _attach(op: Op) -> None:
+    """Give Tensor the method, the operators and the in-place method of an op."""
+    if not op.internal:
+        OWNERS[op.name] = op.name
+    if op.method:
+
+        def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+            return op(self, *args, **kwargs)
+
+        _name(method, op.name, op)
+        for name in (op.name, *op.aliases):
+            if name not in Tensor.__dict__:
+                setattr(Methods, name, method)
+    for operator in op.operators:
+        setattr(Methods, operator, _operator(op, operator))
+    if op.inplace:
+
+        def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            if not isinstance(self, Tensor):
+                raise TypeError(f"{op.name}_: expected a tensor, not {type(self).__name__}.")
+            check_write(self, f"{op.name}_")
+            kept = state().grad and _is_kept(op, (self, *args))
+            value = op(REGISTRY["clone"](self) if kept else self, *args, **kwargs)
+            if value.layout.shape != self.layout.shape:
+                raise ValueError(
+                    f"{op.name}_: the result {describe(value)} does not fit into {describe(self)}."
+                )
+            if value.dtype.category > self.dtype.category:
+                raise TypeError(
+                    f"{op.name}_: the result is {value.dtype} and cannot be written into "
+                    f"{describe(self)}."
+                )
+            return write(self, value, f"{op.name}_", fresh=True)
+
+        _name(inplace, f"{op.name}_", op)
+        for name in (op.name, *op.aliases):
+            setattr(Methods, f"{name}_", inplace)
+        for operator in op.operators:
+            if operator in INPLACE_OPERATORS:
+                setattr(Methods, INPLACE_OPERATORS[operator], inplace)
+
+
+def _is_kept(op: Op, operands: Sequence[Any]) -> bool:
+    """Whether the gradient of an in-place op needs what it overwrites, and hence a copy of it."""
+    needs = [isinstance(x, Tensor) and x.requires_grad for x in operands]
+    if not op.rules:  # a composite: its parts may keep anything
+        return any(needs)
+    wanted = (rule.inputs for rule in op.rules if op.inputs[0] in rule.names)
+    return any(i < len(needs) and needs[i] for inputs in wanted for i in inputs)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+METHODS: dict[str, Callable[..., Any]] = {}  # functions elsewhere, which are no ops
+
+
+def method(function: F) -> F:
+    """Decorator: a function of a tensor is a method of the same name too."""
+    METHODS[function.__name__] = function
+    setattr(Methods, function.__name__, function)
+    return function
+
+
+def _cast(name: str, dtype: DType) -> Callable[[Tensor], Tensor]:
+    def cast(self: Tensor) -> Tensor:
+        return self.to(dtype)
+
+    cast.__name__, cast.__qualname__ = name, f"Tensor.{name}"
+    cast.__doc__ = f"The values as {dtype}."
+    return cast
+
+
+# PyTorch's names for conversions are C's.
+for _converts, _target in {
+    "float": dtypes.float32, "double": dtypes.float64, "half": dtypes.float16,
+    "bfloat16": dtypes.bfloat16, "byte": dtypes.uint8, "char": dtypes.int8, "short": dtypes.int16,
+    "int": dtypes.int32, "long": dtypes.int64, "bool": dtypes.bool_,
+}.items():  # fmt: skip
+    method(_cast(_converts, _target))
+
+_BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
+_BITWISE = ("and", "or", "xor", "lshift", "rshift")
+INPLACE_OPERATORS = {f"__{name}__": f"__i{name}__" for name in (*_BINARY, *_BITWISE)}
+
+
+def _name(function: Callable[..., Any], name: str, op: Op) -> None:
+    function.__name__ = name
+    function.__qualname__ = f"Tensor.{name}"
+    function.__doc__ = op.__doc__
+
+
+def _operator(op: Op, operator: str) -> Callable[..., Any]:
+    """A dunder method; reflected ones swap their operands.
+
+    It does what `apply` does without a frame of that: then `user_call`, which every node of a graph
+    asks for the user's line, need not look at a frame that Python makes for it.
+    """
+    if len(op.inputs) == 1:
+
+        def unary(self: Tensor) -> Any:
+            current = state()
+            if current.autocast is not None:
+                return apply(op, (self,))
+            return current.context.apply(op, (self,), NO_PARAMS)
+
+        return unary
+    reflected = operator in _REFLECTED
+
+    def binary(self: Tensor, other: Any) -> Any:
+        if not isinstance(other, _OPERANDS):
+            if not isinstance(other, (np.ndarray, np.generic)):
+                return NotImplemented
+            other = _of_numpy(other)
+        operands = (other, self) if reflected else (self, other)
+        if op.custom_operators:
+            return op.call(*operands)
+        current = state()
+        if current.autocast is not None:
+            return apply(op, operands)
+        return current.context.apply(op, operands, NO_PARAMS)
+
+    return binary
+
+
+def _of_numpy(value: np.ndarray | np.generic) -> Tensor:
+    """A tensor with a copy of a NumPy array or scalar, if its dtype is one of ours."""
+    dtypes.from_numpy(value.dtype)
+    shared = state().context.shared_array(value)
+    return Tensor.of_array(memory.copy(np.asarray(value))) if shared is None else shared.clone()
+
+
+_OPERANDS = (Tensor, float, int)
+_REFLECTED = {f"__r{name}__" for name in (*_BINARY, *_BITWISE, "matmul")}
+
+REGISTRY.subscribe(_attach)
