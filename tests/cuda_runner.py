@@ -18,8 +18,8 @@ import numpy as np
 from cuda.bindings import driver, nvrtc
 from tests.gpu_kernels import CASES, check, gather_case
 
-from contraflow.compiler.interpret import Bound
-from contraflow.compiler.kernel import Call, Kernel
+from contraflow.compiler.interpret import BoundOperand
+from contraflow.compiler.kernel import Kernel, KernelCall
 from contraflow.render.clike import cuda, source
 
 
@@ -77,8 +77,8 @@ def upload(values: np.ndarray) -> int:
 
 
 def run_call(
-    call: Call,
-    arrays: Sequence[Bound],
+    call: KernelCall,
+    arrays: Sequence[BoundOperand],
     scalars: Sequence[float | int] = (),
     line: int = 0,
     index_bits: int = 64,

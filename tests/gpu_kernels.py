@@ -13,8 +13,16 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from contraflow.compiler.interpret import Bound, run_call
-from contraflow.compiler.kernel import STRIDED, Call, Contraction, Loops, Operand, Reduction, Store
+from contraflow.compiler.interpret import BoundOperand, run_call
+from contraflow.compiler.kernel import (
+    STRIDED,
+    Contraction,
+    KernelCall,
+    KernelFold,
+    Loops,
+    Operand,
+    Store,
+)
 from contraflow.dtypes import (
     DType,
     bfloat16,
@@ -37,8 +45,8 @@ GUARD = 7  # elements before the first one: an offset that is forgotten shows
 class Case:
     """A call with what its operands are bound to, and what may differ from NumPy."""
 
-    call: Call
-    arrays: list[Bound]
+    call: KernelCall
+    arrays: list[BoundOperand]
     scalars: tuple[float | int, ...] = ()
     relative: float = 2e-6  # of float32 results
     webgpu: bool = True
@@ -58,23 +66,23 @@ def load(number: int, dtype: DType, *args: Expr) -> Expr:
     return s.leaf("load", dtype, number, *args)
 
 
-def fold(fn: str, value: Expr, identity: float | int) -> Reduction:
+def fold(fn: str, value: Expr, identity: float | int) -> KernelFold:
     left, right = (s.leaf(side, value.dtype, 0) for side in ("left", "right"))
-    return Reduction((value,), (s.call(fn, left, right),), (s.const(identity, value.dtype),))
+    return KernelFold((value,), (s.call(fn, left, right),), (s.const(identity, value.dtype),))
 
 
 def reduced(number: int, dtype: DType, component: int = 0) -> Expr:
     return s.leaf("reduced", dtype, (number, component))
 
 
-def bind(values: np.ndarray) -> Bound:
+def bind(values: np.ndarray) -> BoundOperand:
     """A flat array with the values after a few elements that must not be touched."""
     flat = np.zeros(values.size + GUARD, values.dtype)
     flat[GUARD:] = values.reshape(-1)
     return flat, GUARD
 
 
-def empty(size: int, dtype: type | np.dtype = np.float32) -> Bound:
+def empty(size: int, dtype: type | np.dtype = np.float32) -> BoundOperand:
     return bind(np.full(size, 99, dtype))
 
 
@@ -100,14 +108,14 @@ def fused_map() -> Case:
     stores = (Store(3, s.tanh(a * b + c), True), Store(4, a > 0.0, True))
     kernel = Loops(2, 0, 1, operands, (), stores)
     strides = ((1, rows), (0, 1), (), (columns, 1), (columns, 1))
-    arrays: list[Bound] = [
+    arrays: list[BoundOperand] = [
         bind(normal(0, rows * columns)),
         bind(normal(1, columns)),
         (None, 0),
         empty(rows * columns),
         empty(rows * columns, np.bool_),
     ]
-    return Case(Call(kernel, (rows, columns), strides), arrays, (0.25,), golden=True)
+    return Case(KernelCall(kernel, (rows, columns), strides), arrays, (0.25,), golden=True)
 
 
 def row_softmax(rows: int, columns: int, seed: int) -> Case:
@@ -119,7 +127,7 @@ def row_softmax(rows: int, columns: int, seed: int) -> Case:
     stores = (Store(1, shifted / reduced(1, float32), True),)
     kernel = Loops(1, 1, 1, operands, (top, total), stores)
     arrays = [bind(3 * normal(seed, rows, columns)), empty(rows * columns)]
-    call = Call(kernel, (rows, columns), ((columns, 1), (columns, 1)))
+    call = KernelCall(kernel, (rows, columns), ((columns, 1), (columns, 1)))
     return Case(call, arrays, relative=1e-5)
 
 
@@ -146,7 +154,7 @@ def softmax_in_place() -> Case:
     stores = (Store(0, kernel.stores[0].value, True),)
     operands = (Operand(float32, "inout", (STRIDED, 1)),)
     kernel = Loops(1, 1, 1, operands, kernel.reductions, stores)
-    return Case(Call(kernel, (4, 300), ((300, 1),)), found.arrays[:1], relative=1e-5)
+    return Case(KernelCall(kernel, (4, 300), ((300, 1),)), found.arrays[:1], relative=1e-5)
 
 
 @case
@@ -178,7 +186,7 @@ def layer_norm() -> Case:
     kernel = Loops(1, 1, 1, operands, reductions, stores)
     row, per_row, per_column = (columns, 1), (1, 0), (0, 1)
     strides = (row, per_column, per_column, (), (), row, per_row, per_row)
-    arrays: list[Bound] = [
+    arrays: list[BoundOperand] = [
         bind(normal(5, rows, columns)),
         bind(normal(6, columns)),
         bind(normal(7, columns)),
@@ -188,7 +196,7 @@ def layer_norm() -> Case:
         empty(rows),
         empty(rows),
     ]
-    call = Call(kernel, (rows, columns), strides)
+    call = KernelCall(kernel, (rows, columns), strides)
     return Case(call, arrays, (float(columns), 1e-5), relative=1e-5, golden=True)
 
 
@@ -196,7 +204,7 @@ def argmax_kernel() -> Loops:
     value, index = (s.leaf("left", d, c) for c, d in enumerate((float32, int64)))
     other, other_index = (s.leaf("right", d, c) for c, d in enumerate((float32, int64)))
     wins = (value > other) | (s.eq(value, other) & (index < other_index))
-    pair = Reduction(
+    pair = KernelFold(
         (load(0, float32), s.axis(1)),
         (s.select(wins, value, other), s.select(wins, index, other_index)),
         (s.const(-math.inf, float32), s.const(2**63 - 1, int64)),
@@ -219,7 +227,7 @@ def argmax() -> Case:
     rows, columns = 4, 600
     values = np.random.default_rng(8).integers(0, 40, (rows, columns)).astype(np.float32)
     arrays = [bind(values), empty(rows), empty(rows, np.int64)]
-    call = Call(argmax_kernel(), (rows, columns), ((columns, 1), (1, 0), (1, 0)))
+    call = KernelCall(argmax_kernel(), (rows, columns), ((columns, 1), (1, 0), (1, 0)))
     return Case(call, arrays, golden=True)
 
 
@@ -232,7 +240,7 @@ def column_sum() -> Case:
     kernel = Loops(1, 2, 0, operands, (total,), (Store(1, reduced(0, float32), False),))
     strides = ((1, rows * columns, columns), (1, 0, 0))
     arrays = [bind(normal(9, batch, rows, columns)), empty(columns)]
-    call = Call(kernel, (columns, batch, rows), strides)
+    call = KernelCall(kernel, (columns, batch, rows), strides)
     return Case(call, arrays, relative=1e-5, golden=True)
 
 
@@ -251,7 +259,9 @@ def cut_rows() -> Case:
     kernel = Loops(2, 1, 2, operands, reductions, stores, cut=2)
     strides = ((columns, 0, 1), (1, rows, 0), (1, rows, 0))
     arrays = [bind(normal(61, rows, columns)), empty(rows * parts), empty(rows * parts)]
-    return Case(Call(kernel, (rows, parts, columns), strides), arrays, relative=1e-5, golden=True)
+    return Case(
+        KernelCall(kernel, (rows, parts, columns), strides), arrays, relative=1e-5, golden=True
+    )
 
 
 @case
@@ -263,7 +273,9 @@ def cut_columns() -> Case:
     kernel = Loops(2, 1, 0, operands, (total,), (Store(1, reduced(0, float32), False),), cut=2)
     strides = ((1, 0, columns), (1, columns, 0))
     arrays = [bind(normal(62, rows, columns)), empty(columns * parts)]
-    return Case(Call(kernel, (columns, parts, rows), strides), arrays, relative=1e-5, golden=True)
+    return Case(
+        KernelCall(kernel, (columns, parts, rows), strides), arrays, relative=1e-5, golden=True
+    )
 
 
 @case
@@ -285,7 +297,7 @@ def column_norm() -> Case:
     strides = ((1, rows * columns, columns),) * 2 + ((1, 0, 0),)
     size = batch * columns * rows
     arrays = [bind(normal(31, size)), empty(size), empty(columns)]
-    return Case(Call(kernel, (columns, batch, rows), strides), arrays, relative=1e-5)
+    return Case(KernelCall(kernel, (columns, batch, rows), strides), arrays, relative=1e-5)
 
 
 @case
@@ -297,7 +309,7 @@ def lane_before_others() -> Case:
     value = load(0, float32) + s.cast(s.axis(1), float32)
     kernel = Loops(3, 0, 0, operands, (), (Store(1, value, True),))
     size = math.prod(sizes)
-    return Case(Call(kernel, sizes, strides), [bind(normal(32, size)), empty(size)])
+    return Case(KernelCall(kernel, sizes, strides), [bind(normal(32, size)), empty(size)])
 
 
 @case
@@ -320,9 +332,9 @@ def cross_entropy() -> Case:
     labels = np.random.default_rng(33).integers(0, columns, rows)
     values = normal(34, rows, columns)
     logits = bind(values)
-    arrays: list[Bound] = [logits, logits, bind(labels), (None, 0), empty(rows)]
+    arrays: list[BoundOperand] = [logits, logits, bind(labels), (None, 0), empty(rows)]
     strides = ((columns, 1), (columns, 0), (1, 0), (), (1, 0))
-    found = Case(Call(kernel, (rows, columns), strides), arrays, (columns,), relative=1e-5)
+    found = Case(KernelCall(kernel, (rows, columns), strides), arrays, (columns,), relative=1e-5)
     # The interpreter gives a load at the outer level the extent of the inner axes, and stops.
     found.expected = np.log(np.exp(values).sum(1)) - values[np.arange(rows), labels]
     return found
@@ -352,7 +364,7 @@ def gather_case(indices: list[int]) -> Case:
         bind(np.array(indices, np.int64)),
         empty(len(indices) * columns),
     ]
-    return Case(Call(kernel, (len(indices), columns), strides), arrays)
+    return Case(KernelCall(kernel, (len(indices), columns), strides), arrays)
 
 
 @case
@@ -382,8 +394,8 @@ def random_words() -> Case:
     )
     stores = (Store(2, s.bitcast(word ^ other, int32), True), Store(3, uniform, True))
     kernel = Loops(1, 0, 0, operands, (), stores)
-    arrays: list[Bound] = [(None, 12345), (None, 0), empty(count, np.int32), empty(count)]
-    call = Call(kernel, (count,), ((1,), (), (1,), (1,)))
+    arrays: list[BoundOperand] = [(None, 12345), (None, 0), empty(count, np.int32), empty(count)]
+    call = KernelCall(kernel, (count,), ((1,), (), (1,), (1,)))
     return Case(call, arrays, (987654321,), relative=0.0, golden=True)
 
 
@@ -398,7 +410,7 @@ def product(dtype: DType, accumulate: DType, seed: int) -> Case:
         values = [np.rint(v * 10) for v in values]
     arrays = [bind(v.astype(dtype.numpy)) for v in values]
     arrays.append(empty(g * b * m * n, dtype.numpy))
-    return Case(Call(kernel, (g, b, m, n, k), strides), arrays, relative=1e-5)
+    return Case(KernelCall(kernel, (g, b, m, n, k), strides), arrays, relative=1e-5)
 
 
 @case
@@ -454,8 +466,8 @@ def shifted_window() -> Case:
     )
     kernel = Loops(1, 0, 0, operands, (), (Store(2, before - after, True),))
     # The array ends where its last element does: a load beyond it would be out of range.
-    arrays: list[Bound] = [bind(normal(20, size)), (None, 0), empty(size)]
-    return Case(Call(kernel, (size,), ((1,), (), (1,))), arrays, (size - 1,), golden=True)
+    arrays: list[BoundOperand] = [bind(normal(20, size)), (None, 0), empty(size)]
+    return Case(KernelCall(kernel, (size,), ((1,), (), (1,))), arrays, (size - 1,), golden=True)
 
 
 @case
@@ -471,7 +483,7 @@ def empty_rows() -> Case:
     reductions = (fold("add", x, 0.0), fold("max", x, -math.inf))
     kernel = Loops(1, 1, 1, operands, reductions, stores)
     arrays = [bind(normal(21, 0)), empty(4), empty(4)]
-    return Case(Call(kernel, (4, 0), ((0, 1), (1, 0), (1, 0))), arrays)
+    return Case(KernelCall(kernel, (4, 0), ((0, 1), (1, 0), (1, 0))), arrays)
 
 
 @case
@@ -480,7 +492,7 @@ def empty_columns() -> Case:
     operands = (Operand(float32, "in", (1, STRIDED)), Operand(float32, "out", (1, 0)))
     total = fold("add", load(0, float32), 0.0)
     kernel = Loops(1, 1, 0, operands, (total,), (Store(1, reduced(0, float32), False),))
-    return Case(Call(kernel, (4, 0), ((1, 4), (1, 0))), [bind(normal(22, 0)), empty(4)])
+    return Case(KernelCall(kernel, (4, 0), ((1, 4), (1, 0))), [bind(normal(22, 0)), empty(4)])
 
 
 @case
@@ -496,7 +508,7 @@ def any_of_all() -> Case:
     stores = (Store(1, reduced(0, bool_), False), Store(2, reduced(1, bool_), False))
     kernel = Loops(0, 2, 1, operands, reductions, stores)
     arrays = [bind(normal(23, 40, 30)), empty(1, np.bool_), empty(1, np.bool_)]
-    return Case(Call(kernel, (40, 30), ((30, 1), (0, 0), (0, 0))), arrays)
+    return Case(KernelCall(kernel, (40, 30), ((30, 1), (0, 0), (0, 0))), arrays)
 
 
 @case
@@ -516,8 +528,8 @@ def momentum() -> Case:
         Store(1, velocity * 0.5 + gradient * parameter, True),
     )
     kernel = Loops(1, 0, 0, operands, (), stores)
-    arrays: list[Bound] = [bind(normal(24 + i, size)) for i in range(3)]
-    return Case(Call(kernel, (size,), ((1,), (1,), (1,), ())), [*arrays, (None, 0)], (0.1,))
+    arrays: list[BoundOperand] = [bind(normal(24 + i, size)) for i in range(3)]
+    return Case(KernelCall(kernel, (size,), ((1,), (1,), (1,), ())), [*arrays, (None, 0)], (0.1,))
 
 
 def elementwise(values: list[np.ndarray], results: list[Expr]) -> Case:
@@ -529,7 +541,7 @@ def elementwise(values: list[np.ndarray], results: list[Expr]) -> Case:
     kernel = Loops(1, 0, 0, operands, (), stores)
     size = values[0].size
     arrays = [*map(bind, values), *(empty(size, e.dtype.numpy) for e in results)]
-    return Case(Call(kernel, (size,), ((1,),) * len(operands)), arrays)
+    return Case(KernelCall(kernel, (size,), ((1,),) * len(operands)), arrays)
 
 
 def _with_dtype(values: np.ndarray) -> tuple[np.ndarray, DType]:

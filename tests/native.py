@@ -12,7 +12,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from contraflow.compiler.interpret import run_call
-from contraflow.compiler.kernel import Call, Contraction, strided_arguments
+from contraflow.compiler.kernel import Contraction, KernelCall, strided_arguments
 from contraflow.devices.cpu import jit
 from contraflow.render.llvm.kernels import entry_name, render
 
@@ -23,7 +23,7 @@ Bound = tuple[Any, int]
 
 
 def run_native(
-    call: Call,
+    call: KernelCall,
     arrays: Sequence[Bound],
     scalars: Sequence[float | int] = (),
     *,
@@ -77,7 +77,7 @@ def fenced(array: np.ndarray, at_end: bool) -> np.ndarray:
 
 
 def check(
-    call: Call,
+    call: KernelCall,
     arrays: Sequence[Bound],
     scalars: Sequence[float | int] = (),
     *,

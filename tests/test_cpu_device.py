@@ -21,7 +21,15 @@ from native import bits
 
 import contraflow as cf
 from contraflow import config, devices
-from contraflow.compiler.kernel import STRIDED, Call, Contraction, Loops, Operand, Reduction, Store
+from contraflow.compiler.kernel import (
+    STRIDED,
+    Contraction,
+    KernelCall,
+    KernelFold,
+    Loops,
+    Operand,
+    Store,
+)
 from contraflow.compiler.plan import SCALARS, Binding, HostStep, KernelStep, Plan, Slot
 from contraflow.devices.cpu import cache, jit, program
 from contraflow.devices.cpu.pool import has_futex, pool, together_text
@@ -63,7 +71,7 @@ def map_kernel(body, inputs: int = 1) -> Loops:
 
 def map_step(body, n: int, *slots: int) -> KernelStep:
     kernel = map_kernel(body, len(slots) - 1)
-    return KernelStep(Call(kernel, (n,), ((1,),) * len(slots)), tuple(map(Binding, slots)))
+    return KernelStep(KernelCall(kernel, (n,), ((1,),) * len(slots)), tuple(map(Binding, slots)))
 
 
 def array(n: int, seed: int = 0) -> np.ndarray:
@@ -82,7 +90,7 @@ def chain(n: int) -> Plan:
     ]  # fmt: skip
     steps: list[KernelStep | HostStep] = [
         map_step(lambda x: x * 2.0, n, 0, 1),
-        KernelStep(Call(reverse, (n,), ((-1,), (1,))), (Binding(1, n - 1), Binding(2))),
+        KernelStep(KernelCall(reverse, (n,), ((-1,), (1,))), (Binding(1, n - 1), Binding(2))),
         map_step(lambda x: x + 1.0, n, 2, 3),
     ]
     return Plan(slots, steps, 8 * n + 64, [])
@@ -130,9 +138,9 @@ def training_plan() -> tuple[Plan, list[np.ndarray]]:
     x = load(0)
     left, right = s.leaf("left", float32, 0), s.leaf("right", float32, 0)
     zero, low = s.const(0, float32), s.const(-np.inf, float32)
-    largest = Reduction((x,), (s.maximum(left, right),), (low,))
+    largest = KernelFold((x,), (s.maximum(left, right),), (low,))
     e = s.exp(x - s.leaf("reduced", float32, (0, 0)))
-    summed = Reduction((e,), (left + right,), (zero,))
+    summed = KernelFold((e,), (left + right,), (zero,))
     rows = (Operand(float32, "in", (STRIDED, 1)), Operand(float32, "out", (STRIDED, 1)))
     softmax = Loops(
         1, 1, 1, rows, (largest, summed),
@@ -144,7 +152,7 @@ def training_plan() -> tuple[Plan, list[np.ndarray]]:
     )  # fmt: skip
     column = Loops(
         1, 1, 0, (Operand(float32, "in", (1, STRIDED)), Operand(float32, "out", (1, 0))),
-        (Reduction((x,), (left + right,), (zero,)),),
+        (KernelFold((x,), (left + right,), (zero,)),),
         (Store(1, s.leaf("reduced", float32, (0, 0)), False),),
     )  # fmt: skip
     sizes = (m * k, k * n, n, m * n, m * n, m * n, n)
@@ -152,14 +160,14 @@ def training_plan() -> tuple[Plan, list[np.ndarray]]:
     offsets = (0, 0, 0, 0, 4 * m * n, 0, 0)
     slots = [Slot(kind, float32, size, at) for kind, size, at in zip(kinds, sizes, offsets)]
     strides = ((0, 0, k, 1), (0, 0, n, 1), (0, 0, n, 1))
-    product = Call(Contraction(float32, float32), (1, 1, m, n, k), strides)
+    product = KernelCall(Contraction(float32, float32), (1, 1, m, n, k), strides)
     steps: list[KernelStep | HostStep] = [
         KernelStep(product, (Binding(0), Binding(1), Binding(3))),
         KernelStep(
-            Call(relu, (m, n), ((n, 1), (0, 1), (n, 1))), (Binding(3), Binding(2), Binding(4))
+            KernelCall(relu, (m, n), ((n, 1), (0, 1), (n, 1))), (Binding(3), Binding(2), Binding(4))
         ),
-        KernelStep(Call(softmax, (m, n), ((n, 1), (n, 1))), (Binding(4), Binding(5))),
-        KernelStep(Call(column, (n, m), ((1, n), (1, 0))), (Binding(5), Binding(6))),
+        KernelStep(KernelCall(softmax, (m, n), ((n, 1), (n, 1))), (Binding(4), Binding(5))),
+        KernelStep(KernelCall(column, (n, m), ((1, n), (1, 0))), (Binding(5), Binding(6))),
     ]
     inputs = [array(size, i) for i, size in enumerate(sizes[:3])]
     return Plan(slots, steps, 8 * m * n, []), inputs
@@ -298,26 +306,26 @@ def test_a_wrong_index_in_any_part_is_found_and_the_next_call_runs(threads):
 
 
 def test_work_counts_points_and_multiply_adds():
-    assert program.work(Call(map_kernel(lambda x: x), (1000,), ((1,), (1,)))) == 1000
-    contraction = Call(Contraction(float32, float32), (2, 3, 4, 5, 6), ((0, 0, 0, 0),) * 3)
+    assert program.work(KernelCall(map_kernel(lambda x: x), (1000,), ((1,), (1,)))) == 1000
+    contraction = KernelCall(Contraction(float32, float32), (2, 3, 4, 5, 6), ((0, 0, 0, 0),) * 3)
     assert program.work(contraction) == 2 * 3 * 4 * 5 * 6 // 8
 
 
 def test_work_counts_what_is_done_at_each_point():
     size = ((1000,), ((1,), (1,)))
-    work = [program.work(Call(map_kernel(f), *size)) for f in (s.abs_, s.exp, s.erf)]
+    work = [program.work(KernelCall(map_kernel(f), *size)) for f in (s.abs_, s.exp, s.erf)]
     assert work == sorted(set(work))
     assert work[0] == 1000
     # What is the same at all points of a row is not done at each.
     operands = (Operand(float32, "in", (0, 1)), Operand(float32, "in", (1, 0)))
     store = Store(2, load(0) * s.exp(load(1)), inner=True)
     row = Loops(1, 1, 1, (*operands, Operand(float32, "out", (1, 1))), (), (store,))
-    assert program.work(Call(row, (10, 100), ((0, 1), (1, 0), (100, 1)))) == 1000
+    assert program.work(KernelCall(row, (10, 100), ((0, 1), (1, 0), (100, 1)))) == 1000
 
 
 def test_threads_that_meet_more_often_need_more_work():
-    call = Call(map_kernel(lambda x: x), (4 * program.SMALL_WORK,), ((1,), (1,)))
-    tiny = Call(map_kernel(lambda x: x), (1,), ((1,), (1,)))
+    call = KernelCall(map_kernel(lambda x: x), (4 * program.SMALL_WORK,), ((1,), (1,)))
+    tiny = KernelCall(map_kernel(lambda x: x), (1,), ((1,), (1,)))
     assert not program._is_small([call])
     assert program._is_small([call, tiny, tiny])
 
@@ -329,7 +337,7 @@ def test_scalars_are_given_per_replay():
     )  # fmt: skip
     value = load(0) * load(1) + s.cast(load(2, int64), float32)
     kernel = Loops(1, 0, 0, operands, (), (Store(3, value, False),))
-    call = Call(kernel, (5,), ((1,), (), (), (1,)))
+    call = KernelCall(kernel, (5,), ((1,), (), (), (1,)))
     bindings = (Binding(0), Binding(SCALARS, 1), Binding(SCALARS, 0), Binding(1))
     slots = [Slot("input", float32, 5), Slot("output", float32, 5)]
     loaded = program.load(Plan(slots, [KernelStep(call, bindings)], 0, [int64, float32]))
@@ -448,7 +456,7 @@ def gather_plan(n: int, lines: tuple[int, ...]) -> Plan:
     )  # fmt: skip
     value = s.leaf("load", float32, 0, at)
     kernel = Loops(1, 0, 0, operands, (), (Store(2, value, False),))
-    call = Call(kernel, (n,), ((0,), (1,), (1,), ()))
+    call = KernelCall(kernel, (n,), ((0,), (1,), (1,), ()))
     bindings = (Binding(0), Binding(1), Binding(2), Binding(SCALARS, 0))
     slots = [Slot("input", float32, 30), Slot("input", int64, n), Slot("output", float32, n)]
     return Plan(slots, [KernelStep(call, bindings, line) for line in lines], 0, [int64])
@@ -482,7 +490,7 @@ def meets(*steps: tuple[tuple[int, ...], tuple[int, ...]]) -> list[bool]:
     for read, written in steps:
         modes = ["in"] * len(read) + ["out"] * len(written)
         operands = tuple(Operand(float32, mode, (1,)) for mode in modes)
-        call = Call(Loops(1, 0, 0, operands, (), ()), (16,), ((1,),) * len(modes))
+        call = KernelCall(Loops(1, 0, 0, operands, (), ()), (16,), ((1,),) * len(modes))
         built.append(KernelStep(call, tuple(map(Binding, read + written))))
     return program.barriers(built, slots)
 
@@ -535,14 +543,16 @@ def test_threads_compile_what_one_does(tmp_path, monkeypatch):
     """Several kernels at once give the same object code, and an error reaches who asked."""
     monkeypatch.setattr(config, "cache_folder", tmp_path)
     kernels = [unique_kernel(41.5 + n) for n in range(6)]
-    sources = [jit.Source(name, text, lambda text=text: text) for name, text in kernels]
+    sources = [jit.FunctionSource(name, text, lambda text=text: text) for name, text in kernels]
     found = []
     for threads in (1, 2, 3):
         monkeypatch.setattr(config, "num_threads", threads)
         found.append(jit._compiled([(s.name, s) for s in sources]))
     assert len(found[0]) == 6
     assert found[0] == found[1] == found[2]
-    broken = [jit.Source(f"wrong{n}", f"wrong {n}", lambda: "this is no text") for n in range(4)]
+    broken = [
+        jit.FunctionSource(f"wrong{n}", f"wrong {n}", lambda: "this is no text") for n in range(4)
+    ]
     with pytest.raises(RuntimeError, match="expected top-level entity"):
         jit.functions([*sources, *broken])
 

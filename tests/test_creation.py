@@ -10,7 +10,7 @@ import pytest
 from tests.engine_common import refused
 
 import contraflow as cf
-from contraflow.errors import Absent
+from contraflow.errors import AbsentByChoice
 from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close
 
@@ -166,11 +166,11 @@ def test_devices_have_names() -> None:
         (lambda: cf.tensor("a"), TypeError, "tensor: cannot make a tensor of str 'a'."),
         (lambda: cf.tensor([1j]), NotImplementedError,
          "tensor: there are no complex tensors; see docs/differences.md."),
-        (lambda: cf.fft, Absent,
+        (lambda: cf.fft, AbsentByChoice,
          "fft: there are no Fourier transforms in contraflow; see docs/differences.md."),
-        (lambda: cf.complex64, Absent,
+        (lambda: cf.complex64, AbsentByChoice,
          "complex64: there are no complex numbers in contraflow; see docs/differences.md."),
-        (lambda: cf.sparse, Absent,
+        (lambda: cf.sparse, AbsentByChoice,
          "sparse: there are no sparse tensors in contraflow; see docs/differences.md."),
     ],
 )  # fmt: skip

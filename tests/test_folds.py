@@ -12,20 +12,22 @@ import contraflow as cf
 from contraflow import config
 from contraflow.compiler.folds import FEW_ROWS, LONG, LONGEST_ROW, PART, may_return
 from contraflow.compiler.fuse import fuse
-from contraflow.compiler.kernel import BLOCK, Call, part_length
+from contraflow.compiler.kernel import BLOCK, KernelCall, part_length
 from contraflow.compiler.passes import optimize
 from contraflow.compiler.tape import Tape
 from contraflow.devices import lookup
 from contraflow.testing import assert_close
 
 
-def calls(text: str) -> list[Call]:
+def calls(text: str) -> list[KernelCall]:
     """The kernels of a tape."""
     tape = optimize(Tape.parse(text).verify())
     return [use.call for use in fuse(tape, set(), lookup("cpu").limits)]
 
 
-def reduction(shape: tuple[int, ...], op: str = "sum", dim: tuple[int, ...] = (0,)) -> list[Call]:
+def reduction(
+    shape: tuple[int, ...], op: str = "sum", dim: tuple[int, ...] = (0,)
+) -> list[KernelCall]:
     kept = [n for d, n in enumerate(shape) if d not in dim]
     return calls(f"""
         tape t

@@ -17,7 +17,7 @@ import pytest
 import contraflow as cf
 from contraflow import config
 from contraflow.capture.hit import MISS, misses
-from contraflow.devices.cpu.program import Program
+from contraflow.devices.cpu.program import CpuProgram
 
 factor = 2.0
 
@@ -310,14 +310,14 @@ def test_a_gradient_that_somebody_looks_at_during_a_call(monkeypatch: pytest.Mon
     weight = cf.tensor([1.0, 2.0], requires_grad=True)
     seen: list[Any] = []
     looks: list[Callable[[], Any]] = []
-    rerun = Program.rerun
+    rerun = CpuProgram.rerun
 
-    def observed(self: Program, scalars: Any) -> None:
+    def observed(self: CpuProgram, scalars: Any) -> None:
         for look in looks:
             seen.append(look())
         rerun(self, scalars)
 
-    monkeypatch.setattr(Program, "rerun", observed)
+    monkeypatch.setattr(CpuProgram, "rerun", observed)
 
     def step(x: cf.Tensor) -> cf.Tensor:
         weight.grad = None

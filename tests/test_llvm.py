@@ -17,7 +17,15 @@ import pytest
 from native import WIDTHS, check, run_native
 
 from contraflow import dtypes
-from contraflow.compiler.kernel import STRIDED, Call, Contraction, Loops, Operand, Reduction, Store
+from contraflow.compiler.kernel import (
+    STRIDED,
+    Contraction,
+    KernelCall,
+    KernelFold,
+    Loops,
+    Operand,
+    Store,
+)
 from contraflow.dtypes import (
     DType,
     bfloat16,
@@ -57,23 +65,23 @@ def sample(dtype: DType, n: int, seed: int = 0) -> np.ndarray:
     return random.integers(max(info.min, -100), min(info.max, 100), n).astype(dtype.numpy)
 
 
-def fold(values, combine, identity) -> Reduction:
+def fold(values, combine, identity) -> KernelFold:
     left = [s.leaf("left", v.dtype, i) for i, v in enumerate(values)]
     right = [s.leaf("right", v.dtype, i) for i, v in enumerate(values)]
     start = [s.const(i, v.dtype) for i, v in zip(identity, values)]
-    return Reduction(tuple(values), tuple(combine(left, right)), tuple(start))
+    return KernelFold(tuple(values), tuple(combine(left, right)), tuple(start))
 
 
-def total(x: Expr) -> Reduction:
+def total(x: Expr) -> KernelFold:
     return fold((x,), lambda a, b: (a[0] + b[0],), (0,))
 
 
-def largest(x: Expr) -> Reduction:
+def largest(x: Expr) -> KernelFold:
     lowest = -math.inf if x.dtype.is_floating_point else np.iinfo(x.dtype.numpy).min
     return fold((x,), lambda a, b: (s.maximum(a[0], b[0]),), (lowest,))
 
 
-def argmax(x: Expr, index: Expr) -> Reduction:
+def argmax(x: Expr, index: Expr) -> KernelFold:
     """(value, index): the first NaN wins, else the largest value, else the lowest index."""
 
     def combine(a, b):
@@ -106,13 +114,15 @@ def unary_map(body, source: DType, strides=(1,), out_strides=(1,), lane=0) -> Lo
 @pytest.mark.parametrize("n", SIZES)
 def test_map_at_every_size(n):
     kernel = unary_map(lambda x: s.maximum(x * 2.0 + 1.0, 0.5), float32)
-    check(Call(kernel, (n,), ((1,), (1,))), [(sample(float32, n + 5), 3), guarded(float32, n)])
+    check(
+        KernelCall(kernel, (n,), ((1,), (1,))), [(sample(float32, n + 5), 3), guarded(float32, n)]
+    )
 
 
 @pytest.mark.parametrize("dtype", EVERY_DTYPE, ids=str)
 def test_copy_of_every_dtype(dtype):
     kernel = unary_map(lambda x: x, dtype)
-    check(Call(kernel, (37,), ((1,), (1,))), [(sample(dtype, 40), 1), guarded(dtype, 37)])
+    check(KernelCall(kernel, (37,), ((1,), (1,))), [(sample(dtype, 40), 1), guarded(dtype, 37)])
 
 
 @pytest.mark.parametrize("target", EVERY_DTYPE, ids=str)
@@ -133,7 +143,7 @@ def test_casts(source, target):
         if source.itemsize >= 4:
             values[4:7] = 16777217, 65520, 65519
     kernel = unary_map(lambda x: s.cast(x, target), source)
-    check(Call(kernel, (50,), ((1,), (1,))), [(values, 0), guarded(target, 50)])
+    check(KernelCall(kernel, (50,), ((1,), (1,))), [(values, 0), guarded(target, 50)])
 
 
 @pytest.mark.parametrize("lane", [None, 0, 1])
@@ -143,10 +153,10 @@ def test_every_stride_class(dtype, classes, lane):
     sizes, numbers = (5, 19), {0: 0, 1: 1, STRIDED: 3}
     strides = tuple(numbers[c] for c in classes)
     kernel = unary_map(lambda x: x, dtype, classes, (STRIDED, 1), lane)
-    call = Call(kernel, sizes, (strides, (19, 1)))
+    call = KernelCall(kernel, sizes, (strides, (19, 1)))
     check(call, [(sample(dtype, 80), 2), guarded(dtype, 95)])
     back = unary_map(lambda x: x, dtype, (STRIDED, 1), (1, STRIDED), lane)
-    check(Call(back, sizes, ((19, 1), (1, 5))), [(sample(dtype, 95), 0), guarded(dtype, 95)])
+    check(KernelCall(back, sizes, ((19, 1), (1, 5))), [(sample(dtype, 95), 0), guarded(dtype, 95)])
 
 
 @pytest.mark.parametrize(
@@ -161,13 +171,14 @@ def test_many_axes(sizes):
     )  # fmt: skip
     n = math.prod(sizes)
     check(
-        Call(kernel, sizes, (strides, strides)), [(sample(float32, n + 1), 0), guarded(float32, n)]
+        KernelCall(kernel, sizes, (strides, strides)),
+        [(sample(float32, n + 1), 0), guarded(float32, n)],
     )
 
 
 def test_map_without_axes():
     kernel = unary_map(lambda x: -x, float32, (), (), None)
-    check(Call(kernel, (), ((), ())), [(sample(float32, 3), 1), guarded(float32, 1)])
+    check(KernelCall(kernel, (), ((), ())), [(sample(float32, 3), 1), guarded(float32, 1)])
 
 
 @pytest.mark.parametrize("dtype", [float32, float64, int64, int32, bool_, float16], ids=str)
@@ -179,7 +190,7 @@ def test_scalars_and_positions(dtype):
     )  # fmt: skip
     kernel = Loops(2, 0, 1, operands, (), (Store(2, value, False),))
     number = 2.7182818284590452 if dtype.is_floating_point else 3
-    call = Call(kernel, (3, 11), ((), (100, 1), (11, 1)))
+    call = KernelCall(kernel, (3, 11), ((), (100, 1), (11, 1)))
     check(call, [(None, 1), (None, 7), guarded(float64, 33)], [0.0, number])
 
 
@@ -188,7 +199,8 @@ def test_several_stores_are_computed_before_any_is_written():
     operands = (Operand(float32, "inout", (1,)), Operand(float32, "inout", (1,)))
     kernel = Loops(1, 0, 0, operands, (), (Store(0, y, False), Store(1, x, False)))
     check(
-        Call(kernel, (21,), ((1,), (1,))), [(sample(float32, 21), 0), (sample(float32, 21, 1), 0)]
+        KernelCall(kernel, (21,), ((1,), (1,))),
+        [(sample(float32, 21), 0), (sample(float32, 21, 1), 0)],
     )
 
 
@@ -214,7 +226,7 @@ def test_integer_functions(name, dtype, lane):
     value = INTEGER_FUNCTIONS[name](load(0, dtype), load(1, dtype))
     operands = (*(Operand(dtype, "in", (1,)),) * 2, Operand(value.dtype, "out", (1,)))
     kernel = Loops(1, 0, lane, operands, (), (Store(2, value, False),))
-    check(Call(kernel, (60,), ((1,),) * 3), [(a, 0), (b, 0), guarded(value.dtype, 60)])
+    check(KernelCall(kernel, (60,), ((1,),) * 3), [(a, 0), (b, 0), guarded(value.dtype, 60)])
 
 
 FLOAT_FUNCTIONS = {
@@ -238,7 +250,9 @@ def test_float_functions_keep_nan_and_infinity(name, dtype, lane):
     value = FLOAT_FUNCTIONS[name](load(0, dtype), load(1, dtype))
     operands = (*(Operand(dtype, "in", (1,)),) * 2, Operand(value.dtype, "out", (1,)))
     kernel = Loops(1, 0, lane, operands, (), (Store(2, value, False),))
-    check(Call(kernel, (len(a),), ((1,),) * 3), [(a, 0), (b, 0), guarded(value.dtype, len(a))])
+    check(
+        KernelCall(kernel, (len(a),), ((1,),) * 3), [(a, 0), (b, 0), guarded(value.dtype, len(a))]
+    )
 
 
 @pytest.mark.parametrize("dtype", [float32, float64], ids=str)
@@ -249,7 +263,7 @@ def test_transcendental_functions(function, dtype):
     x = np.concatenate([sample(dtype, 200) * 3, np.array([0, 1, math.inf, -math.inf, math.nan])])
     x = x.astype(dtype.numpy)
     kernel = unary_map(function, dtype)
-    check(Call(kernel, (205,), ((1,), (1,))), [(x, 0), guarded(dtype, 205)], ulps=4)
+    check(KernelCall(kernel, (205,), ((1,), (1,))), [(x, 0), guarded(dtype, 205)], ulps=4)
 
 
 @pytest.mark.parametrize("dtype", [float32, float64], ids=str)
@@ -258,24 +272,24 @@ def test_large_angles_in_some_lanes(function, dtype):
     x = (sample(dtype, 205) * 3).astype(dtype.numpy)
     x[[3, 70, 71, 140, 204]] = [1e6, -3e9, math.inf, 7e30, 2.0**127]
     kernel = unary_map(lambda x: function(x) * x, dtype)
-    check(Call(kernel, (205,), ((1,), (1,))), [(x, 0), guarded(dtype, 205)], ulps=4)
+    check(KernelCall(kernel, (205,), ((1,), (1,))), [(x, 0), guarded(dtype, 205)], ulps=4)
 
 
 def test_high_word_of_a_product():
     words = np.random.default_rng(0).integers(0, 2**32, 40, np.uint32)
     kernel = unary_map(lambda x: s.mulhi(x, 0xD2511F53), uint32)
-    check(Call(kernel, (40,), ((1,), (1,))), [(words, 0), guarded(uint32, 40)])
+    check(KernelCall(kernel, (40,), ((1,), (1,))), [(words, 0), guarded(uint32, 40)])
 
 
 def test_bits_of_floats():
     kernel = unary_map(lambda x: s.bitcast(x, int32) >> 23, float32)
-    check(Call(kernel, (40,), ((1,), (1,))), [(sample(float32, 40), 0), guarded(int32, 40)])
+    check(KernelCall(kernel, (40,), ((1,), (1,))), [(sample(float32, 40), 0), guarded(int32, 40)])
 
 
 def test_half_precision_arithmetic_in_float32():
     for dtype in (float16, bfloat16):
         kernel = unary_map(lambda x: s.cast(s.cast(x, float32) * 1.1, dtype), dtype)  # noqa: B023
-        check(Call(kernel, (40,), ((1,), (1,))), [(sample(dtype, 40), 0), guarded(dtype, 40)])
+        check(KernelCall(kernel, (40,), ((1,), (1,))), [(sample(dtype, 40), 0), guarded(dtype, 40)])
 
 
 def test_a_deep_expression_needs_no_deep_stack():
@@ -286,7 +300,7 @@ def test_a_deep_expression_needs_no_deep_stack():
 
     kernel = unary_map(body, float32)
     check(
-        Call(kernel, (9,), ((1,), (1,))),
+        KernelCall(kernel, (9,), ((1,), (1,))),
         [(sample(float32, 9), 0), guarded(float32, 9)],
         widths=(32,),
         ulps=1,
@@ -306,7 +320,7 @@ def row_kernel(reductions, stores, dtype=float32, lane: int | None = 1) -> Loops
 
 
 def check_rows(kernel: Loops, rows: int, columns: int, x: np.ndarray, ulps: float) -> None:
-    call = Call(kernel, (rows, columns), ((columns, 1), (columns, 1), (1, 0)))
+    call = KernelCall(kernel, (rows, columns), ((columns, 1), (columns, 1), (1, 0)))
     last = kernel.operands[2].dtype
     outputs = [guarded(kernel.operands[1].dtype, rows * columns), guarded(last, rows)]
     check(call, [(x, 0), *outputs], ulps=ulps)
@@ -403,7 +417,7 @@ def test_argmax_with_nan_and_ties(columns, lane):
         [Store(2, reduced(0, int64, 1), False)], lane=lane,
     )  # fmt: skip
     check_rows(kernel, 23, columns, x, ulps=0)
-    call = Call(kernel, (23, columns), ((columns, 1), (columns, 1), (1, 0)))
+    call = KernelCall(kernel, (23, columns), ((columns, 1), (columns, 1), (1, 0)))
     out = np.zeros(23, np.int64)
     run_native(call, [(x, 0), (np.zeros_like(x), 0), (out, 0)])
     np.testing.assert_array_equal(out, np.argmax(x.reshape(23, columns), axis=1))
@@ -425,7 +439,7 @@ def test_several_outer_and_inner_axes(sizes, lane):
     stores = (Store(3, x - reduced(0), True), Store(2, reduced(0), False))
     kernel = Loops(2, 2, lane, operands, (total(x),), stores)
     n = math.prod(sizes)
-    call = Call(kernel, sizes, (strides, (1, 0, 2, 0), (sizes[1], 1, 0, 0), strides))
+    call = KernelCall(kernel, sizes, (strides, (1, 0, 2, 0), (sizes[1], 1, 0, 0), strides))
     arrays = [(sample(float32, n + 1), 0), (sample(float32, 50), 0)]
     outputs = [guarded(float32, sizes[0] * sizes[1]), guarded(float32, n)]
     check(call, [*arrays, *outputs], ulps=40)
@@ -436,7 +450,7 @@ def test_full_reduction_runs_in_share_zero_only():
     kernel = Loops(0, 1, 0, operands, (total(load(0, float32)),), (Store(1, reduced(0), False),))
     for n in SIZES:
         check(
-            Call(kernel, (n,), ((1,), (0,))),
+            KernelCall(kernel, (n,), ((1,), (0,))),
             [(sample(float32, n + 1), 0), guarded(float32, 1)],
             ulps=40,
         )
@@ -454,7 +468,7 @@ def test_parts_of_a_cut_axis(parts, columns, lane):
     stores = (Store(1, x * 2.0, True), Store(2, reduced(0), False), Store(3, reduced(1), False))
     kernel = Loops(2, 1, lane, operands, (total(x), largest(x)), stores, cut=2)
     strides = ((columns, 0, 1), (columns, 0, 1), (1, rows, 0), (1, rows, 0))
-    call = Call(kernel, (rows, parts, columns), strides)
+    call = KernelCall(kernel, (rows, parts, columns), strides)
     outputs = [guarded(float32, rows * n) for n in (columns, parts, parts)]
     check(call, [(sample(float32, rows * columns + 1), 0), *outputs], ulps=40)
 
@@ -479,7 +493,7 @@ def test_padding_reads_nothing_outside(dtype, lane):
     value = load(0, dtype, s.const(0, int64), valid)
     operands = (Operand(dtype, "in", (1,)), Operand(dtype, "out", (1,)))
     kernel = Loops(1, 0, lane, operands, (), (Store(1, value, False),))
-    check(Call(kernel, (23,), ((1,), (1,))), [(sample(dtype, 17), -3), guarded(dtype, 23)])
+    check(KernelCall(kernel, (23,), ((1,), (1,))), [(sample(dtype, 17), -3), guarded(dtype, 23)])
 
 
 @pytest.mark.parametrize("lane", [0, None])
@@ -493,7 +507,7 @@ def test_a_load_that_is_never_valid_touches_nothing(lane):
     )  # fmt: skip
     kernel = Loops(1, 0, lane, operands, (), (Store(2, value + uniform, False),))
     arrays = [(sample(float32, 30), 0), (np.zeros(30, bool), 0), guarded(float32, 30)]
-    check(Call(kernel, (30,), ((1,),) * 3), arrays)
+    check(KernelCall(kernel, (30,), ((1,),) * 3), arrays)
 
 
 @pytest.mark.parametrize("dtype", [float32, float64, float16, int64, bool_, uint8], ids=str)
@@ -510,7 +524,7 @@ def test_neighbouring_lanes_that_share_an_element(dtype, times):
          Operand(int64, "scalar"), Operand(int64, "scalar")),
         (), (Store(1, load(0, dtype, place, (row >= 0) & (s.axis(1) < columns - 1)), False),),
     )  # fmt: skip
-    call = Call(kernel, (rows, columns), ((0, 0), (columns, 1), (), ()))
+    call = KernelCall(kernel, (rows, columns), ((0, 0), (columns, 1), (), ()))
     source = sample(dtype, (rows - 1) * width)
     arrays = [(source, 5), guarded(dtype, rows * columns), (None, 0), (None, 1)]
     check(call, arrays, [width, 5])
@@ -533,7 +547,7 @@ def embedding(lane: int | None, index_dtype: DType = int64) -> Loops:
 def test_embedding(lane, index_dtype):
     table = sample(float32, 50 * 13)
     index = np.random.default_rng(0).integers(0, 50, 21).astype(index_dtype.numpy)
-    call = Call(embedding(lane, index_dtype), (21, 13), ((0, 1), (1, 0), (13, 1), (), ()))
+    call = KernelCall(embedding(lane, index_dtype), (21, 13), ((0, 1), (1, 0), (13, 1), (), ()))
     check(call, [(table, 0), (index, 0), guarded(float32, 21 * 13), (None, 0), (None, 1)], [50, 13])
 
 
@@ -547,7 +561,7 @@ def test_an_index_out_of_range_is_recorded_and_touches_nothing(bad, lane, width,
     index[17] = bad
     out, expected = np.zeros((21, 13), np.float32), table.reshape(50, 13)[index % 50]
     expected[17] = 0
-    call = Call(embedding(lane), (21, 13), ((0, 1), (1, 0), (13, 1), (), ()))
+    call = KernelCall(embedding(lane), (21, 13), ((0, 1), (1, 0), (13, 1), (), ()))
     bound = [(table, 0), (index, 0), (out, 0), (None, 0), (None, 1)]
     errors = run_native(call, bound, [50, 13], width=width, edges=range(shares + 1), line=6)
     np.testing.assert_array_equal(out, expected)
@@ -556,7 +570,7 @@ def test_an_index_out_of_range_is_recorded_and_touches_nothing(bad, lane, width,
 
 @pytest.mark.parametrize("lane", [1, 0, None])
 def test_checked_index_of_an_empty_table(lane):
-    call = Call(embedding(lane), (9, 5), ((0, 1), (1, 0), (5, 1), (), ()))
+    call = KernelCall(embedding(lane), (9, 5), ((0, 1), (1, 0), (5, 1), (), ()))
     out = np.ones(45, np.float32)
     # An address that must not be read: the table has no elements.
     bound = [
@@ -579,7 +593,7 @@ def test_gather_with_an_index_per_element():
     )  # fmt: skip
     kernel = Loops(1, 0, 0, operands, (), (Store(2, load(0, float32, at), False),))
     index = np.random.default_rng(0).integers(0, 30, 45)
-    call = Call(kernel, (45,), ((0,), (1,), (1,), ()))
+    call = KernelCall(kernel, (45,), ((0,), (1,), (1,), ()))
     check(call, [(sample(float32, 30), 0), (index, 0), guarded(float32, 45), (None, 0)], [30])
     index[[3, 44]] = 30, 77
     out = np.zeros(45, np.float32)
@@ -599,7 +613,7 @@ def check_contraction(dtype: DType, accumulate: DType, sizes, strides, arrays=No
         for shape, steps in zip(extents, strides)
     ]
     arrays = arrays or [sample(dtype, lengths[0]), sample(dtype, lengths[1], 1)]
-    call = Call(Contraction(dtype, accumulate), sizes, strides)
+    call = KernelCall(Contraction(dtype, accumulate), sizes, strides)
     check(call, [*((a, 0) for a in arrays), guarded(dtype, lengths[2])], ulps=4 + k**0.5)
 
 
@@ -696,7 +710,7 @@ def check_windows(kinds, sizes, strides, transposed=False) -> None:
     shape = (g, b, o, *depths, *places)
     length = 1 + sum((max(size, 1) - 1) * stride for size, stride in zip(shape, strides))
     kernel = Contraction(*kinds, (len(depths), len(places)))
-    call = Call(kernel, (g, b, m, o, *depths, *places), (a_strides, strides, c_strides))
+    call = KernelCall(kernel, (g, b, m, o, *depths, *places), (a_strides, strides, c_strides))
     arrays = [(sample(dtype, g * b * m * o * k), 0), (sample(dtype, length, 1), 0)]
     check(call, [*arrays, guarded(dtype, g * b * m * n)], ulps=4 + (o * k) ** 0.5)
 

@@ -9,14 +9,14 @@ import pytest
 
 import contraflow as cf
 from contraflow.compiler.fuse import fuse
-from contraflow.compiler.kernel import STRIDED, Call, Contraction, Limits, Loops, contraction
+from contraflow.compiler.kernel import STRIDED, Contraction, KernelCall, Limits, Loops, contraction
 from contraflow.compiler.passes import optimize
 from contraflow.compiler.tape import Tape
 from contraflow.dtypes import DType
 from contraflow.shapes import numel
 
 
-def calls(text: str, limits: Limits | None = None) -> list[Call]:
+def calls(text: str, limits: Limits | None = None) -> list[KernelCall]:
     """The kernel calls of a tape."""
     tape = optimize(Tape.parse(text).verify())
     uses: list[Any] = fuse(tape, set(), limits or Limits())

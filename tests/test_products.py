@@ -8,7 +8,7 @@ import pytest
 from native import WIDTHS, run_native
 
 from contraflow import config
-from contraflow.compiler.kernel import Call, contraction, loops
+from contraflow.compiler.kernel import KernelCall, contraction, loops
 from contraflow.devices.cpu import jit, vectors
 from contraflow.dtypes import bfloat16, float16, float32, float64, int32
 from contraflow.render.llvm.contraction import BLOCK_ROWS
@@ -103,7 +103,7 @@ def test_the_vector_width_of_the_user_decides(monkeypatch):
 @pytest.mark.parametrize("k", [1, 255, 256, 257, 1500])
 def test_products_have_the_same_bits_for_any_width_and_cut(k):
     m, n, rng = 37, 50, np.random.default_rng(3)
-    call = Call(
+    call = KernelCall(
         contraction(float32, float32),
         (1, 1, m, n, k),
         ((0, 0, k, 1), (0, 0, n, 1), (0, 0, n, 1)),
@@ -124,7 +124,7 @@ def test_every_panel_of_k_starts_from_zero():
     a = np.ones((m, k), np.float32)
     a[:, 0] = 2**25  # beside which a single one is lost
     b, c = np.ones((k, n), np.float32), np.empty((m, n), np.float32)
-    call = Call(
+    call = KernelCall(
         contraction(float32, float32),
         (1, 1, m, n, k),
         ((0, 0, k, 1), (0, 0, n, 1), (0, 0, n, 1)),

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from tests.gpu_kernels import CASES, Case, check, elementwise, gather_case, load
 
-from contraflow.compiler.kernel import Call, Kernel, Loops
+from contraflow.compiler.kernel import Kernel, KernelCall, Loops
 from contraflow.dtypes import float16, float32, float64, int8, int64
 from contraflow.errors import DeviceError
 from contraflow.expressions import expression as s
@@ -174,7 +174,7 @@ def test_webgpu_arguments() -> None:
     assert wgsl.bindings(call.kernel) == dict(enumerate(kinds))
 
 
-def resized(case: Case, *sizes: int) -> Call:
+def resized(case: Case, *sizes: int) -> KernelCall:
     return case.call._replace(sizes=sizes)
 
 

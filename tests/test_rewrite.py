@@ -26,7 +26,7 @@ import pytest
 from tests.python_programs import PROGRAMS
 
 from contraflow.capture import bytecode, rewrite
-from contraflow.capture.rewrite import Hooks, Rewriter, is_observed, original
+from contraflow.capture.rewrite import ObserverHooks, Rewriter, is_observed, original
 
 pytestmark = pytest.mark.skipif(
     not rewrite.KNOWN, reason="the bytecode of this Python is not known"
@@ -73,7 +73,7 @@ def delete_cell(cell):
     del cell.cell_contents
 
 
-PLAIN = Hooks(
+PLAIN = ObserverHooks(
     load_global=first,
     load_name=first,
     load_cell=first,
@@ -500,7 +500,7 @@ def logging_hooks(log):
 
         return noting
 
-    return Hooks._make(map(hook, Hooks._fields))
+    return ObserverHooks._make(map(hook, ObserverHooks._fields))
 
 
 def told(program, call):
@@ -953,7 +953,7 @@ def test_hooks_are_told_in_the_order_of_evaluation(program, call, wanted):
 
 def test_every_hook_is_told():
     lines = [line for *_, wanted in TOLD.values() for lines in wanted.values() for line in lines]
-    assert {line.partition("(")[0] for line in lines} == set(Hooks._fields)
+    assert {line.partition("(")[0] for line in lines} == set(ObserverHooks._fields)
 
 
 def test_what_hooks_return_is_used():

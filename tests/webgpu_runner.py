@@ -10,8 +10,8 @@ import numpy as np
 import wgpu
 from wgpu.backends.wgpu_native import extras
 
-from contraflow.compiler.interpret import Bound
-from contraflow.compiler.kernel import Call, Kernel
+from contraflow.compiler.interpret import BoundOperand
+from contraflow.compiler.kernel import Kernel, KernelCall
 from contraflow.dtypes import DType, bool_, int64
 from contraflow.render.clike import source, wgsl
 
@@ -49,7 +49,10 @@ def compile_kernel(kernel: Kernel) -> tuple[Any, Any]:
 
 
 def run_call(
-    call: Call, arrays: Sequence[Bound], scalars: Sequence[float | int] = (), line: int = 0
+    call: KernelCall,
+    arrays: Sequence[BoundOperand],
+    scalars: Sequence[float | int] = (),
+    line: int = 0,
 ) -> np.ndarray | None:
     """As `interpret.run_call`; gives the two words of a failure where the kernel checks indices."""
     device, kernel = open_device(), call.kernel

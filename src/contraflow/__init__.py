@@ -37,7 +37,7 @@ from contraflow.dtypes import (
 from contraflow.dtypes import (
     bool_ as bool,
 )
-from contraflow.errors import Absent as _Absent
+from contraflow.errors import AbsentByChoice as _Absent
 from contraflow.errors import (
     CaptureError,
     DeviceError,

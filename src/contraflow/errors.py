@@ -126,7 +126,7 @@ class DeviceError(RuntimeError):
     """A device is absent, full, or has no kernel for what was asked."""
 
 
-class Absent(AttributeError, NotImplementedError):
+class AbsentByChoice(AttributeError, NotImplementedError):
     """PyTorch has something of this name, which is absent here by choice; `hasattr` is False."""
 
 

@@ -25,7 +25,7 @@ from contraflow.graph.op_node import part_name
 from contraflow.operation.context import Context, state
 from contraflow.operation.op import Op
 from contraflow.spec import Params
-from contraflow.tensors.storage import Line, Storage, user_call, user_line
+from contraflow.tensors.storage import Storage, UserLine, user_call, user_line
 from contraflow.tensors.tensor import Tensor
 
 __all__ = ["Averages", "Event", "profile", "record_function"]
@@ -36,7 +36,7 @@ class Event(NamedTuple):
 
     name: str
     kind: str  # op, backward, kernel, host (a part of a program that NumPy runs), or user
-    line: Line | None
+    line: UserLine | None
     start: float
     total: float
     own: float  # without the events inside
@@ -79,7 +79,7 @@ class Averages(list[Row]):
         return self.table()
 
 
-class _Watch(Context):
+class _TimingContext(Context):
     """Notes what the contexts below do, and when."""
 
     def __init__(self, below: Context, timeline: profile) -> None:
@@ -90,7 +90,7 @@ class _Watch(Context):
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         code, instruction, owner = user_call()
-        line = state().line or (None if code is None else Line(code, instruction))
+        line = state().line or (None if code is None else UserLine(code, instruction))
         name = part_name(op, owner)
         if self.timeline.is_part(op, name):
             return self.below.apply(op, inputs, params)
@@ -134,12 +134,12 @@ class profile(Mode):
         self._start = 0.0
         # Per event that is running: the time of those in it, its line and its name.
         self._inside: list[float] = [0.0]
-        self._lines: list[Line | None] = [None]
+        self._lines: list[UserLine | None] = [None]
         self._names = [""]
         self._entered = SimpleNamespace(end=None)  # one block, whichever thread it is in
 
     def changes(self) -> dict[str, Any]:
-        return {"context": _Watch(state().context, self)}
+        return {"context": _TimingContext(state().context, self)}
 
     def __enter__(self) -> profile:
         if self._entered.end is not None:
@@ -151,7 +151,7 @@ class profile(Mode):
     # --- noting ---------------------------------------------------------------------------
 
     @contextmanager
-    def event(self, name: str, kind: str, line: Line | None) -> Iterator[list[Any]]:
+    def event(self, name: str, kind: str, line: UserLine | None) -> Iterator[list[Any]]:
         """Note what a with-block does as an event; it puts its results into the list."""
         line = line or self._lines[-1]  # a kernel belongs to the op that runs it
         self._inside.append(0.0)

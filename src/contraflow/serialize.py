@@ -82,7 +82,7 @@ def save(obj: Any, path: FilePath) -> None:
     >>> cf.set_rng_state(loaded["random"])
     """
     target = _as_path("save", path).resolve()
-    packed = _Packed(obj)
+    packed = _FileContents(obj)
     # The widest first, so that each lies at a multiple of its element's size.
     regions = sorted(packed.regions.items(), key=lambda item: -item[1].itemsize)
     checksums = dict.fromkeys(packed.regions, _NO_CHECKSUM)
@@ -137,7 +137,7 @@ def _as_path(op: str, path: Any) -> Path:
 # --- from objects to structure and arrays ------------------------------------------------------
 
 
-class _Packed:
+class _FileContents:
     """An object taken apart: `structure` is JSON, `regions` are arrays by the names in it.
 
     Numbers, texts, None and lists are themselves in JSON. All else is an object with one key that
@@ -340,7 +340,7 @@ def _are_sizes(x: Any) -> bool:
 # --- the format --------------------------------------------------------------------------------
 
 
-class _Entry(NamedTuple):
+class _FileTensor(NamedTuple):
     """A tensor in a file: `begin` counts from the beginning of the file."""
 
     name: str
@@ -354,7 +354,7 @@ class _Entry(NamedTuple):
 class _Header(NamedTuple):
     """The tensors in the order of their bytes, and the structure if the file is one of ours."""
 
-    entries: list[_Entry]
+    entries: list[_FileTensor]
     is_ours: bool
     structure: Any
     copies: Mapping[str, str]  # tensors that are there for other readers
@@ -465,7 +465,7 @@ def _refuse_constant(text: str) -> Any:
     raise _Damaged(f"its header is no JSON: {text} is no number")
 
 
-def _entry(name: str, given: Any, start: int, checksum: str | None) -> _Entry:
+def _entry(name: str, given: Any, start: int, checksum: str | None) -> _FileTensor:
     """A checked entry of the header; whether ranges lie in the file is seen for all together."""
     parts = re.split(r"[/\\]", name)
     if ".." in parts or (len(parts) > 1 and not parts[0]) or "\0" in name:
@@ -491,10 +491,10 @@ def _entry(name: str, given: Any, start: int, checksum: str | None) -> _Entry:
             f"tensor {name!r:.80} is {found}{shape!r:.60}, but its range {begin} to {end} has "
             f"{end - begin} bytes"
         )
-    return _Entry(name, found, tuple(shape), start + begin, end - begin, checksum)
+    return _FileTensor(name, found, tuple(shape), start + begin, end - begin, checksum)
 
 
-def _check_ranges(entries: list[_Entry], start: int, size: int) -> None:
+def _check_ranges(entries: list[_FileTensor], start: int, size: int) -> None:
     """Refuse ranges that overlap, leave gaps, or do not end where the file does."""
     end = start
     for entry in entries:
@@ -509,10 +509,10 @@ def _check_ranges(entries: list[_Entry], start: int, size: int) -> None:
 # --- memory ------------------------------------------------------------------------------------
 
 
-def _copied(file: BinaryIO) -> Callable[[_Entry], Storage]:
+def _copied(file: BinaryIO) -> Callable[[_FileTensor], Storage]:
     """A reader of entries, in their order, into new memory."""
 
-    def read(entry: _Entry) -> Storage:
+    def read(entry: _FileTensor) -> Storage:
         array = empty((entry.nbytes,), np.dtype(np.uint8))
         if file.readinto(array.data) != entry.nbytes:  # type: ignore[attr-defined]
             raise _Damaged(f"it ended while tensor {entry.name!r:.80} was read")
@@ -523,12 +523,12 @@ def _copied(file: BinaryIO) -> Callable[[_Entry], Storage]:
     return read
 
 
-def _mapped(file: BinaryIO) -> Callable[[_Entry], Storage]:
+def _mapped(file: BinaryIO) -> Callable[[_FileTensor], Storage]:
     """A reader of entries that leaves them in the file."""
     mapping = memory.mmap(file.fileno(), 0, access=memory.ACCESS_READ)
     whole = np.frombuffer(mapping, np.uint8)
 
-    def read(entry: _Entry) -> Storage:
+    def read(entry: _FileTensor) -> Storage:
         array = whole[entry.begin : entry.begin + entry.nbytes]
         if not entry.nbytes or array.ctypes.data % entry.dtype.itemsize:
             return _storage(entry, array.copy())
@@ -539,7 +539,7 @@ def _mapped(file: BinaryIO) -> Callable[[_Entry], Storage]:
     return read
 
 
-def _storage(entry: _Entry, array: np.ndarray) -> Storage:
+def _storage(entry: _FileTensor, array: np.ndarray) -> Storage:
     if entry.dtype is dtypes.bool_ and array.size and array.max() > 1:
         raise _Damaged(f"tensor {entry.name!r:.80} is bool, but has bytes other than 0 and 1")
     storage = Storage(array.view(entry.dtype.numpy))

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from contraflow.errors import brief
 
 Shape = tuple[int, ...]
+Lengths = int | Sequence[int]  # one for every dim, or one for each
 
 
 class View(NamedTuple):

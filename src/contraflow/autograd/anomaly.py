@@ -20,11 +20,11 @@ from contraflow.operation.kinds import Creating
 from contraflow.operation.op import Op
 from contraflow.spec import Params
 from contraflow.tensors.node import at
-from contraflow.tensors.storage import Line, user_call, user_line
+from contraflow.tensors.storage import UserLine, user_call, user_line
 from contraflow.tensors.tensor import Tensor
 
 
-class _Watch(Context):
+class _FiniteContext(Context):
     """Looks at what the contexts below compute."""
 
     def __init__(self, below: Context) -> None:
@@ -46,7 +46,7 @@ class _Watch(Context):
         what = "a NaN" if np.isnan(wrong.array).any() else "an infinity"
         given = ", ".join(describe(x) for x in inputs)
         code, instruction, owner = user_call()
-        line = state().line or (None if code is None else Line(code, instruction))
+        line = state().line or (None if code is None else UserLine(code, instruction))
         name = part_name(op, owner)
         raise GradientError(f"{name}: made {what} out of finite values ({given}){at(line)}.")
 
@@ -69,7 +69,7 @@ def _numbers(x: Any) -> Iterable[Any]:
 
 def _fields(mode: bool) -> dict[str, Any]:
     context = state().context
-    if isinstance(context, _Watch):
+    if isinstance(context, _FiniteContext):
         context = context.below
     if mode and context.recording:
         raise CaptureError(
@@ -77,7 +77,7 @@ def _fields(mode: bool) -> dict[str, Any]:
             f"recorded, where there are no values to look at. Put it around the call of the "
             f"compiled function."
         )
-    return {"anomaly": mode, "context": _Watch(context) if mode else context}
+    return {"anomaly": mode, "context": _FiniteContext(context) if mode else context}
 
 
 class detect_anomaly(Mode):

@@ -29,7 +29,7 @@ from contraflow.operation.op import REGISTRY, Op
 from contraflow.spec import Params, Spec
 from contraflow.tensors.generator import Generator
 from contraflow.tensors.node import at
-from contraflow.tensors.storage import Line, Storage, serials, user_line
+from contraflow.tensors.storage import Storage, UserLine, serials, user_line
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import leaves_of, map_leaves
 
@@ -59,7 +59,7 @@ def is_recomputing() -> bool:
     return _recomputing.get()
 
 
-class _Read(NamedTuple):
+class _OutsideTensor(NamedTuple):
     """A tensor from outside that was read: its memory, which it does not keep alive."""
 
     storage: weakref.ref[Storage]
@@ -73,7 +73,7 @@ class _Before(NamedTuple):
     region: Tensor
     elements: Tensor
     version: int
-    writer: tuple[str, Line | None] | None
+    writer: tuple[str, UserLine | None] | None
 
 
 class _Listener(Context):
@@ -87,7 +87,7 @@ class _Listener(Context):
         self.start = next(serials)
         self.end: int | None = None  # from when on it listens no more
         # Storages by their serials, since they need not live on.
-        self.reads: dict[int, _Read] = {}
+        self.reads: dict[int, _OutsideTensor] = {}
         self.writes: dict[Any, _Before] = {}
         self.written: set[int] = set()
         self.places: list[tuple[weakref.ref[Tensor], tuple[Any, ...]]] = []
@@ -110,7 +110,7 @@ class _Listener(Context):
                 storage = t.storage
                 serial = storage.serial
                 if serial < start and serial not in reads and serial not in arguments:
-                    reads[serial] = _Read(weakref.ref(storage), storage.version, t.spec)
+                    reads[serial] = _OutsideTensor(weakref.ref(storage), storage.version, t.spec)
 
     def _writes(self, t: Tensor) -> None:
         """Keep what a tensor from outside holds, where it is about to be written to."""
@@ -218,7 +218,7 @@ def _set_grads(grads: Iterable[tuple[weakref.ref[Tensor], Tensor | None]]) -> No
             t.grad = g
 
 
-class _Block:
+class _CheckpointedCall:
     """One checkpointed call: what it needs to run again, and what it saved."""
 
     name = "checkpoint"
@@ -379,7 +379,9 @@ def checkpoint(
         )
     if not state().grad:
         return function(*args, **kwargs)
-    block = _Block(function, args, kwargs, preserve_rng_state, determinism_check == "default")
+    block = _CheckpointedCall(
+        function, args, kwargs, preserve_rng_state, determinism_check == "default"
+    )
     return block.run(args, kwargs)
 
 

@@ -13,7 +13,7 @@ from contraflow.operation.context import changed, state
 from contraflow.operation.op import REGISTRY
 from contraflow.spec import Spec
 from contraflow.tensors.node import Node, at, location
-from contraflow.tensors.storage import Line, user_line
+from contraflow.tensors.storage import UserLine, user_line
 from contraflow.tensors.tensor import Tensor, take_place
 
 
@@ -72,7 +72,7 @@ class FunctionNode(Node):
         ctx: FunctionCtx,
         edges: Sequence[Any],
         specs: Sequence[Spec | None],
-        line: Line | None,
+        line: UserLine | None,
     ) -> None:
         super().__init__(edges, specs, 0, line)
         self.function, self.ctx = function, ctx
@@ -286,7 +286,7 @@ def _place(node: FunctionNode, args: Sequence[Any], outs: list[Any]) -> list[Any
 class _Refusing(Node):
     """Stands for the gradient of a backward that may not be differentiated."""
 
-    def __init__(self, name: str, inputs: Sequence[Tensor], line: Line | None) -> None:
+    def __init__(self, name: str, inputs: Sequence[Tensor], line: UserLine | None) -> None:
         super().__init__([x.edge for x in inputs], [x.spec for x in inputs], 1, line)
         self.function = name
 

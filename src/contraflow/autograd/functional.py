@@ -19,7 +19,7 @@ from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import leaves_of, map_leaves
 
 
-class _Call:
+class _FunctionalCall:
     """What the functions here have in common: inputs, how they were given, what is returned."""
 
     def __init__(
@@ -86,7 +86,7 @@ def vjp(
     strict: bool = False,
 ) -> tuple[Any, Any]:
     """The value of `func`, and `v` times its Jacobian."""
-    call = _Call("vjp", func, inputs, create_graph, strict)
+    call = _FunctionalCall("vjp", func, inputs, create_graph, strict)
     value, pull = transforms.vjp(func, *call.primals)
     found = pull(call.direction(v, value))
     return call.finish(value), call.finish(call.like_inputs(found))
@@ -100,7 +100,7 @@ def jvp(
     strict: bool = False,
 ) -> tuple[Any, Any]:
     """The value of `func`, and its Jacobian times `v`."""
-    call = _Call("jvp", func, inputs, create_graph, strict)
+    call = _FunctionalCall("jvp", func, inputs, create_graph, strict)
     value, found = transforms.jvp(func, call.primals, call.tangents(v))
     return call.finish(value), call.finish(found)
 
@@ -121,7 +121,7 @@ def jacobian(
         raise ValueError(
             f"jacobian: strategy is {strategy!r}; it must be 'reverse-mode' or 'forward-mode'."
         )
-    call = _Call("jacobian", func, inputs, create_graph, strict)
+    call = _FunctionalCall("jacobian", func, inputs, create_graph, strict)
     make = transforms.jacrev if strategy == "reverse-mode" else transforms.jacfwd
     return call.finish(make(func, call.argnums)(*call.primals))
 
@@ -139,7 +139,7 @@ def hessian(
     They are computed at once for all elements, and the outer ones in forward mode, whatever
     `vectorize` and `outer_jacobian_strategy` say.
     """
-    call = _Call("hessian", func, inputs, create_graph, strict)
+    call = _FunctionalCall("hessian", func, inputs, create_graph, strict)
     return call.finish(transforms.hessian(func, call.argnums)(*call.primals))
 
 
@@ -151,7 +151,7 @@ def hvp(
     strict: bool = False,
 ) -> tuple[Any, Any]:
     """The value of a scalar function, and its Hessian times `v`."""
-    call = _Call("hvp", func, inputs, create_graph, strict)
+    call = _FunctionalCall("hvp", func, inputs, create_graph, strict)
     both = transforms.value_and_grad(func, tuple(range(len(call.primals))))
     (value, _), (_, found) = transforms.jvp(both, call.primals, call.tangents(v))
     return call.finish(value), call.finish(call.like_inputs(found))
@@ -165,7 +165,7 @@ def vhp(
     strict: bool = False,
 ) -> tuple[Any, Any]:
     """The value of a scalar function, and `v` times its Hessian, backward twice."""
-    call = _Call("vhp", func, inputs, create_graph, strict)
+    call = _FunctionalCall("vhp", func, inputs, create_graph, strict)
     both = transforms.value_and_grad(func, tuple(range(len(call.primals))))
     _, pull, value = transforms.vjp(
         lambda *xs: tuple(reversed(both(*xs))), *call.primals, has_aux=True

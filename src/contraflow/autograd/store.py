@@ -13,7 +13,7 @@ from contraflow.tensors.tensor import Tensor
 
 # A gradient is asked for by a tensor or by a place in the graph. A node stands for its first
 # output; each of several outputs is a pair of node and number.
-Key = Tensor | Node | Edge
+GradientKey = Tensor | Node | Edge
 
 
 class Gradients(MutableMapping[Any, Tensor]):
@@ -40,10 +40,10 @@ class Gradients(MutableMapping[Any, Tensor]):
 
     def __init__(self, pairs: Mapping[Any, Tensor] | Iterable[tuple[Any, Tensor]] = ()) -> None:
         self.serial = next(serials)  # what was made before a recording is from outside
-        self._held: dict[tuple[int, int], tuple[Key, Tensor]] = {}
+        self._held: dict[tuple[int, int], tuple[GradientKey, Tensor]] = {}
         self.update(pairs)
 
-    def __getitem__(self, key: Key) -> Tensor:
+    def __getitem__(self, key: GradientKey) -> Tensor:
         found = self._held.get(_place(key)[0])
         if found is None:
             raise KeyError(self._missing(key))
@@ -58,13 +58,13 @@ class Gradients(MutableMapping[Any, Tensor]):
             f"has every tensor"
         )
 
-    def __setitem__(self, key: Key, gradient: Tensor) -> None:
+    def __setitem__(self, key: GradientKey, gradient: Tensor) -> None:
         place, end = _place(key)
         _check(key, gradient)
         state().context.touch_store(self)
         self._held[place] = end, gradient
 
-    def __delitem__(self, key: Key) -> None:
+    def __delitem__(self, key: GradientKey) -> None:
         place = _place(key)[0]
         if place not in self._held:
             raise KeyError(self._missing(key))
@@ -80,7 +80,7 @@ class Gradients(MutableMapping[Any, Tensor]):
     def __len__(self) -> int:
         return len(self._held)
 
-    def accumulate(self, key: Key, gradient: Tensor) -> None:
+    def accumulate(self, key: GradientKey, gradient: Tensor) -> None:
         """Add a gradient to the one that is held, in memory of its own.
 
         >>> import contraflow as cf
@@ -121,7 +121,7 @@ class Gradients(MutableMapping[Any, Tensor]):
         return f"Gradients({', '.join(map(_describe, self))})"
 
 
-def _place(key: Any) -> tuple[tuple[int, int], Key]:
+def _place(key: Any) -> tuple[tuple[int, int], GradientKey]:
     """The place under which a gradient is held, and the tensor, node or edge that is listed."""
     if isinstance(key, Tensor):
         target, index = key.edge or (key, 0)
@@ -135,7 +135,7 @@ def _place(key: Any) -> tuple[tuple[int, int], Key]:
     return (id(target), index), (target, index) if several else target
 
 
-def _check(key: Key, gradient: Any) -> None:
+def _check(key: GradientKey, gradient: Any) -> None:
     if not isinstance(gradient, Tensor):
         raise TypeError(f"Gradients: a gradient must be a tensor, not {describe(gradient)}.")
     if isinstance(key, Tensor) and key.shape != gradient.shape:
@@ -147,7 +147,7 @@ def _check(key: Key, gradient: Any) -> None:
         )
 
 
-def _describe(end: Key) -> str:
+def _describe(end: GradientKey) -> str:
     if isinstance(end, tuple):
         return f"{end[0]!r} {end[1]}"
     return repr(end) if isinstance(end, Node) else describe(end)

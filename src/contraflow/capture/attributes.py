@@ -22,8 +22,8 @@ from contraflow.capture.places import (
     Global,
     Item,
     Namespace,
+    NestedPlace,
     Place,
-    Slot,
     lookup,
 )
 from contraflow.capture.reads import (
@@ -75,7 +75,7 @@ class Attributes(Sight):
         if place is None or cell.cell_contents is not value:
             self.show(value)
             return value
-        assert isinstance(place, Slot)
+        assert isinstance(place, NestedPlace)
         return self.read((id(cell),), place, value)
 
     def attribute(self, x: Any, name: str) -> Any:

@@ -13,10 +13,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from contraflow.capture.library import in_python
-from contraflow.capture.places import NOTHING_THERE, Described, Given, Located, Place, Slot
+from contraflow.capture.places import (
+    NOTHING_THERE,
+    Described,
+    GivenArguments,
+    Located,
+    NestedPlace,
+    Place,
+)
 from contraflow.capture.sight import is_leaf, is_passed, is_structured, items_of, keys_of
 from contraflow.capture.stores import Stores
-from contraflow.capture.writes import Store, Write
+from contraflow.capture.writes import SlotStore, Write
 from contraflow.errors import CaptureError
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
@@ -29,12 +36,14 @@ MOST_CARRIED = 64  # elements of one
 class Carrying(Stores):
     """Knows which places are inputs of the program, and which should be."""
 
-    def carry(self, places: Sequence[Place], contents: Sequence[Any], given: Given) -> None:
+    def carry(
+        self, places: Sequence[Place], contents: Sequence[Any], given: GivenArguments
+    ) -> None:
         """What is at some places is an input of the program: `contents`, or stands for it."""
         for place, x in zip(places, contents):
             self._carry(place, x, given)
 
-    def _carry(self, place: Place, x: Any, given: Given) -> None:
+    def _carry(self, place: Place, x: Any, given: GivenArguments) -> None:
         if issubclass(type(x), CARRYING):
             own = place.get(given)
             self.described[id(own)] = own, x
@@ -42,7 +51,7 @@ class Carrying(Stores):
                 self.known.pop(id(container), None)
                 self._see_argument(container, Described(place))
         elif type(x) is Symbol or issubclass(type(x), (Tensor, int, float)):
-            assert isinstance(place, Slot)
+            assert isinstance(place, NestedPlace)
             key = place.address(given)
             self.carried[key], self.carried_at[key] = x, place
 
@@ -94,13 +103,13 @@ class Carrying(Stores):
         found: dict[int, Place] = {}
         for write in self.writes:
             changed = (
-                self._stored_at(write) if isinstance(write, Store) else self._mutated_at(write)
+                self._stored_at(write) if isinstance(write, SlotStore) else self._mutated_at(write)
             )
             if changed is not None:
                 found[id(changed)] = changed
         return list(found.values())
 
-    def _stored_at(self, store: Store) -> Place | None:
+    def _stored_at(self, store: SlotStore) -> Place | None:
         if store.key not in self.slots or store.key in self.carried:
             return None
         place, before = self.slots[store.key]
@@ -150,9 +159,9 @@ def _leaves(x: Any) -> Iterator[Any]:
         yield x
 
 
-def identity(place: Place, given: Given) -> Any:
+def identity(place: Place, given: GivenArguments) -> Any:
     """What tells places apart in a call: the slot, or the object that is there."""
     try:
-        return place.address(given) if isinstance(place, Slot) else id(place.get(given))
+        return place.address(given) if isinstance(place, NestedPlace) else id(place.get(given))
     except NOTHING_THERE:
         return id(place)

@@ -29,7 +29,7 @@ def runs_native(tensors: Sequence[Any]) -> bool:
     return replays and config.compile_mode == "native" and native.is_large(tensors, native.SMALL)
 
 
-class Options(NamedTuple):
+class CompileOptions(NamedTuple):
     """How a function is compiled."""
 
     enabled: bool = True
@@ -65,21 +65,21 @@ def compile(
         raise ValueError(
             f"compile: cache_size is {cache_size!r}; it must be a number of programs, at least 1."
         )
-    options = Options(enabled, cache_size, name, verify)
+    options = CompileOptions(enabled, cache_size, name, verify)
     if fn is None:
         return functools.partial(wrap, options=options)
     return wrap(fn, options)
 
 
 @functools.singledispatch
-def wrap(fn: Any, options: Options) -> Any:
+def wrap(fn: Any, options: CompileOptions) -> Any:
     """The compiled form of something; modules register theirs."""
     if not callable(fn):
         raise TypeError(f"compile: {type(fn).__name__} is not callable.")
     return compiled_function(fn, options)
 
 
-def compiled_function(fn: Callable[..., Any], options: Options) -> Compiled:
+def compiled_function(fn: Callable[..., Any], options: CompileOptions) -> Compiled:
     """The compiled form of a function."""
     made: Compiled = threads.imported("contraflow.capture.compiled").Compiled(fn, options)
     return made

@@ -19,29 +19,29 @@ import numpy as np
 
 from contraflow import config, threads
 from contraflow.capture.carried import identity, is_carried
-from contraflow.capture.compile import Options
+from contraflow.capture.compile import CompileOptions
 from contraflow.capture.explain import (
-    Memory,
+    ProgramMemory,
     change_of,
     explain,
     memory_of,
     parameter_names,
 )
 from contraflow.capture.hit import MISS, misses, write_hit
-from contraflow.capture.places import MISSING, NOTHING_THERE, Given, Place
-from contraflow.capture.replay import Call, Hit, Inputs, Program
+from contraflow.capture.places import MISSING, NOTHING_THERE, GivenArguments, Place
+from contraflow.capture.replay import CapturedProgram, FunctionCall, Hit, ReplayInputs
 from contraflow.capture.trace import Carried, StructuralNumbers, capture
 from contraflow.capture.trees import flatten
 from contraflow.capture.verify import replay_verified
 from contraflow.compiler.tape import Tape
 from contraflow.dtypes import from_numpy, get_default_dtype
 from contraflow.errors import CaptureError, describe
-from contraflow.operation.context import State, state
+from contraflow.operation.context import ThreadState, state
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import exact
 
-Key = tuple[Any, ...]
+CallKey = tuple[Any, ...]
 
 MANY_CAPTURES = 8
 REASONS_KEPT = 8
@@ -51,7 +51,7 @@ STRUCTURES_KEPT = 256
 class Compiled:
     """A function that is recorded once per key and replayed."""
 
-    def __init__(self, function: Callable[..., Any], options: Options) -> None:
+    def __init__(self, function: Callable[..., Any], options: CompileOptions) -> None:
         functools.update_wrapper(self, function, updated=())
         self.enabled, self.cache_size, name, self.verify, self._warns = options
         self.name: str = name or str(getattr(function, "__name__", type(function).__name__))
@@ -67,10 +67,10 @@ class Compiled:
         self.warned = False
         self.unobserved: list[str] = []  # functions that ran while recording, and nobody saw
         # Several to a key: which fits depends on `.grad` slots and aliasing with state.
-        self._programs: OrderedDict[Any, list[Program]] = OrderedDict()
+        self._programs: OrderedDict[Any, list[CapturedProgram]] = OrderedDict()
         # The key and the programs of the last call: comparing keys takes less than hashing one.
         self._last_key: Any = None
-        self._last_programs: list[Program] = []
+        self._last_programs: list[CapturedProgram] = []
         self._hit: Hit = misses  # of the program that was found last
         # Per structure of arguments, the places of numbers whose values the function needs.
         self._fixed: dict[Any, frozenset[int]] = {}
@@ -139,7 +139,7 @@ class Compiled:
             assert inputs is not None
             return self._run(program, call, inputs)
 
-    def _call_of(self, given: Given) -> Call:
+    def _call_of(self, given: GivenArguments) -> FunctionCall:
         return _call_of(given, [_contents(place, given) for place in self._carried])
 
     def _turn_to(self, key: Any) -> None:
@@ -148,7 +148,7 @@ class Compiled:
         if self._last_programs:
             self._programs.move_to_end(key)
 
-    def _capture(self, call: Call, key: Any) -> tuple[Program, Any, Call]:
+    def _capture(self, call: FunctionCall, key: Any) -> tuple[CapturedProgram, Any, FunctionCall]:
         """A program for a call, and its key and inputs, which have what the function needs."""
         settled = False  # all that can be carried is
         again = False
@@ -174,14 +174,14 @@ class Compiled:
                 raise
             again = True
 
-    def _run(self, program: Program, call: Call, inputs: Inputs) -> Any:
+    def _run(self, program: CapturedProgram, call: FunctionCall, inputs: ReplayInputs) -> Any:
         # What a call leaves behind for later ones has no value yet for an eager run before it.
         if not self.verify or program.escapes:
             return program.replay(call, inputs)
         self.verify -= 1
         return replay_verified(program, call, inputs)
 
-    def _keep(self, key: Any, program: Program) -> None:
+    def _keep(self, key: Any, program: CapturedProgram) -> None:
         """Put a program before the others of its key, and forget those used longest ago."""
         # Those that do not fit now may again: a module may go back from eval to training.
         self._programs[key] = [program, *self._programs.pop(key, [])]
@@ -192,7 +192,7 @@ class Compiled:
             if not self._programs[oldest]:
                 del self._programs[oldest]
 
-    def _key(self, call: Call, current: State) -> Key:
+    def _key(self, call: FunctionCall, current: ThreadState) -> CallKey:
         """All that a program may depend on beside values: tensors, modes, surroundings."""
         storages: dict[Storage, int] = {}  # numbered as they come
         tensors = []
@@ -219,7 +219,7 @@ class Compiled:
             (config.num_threads, config.compile_mode, get_default_dtype()),
         )  # fmt: skip
 
-    def _note_change(self, key: Any, call: Call) -> None:
+    def _note_change(self, key: Any, call: FunctionCall) -> None:
         """Say why a call has to be recorded though others were."""
         before = next(reversed(self._programs), None)
         if before is None:
@@ -239,7 +239,7 @@ class Compiled:
         )
 
     @property
-    def programs(self) -> list[Program]:
+    def programs(self) -> list[CapturedProgram]:
         """The programs in the cache, oldest first."""
         return [p for known in self._programs.values() for p in reversed(known)]
 
@@ -248,7 +248,7 @@ class Compiled:
         """The tape of the program recorded or used last."""
         return self._last().tape
 
-    def _last(self) -> Program:
+    def _last(self) -> CapturedProgram:
         if not self._programs:
             raise CaptureError(f"compile({self.name}): no program is kept, so there is no tape.")
         return self.programs[-1]
@@ -272,7 +272,7 @@ class Compiled:
         return self._last().executable.kernels
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> ProgramMemory:
         """The bytes that the program recorded or used last needs beside its inputs."""
         return memory_of(self._last())
 
@@ -286,7 +286,7 @@ class Compiled:
         return self if instance is None else functools.partial(self, instance)
 
 
-def _contents(place: Place, given: Given) -> Any:
+def _contents(place: Place, given: GivenArguments) -> Any:
     """What is carried at a place; of what cannot be an input only its type."""
     try:
         value = place.get(given)
@@ -295,7 +295,7 @@ def _contents(place: Place, given: Given) -> Any:
     return value if is_carried(value) else type(value)
 
 
-def _call_of(given: Given, carried: list[Any]) -> Call:
+def _call_of(given: GivenArguments, carried: list[Any]) -> FunctionCall:
     args, kwargs = given
     if not kwargs and not carried:  # tensors alone, as in most calls, take a tenth of the time
         for x in args:
@@ -303,11 +303,15 @@ def _call_of(given: Given, carried: list[Any]) -> Call:
                 break
         else:
             # As the class does it, which takes three times as long.
-            return tuple.__new__(Call, (_structure_of_tensors(len(args)), args, args, given, ()))
+            return tuple.__new__(
+                FunctionCall, (_structure_of_tensors(len(args)), args, args, given, ())
+            )
     leaves: list[Any] = []
     structure = flatten((args, kwargs, carried), leaves, weak=True)
     leaves = [_as_tensor(x) if isinstance(x, np.ndarray) else x for x in leaves]
-    return Call(structure, leaves, [x for x in leaves if isinstance(x, Tensor)], given, carried)
+    return FunctionCall(
+        structure, leaves, [x for x in leaves if isinstance(x, Tensor)], given, carried
+    )
 
 
 @functools.lru_cache

@@ -10,14 +10,14 @@ from contraflow.capture import rewrite
 from contraflow.capture.ahead import LIMITS
 from contraflow.capture.alarm import HEARS
 from contraflow.capture.reads import shown
-from contraflow.capture.replay import Call, Program
+from contraflow.capture.replay import CapturedProgram, FunctionCall
 from contraflow.capture.trees import leaf_names
 from contraflow.compiler.tape import Tape, Value
 from contraflow.shapes import numel
 from contraflow.tensors.symbol import departure, number_text
 
 
-class Memory(NamedTuple):
+class ProgramMemory(NamedTuple):
     """Bytes that a program needs: for each call what it gives and keeps, and its temporaries."""
 
     results: int
@@ -25,12 +25,12 @@ class Memory(NamedTuple):
     temporaries: int
 
 
-def memory_of(program: Program) -> Memory:
+def memory_of(program: CapturedProgram) -> ProgramMemory:
     """What one call of a program takes, beside its inputs."""
     tape, kept = program.tape, set(program.residuals.values())
     sizes = [_nbytes(tape, v) for v in tape.outputs]
     residuals = sum(size for position, size in enumerate(sizes) if position in kept)
-    return Memory(sum(sizes) - residuals, residuals, program.executable.temporary_bytes)
+    return ProgramMemory(sum(sizes) - residuals, residuals, program.executable.temporary_bytes)
 
 
 def _nbytes(tape: Tape, v: Value) -> int:
@@ -40,7 +40,7 @@ def _nbytes(tape: Tape, v: Value) -> int:
 
 def explain(
     name: str,
-    programs: Sequence[Program],
+    programs: Sequence[CapturedProgram],
     captures: int,
     changes: Sequence[str],
     refusals: Sequence[str],
@@ -61,7 +61,7 @@ def explain(
     return "\n".join(rows)
 
 
-def _program(program: Program) -> Iterator[str]:
+def _program(program: CapturedProgram) -> Iterator[str]:
     tape, guards, recording = program.tape, program.guards, program.recording
     roles = Counter(tape.inputs.values())
     yield "inputs  " + (", ".join(f"{n} {role}" for role, n in roles.items()) or "none")
@@ -115,7 +115,12 @@ def parameter_names(function: Any, instance: Any, count: int) -> list[str]:
 
 
 def change_of(
-    program: Program, before: Any, key: Any, call: Call, parts: Sequence[str], fixed: Sequence[int]
+    program: CapturedProgram,
+    before: Any,
+    key: Any,
+    call: FunctionCall,
+    parts: Sequence[str],
+    fixed: Sequence[int],
 ) -> str:
     """What has changed since a call that a program of the key `before` was recorded for.
 

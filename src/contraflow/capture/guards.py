@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from contraflow.capture.places import Given
+from contraflow.capture.places import GivenArguments
 from contraflow.capture.reads import Read
 from contraflow.tensors.hooks import Structure
 from contraflow.tensors.storage import Storage
@@ -61,7 +61,7 @@ def layout_of(gradient: Tensor | None) -> Any:
     )
 
 
-class Memory:
+class KeptArrays:
     """Arrays that stay until one of those they belong to is gone; who uses them takes the list."""
 
     __slots__ = ("arrays",)
@@ -95,9 +95,9 @@ class Guards:
             if id(t.storage) in known:
                 self.pins[number] = known[id(t.storage)]
 
-    def keep_memory(self, storages: Sequence[Storage]) -> Memory:
+    def keep_memory(self, storages: Sequence[Storage]) -> KeptArrays:
         """The memory of state, as long as the state itself is there."""
-        memory = Memory([storage.data for storage in storages])
+        memory = KeptArrays([storage.data for storage in storages])
         # Callbacks in C: an interrupt in one of Python's would be lost.
         for callback in (self.gone.append, partial(setattr, memory, "arrays")):
             self.references += [weakref.ref(storage, callback) for storage in storages]
@@ -123,7 +123,7 @@ class Guards:
         self.epoch = epoch
         return True
 
-    def change(self, given: Given) -> str | None:
+    def change(self, given: GivenArguments) -> str | None:
         """What was read and is not what it was, for people."""
         return next((read.change(given) for read in self.reads if not read.holds(given)), None)
 
@@ -135,7 +135,7 @@ class Guards:
             for ref, number in self.modules
         ]
 
-    def hold(self, arguments: Sequence[Tensor], given: Given) -> bool:
+    def hold(self, arguments: Sequence[Tensor], given: GivenArguments) -> bool:
         """Whether all is as it was, reads, `.grad` slots and aliasing of arguments and state
         included."""
         if (self.gone or self.epoch != Structure.epoch) and not self.are_current():

@@ -18,9 +18,9 @@ from typing import Any
 from contraflow import config, dtypes
 from contraflow.capture.guards import layout_of
 from contraflow.capture.places import Place
-from contraflow.capture.replay import Call, Hit, Program, new_tensor
+from contraflow.capture.replay import CapturedProgram, FunctionCall, Hit, new_tensor
 from contraflow.capture.trees import written
-from contraflow.capture.writes import Registered, Store, Write
+from contraflow.capture.writes import Registered, SlotStore, Write
 from contraflow.operation.context import state
 from contraflow.runtime.executable import HELD_BY_BLOCK, HELD_BY_ROOM, Native, Standing
 from contraflow.tensors.hooks import Structure
@@ -36,7 +36,7 @@ def misses(args: tuple[Any, ...]) -> Any:
     return MISS
 
 
-def write_hit(program: Program, call: Call) -> Hit:
+def write_hit(program: CapturedProgram, call: FunctionCall) -> Hit:
     """The function for calls with tensors like these; other programs leave it at a miss."""
     native = program.executable
     args, kwargs = call.given
@@ -51,18 +51,20 @@ def write_hit(program: Program, call: Call) -> Hit:
         return misses
     if len({x.storage for x in call.arguments}) < len(call.arguments):
         return misses
-    return _Writer(program, native, call.arguments).function()
+    return _HitWriter(program, native, call.arguments).function()
 
 
 def _is_loud(write: Write) -> bool:
     """Whether a write changes the structure of a module."""
-    return isinstance(write, Store) and isinstance(write.place, Registered) and write.place.loud
+    return isinstance(write, SlotStore) and isinstance(write.place, Registered) and write.place.loud
 
 
-class _Writer:
+class _HitWriter:
     """Lines of the function, and what the names in them stand for."""
 
-    def __init__(self, program: Program, native: Native, arguments: Sequence[Tensor]) -> None:
+    def __init__(
+        self, program: CapturedProgram, native: Native, arguments: Sequence[Tensor]
+    ) -> None:
         self.program, self.native, self.arguments = program, native, arguments
         self._places: dict[Place, str] = {}
         self._parents = {getattr(read.place, "parent", None) for read in program.guards.reads}

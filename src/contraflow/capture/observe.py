@@ -25,7 +25,7 @@ from contraflow.capture.library import names
 from contraflow.capture.observer import Observer
 from contraflow.capture.places import (
     MISSING,
-    Given,
+    GivenArguments,
     Place,
 )
 from contraflow.capture.session import give_back_later, listening, putting_back
@@ -188,7 +188,7 @@ def _imported_from(module: Any, name: str) -> None:
 
 
 rewrite.install(
-    rewrite.Hooks(
+    rewrite.ObserverHooks(
         load_global=_load_global, load_name=_load_name, load_cell=_load_cell,
         load_attribute=_load_attribute, load_method=_load_attribute, load_super=_load_super,
         load_item=_load_item, load_slice=_load_slice,
@@ -284,7 +284,7 @@ class Unheard:
 
 @contextmanager
 def undone(
-    owner: Any, given: Given, places: Sequence[Place] = (), contents: Sequence[Any] = ()
+    owner: Any, given: GivenArguments, places: Sequence[Place] = (), contents: Sequence[Any] = ()
 ) -> Iterator[None]:
     """A time in which a function may run eagerly, and leaves Python's state as it is.
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any, Protocol
 
-Given = tuple[Sequence[Any], Mapping[str, Any]]  # the arguments of a call
+GivenArguments = tuple[Sequence[Any], Mapping[str, Any]]  # the arguments of a call
 
 # What looking at a place raises where there is nothing.
 NOTHING_THERE = (AttributeError, LookupError, TypeError, ValueError)
 
 
-class Writer(Protocol):
+class ConditionWriter(Protocol):
     """Who writes out the function of a call that hits."""
 
     def name(self, x: Any) -> str:
@@ -36,11 +36,11 @@ class Place:
 
     __slots__ = ()
 
-    def get(self, given: Given) -> Any:
+    def get(self, given: GivenArguments) -> Any:
         """What is there in this call; one of NOTHING_THERE if nothing is."""
         raise NotImplementedError
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         """The same as an expression."""
         raise NotImplementedError
 
@@ -53,10 +53,10 @@ class Object(Place):
     def __init__(self, reference: Callable[[], Any], label: str) -> None:
         self.reference, self.label = reference, label
 
-    def get(self, given: Given) -> Any:
+    def get(self, given: GivenArguments) -> Any:
         return self.reference()
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         return f"{write.name(self.reference)}()"
 
     def __str__(self) -> str:
@@ -71,10 +71,10 @@ class Constant(Place):
     def __init__(self, value: Any, label: str) -> None:
         self.value, self.label = value, label
 
-    def get(self, given: Given) -> Any:
+    def get(self, given: GivenArguments) -> Any:
         return self.value
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         return write.name(self.value)
 
     def __str__(self) -> str:
@@ -89,17 +89,17 @@ class Argument(Place):
     def __init__(self, number: int | str, label: str) -> None:
         self.number, self.label = number, label
 
-    def get(self, given: Given) -> Any:
+    def get(self, given: GivenArguments) -> Any:
         return given[1][self.number] if isinstance(self.number, str) else given[0][self.number]
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         return f"args[{self.number}]"
 
     def __str__(self) -> str:
         return self.label
 
 
-class Slot(Place):
+class NestedPlace(Place):
     """A place within what is found at another one: its `parent` and a `key`."""
 
     __slots__ = ("parent", "key")
@@ -107,64 +107,64 @@ class Slot(Place):
     def __init__(self, parent: Place, key: Any) -> None:
         self.parent, self.key = parent, key
 
-    def address(self, given: Given) -> tuple[Any, ...]:
+    def address(self, given: GivenArguments) -> tuple[Any, ...]:
         """What an observer knows it by in this call: the address of its holder, and the key."""
         return id(self.parent.get(given)), self.key
 
-    def put(self, value: Any, given: Given) -> None:
+    def put(self, value: Any, given: GivenArguments) -> None:
         """Put a value there."""
         raise NotImplementedError
 
-    def remove(self, given: Given) -> None:
+    def remove(self, given: GivenArguments) -> None:
         """Take away what is there."""
         raise NotImplementedError
 
 
-class Attribute(Slot):
+class Attribute(NestedPlace):
     """An attribute that an object itself keeps."""
 
     __slots__ = ()
 
-    def address(self, given: Given) -> tuple[Any, ...]:
+    def address(self, given: GivenArguments) -> tuple[Any, ...]:
         return id(self.parent.get(given).__dict__), self.key
 
-    def get(self, given: Given) -> Any:
+    def get(self, given: GivenArguments) -> Any:
         return self.parent.get(given).__dict__[self.key]
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         return f"{write.place(self.parent)}.__dict__[{self.key!r}]"
 
-    def put(self, value: Any, given: Given) -> None:
+    def put(self, value: Any, given: GivenArguments) -> None:
         self.parent.get(given).__dict__[self.key] = value
 
-    def remove(self, given: Given) -> None:
+    def remove(self, given: GivenArguments) -> None:
         self.parent.get(given).__dict__.pop(self.key, None)
 
     def __str__(self) -> str:
         return f"{self.parent}.{self.key}"
 
 
-class Field(Slot):
+class Field(NestedPlace):
     """An attribute that the class of an object keeps a place for: a slot, one of C's."""
 
     __slots__ = ()
 
-    def address(self, given: Given) -> tuple[Any, ...]:
+    def address(self, given: GivenArguments) -> tuple[Any, ...]:
         return id(self.parent.get(given)), self.key, "field"
 
-    def get(self, given: Given) -> Any:
+    def get(self, given: GivenArguments) -> Any:
         return getattr(self.parent.get(given), self.key)
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         return f"{write.place(self.parent)}.{self.key}"
 
-    def put(self, value: Any, given: Given) -> None:
+    def put(self, value: Any, given: GivenArguments) -> None:
         holder = self.parent.get(given)
         kind: Any = type(holder)
         by_code = isinstance(kind.__setattr__, FunctionType)
         (object.__setattr__ if by_code else kind.__setattr__)(holder, self.key, value)
 
-    def remove(self, given: Given) -> None:
+    def remove(self, given: GivenArguments) -> None:
         holder = self.parent.get(given)
         kind: Any = type(holder)
         by_code = isinstance(kind.__delattr__, FunctionType)
@@ -174,26 +174,26 @@ class Field(Slot):
         return f"{self.parent}.{self.key}"
 
 
-class ClassAttribute(Slot):
+class ClassAttribute(NestedPlace):
     """An attribute that a class itself keeps."""
 
     __slots__ = ()
 
-    def address(self, given: Given) -> tuple[Any, ...]:
+    def address(self, given: GivenArguments) -> tuple[Any, ...]:
         return id(self.parent.get(given)), self.key, "class"
 
-    def get(self, given: Given) -> Any:
+    def get(self, given: GivenArguments) -> Any:
         return self.parent.get(given).__dict__[self.key]
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         return f"{write.place(self.parent)}.__dict__[{self.key!r}]"
 
-    def put(self, value: Any, given: Given) -> None:
+    def put(self, value: Any, given: GivenArguments) -> None:
         kind = self.parent.get(given)
         if kind is not None:  # else it was made within the function, and is gone
             type.__setattr__(kind, self.key, value)
 
-    def remove(self, given: Given) -> None:
+    def remove(self, given: GivenArguments) -> None:
         kind = self.parent.get(given)
         if kind is not None:
             type.__delattr__(kind, self.key)
@@ -202,7 +202,7 @@ class ClassAttribute(Slot):
         return f"{self.parent}.{self.key}"
 
 
-class Item(Slot):
+class Item(NestedPlace):
     """An item of a list, a tuple or a dict; code of a user's class that is one does not run."""
 
     __slots__ = ("kind", "exact")
@@ -212,19 +212,19 @@ class Item(Slot):
         self.kind: Any = plain_type(kind)
         self.exact = kind is self.kind  # and so has no code of a user's
 
-    def get(self, given: Given) -> Any:
+    def get(self, given: GivenArguments) -> Any:
         return self.kind.__getitem__(self.parent.get(given), self.key)
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         key = repr(self.key) if type(self.key) in (int, str) else write.name(self.key)
         if self.exact:
             return f"{write.place(self.parent)}[{key}]"
         return f"{write.name(self.kind.__getitem__)}({write.place(self.parent)}, {key})"
 
-    def put(self, value: Any, given: Given) -> None:
+    def put(self, value: Any, given: GivenArguments) -> None:
         self.kind.__setitem__(self.parent.get(given), self.key, value)
 
-    def remove(self, given: Given) -> None:
+    def remove(self, given: GivenArguments) -> None:
         self.kind.__delitem__(self.parent.get(given), self.key)
 
     def __str__(self) -> str:
@@ -243,7 +243,7 @@ class Global(Item):
         return str(self.key)
 
 
-class Cell(Slot):
+class Cell(NestedPlace):
     """A variable of a closure, by its number among those of a function."""
 
     __slots__ = ("label",)
@@ -252,21 +252,21 @@ class Cell(Slot):
         super().__init__(parent, key)
         self.label = label
 
-    def address(self, given: Given) -> tuple[Any, ...]:
+    def address(self, given: GivenArguments) -> tuple[Any, ...]:
         return (id(self.parent.get(given).__closure__[self.key]),)
 
-    def get(self, given: Given) -> Any:
+    def get(self, given: GivenArguments) -> Any:
         return self.parent.get(given).__closure__[self.key].cell_contents
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         if isinstance(self.parent, Constant):  # whose cells are always the same
             return f"{write.name(self.parent.value.__closure__[self.key])}.cell_contents"
         return f"{write.place(self.parent)}.__closure__[{self.key}].cell_contents"
 
-    def put(self, value: Any, given: Given) -> None:
+    def put(self, value: Any, given: GivenArguments) -> None:
         self.parent.get(given).__closure__[self.key].cell_contents = value
 
-    def remove(self, given: Given) -> None:
+    def remove(self, given: GivenArguments) -> None:
         del self.parent.get(given).__closure__[self.key].cell_contents
 
     def __str__(self) -> str:
@@ -281,10 +281,10 @@ class Namespace(Place):
     def __init__(self, parent: Place) -> None:
         self.parent = parent
 
-    def get(self, given: Given) -> Any:
+    def get(self, given: GivenArguments) -> Any:
         return self.parent.get(given).__dict__
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         return f"{write.place(self.parent)}.__dict__"
 
     def __str__(self) -> str:
@@ -300,13 +300,13 @@ class Answer(Place):
     def __init__(self, parent: Place, question: Callable[[Any], Any]) -> None:
         self.parent, self.question = parent, question
 
-    def get(self, given: Given) -> Any:
+    def get(self, given: GivenArguments) -> Any:
         try:
             return self.question(self.parent.get(given))
         except Exception as error:
             raise LookupError(str(self.parent)) from error
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         return f"{write.name(self.get)}((args, {{}}))"
 
     def __str__(self) -> str:
@@ -330,10 +330,10 @@ class Described(Place):
     def __init__(self, place: Place) -> None:
         self.place = place
 
-    def get(self, given: Given) -> Any:
+    def get(self, given: GivenArguments) -> Any:
         return self.place.get(given)
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         return self.place.written(write)
 
     def __str__(self) -> str:

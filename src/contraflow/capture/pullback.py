@@ -19,8 +19,8 @@ from contraflow.capture.guards import Held
 from contraflow.capture.observe import undone
 from contraflow.capture.trees import flatten, rebuild
 from contraflow.compiler.passes import eliminate_dead
-from contraflow.compiler.tape import Operand, Tape, TapeLine, Value
-from contraflow.contexts.record import Source
+from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Value
+from contraflow.contexts.record import InputSource
 from contraflow.errors import GradientError
 from contraflow.graph.engine import Cotangent, Pass
 from contraflow.graph.op_node import Saved
@@ -31,11 +31,11 @@ from contraflow.runtime.executable import Executable
 from contraflow.shapes import contiguous
 from contraflow.spec import Spec
 from contraflow.tensors.node import Edge, Node, at, nodes_below, numbers
-from contraflow.tensors.storage import Place, Storage
+from contraflow.tensors.storage import Instruction, Storage
 from contraflow.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
-    from contraflow.capture.replay import Program
+    from contraflow.capture.replay import CapturedProgram
 
 LONGEST = 16  # lines that are worth computing again for one value
 
@@ -84,7 +84,7 @@ class Residual(NamedTuple):
     value: Value
 
 
-class Input(NamedTuple):
+class ForwardInput(NamedTuple):
     """The memory of an input of the forward program, as it was then."""
 
     value: Value
@@ -93,17 +93,17 @@ class Input(NamedTuple):
 class Late(NamedTuple):
     """Something that only backward reads, a hook for instance: as it is when backward runs."""
 
-    source: Source
+    source: InputSource
 
 
-Kept = Residual | Input | Late
+Kept = Residual | ForwardInput | Late
 
 
 def split(
     tape: Tape,
     mark: int,
     cotangents: Sequence[Value],
-    late: dict[Value, Source],
+    late: dict[Value, InputSource],
     gradients: Sequence[Value],
 ) -> tuple[Tape, dict[Value, Kept]]:
     """The backward tape of a joint one whose first `mark` lines are the forward.
@@ -141,7 +141,7 @@ def split(
     read |= set(gradients)
     for v in tape.inputs:
         if v in read and v in free and v not in kept and tape.inputs[v] != "scalar":
-            kept[v] = Input(v)
+            kept[v] = ForwardInput(v)
     kept = {v: kept[v] for v in sorted(kept) if v in read}
     return behind, kept
 
@@ -192,7 +192,7 @@ def without(tape: Tape, absent: set[Value]) -> tuple[Tape, set[Value]]:
     result = tape.replaced([])
     spelled: dict[Value, Value] = {}
 
-    def spell(x: Operand) -> Operand:
+    def spell(x: TapeOperand) -> TapeOperand:
         """An operand, written out if it is zero and matters."""
         if not isinstance(x, Value) or x not in zeros:
             return same.get(x, x) if isinstance(x, Value) else x
@@ -220,7 +220,7 @@ def without(tape: Tape, absent: set[Value]) -> tuple[Tape, set[Value]]:
     return result, zeros
 
 
-def _vanishes(op: Op, inputs: Sequence[Operand], nil: Sequence[bool]) -> bool:
+def _vanishes(op: Op, inputs: Sequence[TapeOperand], nil: Sequence[bool]) -> bool:
     """Whether the result is zero because some inputs are."""
     if all(nil[i] or (not isinstance(x, Value) and x == 0) for i, x in enumerate(inputs)):
         return op.linear or op.name in (
@@ -310,10 +310,10 @@ class CompiledNode(Node):
 
     def __init__(
         self,
-        program: Program,
+        program: CapturedProgram,
         pullback: Pullback,
         edges: Sequence[Edge | None],
-        place: Place | None,
+        place: Instruction | None,
         output_count: int,
     ) -> None:
         super().__init__(edges, pullback.target_specs, output_count, place)

@@ -13,7 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.capture.places import NOTHING_THERE, Given, Item, Place, Slot, Writer
+from contraflow.capture.places import (
+    NOTHING_THERE,
+    ConditionWriter,
+    GivenArguments,
+    Item,
+    NestedPlace,
+    Place,
+)
 from contraflow.capture.rewrite import original
 from contraflow.tensors.tree import exact
 
@@ -33,7 +40,7 @@ class Read:
     def __init__(self, place: Place) -> None:
         self.place = place
 
-    def holds(self, given: Given) -> bool:
+    def holds(self, given: GivenArguments) -> bool:
         """Whether it is so in this call."""
         try:
             return self.fits(self.place.get(given))
@@ -44,7 +51,7 @@ class Read:
         """Whether a value is the one that was found."""
         raise NotImplementedError
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         """The condition that it is so."""
         raise NotImplementedError
 
@@ -52,7 +59,7 @@ class Read:
         """What was found, for people."""
         raise NotImplementedError
 
-    def change(self, given: Given) -> str:
+    def change(self, given: GivenArguments) -> str:
         """What is different in this call, for people."""
         try:
             now = self.now(self.place.get(given))
@@ -80,7 +87,7 @@ class Equal(Read):
     def fits(self, value: Any) -> bool:
         return value is self.value or token(value) == self.token
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         here = write.value(self.place)
         if self.value is None or type(self.value) is bool:
             return f"{here} is {self.value}"
@@ -113,7 +120,7 @@ class Same(Read):
     def fits(self, value: Any) -> bool:
         return id(value) == self.address
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         here = write.value(self.place)
         if id(self.reference) == self.address:
             return f"{here} is {write.name(self.reference)}"
@@ -127,7 +134,7 @@ class Same(Read):
         return f"another {now.removeprefix('a ')}" if now == self.label else now
 
 
-class Code(Same):
+class FunctionCode(Same):
     """The code of a function, also while it runs observed for another recording."""
 
     __slots__ = ()
@@ -135,7 +142,7 @@ class Code(Same):
     def fits(self, value: Any) -> bool:
         return id(original(value)) == self.address
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         known = write.name(self.reference)
         return f"((v := {write.value(self.place)}) is {known} or {write.name(self.fits)}(v))"
 
@@ -153,7 +160,7 @@ class Bases(Read):
     def fits(self, value: Any) -> bool:
         return [*map(id, value)] == self.addresses
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         return f"[*map(id, {self.place.written(write)})] == {write.name(self.addresses)}"
 
     def was(self) -> str:
@@ -173,7 +180,7 @@ class Names(Read):
     def fits(self, value: Any) -> bool:
         return [_print(name) for name in value] == self.names
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         return f"{write.name(self.fits)}({self.place.written(write)})"
 
     def was(self) -> str:
@@ -193,7 +200,7 @@ class Typed(Read):
     def fits(self, value: Any) -> bool:
         return type(value) is self.kind
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         return f"type({write.place(self.place)}) is {write.name(self.kind)}"
 
     def was(self) -> str:
@@ -206,14 +213,14 @@ class Absent(Read):
     __slots__ = ()
     matters = False
 
-    def holds(self, given: Given) -> bool:
+    def holds(self, given: GivenArguments) -> bool:
         try:
             self.place.get(given)
         except NOTHING_THERE:
             return True
         return False
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         return f"{write.name(self.holds)}((args, {{}}))"
 
     def was(self) -> str:
@@ -224,15 +231,15 @@ class Lacks(Absent):
     """A dict does not hold a key."""
 
     __slots__ = ()
-    place: Slot
+    place: NestedPlace
 
-    def holds(self, given: Given) -> bool:
+    def holds(self, given: GivenArguments) -> bool:
         try:
             return not dict.__contains__(self.place.parent.get(given), self.place.key)
         except NOTHING_THERE:
             return False
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         key, here = write.name(self.place.key), write.place(self.place.parent)
         if isinstance(self.place, Item) and self.place.exact:
             return f"{key} not in {here}"
@@ -243,15 +250,15 @@ class LacksAttribute(Absent):
     """An object itself does not keep an attribute, so that its class's is found."""
 
     __slots__ = ()
-    place: Slot
+    place: NestedPlace
 
-    def holds(self, given: Given) -> bool:
+    def holds(self, given: GivenArguments) -> bool:
         try:
             return self.place.key not in self.place.parent.get(given).__dict__
         except NOTHING_THERE:
             return False
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         return f"{self.place.key!r} not in {write.place(self.place.parent)}.__dict__"
 
 
@@ -267,7 +274,7 @@ class Sized(Read):
     def fits(self, value: Any) -> bool:
         return len(value) == self.length
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         return f"len({write.place(self.place)}) == {self.length}"
 
     def was(self) -> str:
@@ -289,7 +296,7 @@ class Member(Read):
     def fits(self, value: Any) -> bool:
         return (self.item in value) is self.answer
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         return f"({write.name(self.item)} in {write.place(self.place)}) is {self.answer}"
 
     def was(self) -> str:
@@ -312,13 +319,13 @@ class Contents(Read):
     def fits(self, value: Any) -> bool:
         return len(value) == self.length and fingerprint(value) == self.known
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         return f"{write.name(self.fits)}({write.place(self.place)})"
 
     def was(self) -> str:
         return f"with other contents ({self.length} of them)"
 
-    def change(self, given: Given) -> str:
+    def change(self, given: GivenArguments) -> str:
         try:
             value = self.place.get(given)
             if len(value) != self.length:
@@ -345,7 +352,7 @@ class Elements(Read):
         )
         return same and value.tobytes() == known.tobytes()
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         return f"{write.name(self.fits)}({write.place(self.place)})"
 
     def was(self) -> str:
@@ -361,16 +368,16 @@ class Together(Read):
         super().__init__(place)
         self.other, self.answer = other, answer
 
-    def holds(self, given: Given) -> bool:
+    def holds(self, given: GivenArguments) -> bool:
         try:
             return (self.place.get(given) is self.other.get(given)) is self.answer
         except NOTHING_THERE:
             return False
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         return f"({write.place(self.place)} is {write.place(self.other)}) is {self.answer}"
 
-    def change(self, given: Given) -> str:
+    def change(self, given: GivenArguments) -> str:
         return f"whether {self.place} is {self.other} has changed"
 
 

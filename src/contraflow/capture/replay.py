@@ -10,21 +10,20 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from contraflow.capture.guards import Guards, Held
-from contraflow.capture.places import Given
-from contraflow.capture.places import Place as InPython
+from contraflow.capture.places import GivenArguments, Place
 from contraflow.capture.pullback import (
     CompiledNode,
-    Input,
+    ForwardInput,
     Pullback,
     Residual,
     saved_memory,
     whole,
 )
 from contraflow.capture.trees import builder
-from contraflow.capture.writes import Registered, Store, Write
+from contraflow.capture.writes import Registered, SlotStore, Write
 from contraflow.compiler.passes import eliminate_dead
 from contraflow.compiler.tape import Value
-from contraflow.contexts.record import Recording, Source
+from contraflow.contexts.record import InputSource, Recording
 from contraflow.dtypes import DType, from_numpy, int64
 from contraflow.errors import GradientError, OverwrittenError
 from contraflow.graph.op_node import keep
@@ -34,7 +33,7 @@ from contraflow.runtime.executable import Executable, Standing
 from contraflow.shapes import View, contiguous
 from contraflow.tensors.hooks import Structure
 from contraflow.tensors.node import Edge, Form, Node, at, location
-from contraflow.tensors.storage import Block, Line, Storage, serials, user_place
+from contraflow.tensors.storage import Block, Storage, UserLine, serials, user_place
 from contraflow.tensors.symbol import Numbers, arithmetic
 from contraflow.tensors.tensor import Tensor
 
@@ -57,13 +56,13 @@ class Owner(Protocol):
     def instance(self) -> Any: ...
 
 
-class Call(NamedTuple):
+class FunctionCall(NamedTuple):
     """What a function was called with."""
 
     structure: Any
     leaves: Sequence[Any]  # tensors and numbers, in order
     arguments: Sequence[Tensor]  # the tensors among them
-    given: Given
+    given: GivenArguments
     carried: Sequence[Any] = ()  # what the function reads and changes beside its arguments
 
 
@@ -75,7 +74,7 @@ class Fresh(NamedTuple):
     dtype: DType
 
 
-class Shared(NamedTuple):
+class SharedResult(NamedTuple):
     """A view of the storage of an input: a new one, or the tensor itself if it lives on."""
 
     source: Value
@@ -91,19 +90,19 @@ class Shared(NamedTuple):
         return Tensor.of_storage(storage, self.view, self.dtype)
 
 
-class Argument(NamedTuple):
+class ArgumentResult(NamedTuple):
     """One of the arguments itself."""
 
     number: int
 
 
-class Constant(NamedTuple):
+class NumberResult(NamedTuple):
     """A number."""
 
     value: int | float
 
 
-class Number(NamedTuple):
+class ComputedNumber(NamedTuple):
     """A number that Python computes from others in every call."""
 
     place: int  # among all numbers of a call
@@ -119,24 +118,24 @@ class HostNumber(NamedTuple):
 class Found(NamedTuple):
     """What is at a place of Python's when the call is made."""
 
-    place: InPython
+    place: Place
 
 
 class Graded(NamedTuple):
     """A result with a place in the graph: an output of the call's node, or a leaf of its own."""
 
-    result: Fresh | Shared
+    result: Fresh | SharedResult
     output: int  # of the node, -1 for a leaf
     writable: bool
 
 
-class Same(NamedTuple):
+class SameResult(NamedTuple):
     """The very tensor that another result is."""
 
     number: int
 
 
-class Place(NamedTuple):
+class StoreKey(NamedTuple):
     """A key of a store of gradients: a tensor inside the function that is not a result."""
 
     node: weakref.ref[Node]  # as recorded; it lives on where somebody keeps the tensor
@@ -144,7 +143,7 @@ class Place(NamedTuple):
     output: int  # of that
     name: str
     label: str
-    line: Line | None
+    line: UserLine | None
     form: Form
     input_names: tuple[str, ...]
 
@@ -158,7 +157,7 @@ class Inside(Node):
 
     __slots__ = ("place",)
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: StoreKey) -> None:
         specs, count = place.form.input_specs, place.form.output_count
         super().__init__([None] * len(specs), specs, count, place.line)
         self.place = place
@@ -182,17 +181,28 @@ class Inside(Node):
         )
 
 
-Result = Fresh | Shared | Argument | Constant | Number | HostNumber | Found | Graded | Same | Place
+Result = (
+    Fresh
+    | SharedResult
+    | ArgumentResult
+    | NumberResult
+    | ComputedNumber
+    | HostNumber
+    | Found
+    | Graded
+    | SameResult
+    | StoreKey
+)
 
 
 # A whole call from its arguments, written out, or a miss: see hit.py.
 Hit = Callable[[tuple[Any, ...]], Any]
 
 # The storages and the host scalars that a program reads, in the order of its tape's inputs.
-Inputs = tuple[list[Storage], list[int | float]]
+ReplayInputs = tuple[list[Storage], list[int | float]]
 
 
-class Program:
+class CapturedProgram:
     """One recorded call: its tape, where inputs come from, and what to do with what comes out."""
 
     executable: Executable
@@ -210,9 +220,9 @@ class Program:
         self.structure: Any = None
         self.differentiable: list[int] = []  # numbers of the results that the node gives
         self.residuals: dict[Value, int] = {}  # positions of outputs that backward keeps
-        self.slot_outputs: list[tuple[Held, Fresh | Shared | None]] = []
+        self.slot_outputs: list[tuple[Held, Fresh | SharedResult | None]] = []
         self.cell_outputs: list[tuple[weakref.ref[Any], int]] = []
-        self.carried: Sequence[InPython] = ()  # where there are inputs beside the arguments
+        self.carried: Sequence[Place] = ()  # where there are inputs beside the arguments
         self.kinds: dict[int, type] = {}  # of results that are of a class of their own
         self.writes: list[Write] = []  # of Python's state; their values are results
         self.escapes: list[tuple[Storage, int]] = []
@@ -234,16 +244,16 @@ class Program:
         self._sort_sources([self.recording.sources[v] for v in self.tape.inputs])
         self._sort_results()
 
-    def _sort_sources(self, sources: Sequence[Source]) -> None:
+    def _sort_sources(self, sources: Sequence[InputSource]) -> None:
         found: dict[int, list[Any]] = {kind: [] for kind in range(6)}
         for source in sources:
             found[_kind_of(source)].append(source)
         self.argument_numbers: list[int] = [source.argument for source in found[_ARGUMENT]]
-        self.gradients: list[Source] = found[_GRADIENT]
+        self.gradients: list[InputSource] = found[_GRADIENT]
         self.constants: list[Storage] = [source.constant for source in found[_CONSTANT]]
         self.state_refs: list[weakref.ref[Storage]] = [source.storage for source in found[_STATE]]
         self.cells: list[weakref.ref[Any]] = [source.cell for source in found[_CELL]]
-        self.numbers: list[Source] = found[_NUMBER]
+        self.numbers: list[InputSource] = found[_NUMBER]
         self.compute: Numbers | None = None
         steps = self.recording.steps
         entering = [
@@ -272,7 +282,7 @@ class Program:
             return fresh and result.position not in self.executable.numbers
 
         self.blocks: list[tuple[weakref.ref[Tensor], int]] = []
-        self._slots: list[tuple[Held, Fresh | Shared | None]] = []
+        self._slots: list[tuple[Held, Fresh | SharedResult | None]] = []
         for held, gradient in self.slot_outputs:
             # Of state: the next replay binds the slot of the same tensor again.
             if held.number < 0 and alone(gradient) and self._is_whole(gradient):
@@ -293,7 +303,7 @@ class Program:
         shape, dtype = self.tape.specs[self.tape.outputs[result.position]]
         return bool(result.view == contiguous(shape)) and result.dtype is dtype
 
-    def find_inputs(self, call: Call) -> Inputs | None:
+    def find_inputs(self, call: FunctionCall) -> ReplayInputs | None:
         """The storages and host scalars the program reads, None if it is not for such a call."""
         arguments = call.arguments
         scalars: list[Any] = []
@@ -321,11 +331,11 @@ class Program:
             scalars += [source.number(numbers) for source in self.numbers]
         return storages, scalars
 
-    def _numbers_of(self, call: Call) -> Sequence[Any] | None:
+    def _numbers_of(self, call: FunctionCall) -> Sequence[Any] | None:
         """The leaves of a call and what Python computes of them; None: see `arithmetic`."""
         return call.leaves if self.compute is None else self.compute(call.leaves)
 
-    def replay(self, call: Call, inputs: Inputs) -> Any:
+    def replay(self, call: FunctionCall, inputs: ReplayInputs) -> Any:
         """Run the program, repeat the effects, and build the results."""
         storages, scalars = inputs
         context = state().context
@@ -366,7 +376,7 @@ class Program:
         for place, writer in self.written:
             storages[place].wrote(*writer)
 
-    def _build(self, call: Call, inputs: Inputs, outputs: list[Any]) -> Any:
+    def _build(self, call: FunctionCall, inputs: ReplayInputs, outputs: list[Any]) -> Any:
         """Repeat the rarer effects, and build results of every kind."""
         storages, recording, arguments = inputs[0], self.recording, call.arguments
         random: list[Any] = []
@@ -388,8 +398,8 @@ class Program:
                     made[position].inference = True
             return made[position]
 
-        def fetch(result: Fresh | Shared) -> Tensor:
-            if isinstance(result, Shared):
+        def fetch(result: Fresh | SharedResult) -> Tensor:
+            if isinstance(result, SharedResult):
                 return result.over(storages[self.places[result.source]])
             position, view, dtype = result
             return Tensor.of_storage(memory(position), view, dtype)
@@ -411,40 +421,40 @@ class Program:
         numbers = self._numbers_of(call) or ()
 
         def built(result: Result) -> Any:
-            if isinstance(result, Argument):
+            if isinstance(result, ArgumentResult):
                 return arguments[result.number]
-            if isinstance(result, Constant):
+            if isinstance(result, NumberResult):
                 return result.value
             if isinstance(result, HostNumber):
                 number = outputs[result.position]
                 return result.kind(number.array if type(number) is Block else number)
             if isinstance(result, Found):
                 return result.place.get(call.given)
-            if isinstance(result, Number):
+            if isinstance(result, ComputedNumber):
                 return numbers[result.place]
-            if isinstance(result, Place):
+            if isinstance(result, StoreKey):
                 stand_in = inside.get(result.number) or result.stand_in()
                 return inside.setdefault(result.number, stand_in), result.output
-            if isinstance(result, Same):
+            if isinstance(result, SameResult):
                 return None  # once that is built
             return _placed(result, fetch, node) if isinstance(result, Graded) else fetch(result)
 
         leaves = [built(result) for result in self.results]
         for i, result in enumerate(self.results):
-            if isinstance(result, Same):
+            if isinstance(result, SameResult):
                 leaves[i] = leaves[result.number]
         for i, kind in self.kinds.items():
             leaves[i].__class__ = kind
         results = self.arranged(leaves)
         return self._write(results, call.given) if self.writes else results
 
-    def _write(self, results: Any, given: Given) -> Any:
+    def _write(self, results: Any, given: GivenArguments) -> Any:
         """Write Python's state, the values of which are the second of the results."""
         result, values = results
         counts = []
         for write in self.writes:
             # What was read of modes and modules is not what it was.
-            if isinstance(write, Store) and isinstance(write.place, Registered) and write.quiet:
+            if isinstance(write, SlotStore) and isinstance(write.place, Registered) and write.quiet:
                 module = write.place.parent.get(given)
                 counts.append((module, module._structure))
         for write, value in zip(self.writes, values):
@@ -463,8 +473,8 @@ class Program:
     def _node(
         self,
         pullback: Pullback,
-        call: Call,
-        inputs: Inputs,
+        call: FunctionCall,
+        inputs: ReplayInputs,
         memory: Callable[[int], Storage],
         random: list[Any],
     ) -> CompiledNode:
@@ -481,7 +491,7 @@ class Program:
         for v, kept in pullback.kept.items():
             if isinstance(kept, Residual):
                 node.kept.append(saved_memory(memory(self.residuals[v]), specs[v]))
-            elif isinstance(kept, Input):
+            elif isinstance(kept, ForwardInput):
                 node.kept.append(saved_memory(storages[self.places[v]], specs[v]))
             else:
                 node.kept.append(kept)
@@ -495,7 +505,7 @@ class Program:
 
     # --- once more, for gradients of gradients --------------------------------------------
 
-    def check_unchanged(self, node: CompiledNode, given: Given) -> None:
+    def check_unchanged(self, node: CompiledNode, given: GivenArguments) -> None:
         """Refuse to run the function again where it would not do what it did."""
         pure = self.tape.replaced(self.tape.lines)
         pure.writes = {}
@@ -531,7 +541,7 @@ class Program:
     def before_again(self, leaves: Sequence[Any], random: list[Any]) -> Callable[[], None]:
         """How to undo the effects that another run of the function has."""
         arguments = [x for x in leaves if isinstance(x, Tensor)]
-        found = self.find_inputs(Call(None, list(leaves), arguments, ((), {})))
+        found = self.find_inputs(FunctionCall(None, list(leaves), arguments, ((), {})))
         if found is None:
             raise GradientError(f"backward: what {self.owner.name} read is gone.")
         storages = found[0]
@@ -562,7 +572,7 @@ def _saved(x: Any) -> Any:
 
 
 def _placed(
-    graded: Graded, fetch: Callable[[Fresh | Shared], Tensor], node: CompiledNode | None
+    graded: Graded, fetch: Callable[[Fresh | SharedResult], Tensor], node: CompiledNode | None
 ) -> Tensor:
     """A result with its place in the graph."""
     t = fetch(graded.result)
@@ -595,7 +605,7 @@ _new = object.__new__
 _ARGUMENT, _GRADIENT, _CONSTANT, _STATE, _CELL, _NUMBER = range(6)
 
 
-def _kind_of(source: Source) -> int:
+def _kind_of(source: InputSource) -> int:
     if source.role == "scalar":
         return _NUMBER if source.cell is None else _CELL
     if source.role == "arg":

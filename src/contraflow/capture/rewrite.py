@@ -34,12 +34,12 @@ from contraflow.capture.bytecode import (
     take_apart,
 )
 
-__all__ = ["KNOWN", "Hooks", "Rewriter", "install", "is_observed", "observed", "original"]
+__all__ = ["KNOWN", "ObserverHooks", "Rewriter", "install", "is_observed", "observed", "original"]
 
 LIMIT = 4096  # code objects whose observed form is kept
 
 
-class Hooks(NamedTuple):
+class ObserverHooks(NamedTuple):
     """What observed code calls, always with positional arguments.
 
     A hook that is given a value and returns one stands between the instruction that made the value
@@ -110,7 +110,7 @@ def original(code: CodeType) -> CodeType:
 class Rewriter:
     """Makes observed code objects that call the given hooks."""
 
-    def __init__(self, hooks: Hooks) -> None:
+    def __init__(self, hooks: ObserverHooks) -> None:
         self._hooks = hooks
         # By identity: code objects with equal contents are equal. The code is kept beside its
         # observed form, so that its id stays its own.
@@ -137,7 +137,7 @@ class Rewriter:
 _rewriter: Rewriter | None = None
 
 
-def install(hooks: Hooks) -> None:
+def install(hooks: ObserverHooks) -> None:
     """Hand over the hooks that `observed` puts into code, once."""
     global _rewriter
     _rewriter = Rewriter(hooks)
@@ -281,7 +281,7 @@ class _Rewriting:
     """One code object on its way to its observed form."""
 
     def __init__(
-        self, code: CodeType, hooks: Hooks, nested: Callable[[CodeType], CodeType]
+        self, code: CodeType, hooks: ObserverHooks, nested: Callable[[CodeType], CodeType]
     ) -> None:
         self.code = code
         self.hooks = hooks
@@ -525,7 +525,7 @@ def _bound_calls(code: CodeType, instructions: Instructions) -> frozenset[int]:
 # The tables above, by number.
 _REPLACEMENTS = {
     opmap[name]: (
-        Hooks._fields.index(entry.hook),
+        ObserverHooks._fields.index(entry.hook),
         b"".join(map(_swap, entry.swaps)),
         entry.is_named,
         _call(entry.operands + entry.is_named) + (b"" if entry.has_result else _POP),
@@ -534,7 +534,7 @@ _REPLACEMENTS = {
     if name in opmap
 }
 _PASSING = {
-    opmap[name]: (Hooks._fields.index(hook), position)
+    opmap[name]: (ObserverHooks._fields.index(hook), position)
     for name, (hook, position) in _PASSED.items()
     if name in opmap
 }

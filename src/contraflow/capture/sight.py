@@ -34,14 +34,14 @@ from contraflow.capture.places import (
     Field,
     Global,
     Item,
+    NestedPlace,
     Object,
     Place,
-    Slot,
 )
 from contraflow.capture.reads import (
     PLAIN,
-    Code,
     Equal,
+    FunctionCode,
     Lacks,
     Read,
     Same,
@@ -51,7 +51,7 @@ from contraflow.capture.reads import (
     items,
 )
 from contraflow.capture.session import swap
-from contraflow.capture.writes import Store, Write
+from contraflow.capture.writes import SlotStore, Write
 from contraflow.errors import CaptureError
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.tensors.hooks import Every
@@ -61,7 +61,7 @@ from contraflow.tensors.tensor import Tensor
 
 LARGEST = 1000  # elements of a container that may be guarded as a whole
 
-Key = tuple[Any, ...]  # of a slot: the address of what holds it, and its name there
+SlotKey = tuple[Any, ...]  # of a slot: the address of what holds it, and its name there
 
 MUTABLE = (list, dict, set, deque, bytearray)
 CONTAINERS = (*MUTABLE, tuple, frozenset)
@@ -79,16 +79,18 @@ class Sight:
     def __init__(self, recorder: Any) -> None:
         self.recorder = recorder
         # What is an input of the program: the contents of slots, and containers by their address.
-        self.carried: dict[Key, Any] = {}
-        self.carried_at: dict[Key, Slot] = {}
+        self.carried: dict[SlotKey, Any] = {}
+        self.carried_at: dict[SlotKey, NestedPlace] = {}
         self.described: dict[int, tuple[Any, Any]] = {}  # itself, and what stands for it
         self.known: dict[int, tuple[Any, Place | None]] = {}  # what was there before, and where
-        self.reads: dict[Key, Read] = {}
-        self.slots: dict[Key, tuple[Slot, Any]] = {}  # read first: where, and what was there
-        self.stored: dict[Key, None] = {}
+        self.reads: dict[SlotKey, Read] = {}
+        # Read before anything was stored there: where it is, and what was there.
+        self.slots: dict[SlotKey, tuple[NestedPlace, Any]] = {}
+        self.stored: dict[SlotKey, None] = {}
         self.before: dict[int, Any] = {}  # copies of containers that were changed
         self.writes: list[Write] = []
-        self._latest: dict[int, dict[Key, Store]] = {}  # stores that count, by what holds them
+        # The stores that count, by what holds them.
+        self._latest: dict[int, dict[SlotKey, SlotStore]] = {}
         self.tensors: dict[int, Tensor] = {}
         self.gone: list[Any] = []  # references to what is no more
         self.kept: list[Any] = []  # what cannot be referred to weakly
@@ -225,7 +227,7 @@ class Sight:
         if place is None or (id(f), "__code__") in self.reads:
             return
         code = rewrite.original(f.__code__)
-        self._add((id(f), "__code__"), Code(Field(place, "__code__"), code, code))
+        self._add((id(f), "__code__"), FunctionCode(Field(place, "__code__"), code, code))
         for name in ("__defaults__", "__kwdefaults__"):
             given = getattr(f, name)
             where = Field(place, name)
@@ -376,7 +378,7 @@ class Sight:
         """What the first of some classes keeps that has an attribute; MISSING if none has."""
         raise NotImplementedError
 
-    def _stored(self, holder: Any, key: Key, place: Slot, value: Any) -> None:
+    def _stored(self, holder: Any, key: SlotKey, place: NestedPlace, value: Any) -> None:
         """A slot of something from before is about to hold a value."""
         raise NotImplementedError
 
@@ -388,7 +390,7 @@ class Sight:
 
     # --- what is to be found again ----------------------------------------------------------
 
-    def _add(self, key: Key, read: Read) -> None:
+    def _add(self, key: SlotKey, read: Read) -> None:
         self.reads.setdefault(key, read)
 
     def _expected(self, place: Place, value: Any) -> Read:
@@ -418,7 +420,7 @@ class Sight:
         except TypeError:
             return x
 
-    def read(self, key: Key, place: Slot, value: Any) -> Any:
+    def read(self, key: SlotKey, place: NestedPlace, value: Any) -> Any:
         """A slot that was there before was read; its value, or what stands for it."""
         if issubclass(type(value), HostScalar):
             return value  # which tells the recorder itself
@@ -443,7 +445,7 @@ class Sight:
             self.see(value, place)
         return value
 
-    def _at(self, place: Slot, known: Slot) -> None:
+    def _at(self, place: NestedPlace, known: NestedPlace) -> None:
         """A slot was read by one way, and is an input by another: both must lead to it."""
         if str(place) != str(known):
             read = Together(place.parent, known.parent, True)

@@ -23,19 +23,19 @@ from contraflow.capture.places import (
     Global,
     Item,
     Namespace,
+    NestedPlace,
     Place,
-    Slot,
     lookup,
     plain_type,
 )
 from contraflow.capture.reads import fingerprint, items
 from contraflow.capture.sight import (
     MUTABLE,
-    Key,
+    SlotKey,
     is_structured,
     own_attributes,
 )
-from contraflow.capture.writes import REFILL, Mutation, Store, refill, registered
+from contraflow.capture.writes import REFILL, Mutation, SlotStore, refill, registered
 from contraflow.tensors.tensor import Tensor
 
 # Methods that change a container alike, whatever is in it.
@@ -45,7 +45,7 @@ _BLIND = names("append add extend update clear appendleft extendleft __setitem__
 class Stores(Containers):
     """Notes what is written."""
 
-    def _stored(self, holder: Any, key: Key, place: Slot, value: Any) -> None:
+    def _stored(self, holder: Any, key: SlotKey, place: NestedPlace, value: Any) -> None:
         """A slot of something from before was given a value."""
         self.stored[key] = None
         line = self.recorder.user_line()
@@ -57,14 +57,14 @@ class Stores(Containers):
                 store.value, store.line = value, line
                 return
             self.writes.remove(store)
-        latest[key] = store = Store(key, place, value, line)
+        latest[key] = store = SlotStore(key, place, value, line)
         self.writes.append(store)
 
     def _change(
         self,
         holder: Any,
-        key: Key,
-        place: Slot,
+        key: SlotKey,
+        place: NestedPlace,
         before: Any,
         value: Any,
         put: Callable[[Any], Any],
@@ -77,7 +77,7 @@ class Stores(Containers):
         self._undo.append(remove if before is MISSING else functools.partial(put, before))
         self._stored(holder, key, place, value)
 
-    def _stays(self, key: Key, before: Any, value: Any) -> bool:
+    def _stays(self, key: SlotKey, before: Any, value: Any) -> bool:
         """Whether a slot is given what it holds already, as the function knows."""
         known = key in self.slots or key in self.stored
         return before is value and known and key not in self.carried
@@ -145,7 +145,7 @@ class Stores(Containers):
             functools.partial(kind.__delattr__, x, name),
         )  # fmt: skip
 
-    def _put_item(self, holder: dict[Any, Any], name: Any, value: Any, place: Slot) -> None:
+    def _put_item(self, holder: dict[Any, Any], name: Any, value: Any, place: NestedPlace) -> None:
         """Set an item of a dict, or take it away."""
         kind: Any = plain_type(type(holder))
         before, key = dict.get(holder, name, MISSING), (id(holder), name)
@@ -374,7 +374,7 @@ class Stores(Containers):
         if place is None:
             remove() if value is MISSING else put(value)
             return
-        assert isinstance(place, Slot)
+        assert isinstance(place, NestedPlace)
         try:
             before = cell.cell_contents
         except ValueError:

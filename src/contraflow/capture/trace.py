@@ -17,27 +17,26 @@ from contraflow.capture.alarm import alarmed, describe_code
 from contraflow.capture.guards import Held, layout_of
 from contraflow.capture.observe import hide_observer, observing
 from contraflow.capture.observer import Observer
-from contraflow.capture.places import Located
-from contraflow.capture.places import Place as InPython
-from contraflow.capture.pullback import Input, Inward, Late, Pullback, Residual, split
-from contraflow.capture.reads import Same as SameObject
+from contraflow.capture.places import Located, Place
+from contraflow.capture.pullback import ForwardInput, Inward, Late, Pullback, Residual, split
+from contraflow.capture.reads import Same
 from contraflow.capture.replay import (
-    Argument,
-    Call,
-    Constant,
+    ArgumentResult,
+    CapturedProgram,
+    ComputedNumber,
     Found,
     Fresh,
+    FunctionCall,
     Graded,
     HostNumber,
-    Number,
+    NumberResult,
     Owner,
-    Place,
-    Program,
-    Same,
-    Shared,
+    SameResult,
+    SharedResult,
+    StoreKey,
 )
 from contraflow.capture.trees import ARRAY, flatten, rebuild
-from contraflow.capture.writes import Store
+from contraflow.capture.writes import SlotStore
 from contraflow.compiler.passes import host_values
 from contraflow.compiler.tape import Tape, Value
 from contraflow.contexts.record import Recorder
@@ -62,19 +61,19 @@ class StructuralNumbers(Exception):
 class Carried(Exception):
     """The function reads what is at some places and then changes it: they are inputs."""
 
-    def __init__(self, places: list[InPython]) -> None:
+    def __init__(self, places: list[Place]) -> None:
         super().__init__(places)
         self.places = places
 
 
 def capture(
     owner: Owner,
-    call: Call,
+    call: FunctionCall,
     fixed: frozenset[int],
-    carried: Sequence[InPython],
+    carried: Sequence[Place],
     settled: bool,
     again: bool,
-) -> Program:
+) -> CapturedProgram:
     """Record one call and load its program. Nothing real is changed by it.
 
     Unless it is `settled` which places are carried, Carried says that more of them should be.
@@ -105,12 +104,12 @@ def capture(
 def _capture(
     owner: Owner,
     recorder: Recorder,
-    call: Call,
+    call: FunctionCall,
     loose: set[int],
-    carried: Sequence[InPython],
+    carried: Sequence[Place],
     settled: bool,
     again: bool,
-) -> Program:
+) -> CapturedProgram:
     symbols = [recorder.symbol(x, i) if i in loose else x for i, x in enumerate(call.leaves)]
     args, kwargs, contents = _given(call, symbols, loose)
     observer = Observer(recorder)
@@ -156,7 +155,7 @@ def _capture(
     return program
 
 
-def _warn_if_long(owner: Owner, program: Program) -> None:
+def _warn_if_long(owner: Owner, program: CapturedProgram) -> None:
     """Say of a very long tape, once, which line of the user's makes it so."""
     lines = [*program.tape.lines, *(program.pullback.tape.lines if program.pullback else ())]
     if len(lines) <= LONG_TAPE or owner.warned:
@@ -187,7 +186,7 @@ def _warn_if_unobserved(owner: Owner, found: list[str]) -> None:
     owner.unobserved += [text for text in found if text not in owner.unobserved]
 
 
-def _given(call: Call, leaves: Sequence[Any], loose: set[int]) -> Any:
+def _given(call: FunctionCall, leaves: Sequence[Any], loose: set[int]) -> Any:
     """The arguments with symbols for numbers and tensors for arrays; others are the user's own.
 
     And the contents of carried slots, likewise.
@@ -228,24 +227,28 @@ def _markers(structure: Any) -> list[str]:
 class Trace:
     """What a recording found, as a program."""
 
-    program: Program
+    program: CapturedProgram
     known: list[Tensor]
 
     def __init__(
-        self, owner: Owner, recorder: Recorder, call: Call, observer: Observer, settled: bool
+        self,
+        owner: Owner,
+        recorder: Recorder,
+        call: FunctionCall,
+        observer: Observer,
+        settled: bool,
     ) -> None:
         self.owner, self.recorder, self.call, self.observer = owner, recorder, call, observer
         self.settled = settled
-        self.positions: dict[
-            int, int
-        ] = {}  # of outputs, by id of the storage: what is shared stays so
+        # Of outputs, by id of the storage: what is shared stays so.
+        self.positions: dict[int, int] = {}
         self.outputs: dict[Value, int] = {}  # positions by value
 
-    def record(self, result: Any) -> Program:
+    def record(self, result: Any) -> CapturedProgram:
         """Describe results and effects, and record the backward if the results have one."""
         recorder, owner = self.recorder, self.owner
         self._check_carried()
-        self.program = program = Program(recorder.finish(), owner)
+        self.program = program = CapturedProgram(recorder.finish(), owner)
         known = self._known_tensors()
         program.writes = list(self.observer.writes)
         values = [self.observer.located(write) for write in program.writes]
@@ -288,9 +291,7 @@ class Trace:
             for name in ("_parameters", "_buffers"):
                 found += [t for t in getattr(module, name, {}).values() if t is not None]
         unique = {id(t): t for t in found}
-        named = {
-            read.address for read in self.observer.reads.values() if isinstance(read, SameObject)
-        }
+        named = {read.address for read in self.observer.reads.values() if isinstance(read, Same)}
         for x in self.observer.inputs():
             if id(x) not in named:  # else it is state as well, and both must stay one
                 unique.pop(id(x), None)
@@ -320,7 +321,7 @@ class Trace:
                 program.results.append(Found(t.place))
                 continue
             if type(t) is Symbol:
-                program.results.append(Number(t._known.place))
+                program.results.append(ComputedNumber(t._known.place))
                 continue
             if isinstance(t, Tensor) and self.recorder.is_number(t):  # of an optimizer
                 kind = float if t.dtype.is_floating_point else int
@@ -328,7 +329,7 @@ class Trace:
                 program.results.append(HostNumber(position, kind))
                 continue
             if isinstance(t, (int, float)):
-                program.results.append(Constant(t))
+                program.results.append(NumberResult(t))
                 continue
             if isinstance(t, (Node, tuple)):
                 program.results.append(_place(t, places))
@@ -340,10 +341,10 @@ class Trace:
                 )
             same = next((i for i, a in enumerate(arguments) if a is t), None)
             if same is not None:
-                program.results.append(Argument(same))
+                program.results.append(ArgumentResult(same))
                 continue
             if first[id(t)] != number:
-                program.results.append(Same(first[id(t)]))
+                program.results.append(SameResult(first[id(t)]))
                 continue
             described = self._describe_tensor(t)
             if type(t) is not Tensor and isinstance(described, Fresh):
@@ -380,13 +381,13 @@ class Trace:
 
     def _kept(self, t: Tensor) -> str:
         """Where a tensor is kept, for messages."""
-        found = (w for w in self.observer.writes if isinstance(w, Store) and w.value is t)
+        found = (w for w in self.observer.writes if isinstance(w, SlotStore) and w.value is t)
         return next((f" (kept at {write.line})" for write in found), "")
 
-    def _describe_tensor(self, t: Tensor) -> Fresh | Shared:
+    def _describe_tensor(self, t: Tensor) -> Fresh | SharedResult:
         """How a tensor that the function leaves behind is made of what the program gives."""
         if not t.storage.is_recorded and t.storage.serial < self.recorder.start:
-            return Shared(self.recorder.input_of(t), t.layout, t.dtype, weakref.ref(t))
+            return SharedResult(self.recorder.input_of(t), t.layout, t.dtype, weakref.ref(t))
         key = id(t.storage)
         if key not in self.positions:
             self.positions[key] = self._output(self.recorder.value_at_end(t))
@@ -494,7 +495,7 @@ class Trace:
         behind, kept = split(tape, mark, cotangents, late, gradients)  # type: ignore[arg-type]
         for v, source in late.items():
             if v in kept and source.role == "arg":
-                kept[v], sources[v], program.tape.inputs[v] = Input(v), source, "arg"
+                kept[v], sources[v], program.tape.inputs[v] = ForwardInput(v), source, "arg"
         scalars = [v for v, role in program.tape.inputs.items() if role == "scalar"]
         read = {x for line in behind.lines for x in line.inputs} | set(behind.outputs)
         taken = [v for v in scalars if v in read]
@@ -558,13 +559,13 @@ class Trace:
         return owners
 
 
-def _place(key: Any, places: dict[tuple[int, int], int]) -> Same | Place:
+def _place(key: Any, places: dict[tuple[int, int], int]) -> SameResult | StoreKey:
     """What a key of a store becomes that is a place in the graph: the result that is there."""
     node, index = key if isinstance(key, tuple) else (key, 0)
     number = places.get((id(node), index))
     if number is not None:
-        return Same(number)
-    return Place(
+        return SameResult(number)
+    return StoreKey(
         weakref.ref(node), node.sequence_nr, index, node.name, node.label, node.line, node.form,
         tuple(node.input_names),
     )  # fmt: skip

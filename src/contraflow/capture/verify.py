@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from contraflow.capture.observe import undone
-from contraflow.capture.replay import Call, Inputs, Program
+from contraflow.capture.replay import CapturedProgram, FunctionCall, ReplayInputs
 from contraflow.capture.trees import flatten
 from contraflow.dtypes import from_numpy, tolerance
 from contraflow.errors import CaptureError, describe_spec
@@ -25,7 +25,7 @@ from contraflow.tensors.tensor import Tensor
 NOISE = 10.0
 
 
-class _Place(NamedTuple):
+class _TensorState(NamedTuple):
     """All of a tensor that a call may change, beside its elements."""
 
     tensor: Tensor
@@ -36,12 +36,12 @@ class _Place(NamedTuple):
 class _Snapshot:
     """The state that a program knows: elements, gradients, host scalars and random state."""
 
-    def __init__(self, program: Program, call: Call, inputs: Inputs) -> None:
+    def __init__(self, program: CapturedProgram, call: FunctionCall, inputs: ReplayInputs) -> None:
         watched = (w.tensor() for w in program.guards.watched)
         tensors = [*call.arguments, *(t for t in watched if t is not None)]
         self.tensors = list({id(t): t for t in tensors}.values())
         self.places = [
-            _Place(t, t._grad, (t._node, t._index, t._needs, t._edits)) for t in self.tensors
+            _TensorState(t, t._grad, (t._node, t._index, t._needs, t._edits)) for t in self.tensors
         ]
         storages = [*inputs[0], *(t.storage for t in self.tensors)]
         storages += [t._grad.storage for t in self.tensors if t._grad is not None]
@@ -97,7 +97,7 @@ def _results(result: Any) -> Iterator[tuple[str, Any]]:
         yield f"result {number}", array
 
 
-def replay_verified(program: Program, call: Call, inputs: Inputs) -> Any:
+def replay_verified(program: CapturedProgram, call: FunctionCall, inputs: ReplayInputs) -> Any:
     """Run a call eagerly, put everything back, replay it, and compare."""
     snapshot = _Snapshot(program, call, inputs)
 

@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from contraflow.capture.places import MISSING, Attribute, Given, Place, Slot, Writer, plain_type
+from contraflow.capture.places import (
+    MISSING,
+    Attribute,
+    ConditionWriter,
+    GivenArguments,
+    NestedPlace,
+    Place,
+    plain_type,
+)
 from contraflow.tensors.tensor import Tensor
 
 
@@ -29,17 +37,17 @@ class Write:
         """Let go of the values of the recording."""
         raise NotImplementedError
 
-    def do(self, values: Any, given: Given) -> None:
+    def do(self, values: Any, given: GivenArguments) -> None:
         """Do it in a call, with the values of this call."""
         raise NotImplementedError
 
 
-class Store(Write):
+class SlotStore(Write):
     """A slot gets a value, or loses what it holds."""
 
     __slots__ = ("key", "place", "value", "quiet")
 
-    def __init__(self, key: Any, place: Slot, value: Any, line: Any) -> None:
+    def __init__(self, key: Any, place: NestedPlace, value: Any, line: Any) -> None:
         super().__init__(line)
         self.key, self.place, self.value = key, place, value
         self.quiet = isinstance(value, Tensor)  # to recordings that guard on its module
@@ -53,7 +61,7 @@ class Store(Write):
         if self.value is not MISSING:
             self.value = None
 
-    def do(self, values: Any, given: Given) -> None:
+    def do(self, values: Any, given: GivenArguments) -> None:
         if self.value is MISSING:
             self.place.remove(given)
         else:
@@ -63,7 +71,7 @@ class Store(Write):
         return str(self.place)
 
 
-class Registered(Slot):
+class Registered(NestedPlace):
     """An attribute of a module, which may register what it is given.
 
     A buffer or a plain attribute that only the user's code reads changes quietly: whoever reads it
@@ -72,34 +80,34 @@ class Registered(Slot):
 
     __slots__ = ("slot", "loud")
 
-    def __init__(self, slot: Slot, module: Place, name: str, loud: bool) -> None:
+    def __init__(self, slot: NestedPlace, module: Place, name: str, loud: bool) -> None:
         super().__init__(module, name)
         self.slot = slot
         self.loud = loud
 
-    def address(self, given: Given) -> tuple[Any, ...]:
+    def address(self, given: GivenArguments) -> tuple[Any, ...]:
         return self.slot.address(given)
 
-    def get(self, given: Given) -> Any:
+    def get(self, given: GivenArguments) -> Any:
         return self.slot.get(given)
 
-    def written(self, write: Writer) -> str:
+    def written(self, write: ConditionWriter) -> str:
         return self.slot.written(write)
 
-    def put(self, value: Any, given: Given) -> None:
+    def put(self, value: Any, given: GivenArguments) -> None:
         if self.loud:
             setattr(self.parent.get(given), self.key, value)
         else:
             self.slot.put(value, given)
 
-    def remove(self, given: Given) -> None:
+    def remove(self, given: GivenArguments) -> None:
         delattr(self.parent.get(given), self.key)
 
     def __str__(self) -> str:
         return f"{self.parent}.{self.key}"
 
 
-def registered(slot: Slot, module: Place, name: str, before: Any, ours: bool) -> Registered:
+def registered(slot: NestedPlace, module: Place, name: str, before: Any, ours: bool) -> Registered:
     """The attribute of a module that a slot of its registries stands for."""
     own = isinstance(slot, Attribute)
     buffer = not own and isinstance(slot.parent, Attribute) and slot.parent.key == "_buffers"
@@ -136,7 +144,7 @@ class Mutation(Write):
     def settle(self) -> None:
         self.container, self.args, self.kwargs = None, (), {}
 
-    def do(self, values: Any, given: Given) -> None:
+    def do(self, values: Any, given: GivenArguments) -> None:
         args, kwargs = values
         self.function(self.place.get(given), *args, **kwargs)
 

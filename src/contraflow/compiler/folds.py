@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from contraflow.compiler.kernel import BLOCK, STRIDED, Loops, Operand, Reduction, Store, loops
+from contraflow.compiler.kernel import BLOCK, STRIDED, KernelFold, Loops, Operand, Store, loops
 from contraflow.dtypes import DType
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
@@ -35,7 +35,7 @@ def may_return(rows: int, points: int) -> bool:
 class Settled(NamedTuple):
     """What a kernel is made of, with its axes as they will be."""
 
-    reductions: tuple[Reduction, ...]
+    reductions: tuple[KernelFold, ...]
     stores: tuple[Store, ...]
     outer: int  # the number of axes, first in order, whose points are independent
     sizes: Shape
@@ -131,7 +131,7 @@ def _rest(whole: Settled, parts: int, partials: Sequence[Partial], first: int) -
         bindings.append(first + number)
     found = iter(loads)
     reductions = [
-        Reduction(tuple(next(found) for _ in r.values), r.combine, r.identity)
+        KernelFold(tuple(next(found) for _ in r.values), r.combine, r.identity)
         for r in whole.reductions
     ]
     stores = [st for st in whole.stores if not st.inner]
@@ -140,7 +140,7 @@ def _rest(whole: Settled, parts: int, partials: Sequence[Partial], first: int) -
 
 
 def _pruned(
-    reductions: Sequence[Reduction],
+    reductions: Sequence[KernelFold],
     stores: Sequence[Store],
     outer: int,
     sizes: Shape,
@@ -162,27 +162,27 @@ def _pruned(
 # --- expressions of a kernel -------------------------------------------------------------------
 
 
-def roots_of(reductions: Sequence[Reduction], stores: Sequence[Store]) -> list[Expr]:
+def roots_of(reductions: Sequence[KernelFold], stores: Sequence[Store]) -> list[Expr]:
     """The expressions that a kernel computes."""
     return [e for r in reductions for e in r.values] + [st.value for st in stores]
 
 
 def rewritten(
-    reductions: Sequence[Reduction],
+    reductions: Sequence[KernelFold],
     stores: Sequence[Store],
     replace: Callable[[Expr], Expr | None],
-) -> tuple[list[Reduction], list[Store]]:
+) -> tuple[list[KernelFold], list[Store]]:
     """All expressions of a kernel rewritten together, so that what they share stays shared."""
     values = iter(s.rewrite(roots_of(reductions, stores), replace))
     folded = [
-        Reduction(tuple(next(values) for _ in r.values), r.combine, r.identity) for r in reductions
+        KernelFold(tuple(next(values) for _ in r.values), r.combine, r.identity) for r in reductions
     ]
     return folded, [Store(st.operand, next(values), st.inner) for st in stores]
 
 
 def pruned(
-    reductions: Sequence[Reduction], stores: Sequence[Store]
-) -> tuple[Sequence[Reduction], Sequence[Store], list[int]]:
+    reductions: Sequence[KernelFold], stores: Sequence[Store]
+) -> tuple[Sequence[KernelFold], Sequence[Store], list[int]]:
     """Expressions whose operands are numbered without gaps, and the numbers that these had."""
     loads = (e for e in s.walk(roots_of(reductions, stores)) if e.fn == "load")
     used = sorted({e.data for e in loads} | {st.operand for st in stores})

@@ -22,8 +22,8 @@ from contraflow.compiler.lower import (
     Fused,
     Group,
     HostUse,
-    Place,
-    Scope,
+    OperandPlace,
+    TapeScope,
     Target,
     Use,
     Visit,
@@ -87,7 +87,7 @@ def stored_products(tape: Tape) -> Iterator[Stored]:
 class _Fuser:
     def __init__(self, tape: Tape, host: set[Value], limits: Limits) -> None:
         self.tape, self.host, self.limits = tape, host, limits
-        self.scope = Scope(tape, host)
+        self.scope = TapeScope(tape, host)
         self.scope.layouts = narrow_layouts(tape, host, limits.narrow)
         self.groups: list[Group | Use | None] = []
         self.maker: dict[Value, int] = {}  # the position in `groups` of what makes a value
@@ -174,7 +174,7 @@ class _Fuser:
         """Make a product where a line stores it."""
         (out,) = self.tape.lines[store].outs
         rest = self._rest(store) if self._assigns(store) else None
-        target = Target(Place(out, room.offset), room.strides, rest)
+        target = Target(OperandPlace(out, room.offset), room.strides, rest)
         self._append(self._layout(product).lower(product, target))
 
     def _scatter(self, number: int, line: TapeLine) -> None:

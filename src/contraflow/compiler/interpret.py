@@ -15,8 +15,8 @@ import numpy as np
 from contraflow.compiler.kernel import (
     BLOCK,
     Box,
-    Call,
     Contraction,
+    KernelCall,
     Loops,
     Scan,
     Scatter,
@@ -29,10 +29,12 @@ from contraflow.expressions.expression import Expr
 from contraflow.operation.reference import run_reference, strided
 from contraflow.shapes import View
 
-Bound = tuple[np.ndarray | None, int]
+BoundOperand = tuple[np.ndarray | None, int]
 
 
-def run_call(call: Call, arrays: Sequence[Bound], scalars: Sequence[float | int] = ()) -> None:
+def run_call(
+    call: KernelCall, arrays: Sequence[BoundOperand], scalars: Sequence[float | int] = ()
+) -> None:
     """Run a kernel call over flat arrays, writing into those of its out operands.
 
     `arrays` holds a pair per operand: a flat array and an element offset; for a scalar operand
@@ -53,7 +55,7 @@ def run_call(call: Call, arrays: Sequence[Bound], scalars: Sequence[float | int]
             _run_parts(call, call.kernel, arrays, scalars)
 
 
-def _run_contraction(call: Call, kernel: Contraction, arrays: Sequence[Bound]) -> None:
+def _run_contraction(call: KernelCall, kernel: Contraction, arrays: Sequence[BoundOperand]) -> None:
     if kernel.digits:
         (*batch, m, o), depths = call.sizes[:4], call.sizes[4 : 4 + kernel.digits[0]]
         places = call.sizes[4 + kernel.digits[0] :]
@@ -86,7 +88,11 @@ class _BoxRun:
     """One run of a kernel over a box of axes: every value is an array over the whole box."""
 
     def __init__(
-        self, call: Call, kernel: Box, arrays: Sequence[Bound], scalars: Sequence[float | int]
+        self,
+        call: KernelCall,
+        kernel: Box,
+        arrays: Sequence[BoundOperand],
+        scalars: Sequence[float | int],
     ) -> None:
         self.call, self.operands, self.arrays, self.scalars = call, kernel.operands, arrays, scalars
         self.grid = np.indices(call.sizes, np.int64, sparse=True)
@@ -155,7 +161,11 @@ class _ScanRun(_BoxRun):
     """One run of a Scan kernel: whole slices of the outer axes, one inner point after the other."""
 
     def __init__(
-        self, call: Call, kernel: Scan, arrays: Sequence[Bound], scalars: Sequence[float | int]
+        self,
+        call: KernelCall,
+        kernel: Scan,
+        arrays: Sequence[BoundOperand],
+        scalars: Sequence[float | int],
     ) -> None:
         super().__init__(call, kernel, arrays, scalars)
         self.kernel = kernel
@@ -180,7 +190,7 @@ class _ScanRun(_BoxRun):
 
 
 def _run_parts(
-    call: Call, kernel: Loops, arrays: Sequence[Bound], scalars: Sequence[float | int]
+    call: KernelCall, kernel: Loops, arrays: Sequence[BoundOperand], scalars: Sequence[float | int]
 ) -> None:
     """Run a kernel whose last outer axis counts the parts of an inner one, part by part."""
     cut, counter = kernel.cut, kernel.outer - 1
@@ -199,7 +209,11 @@ class _LoopsRun(_BoxRun):
     """One run of a Loops kernel."""
 
     def __init__(
-        self, call: Call, kernel: Loops, arrays: Sequence[Bound], scalars: Sequence[float | int]
+        self,
+        call: KernelCall,
+        kernel: Loops,
+        arrays: Sequence[BoundOperand],
+        scalars: Sequence[float | int],
     ) -> None:
         super().__init__(call, kernel, arrays, scalars)
         self.kernel, self.sizes = kernel, list(call.sizes)

@@ -26,7 +26,7 @@ A `Contraction` is C[g, b, m, n] = sum over k of A[g, b, m, k] * B[g, b, k, n].
 
 Kernels hold no sizes: a kernel's text depends on the kernel alone. Equal ones are one object, which
 is never changed (`loops` and its neighbours make them). Sizes, strides and offsets come with each
-`Call`. Operand modes:
+`KernelCall`. Operand modes:
 
     in, out, inout   an element at  offset + sum(coordinate * stride)
     scalar           one float64 or int64 (by the category of `dtype`), cast on entry
@@ -75,7 +75,7 @@ class Operand(NamedTuple):
     strides: tuple[int, ...] = ()
 
 
-class Reduction(NamedTuple):
+class KernelFold(NamedTuple):
     """A fold over the inner axes of `values`, a tuple so that (value, index) pairs can be folded.
 
     `combine` is over `left` and `right` leaves; it must be associative and commutative, and
@@ -153,7 +153,7 @@ class Box:
 class Loops(Box):
     """A map or row kernel; see the module's text."""
 
-    reductions: tuple[Reduction, ...]
+    reductions: tuple[KernelFold, ...]
     stores: tuple[Store, ...]
     cut: int | None = None  # the inner axis whose parts the last outer axis counts
 
@@ -334,7 +334,7 @@ contraction = lru_cache(maxsize=256)(Contraction)
 Kernel = Loops | Scatter | Scan | Sort | Contraction
 
 
-class Call(NamedTuple):
+class KernelCall(NamedTuple):
     """A kernel with its sizes, one per axis: those of a contraction are (g, b, m, n, k).
 
     `strides` has a tuple of element strides per operand, one per axis (empty for scalars).
@@ -346,7 +346,7 @@ class Call(NamedTuple):
     strides: tuple[tuple[int, ...], ...]
 
 
-def strided_arguments(call: Call) -> list[int]:
+def strided_arguments(call: KernelCall) -> list[int]:
     """The strides a Loops kernel takes as arguments, in operand and axis order."""
     return [
         stride

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from contraflow.compiler.folds import may_return
-from contraflow.compiler.kernel import READS, WRITES, Call, contraction
+from contraflow.compiler.kernel import READS, WRITES, KernelCall, contraction
 from contraflow.compiler.narrow_layouts import rearranged_view
 from contraflow.compiler.ordered import (
     ScanPattern,
@@ -23,13 +23,13 @@ from contraflow.compiler.ordered import (
     lower_sort,
 )
 from contraflow.compiler.pattern import (
-    Line,
+    ArrayOperand,
     Lowered,
     Made,
-    Number,
+    NumberOperand,
     Pattern,
-    Read,
-    Result,
+    PatternLine,
+    StoredResult,
     axes_of,
     lower_copy,
     lower_pattern,
@@ -49,7 +49,7 @@ Access = tuple[Value, View]
 MOST_AREAS = 64  # shares that may sort at a time
 
 
-class Place(NamedTuple):
+class OperandPlace(NamedTuple):
     """What a kernel operand is bound to: elements of a value from an offset on, or a scalar."""
 
     value: Value | bool | int | float | None
@@ -60,8 +60,8 @@ class Place(NamedTuple):
 class KernelUse:
     """A kernel with what its operands are bound to, and the tape line that errors are blamed on."""
 
-    call: Call
-    places: tuple[Place, ...]
+    call: KernelCall
+    places: tuple[OperandPlace, ...]
     line: int
     # For a store into part of a value: the value whose elements fill the rest.
     rest: Value | None = None
@@ -119,12 +119,12 @@ class Visit(NamedTuple):
 
     line: TapeLine
     shape: Shape  # the points it visits: its result's, or those it reduces
-    operands: tuple[Any, ...]  # as `Scope.access` finds them
+    operands: tuple[Any, ...]  # as `TapeScope.access` finds them
     reads: tuple[Access, ...]  # those of them that are values in memory
     reduced: frozenset[int] | None  # the dims it reduces, if it does
 
 
-class Scope:
+class TapeScope:
     """What lowering knows of a tape: how each operand is found."""
 
     def __init__(self, tape: Tape, host: set[Value]) -> None:
@@ -223,7 +223,7 @@ class Group:
 # --- groups and stores -------------------------------------------------------------------------
 
 
-def lower_group(scope: Scope, group: Group, wanted: set[Value]) -> list[KernelUse]:
+def lower_group(scope: TapeScope, group: Group, wanted: set[Value]) -> list[KernelUse]:
     """The kernels of a group, none if nobody wants anything of it."""
     if wanted.isdisjoint(group.made):
         return []
@@ -237,10 +237,10 @@ def lower_group(scope: Scope, group: Group, wanted: set[Value]) -> list[KernelUs
         layout = group.made[first]
         if first in scope.layouts:  # elements are numbered in row-major order all the same
             layout = group.storing(visit, contiguous(scope.tape.specs[first].shape))
-        lines.append(Line(line.op, params, operands, given, visit.shape, layout))
+        lines.append(PatternLine(line.op, params, operands, given, visit.shape, layout))
         naming.make(line.outs)
     results = tuple(
-        Result(number, naming.target(v, 0), group.made[v])
+        StoredResult(number, naming.target(v, 0), group.made[v])
         for v, number in naming.made.items()
         if v in wanted
     )
@@ -253,7 +253,7 @@ def lower_group(scope: Scope, group: Group, wanted: set[Value]) -> list[KernelUs
 
 
 def lower_store(
-    scope: Scope, source: Any, target: Value, region: View, line: int, rest: Value | None = None
+    scope: TapeScope, source: Any, target: Value, region: View, line: int, rest: Value | None = None
 ) -> KernelUse:
     """A kernel that stores elements (an Access or a scalar) into a region of a new value."""
     naming = _Naming(scope)
@@ -265,7 +265,7 @@ def lower_store(
 
 
 def lower_scattering(
-    scope: Scope, number: int, line: TapeLine, target: Value, rest: Value, sweep: int
+    scope: TapeScope, number: int, line: TapeLine, target: Value, rest: Value, sweep: int
 ) -> KernelUse:
     """The kernel for a sweep of a line that scatters values into a copy of `rest`."""
     naming = _Naming(scope)
@@ -273,23 +273,25 @@ def lower_scattering(
     given = tuple(scope.tape.given(line.inputs))
     assert isinstance(line.op.kind, Scattering)
     points = line.op.kind.domain(line.op, given)
-    described = Line(line.op, tuple(line.params.items()), operands, given, points, ())
+    described = PatternLine(line.op, tuple(line.params.items()), operands, given, points, ())
     argument, shape = naming.target(target, 0), scope.tape.specs[target].shape
     dtypes = tuple(naming.dtypes)
     lowered = lower_scatter(ScatterPattern(described, dtypes, argument, shape, sweep))
     return naming.use(lowered, number, rest)
 
 
-def lower_scanning(scope: Scope, number: int, line: TapeLine, carried: DType | None) -> KernelUse:
+def lower_scanning(
+    scope: TapeScope, number: int, line: TapeLine, carried: DType | None
+) -> KernelUse:
     """The kernel for a running fold; one from the end walks over everything backwards."""
     walk = _Walk(scope, line, line.params.get("reverse", False))
-    results = tuple(Result(i, *walk.target(v)) for i, v in enumerate(line.outs))
+    results = tuple(StoredResult(i, *walk.target(v)) for i, v in enumerate(line.outs))
     dtypes = tuple(walk.naming.dtypes)
     lowered = lower_scan(ScanPattern(walk.line, dtypes, line.params["dim"], results, carried))
     return walk.naming.use(lowered, number)
 
 
-def lower_sorting(scope: Scope, number: int, line: TapeLine) -> KernelUse:
+def lower_sorting(scope: TapeScope, number: int, line: TapeLine) -> KernelUse:
     """The kernel for the positions in order; every area of its scratch serves one share."""
     walk, dim = _Walk(scope, line, False), line.params["dim"]
     shape, (given,) = walk.line.shape, walk.line.given
@@ -308,7 +310,7 @@ def lower_sorting(scope: Scope, number: int, line: TapeLine) -> KernelUse:
 class _Walk:
     """A line whose operands are walked along one dim, from its end if `reverse`."""
 
-    def __init__(self, scope: Scope, line: TapeLine, reverse: bool) -> None:
+    def __init__(self, scope: TapeScope, line: TapeLine, reverse: bool) -> None:
         self.naming, self.specs = _Naming(scope), scope.tape.specs
         self.dim, self.reverse = line.params["dim"], reverse
         operands = []
@@ -319,7 +321,7 @@ class _Walk:
             operands.append(self.naming.found(found))
         given, params = tuple(scope.tape.given(line.inputs)), tuple(line.params.items())
         assert isinstance(given[0], Spec)
-        self.line = Line(line.op, params, tuple(operands), given, given[0].shape or (1,), ())
+        self.line = PatternLine(line.op, params, tuple(operands), given, given[0].shape or (1,), ())
 
     def _seen(self, view: View) -> View:
         if not view.shape:  # a number is a line of one
@@ -342,35 +344,35 @@ def _reversed(view: View, dim: int) -> View:
 class _Naming:
     """The numbers that the operands and results of a group have in its pattern."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: TapeScope) -> None:
         self.scope, self.specs = scope, scope.tape.specs
-        self.places: list[Place] = []
+        self.places: list[OperandPlace] = []
         self.dtypes: list[DType] = []
         self.made: dict[Value, int] = {}
         self._read: dict[tuple[Value, int], int] = {}
 
-    def _argument(self, place: Place, dtype: DType) -> int:
+    def _argument(self, place: OperandPlace, dtype: DType) -> int:
         self.places.append(place)
         self.dtypes.append(dtype)
         return len(self.places) - 1
 
-    def operand(self, x: Any) -> Read | Number | Made:
+    def operand(self, x: Any) -> ArrayOperand | NumberOperand | Made:
         """An operand of a line."""
         return self.found(self.scope.access(x))
 
-    def found(self, x: Any) -> Read | Number | Made:
+    def found(self, x: Any) -> ArrayOperand | NumberOperand | Made:
         """An Access, a literal or a host value."""
         if not is_access(x):
             dtype = self.specs[x].dtype if isinstance(x, Value) else _number_dtype(x)
-            return Number(self._argument(Place(x), dtype), dtype)
+            return NumberOperand(self._argument(OperandPlace(x), dtype), dtype)
         value, (shape, strides, offset) = x
         if value in self.made:
             return Made(self.made[value])
         argument = self._read.get((value, offset))
         if argument is None:
-            argument = self._argument(Place(value, offset), self.specs[value].dtype)
+            argument = self._argument(OperandPlace(value, offset), self.specs[value].dtype)
             self._read[value, offset] = argument
-        return Read(argument, shape, strides)
+        return ArrayOperand(argument, shape, strides)
 
     def make(self, outs: Sequence[Value]) -> None:
         """A line's results."""
@@ -379,12 +381,16 @@ class _Naming:
 
     def target(self, v: Value, offset: int) -> int:
         """A value to store to, from an offset on."""
-        return self._argument(Place(v, offset), self.specs[v].dtype)
+        return self._argument(OperandPlace(v, offset), self.specs[v].dtype)
 
     def use(self, lowered: Lowered, line: int, rest: Value | None = None) -> KernelUse:
         """A kernel with what is behind the numbers."""
         places = tuple(
-            Place(None) if x is None else Place(int(x)) if isinstance(x, Size) else self.places[x]
+            OperandPlace(None)
+            if x is None
+            else OperandPlace(int(x))
+            if isinstance(x, Size)
+            else self.places[x]
             for x in lowered.bindings
         )
         return KernelUse(lowered.call, places, line, rest)
@@ -407,12 +413,12 @@ Groups = tuple[list[str], list[str], list[str], list[str]]  # labels of g, b, m 
 class Target(NamedTuple):
     """Where a product is written: from a place on, with a stride per dim, beside the rest."""
 
-    place: Place
+    place: OperandPlace
     strides: Shape
     rest: Value | None = None
 
 
-class _Sides(NamedTuple):
+class _ProductSides(NamedTuple):
     """A and B with their labels, the ways to group the dims of C, and its strides by label."""
 
     a: tuple[Any, str]
@@ -432,7 +438,7 @@ class ContractionLayout:
 
     def __init__(
         self,
-        scope: Scope,
+        scope: TapeScope,
         line: TapeLine,
         labels: tuple[str, str, str],
         copy: Callable[..., Value],
@@ -442,7 +448,7 @@ class ContractionLayout:
         self.copy, self.windows = copy, windows
         (result,), specs = line.outs, scope.tape.specs
         self.dtype = specs[result].dtype
-        self.plain = Target(Place(result), scope.layout(result).strides)
+        self.plain = Target(OperandPlace(result), scope.layout(result).strides)
         self.sizes: dict[str, int] = {}
         for letters, x in zip(labels, line.inputs):
             assert isinstance(x, Value)
@@ -477,17 +483,19 @@ class ContractionLayout:
         kernel = contraction(self.dtype, self.dtype.compute, digits)
         strides_c = self._even((*batch, rows, columns), strides)
         assert strides_c is not None
-        call = Call(kernel, sizes, (strides_a, strides_b, strides_c))
+        call = KernelCall(kernel, sizes, (strides_a, strides_b, strides_c))
         return KernelUse(call, (place_a, place_b, target.place), number, target.rest)
 
-    def _sides(self, steps: Shape) -> _Sides:
+    def _sides(self, steps: Shape) -> _ProductSides:
         """A and B for a C with these strides: the dim along which it is dense is one of B's."""
         (left, right, out), (a, b) = self.labels, self.line.inputs
         strides = dict(zip(out, steps))
         out = "".join(sorted(out, key=lambda c: -strides[c]))
         if out and out[-1] in left and out[-1] not in right:
             a, b, left, right = b, a, right, left
-        return _Sides((a, left), (b, right), self._groups(left, right, out, strides), strides)
+        return _ProductSides(
+            (a, left), (b, right), self._groups(left, right, out, strides), strides
+        )
 
     def _copies(self, batch: Sequence[Sequence[str]]) -> int:
         """How many of the operands have to be copied for the way in which a batch is grouped."""
@@ -521,7 +529,7 @@ class ContractionLayout:
 
     def _window(
         self, x: Any, labels: str, groups: Sequence[list[str]]
-    ) -> tuple[Place, Shape, Shape, tuple[int, int]] | None:
+    ) -> tuple[OperandPlace, Shape, Shape, tuple[int, int]] | None:
         """B, its strides, the sizes of o, k and n, and the digits, for a read through several
         strides; None where one per group will do, or B must be copied for its other dims."""
         *batch, outer, inner, columns = groups
@@ -536,7 +544,12 @@ class ContractionLayout:
         depths, places = self._digits(inner, strides), self._digits(columns, strides)
         sizes, steps = zip(*depths, *places)
         digits = (len(depths), len(places))
-        return Place(value, view.offset), (*lead, *steps), (self._count(outer), *sizes), digits
+        return (
+            OperandPlace(value, view.offset),
+            (*lead, *steps),
+            (self._count(outer), *sizes),
+            digits,
+        )
 
     def _digits(self, labels: Sequence[str], strides: dict[str, int]) -> list[tuple[int, int]]:
         """Dims as (size, stride), even neighbours merged; at least one."""
@@ -609,13 +622,13 @@ class ContractionLayout:
 
     def _operand(
         self, x: Any, labels: str, groups: Sequence[Sequence[str]]
-    ) -> tuple[Place, tuple[int, ...]]:
+    ) -> tuple[OperandPlace, tuple[int, ...]]:
         in_place = self._in_place(x)
         if in_place is not None:
             value, view = in_place
             strides = self._even(groups, dict(zip(labels, view.strides)))
             if strides is not None:
-                return Place(value, view.offset), strides
+                return OperandPlace(value, view.offset), strides
         # Dims of a batch that repeat the operand are copied beside some that walk over it.
         batch = [c for g in groups[:2] if not set(labels).isdisjoint(g) for c in g]
         order = self._nearest_last(self.scope.access(x), labels, groups[2:])
@@ -624,4 +637,4 @@ class ContractionLayout:
         shape = self.scope.tape.specs[copy].shape
         strides = self._even(groups, dict(zip(wanted, contiguous_strides(shape))))
         assert strides is not None
-        return Place(copy), strides
+        return OperandPlace(copy), strides

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from contraflow.compiler.folds import lane_of
-from contraflow.compiler.kernel import Reduction, Store, scan, scatter, sort
-from contraflow.compiler.pattern import Builder, Line, Lowered, Pattern, Result
+from contraflow.compiler.kernel import KernelFold, Store, scan, scatter, sort
+from contraflow.compiler.pattern import Builder, Lowered, Pattern, PatternLine, StoredResult
 from contraflow.dtypes import DType, int64
 from contraflow.expressions import expression as s
 from contraflow.operation.kinds import Scanning, Scattering, Sorting
@@ -21,7 +21,7 @@ from contraflow.shapes import Shape, contiguous_strides
 class ScatterPattern(NamedTuple):
     """One sweep of a scattering line; `shape` is that of the result, in argument `target`."""
 
-    line: Line
+    line: PatternLine
     arguments: tuple[DType, ...]
     target: int
     shape: Shape
@@ -57,10 +57,10 @@ def lower_scatter(pattern: ScatterPattern) -> Lowered:
 class ScanPattern(NamedTuple):
     """A scanning line along `dim`, and where its results are stored."""
 
-    line: Line
+    line: PatternLine
     arguments: tuple[DType, ...]
     dim: int
-    results: tuple[Result, ...]
+    results: tuple[StoredResult, ...]
     carried: DType | None  # what floats of the state are, None for what arithmetic is done in
 
 
@@ -80,7 +80,7 @@ def lower_scan(pattern: ScanPattern) -> Lowered:
     start, step = op.kind.fold(op, elements, states)
     along = tuple(int(d == dim) for d in range(len(line.shape)))
     step = builder.with_positions(step, "reduced", along, ())
-    builder.reductions.append(Reduction(step, (), start))
+    builder.reductions.append(KernelFold(step, (), start))
     builder.made += [s.leaf("reduced", e.dtype, (0, i)) for i, e in enumerate(step)]
     settled = builder.settle(builder.stored())
     outer, sizes, operands = settled.outer, settled.sizes, settled.operands
@@ -93,7 +93,7 @@ def lower_scan(pattern: ScanPattern) -> Lowered:
 class SortPattern(NamedTuple):
     """A sorting line along `dim`: where its positions go, and its scratch memory."""
 
-    line: Line
+    line: PatternLine
     arguments: tuple[DType, ...]
     dim: int
     target: int  # an argument

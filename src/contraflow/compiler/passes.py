@@ -11,7 +11,7 @@ from itertools import chain, pairwise
 from typing import Any, NamedTuple, cast
 
 from contraflow.compiler.spans import cut_products
-from contraflow.compiler.tape import Operand, Tape, TapeLine, Value
+from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Value
 from contraflow.dtypes import DType, bool_, float64, int64, of_number
 from contraflow.expressions.expression import leaf, walk
 from contraflow.operation.op import REGISTRY, Op
@@ -20,9 +20,9 @@ from contraflow.shapes import View, contiguous, numel
 from contraflow.spec import Given, Spec
 
 
-def count_uses(tape: Tape) -> Counter[Operand]:
+def count_uses(tape: Tape) -> Counter[TapeOperand]:
     """How often each value is read, or is a result; numbers are counted too."""
-    uses: Counter[Operand] = Counter(chain.from_iterable([line.inputs for line in tape.lines]))
+    uses: Counter[TapeOperand] = Counter(chain.from_iterable([line.inputs for line in tape.lines]))
     uses.update(tape.roots)
     return uses
 
@@ -91,7 +91,7 @@ def fold_whole_assignments(tape: Tape) -> Tape:
 FEW = 4  # padded pieces that one kernel sums as fast as several put them side by side
 
 
-class Piece(NamedTuple):
+class PaddedPiece(NamedTuple):
     """A value among zeros: where it lies along one dim, and the line that pads or stores it."""
 
     dim: int
@@ -153,7 +153,7 @@ def _is_plain_sum(tape: Tape, line: TapeLine) -> bool:
 
 
 def _terms(
-    tape: Tape, makers: Mapping[Value, int], uses: Counter[Operand], root: int
+    tape: Tape, makers: Mapping[Value, int], uses: Counter[TapeOperand], root: int
 ) -> tuple[list[int], list[Value]]:
     """The sums that only serve this one, by line, and the terms it has in all, in order."""
     sums, terms = [], []
@@ -172,8 +172,8 @@ def _terms(
 
 
 def _piece(
-    tape: Tape, makers: Mapping[Value, int], uses: Counter[Operand], v: Value, root: int
-) -> Piece | None:
+    tape: Tape, makers: Mapping[Value, int], uses: Counter[TapeOperand], v: Value, root: int
+) -> PaddedPiece | None:
     """What a term is, if it is a value that was put among zeros along one dim for this sum."""
     i = makers.get(v, -1)
     line = tape.lines[i]
@@ -183,17 +183,21 @@ def _piece(
     if line.op.name == "constant_pad" and _is_zero(line.inputs[1]):
         padded = [d for d, pads in enumerate(line.params["pads"]) if any(pads)]
         pads = line.params["pads"][padded[0]] if len(padded) == 1 else (-1, -1)
-        return None if min(pads) < 0 else Piece(padded[0], pads[0], shape[padded[0]] - pads[1], i)
+        return (
+            None
+            if min(pads) < 0
+            else PaddedPiece(padded[0], pads[0], shape[padded[0]] - pads[1], i)
+        )
     if line.op.name == "assign":
         base = makers.get(cast(Value, line.inputs[0]), -1)
         zeros = base >= 0 and tape.lines[base].op.name == "full"
         if zeros and _is_zero(tape.lines[base].inputs[0]):
             found = _part(contiguous(shape), View(**line.params))
-            return None if found is None else Piece(*found, i)
+            return None if found is None else PaddedPiece(*found, i)
     return None
 
 
-def _is_zero(x: Operand) -> bool:
+def _is_zero(x: TapeOperand) -> bool:
     return type(x) in (bool, int, float) and x == 0
 
 
@@ -209,15 +213,15 @@ def _part(whole: View, region: View) -> tuple[int, int, int] | None:
     return None
 
 
-def _is_worth_joining(tape: Tape, row: list[Piece]) -> bool:
+def _is_worth_joining(tape: Tape, row: list[PaddedPiece]) -> bool:
     """Whether there are more pieces than one kernel sums, which pads them as it reads them."""
     stored = any(tape.lines[piece.line].op.name == "assign" for piece in row)
     return len(row) > (1 if stored else FEW)
 
 
-def _rows(pieces: Iterable[Piece]) -> list[list[Piece]]:
+def _rows(pieces: Iterable[PaddedPiece]) -> list[list[PaddedPiece]]:
     """Pieces in rows along one dim, without overlaps, as few as possible."""
-    rows: list[list[Piece]] = []
+    rows: list[list[PaddedPiece]] = []
     ends: list[tuple[int, int, int]] = []  # dim, where a row ends, its number
     for piece in sorted(pieces):
         if ends and ends[0][0] < piece.dim:
@@ -232,7 +236,7 @@ def _rows(pieces: Iterable[Piece]) -> list[list[Piece]]:
     return rows
 
 
-def _stored_beside(tape: Tape, before: Piece, piece: Piece) -> TapeLine:
+def _stored_beside(tape: Tape, before: PaddedPiece, piece: PaddedPiece) -> TapeLine:
     """The line that stores a piece into what holds the pieces before it."""
     line, base = tape.lines[piece.line], tape.lines[before.line].outs[0]
     if line.op.name == "assign":
@@ -249,7 +253,8 @@ def first_parts_of_wholes(tape: Tape) -> set[int]:
     Nothing is left then of what they are assigned to.
     """
     uses = count_uses(tape)
-    chains: dict[Operand, int] = {}  # the first line of those that assigned the parts of a value
+    # The first line of those that assigned the parts of a value.
+    chains: dict[TapeOperand, int] = {}
     parts: dict[int, list[tuple[int, int, int] | None]] = defaultdict(list)
     for i, line in enumerate(tape.lines):
         if line.op.name == "assign":

@@ -13,11 +13,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from contraflow.compiler.folds import Partial, Settled, classes, cut, pruned, rewritten, roots_of
-from contraflow.compiler.kernel import Call, Kernel, Operand, Reduction, Store
+from contraflow.compiler.kernel import Kernel, KernelCall, KernelFold, Operand, Store
 from contraflow.dtypes import DType, int64
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
-from contraflow.operation.kinds import Reduction as ReductionKind
+from contraflow.operation.kinds import Reduction
 from contraflow.operation.op import Op
 from contraflow.shapes import (
     Shape,
@@ -29,7 +29,7 @@ from contraflow.shapes import (
 from contraflow.spec import Given, Params, Spec
 
 
-class Read(NamedTuple):
+class ArrayOperand(NamedTuple):
     """An operand in memory: the number of an argument, and its view's shape and strides there."""
 
     argument: int
@@ -37,7 +37,7 @@ class Read(NamedTuple):
     strides: Shape
 
 
-class Number(NamedTuple):
+class NumberOperand(NamedTuple):
     """An operand that is one number: which argument holds it, and in which dtype."""
 
     argument: int
@@ -50,18 +50,18 @@ class Made(NamedTuple):
     result: int
 
 
-class Line(NamedTuple):
+class PatternLine(NamedTuple):
     """A line whose operands are numbered; `given` are their specs, or the numbers themselves."""
 
     op: Op
     params: tuple[tuple[str, Any], ...]
-    operands: tuple[Read | Number | Made, ...]
+    operands: tuple[ArrayOperand | NumberOperand | Made, ...]
     given: tuple[Given, ...]
     shape: Shape  # the points it visits
     layout: Shape  # the strides, over the domain, that its first result would be stored with
 
 
-class Result(NamedTuple):
+class StoredResult(NamedTuple):
     """A result that is stored: which, into which argument, with which strides over the domain."""
 
     number: int
@@ -74,9 +74,9 @@ class Pattern(NamedTuple):
 
     domain: Shape
     inner: frozenset[int]
-    lines: tuple[Line, ...]
+    lines: tuple[PatternLine, ...]
     arguments: tuple[DType, ...]
-    results: tuple[Result, ...]
+    results: tuple[StoredResult, ...]
     default_dtype: DType  # which dtype rules may ask for
 
 
@@ -86,7 +86,7 @@ class Lowered(NamedTuple):
     Arguments beyond those of its pattern are partial results.
     """
 
-    call: Call
+    call: KernelCall
     bindings: tuple[int | s.Size | None, ...]
     checks: int | None  # the number of the first line that checks an index
 
@@ -148,12 +148,14 @@ def lower_pattern(pattern: Pattern) -> tuple[list[Lowered], list[Partial]]:
 
 
 @lru_cache(maxsize=4096)
-def lower_copy(source: Read | Number, region: View, arguments: tuple[DType, ...]) -> Lowered:
+def lower_copy(
+    source: ArrayOperand | NumberOperand, region: View, arguments: tuple[DType, ...]
+) -> Lowered:
     """The kernel that stores elements, or one number, into a region of the last argument."""
-    result = Result(0, len(arguments) - 1, region.strides)
+    result = StoredResult(0, len(arguments) - 1, region.strides)
     dtype = arguments[-1].compute
     builder = Builder(Pattern(region.shape, frozenset(), (), arguments, (result,), dtype))
-    if isinstance(source, Read):
+    if isinstance(source, ArrayOperand):
         element = s.cast(builder.load(source.argument, source.strides), dtype)
     else:
         element = builder.scalar(source, dtype)
@@ -180,7 +182,7 @@ class Builder:
         self.operands: list[tuple[DType, str, Shape]] = []  # strides are over the domain
         self.bindings: list[int | s.Size | None] = []
         self.made: list[Expr] = []
-        self.reductions: list[Reduction] = []
+        self.reductions: list[KernelFold] = []
         self.checks: int | None = None
         self._numbers: dict[Any, int] = {}  # operands already there, by what they are
 
@@ -200,13 +202,13 @@ class Builder:
             self._numbers[key] = self.bind(dtype, "in", strides, argument)
         return s.leaf("load", dtype, self._numbers[key], *args)
 
-    def scalar(self, x: Number, dtype: DType) -> Expr:
+    def scalar(self, x: NumberOperand, dtype: DType) -> Expr:
         """A literal or host value as an argument of the kernel."""
         given = dtype if x.dtype.category == dtype.category else x.dtype.compute
         element = s.leaf("load", given, self.bind(given, "scalar", (), x.argument))
         return s.cast(element, dtype)
 
-    def fill(self, x: Number, dtype: DType) -> Expr:
+    def fill(self, x: NumberOperand, dtype: DType) -> Expr:
         """The element of a tensor of one number, which may be none of the tensor's dtype: a fill of
         bools by 3 holds ones, and one of float16 by 0.1 what 0.1 is rounded to."""
         return s.cast(s.cast(self.scalar(x, dtype.compute), dtype), dtype.compute)
@@ -218,10 +220,10 @@ class Builder:
             self._numbers[key] = self.bind(int64, "position", strides, None)
         return s.leaf("load", int64, self._numbers[key])
 
-    def operand(self, line: Line, i: int, cast: DType | None) -> Expr:
+    def operand(self, line: PatternLine, i: int, cast: DType | None) -> Expr:
         """An operand of a line at the current point, in the dtype that arithmetic is done in."""
         x, given = line.operands[i], line.given[i]
-        if isinstance(x, Number):
+        if isinstance(x, NumberOperand):
             if isinstance(given, Spec):
                 element = self.fill(x, given.dtype)
                 return s.cast(element, (cast or given.dtype).compute)
@@ -236,7 +238,7 @@ class Builder:
 
     # --- lines ----------------------------------------------------------------------------
 
-    def add(self, number: int, line: Line) -> None:
+    def add(self, number: int, line: PatternLine) -> None:
         """Add a line's results as expressions."""
         params = dict(line.params)
         casts, dtypes = line.op.types(line.given, params)
@@ -252,7 +254,7 @@ class Builder:
         self.made += [s.cast(e, dtype.compute) for e, dtype in zip(outs, dtypes, strict=True)]
 
     def _expression(
-        self, line: Line, params: dict[str, Any], inputs: Sequence[Expr]
+        self, line: PatternLine, params: dict[str, Any], inputs: Sequence[Expr]
     ) -> tuple[Expr, ...]:
         """A body over its operands. It is built over placeholders first: what the operands are
         made of, which may be long, is not walked through again for every line."""
@@ -278,9 +280,9 @@ class Builder:
 
         return tuple(s.rewrite(roots, replace))
 
-    def _fold(self, line: Line, params: dict[str, Any], x: Expr) -> tuple[Expr, ...]:
+    def _fold(self, line: PatternLine, params: dict[str, Any], x: Expr) -> tuple[Expr, ...]:
         kind = line.op.kind
-        assert isinstance(kind, ReductionKind)
+        assert isinstance(kind, Reduction)
         values, combine, identity = kind.fold(line.op, s.leaf("input", x.dtype, 0))
         dims = reduced_dims(line.op, params, len(line.shape))
         within = tuple(n if d in dims else 1 for d, n in enumerate(line.shape))
@@ -289,12 +291,12 @@ class Builder:
         values = self.with_positions(values, "reduced", counting, [x])
         if not dims:  # over no dims: the element itself
             return values
-        self.reductions.append(Reduction(values, combine, identity))
+        self.reductions.append(KernelFold(values, combine, identity))
         number = len(self.reductions) - 1
         return tuple(s.leaf("reduced", v.dtype, (number, i)) for i, v in enumerate(values))
 
     def _index(
-        self, line: Line, params: dict[str, Any], casts: Sequence[DType | None]
+        self, line: PatternLine, params: dict[str, Any], casts: Sequence[DType | None]
     ) -> tuple[Expr, ...]:
         """An index op's body."""
         first = next(g.dtype for g in line.given if isinstance(g, Spec))
@@ -304,7 +306,7 @@ class Builder:
         ]
         return self.reads(line, line.op.kind.expression(line.op, line.given, params, sources))
 
-    def reads(self, line: Line, outs: Sequence[Expr]) -> tuple[Expr, ...]:
+    def reads(self, line: PatternLine, outs: Sequence[Expr]) -> tuple[Expr, ...]:
         """Expressions over coordinates of a line, with each `read` turned into a load."""
         axes = axes_of(self.pattern.domain, self.pattern.inner, line.shape)
         assert axes is not None
@@ -318,14 +320,14 @@ class Builder:
 
         return tuple(s.rewrite(outs, lower))
 
-    def _read(self, line: Line, i: int, args: Sequence[Expr]) -> Expr:
+    def _read(self, line: PatternLine, i: int, args: Sequence[Expr]) -> Expr:
         x, given = line.operands[i], line.given[i]
         assert isinstance(given, Spec)
         rank = len(given.shape)
         valid = args[rank:]
-        if isinstance(x, Number):
+        if isinstance(x, NumberOperand):
             return _fill_read(self.fill(x, given.dtype), args[:rank], valid)
-        assert isinstance(x, Read)
+        assert isinstance(x, ArrayOperand)
         strides, offset = self.place(args[:rank], x.strides)
         if offset is None and valid:
             offset = s.const(0, int64)
@@ -361,7 +363,7 @@ class Builder:
 
     def lowered(self, kernel: Kernel, settled: Settled) -> Lowered:
         """A kernel with its sizes and what its operands are bound to."""
-        call = Call(kernel, settled.sizes, settled.strides)
+        call = KernelCall(kernel, settled.sizes, settled.strides)
         return Lowered(call, settled.bindings, self.checks)
 
     def settle(self, stores: list[Store]) -> Settled:
@@ -372,7 +374,7 @@ class Builder:
             if e.fn == "axis":
                 axes.add(e.data)
             sizes = sizes or _is_size(e)
-        box = _Box(self.pattern, [st for _, _, st in self.operands], axes)
+        box = _KernelAxes(self.pattern, [st for _, _, st in self.operands], axes)
 
         def settle(e: Expr) -> Expr | None:
             if e.fn == "axis":
@@ -442,7 +444,7 @@ def _affine(coordinate: Expr) -> tuple[list[int], Expr]:
     return axes + more, s.call(coordinate.fn, rest, other)
 
 
-class _Box:
+class _KernelAxes:
     """The axes of a kernel: outer ones first, single points dropped, even neighbours merged."""
 
     def __init__(self, pattern: Pattern, strides: Sequence[Shape], used: set[int]) -> None:

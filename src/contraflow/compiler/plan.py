@@ -17,9 +17,9 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from contraflow.compiler.arena import Temporary, lay_out
-from contraflow.compiler.kernel import WRITES, Call, Limits, Loops, Operand, Store, loops
-from contraflow.compiler.lower import Fused, HostUse, KernelUse, Place, Use, is_access
-from contraflow.compiler.tape import Tape, Value
+from contraflow.compiler.kernel import WRITES, KernelCall, Limits, Loops, Operand, Store, loops
+from contraflow.compiler.lower import Fused, HostUse, KernelUse, OperandPlace, Use, is_access
+from contraflow.compiler.tape import Tape, TapeOperand, Value
 from contraflow.dtypes import DType
 from contraflow.errors import TRANSLATED, retold
 from contraflow.expressions import expression as s
@@ -60,7 +60,7 @@ class Slot:
 class KernelStep:
     """Run a kernel. `line` is the number of the tape line that errors are blamed on."""
 
-    call: Call
+    call: KernelCall
     bindings: tuple[Binding, ...]
     line: int = 0
 
@@ -101,12 +101,10 @@ class Plan:
 
 # --- planning ----------------------------------------------------------------------------------
 
-Word = Value | bool | int | float
-
 
 def make_plan(
     tape: Tape, fused: Fused, host: set[Value], limits: Limits
-) -> tuple[Plan, list[Word]]:
+) -> tuple[Plan, list[TapeOperand]]:
     """Slots and steps for a fused tape, and what each word of the scalar block holds."""
     return _Planner(tape, fused, host, limits.alignment).run()
 
@@ -125,7 +123,7 @@ class _Planner:
         self.slot_of: dict[Value, int] = {}
         # Who lives in a slot, from when to when, in order: one after the other.
         self.residents: dict[int, list[tuple[float, float, Value]]] = defaultdict(list)
-        self.words: list[Word] = []
+        self.words: list[TapeOperand] = []
         self.word_dtypes: list[DType] = []
         self.word_numbers: dict[Any, int] = {}  # by what a word holds: kernels share them
         self.uses: list[Use | None] = []
@@ -163,7 +161,7 @@ class _Planner:
                 lives[v] = (lives[v][0], math.inf)
         return lives
 
-    def run(self) -> tuple[Plan, list[Word]]:
+    def run(self) -> tuple[Plan, list[TapeOperand]]:
         """Lay everything out."""
         for v, role in self.tape.inputs.items():
             if role != "scalar":
@@ -291,7 +289,7 @@ class _Planner:
                 bindings.append(Binding(self.slot_of[place.value], place.offset))
         return KernelStep(use.call, tuple(bindings), use.line)
 
-    def _word(self, place: Place, dtype: DType) -> int:
+    def _word(self, place: OperandPlace, dtype: DType) -> int:
         word = place.value
         assert word is not None
         # Numbers that compare equal may differ: True, 1 and 1.0, or the signs of zeros.
@@ -360,8 +358,8 @@ def _map(tape: Tape, mode: str, source: Value, target: Value, line: int) -> Kern
     """A map over the flat elements of `target` that stores one operand."""
     shape, dtype = tape.specs[target]
     kernel, strides = _storing(tape.specs[source].dtype, mode, dtype)
-    call = Call(kernel, (numel(shape),), strides)
-    return KernelUse(call, (Place(source), Place(target)), line)
+    call = KernelCall(kernel, (numel(shape),), strides)
+    return KernelUse(call, (OperandPlace(source), OperandPlace(target)), line)
 
 
 @functools.lru_cache(maxsize=256)

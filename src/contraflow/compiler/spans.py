@@ -12,7 +12,7 @@ import string
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from contraflow.compiler.tape import Operand, Tape, TapeLine, Value
+from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Value
 from contraflow.dtypes import HALVES, float32
 from contraflow.operation.kinds import Contracting
 from contraflow.operation.op import REGISTRY
@@ -91,7 +91,7 @@ class _Product:
             self._add("to_dtype", total, dtype=self.spec.dtype)
         self.tape.lines[-1] = self.tape.lines[-1]._replace(outs=self.line.outs)
 
-    def _add(self, name: str, *inputs: Operand, **params: Any) -> Value:
+    def _add(self, name: str, *inputs: TapeOperand, **params: Any) -> Value:
         line = self.line
         (out,) = self.tape.add(REGISTRY[name], inputs, params, line.line, line.region)
         return out
@@ -139,7 +139,7 @@ class _Product:
         return self._add("to_dtype", x, dtype=float32) if self.spec.dtype in HALVES else x
 
     def _view(
-        self, x: Operand, labels: str, start: int, stop: int, parts: int
+        self, x: TapeOperand, labels: str, start: int, stop: int, parts: int
     ) -> tuple[Value, View, str]:
         """What an operand shows between two coordinates, in parts, and the labels of its dims."""
         assert isinstance(x, Value)

@@ -42,7 +42,7 @@ class Value(NamedTuple):
 
 _new_value = tuple.__new__  # as the class does it, which takes twice as long
 
-Operand = Value | bool | int | float
+TapeOperand = Value | bool | int | float
 
 
 class TapeLine(NamedTuple):
@@ -50,7 +50,7 @@ class TapeLine(NamedTuple):
 
     outs: tuple[Value, ...]
     op: Op
-    inputs: tuple[Operand, ...]
+    inputs: tuple[TapeOperand, ...]
     params: Params
     line: Any = None
     region: int = 0
@@ -85,7 +85,7 @@ class Tape:
     def add(
         self,
         op: Op,
-        inputs: tuple[Operand, ...],
+        inputs: tuple[TapeOperand, ...],
         params: Params,
         line: Any = None,
         region: int = 0,
@@ -95,7 +95,7 @@ class Tape:
         self.lines.append(TapeLine(outs, op, inputs, params, line, region))
         return outs
 
-    def given(self, inputs: Sequence[Operand]) -> list[Given]:
+    def given(self, inputs: Sequence[TapeOperand]) -> list[Given]:
         """What `Op.infer` takes: specs and numbers."""
         specs = self.specs
         return [specs[x] if isinstance(x, Value) else x for x in inputs]

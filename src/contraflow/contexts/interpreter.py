@@ -15,7 +15,7 @@ from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS, GradientError
 from contraflow.graph.engine import SMALL
 from contraflow.graph.op_node import OpNode
 from contraflow.graph.recompute import retraced
-from contraflow.operation.context import Context, State, changed, state
+from contraflow.operation.context import Context, ThreadState, changed, state
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.shapes import View, numel
 from contraflow.spec import Given, Params, Spec
@@ -182,7 +182,7 @@ class Run(Context):
 
     def _attach(
         self,
-        current: State,
+        current: ThreadState,
         op: Op,
         inputs: tuple[Any, ...],
         params: Params,

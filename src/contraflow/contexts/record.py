@@ -19,7 +19,7 @@ from typing import Any
 
 from contraflow import dtypes
 from contraflow.compiler.passes import is_wide
-from contraflow.compiler.tape import Operand, Tape, Value
+from contraflow.compiler.tape import Tape, TapeOperand, Value
 from contraflow.contexts.interpreter import Run, specs
 from contraflow.dtypes import DType, float64, int64
 from contraflow.errors import CaptureError, describe
@@ -31,13 +31,21 @@ from contraflow.tensors.generator import Generator
 from contraflow.tensors.generator import serials as generator_serials
 from contraflow.tensors.host_scalar import HostScalar
 from contraflow.tensors.node import Node, numbers
-from contraflow.tensors.storage import Line, Storage, serials, user_line
-from contraflow.tensors.symbol import INT64, Known, Step, Symbol, Symbols, is_symbol, symbols_in
+from contraflow.tensors.storage import Storage, UserLine, serials, user_line
+from contraflow.tensors.symbol import (
+    INT64,
+    Known,
+    NumberStep,
+    Symbol,
+    Symbols,
+    is_symbol,
+    symbols_in,
+)
 from contraflow.tensors.tensor import Tensor
 
 
 @dataclass(eq=False, repr=False)
-class Source:
+class InputSource:
     """Where an input of the tape is found at each replay."""
 
     role: str
@@ -79,7 +87,7 @@ class Source:
 
 
 @dataclass(eq=False, repr=False)
-class Slot:
+class GradSlot:
     """A `.grad` slot that the function touched."""
 
     tensor: Tensor
@@ -89,7 +97,7 @@ class Slot:
 
 
 @dataclass(eq=False, repr=False)
-class Stream:
+class TouchedGenerator:
     """A random generator that the function touched."""
 
     original: tuple[int, int]
@@ -104,18 +112,18 @@ class Recording:
     """What a finished recording consists of, beside the tape."""
 
     tape: Tape
-    sources: dict[Value, Source]
-    slots: dict[int, Slot] = field(default_factory=dict)
+    sources: dict[Value, InputSource]
+    slots: dict[int, GradSlot] = field(default_factory=dict)
     final_grads: dict[int, Tensor | None] = field(default_factory=dict)
-    cells: dict[HostScalar, Operand] = field(default_factory=dict)  # host scalars that were set
+    cells: dict[HostScalar, TapeOperand] = field(default_factory=dict)  # host scalars that were set
     advances: dict[Generator, int] = field(default_factory=dict)  # blocks drawn
     reseeds: dict[Generator, tuple[int, int]] = field(default_factory=dict)
     modules: list[tuple[weakref.ref[Any], int]] = field(default_factory=list)
-    written: dict[Value, tuple[str, Line | None]] = field(default_factory=dict)
+    written: dict[Value, tuple[str, UserLine | None]] = field(default_factory=dict)
     needs: list[tuple[int, Tensor, bool]] = field(default_factory=list)  # requires_grad_ of leaves
     once: bool = False  # what it depends on has changed meanwhile
     leaves: int = 0  # of the arguments
-    steps: Sequence[Step] = ()  # what Python computed of the numbers among them
+    steps: Sequence[NumberStep] = ()  # what Python computed of the numbers among them
 
 
 class Recorder(Run):
@@ -126,7 +134,7 @@ class Recorder(Run):
     def __init__(self, name: str, arguments: list[Tensor], leaves: int = 0) -> None:
         self.name = name
         self.tape = Tape(name)
-        self.sources: dict[Value, Source] = {}
+        self.sources: dict[Value, InputSource] = {}
         self.start = next(serials)
         self._default_dtype = dtypes.get_default_dtype()
         self.first_node = next(numbers)
@@ -138,19 +146,19 @@ class Recorder(Run):
         self._views: set[Value] = set()
         self._numbers: set[Value] = set()  # computed from host scalars as Python computes
         self._regions = {0: 0}
-        self._roles: dict[int, Source] = {}
+        self._roles: dict[int, InputSource] = {}
         self._arguments: dict[int, int] = {}  # by id of the tensor
         for number, tensor in enumerate(arguments):
             self._arguments.setdefault(id(tensor), number)
-            self._roles.setdefault(id(tensor.storage), Source("arg", argument=number))
+            self._roles.setdefault(id(tensor.storage), InputSource("arg", argument=number))
         self._versions: dict[int, tuple[Storage, int, Any]] = {}
         self._cells: dict[HostScalar, tuple[Tensor, Tensor]] = {}  # as it is now, as it was
-        self._streams: dict[Generator, Stream] = {}
+        self._streams: dict[Generator, TouchedGenerator] = {}
         self._graphs: dict[int, tuple[Any, ...]] = {}  # places in the graph of what was written
-        self._slots: dict[int, Slot] = {}
+        self._slots: dict[int, GradSlot] = {}
         self._modules: dict[int, tuple[Any, int]] = {}
-        self._made: list[tuple[weakref.ref[Storage], Spec, Line | None]] = []
-        self._last_write: dict[int, tuple[str, Line | None]] = {}
+        self._made: list[tuple[weakref.ref[Storage], Spec, UserLine | None]] = []
+        self._last_write: dict[int, tuple[str, UserLine | None]] = {}
         self._graded: dict[int, Tensor] = {}  # from outside, requiring grad
         self._needs: dict[int, tuple[Tensor, bool]] = {}  # whether tensors required it before
         self._hooks: dict[int, tuple[Tensor, dict[int, Any], dict[int, Any]]] = {}  # as found
@@ -183,7 +191,7 @@ class Recorder(Run):
         """The tensor that stands for a symbol: an input of the tape."""
         spec = Spec((), int64 if type(symbol._number) is int else float64)
         value = self.tape.add_input(spec, "scalar")
-        self.sources[value] = Source("scalar", argument=symbol._known.place)
+        self.sources[value] = InputSource("scalar", argument=symbol._known.place)
         return self._tensor(value)
 
     def _entered(self, op: Op, symbol: Symbol, inputs: tuple[Any, ...]) -> Any:
@@ -232,7 +240,7 @@ class Recorder(Run):
         region = state().region
         return self._regions.setdefault(region, len(self._regions)) if region else 0
 
-    def _tensor(self, value: Value, line: Line | None = None) -> Tensor:
+    def _tensor(self, value: Value, line: UserLine | None = None) -> Tensor:
         """A tensor with a new recorded storage that holds `value`."""
         spec = self.tape.specs[value]
         storage = Storage(None)
@@ -240,10 +248,10 @@ class Recorder(Run):
         self._made.append((weakref.ref(storage), spec, line))
         return Tensor.of_storage(storage, contiguous(spec.shape), spec.dtype)
 
-    def read(self, x: Any) -> Operand:
+    def read(self, x: Any) -> TapeOperand:
         """The tape value of a tensor as it is now; numbers stay literals."""
         if not isinstance(x, Tensor):
-            literal: Operand = x
+            literal: TapeOperand = x
             return literal
         value = self._values.get(id(x.storage)) or self._value_of(x)
         if x.layout == contiguous(self.tape.specs[value].shape):
@@ -269,10 +277,10 @@ class Recorder(Run):
         source = self._roles.get(id(storage))
         if source is None:
             if storage.serial > self.start:
-                source = Source("constant", constant=storage)
+                source = InputSource("constant", constant=storage)
             else:
                 owner = weakref.ref(self._shown_by(x))
-                source = Source("state", storage=weakref.ref(storage), owner=owner)
+                source = InputSource("state", storage=weakref.ref(storage), owner=owner)
         # The shape of whoever shows the whole storage in order; flat where only parts are seen.
         shape: Shape = (storage.data.size,)
         for t in (x, x._base):
@@ -288,7 +296,7 @@ class Recorder(Run):
 
     # --- effects --------------------------------------------------------------------------
 
-    def write(self, target: Tensor, value: Tensor, op: str, line: Line | None) -> None:
+    def write(self, target: Tensor, value: Tensor, op: str, line: UserLine | None) -> None:
         storage = target.storage
         old, new = self._value_of(target), self.read(value)
         assert isinstance(new, Value)
@@ -354,9 +362,9 @@ class Recorder(Run):
         if not self.is_from_outside(tensor) or id(tensor) in self._slots:
             return
         number = self._arguments.get(id(tensor), -1)
-        self._slots[id(tensor)] = Slot(tensor, tensor._grad, reading, number)
+        self._slots[id(tensor)] = GradSlot(tensor, tensor._grad, reading, number)
         if reading and tensor._grad is not None:
-            source = Source("grad", argument=number, owner=weakref.ref(tensor))
+            source = InputSource("grad", argument=number, owner=weakref.ref(tensor))
             self._roles.setdefault(id(tensor._grad.storage), source)
 
     def touch_needs(self, tensor: Tensor) -> None:
@@ -379,7 +387,7 @@ class Recorder(Run):
         if cell not in self._cells:
             spec = Spec((), int64 if isinstance(cell.value, int) else float64)
             value = self.tape.add_input(spec, "scalar")
-            self.sources[value] = Source("scalar", cell=weakref.ref(cell))
+            self.sources[value] = InputSource("scalar", cell=weakref.ref(cell))
             self._numbers.add(value)
             symbol = self._tensor(value)
             self._cells[cell] = (symbol, symbol)
@@ -391,11 +399,11 @@ class Recorder(Run):
             value = REGISTRY["full"]((), value, dtype=dtypes.float64)
         self._cells[cell] = (value, self._cells[cell][1])
 
-    def _stream(self, generator: Generator) -> Stream:
+    def _stream(self, generator: Generator) -> TouchedGenerator:
         if generator not in self._streams:
             # One that the function itself has made starts from its seed at every replay.
             fixed = generator.serial > self._first_generator
-            self._streams[generator] = Stream((generator.seed, generator.offset), fixed)
+            self._streams[generator] = TouchedGenerator((generator.seed, generator.offset), fixed)
         return self._streams[generator]
 
     def draw(self, generator: Generator, blocks: int) -> tuple[Any, Any]:
@@ -407,7 +415,7 @@ class Recorder(Run):
             names = ("seed", "offset")
             values = [self.tape.add_input(Spec((), int64), "scalar") for _ in names]
             for value, name in zip(values, names):
-                self.sources[value] = Source("scalar", generator=generator, field=name)
+                self.sources[value] = InputSource("scalar", generator=generator, field=name)
             stream.symbols = self._tensor(values[0]), self._tensor(values[1])
         first_seed, first_offset = stream.symbols
         return first_seed, first_offset + (offset - stream.original[1])
@@ -437,7 +445,7 @@ class Recorder(Run):
         known = id(array) in self.arrays and array.flags.c_contiguous
         return Tensor.of_array(array) if known else None
 
-    def user_line(self) -> Line | None:
+    def user_line(self) -> UserLine | None:
         """The user's line that is running."""
         return state().line or user_line()
 
@@ -548,7 +556,7 @@ class Recorder(Run):
         self._graded, self._needs, self._detached = {}, {}, {}
         self.symbols.close()
 
-    def alive(self) -> list[tuple[Storage, Value, Spec, Line | None]]:
+    def alive(self) -> list[tuple[Storage, Value, Spec, UserLine | None]]:
         """The storages made here that somebody still holds: value at the end, spec, user's line."""
         found = ((ref(), spec, line) for ref, spec, line in self._made)
         return [

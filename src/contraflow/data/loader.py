@@ -137,7 +137,7 @@ class DataLoader:
         self.multiprocessing_context = _context(worker_type, context)
 
     def __iter__(self) -> Iterator[Any]:
-        return _Loop(self) if self.num_workers else self._alone()
+        return _WorkerLoop(self) if self.num_workers else self._alone()
 
     def _alone(self) -> Iterator[Any]:
         fetcher = self._fetcher()
@@ -152,7 +152,7 @@ class DataLoader:
         epoch, seed = next(_epochs), draw_seed(self.generator)
         return (Job(epoch, seed, number, i) for number, i in enumerate(self._indices()))
 
-    def take_team(self, loop: _Loop) -> Team:
+    def take_team(self, loop: _WorkerLoop) -> Team:
         """The workers of a loop: those that are persistent, if no other loop uses them."""
         if self._persistent is not None:
             team, user = self._persistent
@@ -205,7 +205,7 @@ def _nobody() -> None:
     """Stands for the reference to a loop that is over."""
 
 
-class _Loop:
+class _WorkerLoop:
     """The batches that workers make.
 
     It is not a generator: the finalizer of one would run Python code when a loop is left early, in
@@ -218,7 +218,7 @@ class _Loop:
         self._team: Team | None = None
         self._waiting: deque[tuple[Worker, Order]] = deque()
 
-    def __iter__(self) -> _Loop:
+    def __iter__(self) -> _WorkerLoop:
         return self
 
     def __next__(self) -> Any:

@@ -79,7 +79,7 @@ def get_worker_info() -> WorkerInfo | None:
 # --- making a batch ----------------------------------------------------------------------------
 
 
-class _Drawing(Context):
+class _BorrowedGenerator(Context):
     """What is drawn from the default generator comes from another one."""
 
     def __init__(self, generator: Generator) -> None:
@@ -116,13 +116,13 @@ class Fetcher:
         self.loop: Callable[[], Any] = _somebody  # the loop that wants the batch; None if gone
         self._epoch = -1
         self._stream: Iterator[Any] = iter(())
-        self._drawing: _Drawing | None = None
+        self._drawing: _BorrowedGenerator | None = None
 
     def __call__(self, job: Job, worker: int = 0) -> list[Any]:
         """The batch in a list, which is empty when the stream has ended."""
         if isinstance(self.dataset, IterableDataset):
             return self._from_stream(job, worker)
-        with changed(context=_Drawing(Generator(job.seed + job.number))):
+        with changed(context=_BorrowedGenerator(Generator(job.seed + job.number))):
             if not self.batched:
                 return [self.collate(self.dataset[job.indices])]
             several = getattr(self.dataset, "__getitems__", None)
@@ -140,7 +140,7 @@ class Fetcher:
 
     def _from_stream(self, job: Job, worker: int) -> list[Any]:
         if job.epoch != self._epoch or self._drawing is None:
-            self._epoch, self._drawing = job.epoch, _Drawing(Generator(job.seed + worker))
+            self._epoch, self._drawing = job.epoch, _BorrowedGenerator(Generator(job.seed + worker))
             with changed(context=self._drawing):
                 self._stream = iter(self.dataset)
         with changed(context=self._drawing):

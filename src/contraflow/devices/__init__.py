@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from contraflow import threads
-from contraflow.devices.names import CPU
-from contraflow.devices.names import Device as DeviceName
+from contraflow.devices.names import CPU, Device
 from contraflow.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from contraflow.compiler.plan import Plan
 
 
-class Program(Protocol):
+class ProgramInterface(Protocol):
     """A plan loaded on a device, ready to be replayed."""
 
     def replay(self, buffers: Sequence[Any], scalars: Sequence[float | int]) -> None:
@@ -35,13 +34,13 @@ class Program(Protocol):
         """The same, with buffers where they were, unless they have been put elsewhere."""
 
 
-class Device(Protocol):
+class DeviceInterface(Protocol):
     """One kind of machine: it runs plans."""
 
     name: str
     limits: Limits
 
-    def load(self, plan: Plan) -> Program:
+    def load(self, plan: Plan) -> ProgramInterface:
         """Compile a plan's kernels and lay out its memory."""
 
     def address(self, array: Any) -> int:
@@ -49,10 +48,10 @@ class Device(Protocol):
 
 
 _KNOWN = ("cpu",)
-_loaded: dict[str, Device] = {}
+_loaded: dict[str, DeviceInterface] = {}
 
 
-def lookup(name: str) -> Device:
+def lookup(name: str) -> DeviceInterface:
     """The device called `name`, loaded on first use."""
     if name not in _loaded:
         if name not in _KNOWN:
@@ -64,13 +63,13 @@ def lookup(name: str) -> Device:
 _default = CPU
 
 
-def find(op: str, device: DeviceName | str | None) -> DeviceName:
+def find(op: str, device: Device | str | None) -> Device:
     """The device that `op` was asked for, the default one for None; an error if it is absent."""
     if device is None:
         return _default
     if device == "cpu":
         return CPU
-    found = DeviceName(device)
+    found = Device(device)
     if found.type not in _KNOWN or (found.type == "cpu" and found.index):
         raise DeviceError(
             f"{op}: device {str(found)!r} is not available; there is {', '.join(_KNOWN)}."
@@ -79,12 +78,12 @@ def find(op: str, device: DeviceName | str | None) -> DeviceName:
     return found
 
 
-def set_default_device(device: DeviceName | str | None) -> None:
+def set_default_device(device: Device | str | None) -> None:
     """Set the device that new tensors lie on. The cpu unless changed; None changes it back."""
     global _default
     _default = CPU if device is None else find("set_default_device", device)
 
 
-def get_default_device() -> DeviceName:
+def get_default_device() -> Device:
     """The device that new tensors lie on."""
     return _default

@@ -25,7 +25,7 @@ import numpy as np
 
 from contraflow.dtypes import DType, float32, float64, int64, uint32
 from contraflow.expressions import expression as s
-from contraflow.expressions.expression import Expr, Operand, bitcast, const, eq, select
+from contraflow.expressions.expression import Expr, ExprLike, bitcast, const, eq, select
 
 Coefficients = Sequence[float]
 
@@ -80,7 +80,7 @@ LN_2 = Fraction(0xB17217F7D1CF79ABC9E3B39803F2F6AF40F343267, 1 << 164)
 HALF_PI = Fraction(0xC90FDAA22168C234C4C6628B80DC1CD129024E088A67CC74, 1 << 191)
 
 
-class Format(NamedTuple):
+class FloatFormat(NamedTuple):
     """What the functions below need to know of a floating-point type.
 
     `ln_2` and `half_pi` are split into pieces short enough that their products with the integers
@@ -113,10 +113,10 @@ class Format(NamedTuple):
 
 
 FORMATS = {
-    float32: Format(
+    float32: FloatFormat(
         uint32, 23, 127, (-104.0, 89.0), pieces(LN_2, 16, 24), pieces(HALF_PI, 8, 8, 8, 8, 8, 24)
     ),
-    float64: Format(
+    float64: FloatFormat(
         int64, 52, 1023, (-746.0, 710.0), pieces(LN_2, 42, 53), pieces(HALF_PI, 33, 33, 33, 53)
     ),
 }
@@ -147,7 +147,7 @@ def keep_tiny(x: Expr, value: Expr) -> Expr:
 def polynomial(x: Expr, coefficients: Coefficients) -> Expr:
     """The polynomial with these coefficients, lowest power first, by Horner's rule."""
     *rest, last = coefficients
-    value: Operand = last
+    value: ExprLike = last
     for coefficient in reversed(rest):
         value = s.muladd(value, x, coefficient)
     assert isinstance(value, Expr)
@@ -336,7 +336,7 @@ LOG = {
 }  # fmt: skip
 
 
-def log_parts(k: Expr, f: Expr, tail: Operand = 0.0) -> Expr:
+def log_parts(k: Expr, f: Expr, tail: ExprLike = 0.0) -> Expr:
     """k ln 2 + log(1 + f) + tail, for 1 + f in [sqrt(1/2), sqrt(2)] and a small tail.
 
     With q = f / (2 + f), log(1 + f) = 2 atanh(q) = f - f**2 / 2 + q (f**2 / 2 + q**2 P(q**2)),

@@ -56,67 +56,67 @@ class Expr:
     data: Any
 
     # Comparisons other than == build expressions; == is identity, as interning makes it.
-    def __add__(self, other: Operand) -> Expr:
+    def __add__(self, other: ExprLike) -> Expr:
         return call("add", self, other)
 
-    def __radd__(self, other: Operand) -> Expr:
+    def __radd__(self, other: ExprLike) -> Expr:
         return call("add", other, self)
 
-    def __sub__(self, other: Operand) -> Expr:
+    def __sub__(self, other: ExprLike) -> Expr:
         return call("sub", self, other)
 
-    def __rsub__(self, other: Operand) -> Expr:
+    def __rsub__(self, other: ExprLike) -> Expr:
         return call("sub", other, self)
 
-    def __mul__(self, other: Operand) -> Expr:
+    def __mul__(self, other: ExprLike) -> Expr:
         return call("mul", self, other)
 
-    def __rmul__(self, other: Operand) -> Expr:
+    def __rmul__(self, other: ExprLike) -> Expr:
         return call("mul", other, self)
 
-    def __truediv__(self, other: Operand) -> Expr:
+    def __truediv__(self, other: ExprLike) -> Expr:
         return call("div", self, other)
 
-    def __rtruediv__(self, other: Operand) -> Expr:
+    def __rtruediv__(self, other: ExprLike) -> Expr:
         return call("div", other, self)
 
-    def __floordiv__(self, other: Operand) -> Expr:
+    def __floordiv__(self, other: ExprLike) -> Expr:
         return call("floordiv", self, other)
 
-    def __mod__(self, other: Operand) -> Expr:
+    def __mod__(self, other: ExprLike) -> Expr:
         return call("mod", self, other)
 
     def __neg__(self) -> Expr:
         return call("neg", self)
 
-    def __lt__(self, other: Operand) -> Expr:
+    def __lt__(self, other: ExprLike) -> Expr:
         return call("lt", self, other)
 
-    def __le__(self, other: Operand) -> Expr:
+    def __le__(self, other: ExprLike) -> Expr:
         return call("le", self, other)
 
-    def __gt__(self, other: Operand) -> Expr:
+    def __gt__(self, other: ExprLike) -> Expr:
         return call("gt", self, other)
 
-    def __ge__(self, other: Operand) -> Expr:
+    def __ge__(self, other: ExprLike) -> Expr:
         return call("ge", self, other)
 
-    def __and__(self, other: Operand) -> Expr:
+    def __and__(self, other: ExprLike) -> Expr:
         return call("and", self, other)
 
-    def __or__(self, other: Operand) -> Expr:
+    def __or__(self, other: ExprLike) -> Expr:
         return call("or", self, other)
 
-    def __xor__(self, other: Operand) -> Expr:
+    def __xor__(self, other: ExprLike) -> Expr:
         return call("xor", self, other)
 
     def __invert__(self) -> Expr:
         return call("not", self)
 
-    def __lshift__(self, other: Operand) -> Expr:
+    def __lshift__(self, other: ExprLike) -> Expr:
         return call("shl", self, other)
 
-    def __rshift__(self, other: Operand) -> Expr:
+    def __rshift__(self, other: ExprLike) -> Expr:
         return call("shr", self, other)
 
     def __bool__(self) -> bool:
@@ -131,18 +131,19 @@ class Expr:
         return f"{self.fn}({', '.join(map(repr, self.args))})"
 
 
-Operand = Expr | Number
+ExprLike = Expr | Number
 
 
-class _Entry(weakref.ref[Expr]):
+class _Interned(weakref.ref[Expr]):
     """An interned expression, as long as somebody holds it."""
 
     __slots__ = ("key",)
     key: tuple[Any, ...]
 
 
-_interned: dict[tuple[Any, ...], _Entry] = {}
-_gone: list[_Entry] = []  # entries whose expressions are gone: noted in C, so no interrupt is lost
+_interned: dict[tuple[Any, ...], _Interned] = {}
+# Entries whose expressions are gone: noted in C, so no interrupt is lost.
+_gone: list[_Interned] = []
 _lock = threads.recursive_lock()  # held while entries are added or removed
 
 
@@ -159,7 +160,7 @@ def _intern(key: tuple[Any, ...], data: Any) -> Expr:
     """The expression of a key that nobody has made, unless another thread just has."""
     new = object.__new__(Expr)
     new.fn, new.args, new.dtype, new.data = *key[:3], data
-    made = _Entry(new, _gone.append)
+    made = _Interned(new, _gone.append)
     made.key = key
     with _lock:
         while _gone:
@@ -196,7 +197,7 @@ def axis(k: int) -> Expr:
     return make("axis", (), int64, k)
 
 
-def call(fn: str, *args: Operand) -> Expr:
+def call(fn: str, *args: ExprLike) -> Expr:
     """Apply a row of the table; Python numbers take the dtype of the other arguments."""
     row = INTRINSICS[fn]
     dtype = next(a.dtype for a in reversed(args) if isinstance(a, Expr))
@@ -206,7 +207,7 @@ def call(fn: str, *args: Operand) -> Expr:
     return make(fn, exprs, bool_ if row.gives_bool else operands[0].dtype)
 
 
-def select(condition: Expr, a: Operand, b: Operand) -> Expr:
+def select(condition: Expr, a: ExprLike, b: ExprLike) -> Expr:
     """`a` where the condition holds, else `b`."""
     return call("select", condition, a, b)
 
@@ -226,12 +227,12 @@ def bitcast(x: Expr, dtype: DType) -> Expr:
     return x if x.dtype is dtype else make("bitcast", (x,), dtype)
 
 
-def eq(a: Operand, b: Operand) -> Expr:
+def eq(a: ExprLike, b: ExprLike) -> Expr:
     """Whether two values are equal; NaN equals nothing."""
     return call("eq", a, b)
 
 
-def ne(a: Operand, b: Operand) -> Expr:
+def ne(a: ExprLike, b: ExprLike) -> Expr:
     """Whether two values differ; NaN differs from everything."""
     return call("ne", a, b)
 
@@ -241,12 +242,12 @@ def isnan(x: Expr) -> Expr:
     return call("isnan", x)
 
 
-def maximum(a: Operand, b: Operand) -> Expr:
+def maximum(a: ExprLike, b: ExprLike) -> Expr:
     """The larger value; NaN if either is."""
     return call("max", a, b)
 
 
-def minimum(a: Operand, b: Operand) -> Expr:
+def minimum(a: ExprLike, b: ExprLike) -> Expr:
     """The smaller value; NaN if either is."""
     return call("min", a, b)
 
@@ -256,17 +257,17 @@ def abs_(x: Expr) -> Expr:
     return call("abs", x) if x.dtype.is_signed else x
 
 
-def fma(a: Operand, b: Operand, c: Operand) -> Expr:
+def fma(a: ExprLike, b: ExprLike, c: ExprLike) -> Expr:
     """a * b + c, rounded once where the machine can."""
     return call("fma", a, b, c)
 
 
-def muladd(a: Operand, b: Operand, c: Operand) -> Expr:
+def muladd(a: ExprLike, b: ExprLike, c: ExprLike) -> Expr:
     """a * b + c by the fastest instructions, rounded once or twice, but always the same."""
     return call("muladd", a, b, c)
 
 
-def mulhi(a: Operand, b: Operand) -> Expr:
+def mulhi(a: ExprLike, b: ExprLike) -> Expr:
     """The high word of the product of two uint32."""
     return call("mulhi", a, b)
 
@@ -276,7 +277,7 @@ def is_power_of_two(x: Expr) -> bool:
     return type(x.data) is int and x.fn == "const" and x.data > 0 and not x.data & (x.data - 1)
 
 
-def checked(index: Expr, size: Operand) -> Expr:
+def checked(index: Expr, size: ExprLike) -> Expr:
     """`index`, which must be in [0, size): elsewhere an IndexError is raised after the program."""
     return call("checked", index, size)
 
@@ -303,7 +304,7 @@ rint = _unary("rint", "Round to the nearest integer, ties to even.")
 trunc = _unary("trunc", "Round towards zero.")
 
 
-def pow_(a: Operand, b: Operand) -> Expr:
+def pow_(a: ExprLike, b: ExprLike) -> Expr:
     """a to the power b."""
     return call("pow", a, b)
 

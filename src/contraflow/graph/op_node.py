@@ -21,7 +21,7 @@ from contraflow.operation.op import REGISTRY, Op
 from contraflow.shapes import numel
 from contraflow.spec import Params, Spec
 from contraflow.tensors.node import NOWHERE, Edge, Form, Node, at, location, numbers
-from contraflow.tensors.storage import OWNERS, Line, Storage, UserCall, user_call
+from contraflow.tensors.storage import OWNERS, Storage, UserCall, UserLine, user_call
 from contraflow.tensors.tensor import Tensor
 
 
@@ -32,7 +32,7 @@ class Keeper(Protocol):
     def name(self) -> str: ...
 
     @property
-    def line(self) -> Line | None: ...
+    def line(self) -> UserLine | None: ...
 
 
 def overwritten(keeper: Keeper, spec: Spec, version: int, storage: Storage) -> OverwrittenError:
@@ -413,7 +413,7 @@ class PartsNode(Node):
         return joined
 
 
-def apart(x: Tensor, edge: Edge | None, line: Line | None) -> Tensor:
+def apart(x: Tensor, edge: Edge | None, line: UserLine | None) -> Tensor:
     """The elements of `x` as the result of an op that hands gradients on along `edge`."""
     clone = REGISTRY["clone"]
     target, index = edge or (None, 0)

@@ -59,7 +59,7 @@ def backward(
     engine.backward((self,), (gradient,), retain_graph, create_graph, targets, how)
 
 
-class _Place:
+class _Arrivals:
     """A node or leaf: what has arrived, from whom more is expected, and whose turn it is."""
 
     def __init__(self, target: Node | Tensor) -> None:
@@ -80,9 +80,9 @@ class ParallelPass(Pass):
     def __init__(self, workers: int, *how: Any) -> None:
         super().__init__(*how)
         self.workers = workers
-        self.places: dict[int, _Place] = {}
+        self.places: dict[int, _Arrivals] = {}
         self.news = threading.Condition()  # guards everything below
-        self.ready: list[tuple[int, _Place]] = []
+        self.ready: list[tuple[int, _Arrivals]] = []
         self.left = 0  # nodes that have not run yet
         self.error: BaseException | None = None
         self.hooks = threading.RLock()
@@ -116,9 +116,9 @@ class ParallelPass(Pass):
 
     # --- before ---------------------------------------------------------------------------
 
-    def _place(self, target: Node | Tensor) -> _Place:
+    def _place(self, target: Node | Tensor) -> _Arrivals:
         if id(target) not in self.places:
-            self.places[id(target)] = _Place(target)
+            self.places[id(target)] = _Arrivals(target)
             self.left += isinstance(target, Node)
         return self.places[id(target)]
 
@@ -138,14 +138,14 @@ class ParallelPass(Pass):
                 if not place.consumers:
                     self._announce(place)
 
-    def _fold(self, place: _Place, gifts: Iterable[Gift]) -> None:
+    def _fold(self, place: _Arrivals, gifts: Iterable[Gift]) -> None:
         for index, g in gifts:
             held = place.arrived[index]
             place.arrived[index] = self.summed(held, g)
 
     # --- running --------------------------------------------------------------------------
 
-    def _announce(self, place: _Place) -> None:
+    def _announce(self, place: _Arrivals) -> None:
         """All cotangents of a place are there. Called with `news` held."""
         if isinstance(place.target, Node):
             heapq.heappush(self.ready, (-place.target.sequence_nr, place))
@@ -161,7 +161,7 @@ class ParallelPass(Pass):
                 self.error = self.error or error
                 self.news.notify_all()
 
-    def _next(self) -> _Place | None:
+    def _next(self) -> _Arrivals | None:
         with self.news:
             while self.left and not self.ready and self.error is None:
                 self.news.wait()
@@ -170,7 +170,7 @@ class ParallelPass(Pass):
                 return None
             return heapq.heappop(self.ready)[1]
 
-    def _step(self, place: _Place) -> None:
+    def _step(self, place: _Arrivals) -> None:
         """Run one node and hand its gradients on."""
         node = place.target
         assert isinstance(node, Node)
@@ -194,7 +194,7 @@ class ParallelPass(Pass):
                 return self.visit(node, cotangents)
         return self.visit(node, cotangents)
 
-    def _arrive(self, place: _Place, consumer: int, gifts: list[Gift]) -> None:
+    def _arrive(self, place: _Arrivals, consumer: int, gifts: list[Gift]) -> None:
         """Take a consumer's gifts, and fold all whose turn has come."""
         with self.news:
             place.waiting[consumer] = gifts

@@ -6,10 +6,10 @@ its results when it reaches the mark after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from contraflow.autograd.function import Function
+from contraflow.tensors.hooks import Hook
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import fill, leaves_of
 
@@ -27,9 +27,6 @@ class Mark(Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         """Hand back."""
         return grads
-
-
-Hook = Callable[..., Any]
 
 
 class BackwardWatch:

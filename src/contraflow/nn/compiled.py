@@ -6,7 +6,7 @@ import functools
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from contraflow.capture.compile import Options, compiled_function, wrap
+from contraflow.capture.compile import CompileOptions, compiled_function, wrap
 from contraflow.nn.module import Module
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class CompiledModule(Module):
 
     compiled: Compiled
     module: Module
-    options: Options
+    options: CompileOptions
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.compiled(*args, **kwargs)
@@ -63,7 +63,7 @@ def _compiled_class(kind: Any) -> type[CompiledModule]:
 
 
 @wrap.register
-def _wrap_module(module: Module, options: Options) -> Any:
+def _wrap_module(module: Module, options: CompileOptions) -> Any:
     if isinstance(module, CompiledModule):
         return module
     kind: Any = type(module)

@@ -14,9 +14,9 @@ from contraflow.nn.module import Module
 from contraflow.nn.parameter import Parameter
 from contraflow.ops.creation.create import zeros
 from contraflow.ops.nn.window import numbers
+from contraflow.shapes import Lengths
 from contraflow.tensors.tensor import Tensor
 
-Size = int | Sequence[int]
 _MODES = ("zeros", "reflect", "replicate", "circular")
 
 
@@ -27,9 +27,9 @@ class _Convolution(Module):
     function: Callable[..., Any]
 
     def _set(
-        self, channels: tuple[int, int], shape: tuple[int, int], kernel_size: Size, stride: Size,
-        padding: Size | str, dilation: Size, groups: int, bias: bool, padding_mode: str,
-        device: Device | str | None, dtype: DType | None,
+        self, channels: tuple[int, int], shape: tuple[int, int], kernel_size: Lengths,
+        stride: Lengths, padding: Lengths | str, dilation: Lengths, groups: int, bias: bool,
+        padding_mode: str, device: Device | str | None, dtype: DType | None,
     ) -> None:  # fmt: skip
         name, n = type(self).__name__, self.dims
         self.in_channels, self.out_channels = channels
@@ -78,10 +78,10 @@ class _Conv(_Convolution):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Size,
-        stride: Size = 1,
-        padding: Size | str = 0,
-        dilation: Size = 1,
+        kernel_size: Lengths,
+        stride: Lengths = 1,
+        padding: Lengths | str = 0,
+        dilation: Lengths = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
@@ -142,13 +142,13 @@ class _ConvTranspose(_Convolution):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Size,
-        stride: Size = 1,
-        padding: Size = 0,
-        output_padding: Size = 0,
+        kernel_size: Lengths,
+        stride: Lengths = 1,
+        padding: Lengths = 0,
+        output_padding: Lengths = 0,
         groups: int = 1,
         bias: bool = True,
-        dilation: Size = 1,
+        dilation: Lengths = 1,
         padding_mode: str = "zeros",
         device: Device | str | None = None,
         dtype: DType | None = None,

@@ -16,7 +16,7 @@ from contraflow.ops.creation.create import zeros
 from contraflow.tensors.tensor import Tensor
 
 
-class _Table(Module):
+class _EmbeddingTable(Module):
     """A weight [num_embeddings, embedding_dim] of normal numbers, or a given one."""
 
     def _set(
@@ -56,7 +56,7 @@ class _Table(Module):
         return table
 
 
-class Embedding(_Table):
+class Embedding(_EmbeddingTable):
     """A table of vectors looked up by index: [...] integers to [..., embedding_dim].
 
     >>> import contraflow as cf
@@ -101,7 +101,7 @@ class Embedding(_Table):
         return f"{text}, sparse=True" if self.sparse else text
 
 
-class EmbeddingBag(_Table):
+class EmbeddingBag(_EmbeddingTable):
     """Sums, means or maxima of rows of a table: indices [bags, n] to [bags, embedding_dim].
 
     >>> import contraflow as cf

@@ -14,18 +14,17 @@ from contraflow.ops.nn.max_pool import first_largest
 from contraflow.ops.nn.window import numbers
 from contraflow.ops.shape.joining import cat
 from contraflow.ops.shape.view import reshape
-from contraflow.shapes import numel
+from contraflow.shapes import Lengths, numel
 from contraflow.tensors.tensor import Tensor
 
-Size = int | Sequence[int]
 Ratio = float | Sequence[float]
 
 
 @public
 def fractional_max_pool2d(
     input: Tensor,
-    kernel_size: Size,
-    output_size: Size | None = None,
+    kernel_size: Lengths,
+    output_size: Lengths | None = None,
     output_ratio: Ratio | None = None,
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
@@ -41,8 +40,8 @@ def fractional_max_pool2d(
 @public
 def fractional_max_pool3d(
     input: Tensor,
-    kernel_size: Size,
-    output_size: Size | None = None,
+    kernel_size: Lengths,
+    output_size: Lengths | None = None,
     output_ratio: Ratio | None = None,
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
@@ -51,7 +50,7 @@ def fractional_max_pool3d(
     return _pool(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
-def check_sizes(op: str, n: int, output_size: Size | None, output_ratio: Ratio | None) -> Any:
+def check_sizes(op: str, n: int, output_size: Lengths | None, output_ratio: Ratio | None) -> Any:
     """One number for each spatial dim: the size, or the ratio."""
     if (output_size is None) == (output_ratio is None):
         raise ValueError(f"{op}: give either output_size or output_ratio.")
@@ -68,7 +67,7 @@ def check_sizes(op: str, n: int, output_size: Size | None, output_ratio: Ratio |
 
 
 def _pool(
-    n: int, input: Tensor, kernel_size: Size, output_size: Size | None,
+    n: int, input: Tensor, kernel_size: Lengths, output_size: Lengths | None,
     output_ratio: Ratio | None, return_indices: bool, samples: Tensor | None,
 ) -> Any:  # fmt: skip
     op = f"fractional_max_pool{n}d"

@@ -116,7 +116,7 @@ class PairwiseDistance(Module):
 # --- dropout -----------------------------------------------------------------------------------
 
 
-class _Dropout(Applied, hidden=()):
+class _DropoutBase(Applied, hidden=()):
     p: float = 0.5
     inplace: bool = False
 
@@ -134,27 +134,27 @@ class _Dropout(Applied, hidden=()):
         return f"p={self.p}, inplace={self.inplace}"
 
 
-class Dropout(_Dropout, function=F.dropout):
+class Dropout(_DropoutBase, function=F.dropout):
     """In training, zero each element with probability p and scale the others by 1 / (1 - p)."""
 
 
-class Dropout1d(_Dropout, function=F.dropout1d):
+class Dropout1d(_DropoutBase, function=F.dropout1d):
     """In training, zero whole channels of signals [n, c, l] with probability p."""
 
 
-class Dropout2d(_Dropout, function=F.dropout2d):
+class Dropout2d(_DropoutBase, function=F.dropout2d):
     """In training, zero whole channels of images [n, c, h, w] with probability p."""
 
 
-class Dropout3d(_Dropout, function=F.dropout3d):
+class Dropout3d(_DropoutBase, function=F.dropout3d):
     """In training, zero whole channels of volumes [n, c, d, h, w] with probability p."""
 
 
-class AlphaDropout(_Dropout, function=F.alpha_dropout):
+class AlphaDropout(_DropoutBase, function=F.alpha_dropout):
     """In training, drop elements so that zero mean and unit variance stay."""
 
 
-class FeatureAlphaDropout(_Dropout, function=F.feature_alpha_dropout):
+class FeatureAlphaDropout(_DropoutBase, function=F.feature_alpha_dropout):
     """In training, drop whole channels so that zero mean and unit variance stay."""
 
 

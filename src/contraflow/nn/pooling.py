@@ -10,17 +10,16 @@ from contraflow.nn.applied import Applied
 from contraflow.nn.fractional import check_sizes
 from contraflow.nn.module import Module
 from contraflow.ops.nn.window import numbers
+from contraflow.shapes import Lengths
 from contraflow.tensors.tensor import Tensor
-
-Size = int | Sequence[int]
 
 
 class _Windows(Applied, hidden=()):
     """Windows that do not overlap, unless a stride is given."""
 
-    kernel_size: Size
-    stride: Size | None = None
-    padding: Size = 0
+    kernel_size: Lengths
+    stride: Lengths | None = None
+    padding: Lengths = 0
 
     def __post_init__(self) -> None:
         if self.stride is None:
@@ -36,7 +35,7 @@ class _Windows(Applied, hidden=()):
 
 
 class _MaxPool(_Windows, hidden=("return_indices",)):
-    dilation: Size = 1
+    dilation: Lengths = 1
     return_indices: bool = False
     ceil_mode: bool = False
 
@@ -115,8 +114,8 @@ class _FractionalMaxPool(Module):
 
     def __init__(
         self,
-        kernel_size: Size,
-        output_size: Size | None = None,
+        kernel_size: Lengths,
+        output_size: Lengths | None = None,
         output_ratio: float | Sequence[float] | None = None,
         return_indices: bool = False,
         _random_samples: Tensor | None = None,
@@ -179,8 +178,8 @@ class AvgPool3d(_AvgPool, function=F.avg_pool3d):
 
 class _LPPool(Applied, hidden=()):
     norm_type: float
-    kernel_size: Size
-    stride: Size | None = None
+    kernel_size: Lengths
+    stride: Lengths | None = None
     ceil_mode: bool = False
 
 
@@ -218,20 +217,20 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool, function=F.adaptive_avg_pool3d):
 class Unfold(Applied, function=F.unfold):
     """The windows of images as columns: [n, c, h, w] to [n, c * taps, m]."""
 
-    kernel_size: Size
-    dilation: Size = 1
-    padding: Size = 0
-    stride: Size = 1
+    kernel_size: Lengths
+    dilation: Lengths = 1
+    padding: Lengths = 0
+    stride: Lengths = 1
 
 
 class Fold(Applied, function=F.fold):
     """Columns added up to images, the transpose of Unfold: [n, c * taps, m] to [n, c, h, w]."""
 
-    output_size: Size
-    kernel_size: Size
-    dilation: Size = 1
-    padding: Size = 0
-    stride: Size = 1
+    output_size: Lengths
+    kernel_size: Lengths
+    dilation: Lengths = 1
+    padding: Lengths = 0
+    stride: Lengths = 1
 
 
 class Upsample(Applied, function=F.interpolate):

@@ -28,21 +28,21 @@ from contraflow.ops.shape.parts import chunk
 from contraflow.ops.shape.view import reshape, transpose
 from contraflow.tensors.tensor import Tensor
 
-State = tuple[Tensor, ...]  # the hidden state, and the cell state of an LSTM
-Step = Callable[[Tensor, State, Sequence[Any]], State]
+HiddenState = tuple[Tensor, ...]  # the hidden state, and the cell state of an LSTM
+RecurrentStep = Callable[[Tensor, HiddenState, Sequence[Any]], HiddenState]
 
 # --- one step ----------------------------------------------------------------------------------
 
 
-def _tanh_step(x: Tensor, state: State, weights: Sequence[Any]) -> State:
+def _tanh_step(x: Tensor, state: HiddenState, weights: Sequence[Any]) -> HiddenState:
     return (tanh(x + F.linear(state[0], *weights[:2])),)
 
 
-def _relu_step(x: Tensor, state: State, weights: Sequence[Any]) -> State:
+def _relu_step(x: Tensor, state: HiddenState, weights: Sequence[Any]) -> HiddenState:
     return (F.relu(x + F.linear(state[0], *weights[:2])),)
 
 
-def _lstm_step(x: Tensor, state: State, weights: Sequence[Any]) -> State:
+def _lstm_step(x: Tensor, state: HiddenState, weights: Sequence[Any]) -> HiddenState:
     h, c = state
     i, f, g, o = chunk(x + F.linear(h, *weights[:2]), 4, -1)
     c = sigmoid(f) * c + sigmoid(i) * tanh(g)
@@ -50,7 +50,7 @@ def _lstm_step(x: Tensor, state: State, weights: Sequence[Any]) -> State:
     return (h if len(weights) == 2 else F.linear(h, weights[2])), c
 
 
-def _gru_step(x: Tensor, state: State, weights: Sequence[Any]) -> State:
+def _gru_step(x: Tensor, state: HiddenState, weights: Sequence[Any]) -> HiddenState:
     (h,) = state
     xr, xz, xn = chunk(x, 3, -1)
     hr, hz, hn = chunk(F.linear(h, *weights[:2]), 3, -1)
@@ -58,7 +58,7 @@ def _gru_step(x: Tensor, state: State, weights: Sequence[Any]) -> State:
     return (new + sigmoid(xz + hz) * (h - new),)
 
 
-_STEPS: dict[str, Step] = {
+_STEPS: dict[str, RecurrentStep] = {
     "RNN_TANH": _tanh_step, "RNN_RELU": _relu_step, "LSTM": _lstm_step, "GRU": _gru_step,
 }  # fmt: skip
 _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
@@ -81,15 +81,15 @@ def _draw(module: Module, hidden_size: int) -> None:
 
 
 def _walk(
-    step: Step, rows: Tensor, sizes: Sequence[int], first: State, weights: Sequence[Any],
-    backwards: bool,
-) -> tuple[Tensor, State]:  # fmt: skip
+    step: RecurrentStep, rows: Tensor, sizes: Sequence[int], first: HiddenState,
+    weights: Sequence[Any], backwards: bool,
+) -> tuple[Tensor, HiddenState]:  # fmt: skip
     """The outputs of all steps as rows, and the state that each sequence ends with."""
     steps = time_steps(rows, sizes)
     state = first
     if backwards and sizes[-1] < sizes[0]:
         state = tuple(s[: sizes[-1]] for s in first)
-    ended: list[State] = []
+    ended: list[HiddenState] = []
     outs: list[Tensor] = []
     for x in reversed(steps) if backwards else steps:
         count, before = x.shape[0], state[0].shape[0]
@@ -190,7 +190,7 @@ class RNNBase(Module):
         out = self.proj_size or self.hidden_size
         return (out, self.hidden_size) if self.mode == "LSTM" else (out,)
 
-    def _states(self, hx: Any, input: Tensor, batch: int | None) -> State:
+    def _states(self, hx: Any, input: Tensor, batch: int | None) -> HiddenState:
         """The initial states [layers * directions, batch, width]; zeros if not given."""
         layers = self.num_layers * len(self._directions)
         lead = (layers,) if batch is None else (layers, batch)
@@ -246,9 +246,11 @@ class RNNBase(Module):
             states = tuple(index_select(s, 1, back) for s in states)
         return input._replace(data=rows), (states if self.mode == "LSTM" else states[0])
 
-    def _layers(self, rows: Tensor, sizes: list[int], first: State) -> tuple[Tensor, State]:
+    def _layers(
+        self, rows: Tensor, sizes: list[int], first: HiddenState
+    ) -> tuple[Tensor, HiddenState]:
         step, directions = _STEPS[self.mode], self._directions
-        last: list[State] = []
+        last: list[HiddenState] = []
         for layer in range(self.num_layers):
             if layer and self.dropout:
                 rows = F.dropout(rows, self.dropout, self.training)

@@ -144,7 +144,7 @@ class Context:
 
 
 @dataclass(slots=True)
-class State:
+class ThreadState:
     """Everything that is per thread: the contexts and the modes. Never changed, only replaced."""
 
     context: Context
@@ -158,9 +158,9 @@ class State:
     saved_hooks: tuple[Any, ...] = ()
     autocast: DType | None = None  # what ops declared for it compute in
 
-    def replaced(self, fields: Mapping[str, Any]) -> State:
+    def replaced(self, fields: Mapping[str, Any]) -> ThreadState:
         """A copy with other values for some fields."""
-        new = State(
+        new = ThreadState(
             self.context, self.grad, self.stopped, self.inference, self.anomaly, self.task,
             self.region, self.line, self.saved_hooks, self.autocast,
         )  # fmt: skip
@@ -170,8 +170,8 @@ class State:
 
 
 # Threads that never set a state see the default, whose context `set_base_context` installs.
-_base = State(Context())
-_state: ContextVar[State] = ContextVar("contraflow_state", default=_base)
+_base = ThreadState(Context())
+_state: ContextVar[ThreadState] = ContextVar("contraflow_state", default=_base)
 state = _state.get  # this thread's state
 
 
@@ -194,7 +194,7 @@ class changed(IOBase):
     def __init__(self, **fields: Any) -> None:
         self.fields = fields
 
-    def __enter__(self) -> State:  # type: ignore[override]
+    def __enter__(self) -> ThreadState:  # type: ignore[override]
         before = state()
         new = before.replaced(self.fields)
         try:

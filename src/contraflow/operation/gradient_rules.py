@@ -21,7 +21,7 @@ class Rule(NamedTuple):
     names: tuple[str, ...]
 
 
-class Bound(NamedTuple):
+class BoundRule(NamedTuple):
     """A rule, and how its arguments are picked out of all that rules of its op may name."""
 
     inputs: tuple[int, ...]
@@ -33,7 +33,7 @@ class Backward(NamedTuple):
     """The rules bound for one set of inputs that need gradients, and what they must save."""
 
     needs: tuple[bool, ...]
-    rules: tuple[Bound, ...]
+    rules: tuple[BoundRule, ...]
     saved_inputs: tuple[int, ...]  # numbers of the inputs some rule names
     saved_outs: tuple[int, ...]  # numbers of the outputs and residuals some rule names
     recomputes: bool  # some rule names a residual, so all inputs are kept
@@ -75,19 +75,19 @@ def _spread(op: Op, result: Any, targets: tuple[int, ...], grads: list[Any]) -> 
         grads[i] = grad
 
 
-class _Operand:
+class _StandIn:
     """Stands for a tensor while it is found out whether a rule is nothing but arithmetic."""
 
-    def _combined(self, other: object) -> _Operand:
-        if not isinstance(other, (_Operand, float, int)):
+    def _combined(self, other: object) -> _StandIn:
+        if not isinstance(other, (_StandIn, float, int)):
             raise NotImplementedError
-        return _Operand()
+        return _StandIn()
 
     __add__ = __radd__ = __sub__ = __rsub__ = _combined
     __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _combined
 
-    def __neg__(self) -> _Operand:
-        return _Operand()
+    def __neg__(self) -> _StandIn:
+        return _StandIn()
 
     def __bool__(self) -> bool:
         raise NotImplementedError
@@ -98,13 +98,13 @@ def is_arithmetic(rule: Rule) -> bool:
 
     Arrays have these as well.
     """
-    operands = {name: _Operand() for name in rule.names}
+    operands = {name: _StandIn() for name in rule.names}
     try:
         result = rule.function(*operands.values())
     except Exception:
         return False  # it does something else with its arguments
     saved = [x for name, x in operands.items() if name != "g"]
-    return len(rule.inputs) == 1 and type(result) is _Operand and result not in saved
+    return len(rule.inputs) == 1 and type(result) is _StandIn and result not in saved
 
 
 def picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:

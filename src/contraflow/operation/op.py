@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from contraflow.errors import TRANSLATED, retold
 from contraflow.operation.context import apply
-from contraflow.operation.gradient_rules import Backward, Bound, Rule, is_arithmetic, picker
+from contraflow.operation.gradient_rules import Backward, BoundRule, Rule, is_arithmetic, picker
 from contraflow.operation.promotion import DTYPE_RULES, Types
 from contraflow.operation.samples import Failure, Sample
 from contraflow.spec import Given, Params, Spec
@@ -182,7 +182,8 @@ class Op:
             known += [f"{x}_spec" for x in specs]
             known += [self.variadic or "", "specs", "needs"]
         bound = tuple(
-            Bound(r.inputs, r.function, picker([known.index(n) for n in r.names])) for r in rules
+            BoundRule(r.inputs, r.function, picker([known.index(n) for n in r.names]))
+            for r in rules
         )
         arithmetic = plain and len(made) == 1 and all(map(is_arithmetic, rules))
         return Backward(needs, bound, saved, outs, recomputes, plain, arithmetic)

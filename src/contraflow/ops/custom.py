@@ -16,15 +16,13 @@ from contraflow.operation.op import Op
 from contraflow.operation.promotion import Types
 from contraflow.spec import Given, Params, Spec
 
-Function = Callable[..., Any]
-
 
 def custom_op(
-    fn: Function | None = None,
+    fn: Callable[..., Any] | None = None,
     *,
-    shape: Function | None = None,
-    dtype: DType | Function | None = None,
-    vjp: Mapping[str, Function] | None = None,
+    shape: Callable[..., Any] | None = None,
+    dtype: DType | Callable[..., Any] | None = None,
+    vjp: Mapping[str, Callable[..., Any]] | None = None,
     outs: tuple[str, ...] = ("out",),
     effects: bool = False,
     name: str | None = None,
@@ -121,7 +119,11 @@ def _first(name: str, given: Sequence[Given]) -> Spec:
 
 
 def _types(
-    name: str, dtype: DType | Function | None, count: int, given: Sequence[Given], params: Params
+    name: str,
+    dtype: DType | Callable[..., Any] | None,
+    count: int,
+    given: Sequence[Given],
+    params: Params,
 ) -> Types:
     made = dtype(*given, **params) if callable(dtype) else dtype
     if made is None:

@@ -11,8 +11,8 @@ from contraflow.ops.elementwise.basic import abs_, maximum, sqrt
 from contraflow.ops.nn.update import running_averages, scaled_step
 from contraflow.optim.optimizer import (
     Optimizer,
+    OptimizerState,
     ParamGroup,
-    State,
     Updated,
     check_betas,
     check_not_negative,
@@ -36,7 +36,7 @@ class _Averaging(Optimizer):
 class _TwoMeans(_Averaging):
     """What keeps running means of the gradient and of its square."""
 
-    def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
+    def initial_state(self, parameter: Tensor, group: ParamGroup) -> OptimizerState:
         return {
             "step": StepScalar(0),
             "exp_avg": zeros_like(parameter),
@@ -44,7 +44,7 @@ class _TwoMeans(_Averaging):
         }
 
 
-def _average(group: ParamGroup, g: Tensor, state: State) -> tuple[Tensor, Tensor]:
+def _average(group: ParamGroup, g: Tensor, state: OptimizerState) -> tuple[Tensor, Tensor]:
     """The running means of the gradient and of its square, brought up to date."""
     beta1, beta2 = group["betas"]
     mean, square = state["exp_avg"], state["exp_avg_sq"]
@@ -86,7 +86,7 @@ class Adam(_TwoMeans):
             },
         )  # fmt: skip
 
-    def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
+    def initial_state(self, parameter: Tensor, group: ParamGroup) -> OptimizerState:
         state = super().initial_state(parameter, group)
         if group["amsgrad"]:
             state["max_exp_avg_sq"] = zeros_like(parameter)
@@ -156,7 +156,7 @@ class NAdam(_TwoMeans):
         super().check_group(group)
         check_not_negative("NAdam", group, "momentum_decay")
 
-    def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
+    def initial_state(self, parameter: Tensor, group: ParamGroup) -> OptimizerState:
         return {**super().initial_state(parameter, group), "mu_product": StepScalar(1.0)}
 
     def update(self, group: ParamGroup, updated: list[Updated]) -> None:
@@ -236,7 +236,7 @@ class Adamax(_Averaging):
             },
         )  # fmt: skip
 
-    def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
+    def initial_state(self, parameter: Tensor, group: ParamGroup) -> OptimizerState:
         return {
             "step": StepScalar(0),
             "exp_avg": zeros_like(parameter),

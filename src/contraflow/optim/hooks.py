@@ -7,10 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from contraflow.operation.context import state as thread_state
-from contraflow.tensors.hooks import Every, HookHandle, Hooks, Structure
+from contraflow.tensors.hooks import Every, Hook, HookHandle, Hooks, Structure
 from contraflow.tensors.storage import serials
-
-Hook = Callable[..., Any]
 
 
 class EveryOptimizer(Every):

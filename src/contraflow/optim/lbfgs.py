@@ -14,7 +14,7 @@ from contraflow.capture.compile import is_compiling
 from contraflow.errors import CaptureError
 from contraflow.ops.creation.create import zeros_like
 from contraflow.ops.shape.joining import cat
-from contraflow.optim.optimizer import Optimizer, ParamGroup, State, check_not_negative
+from contraflow.optim.optimizer import Optimizer, OptimizerState, ParamGroup, check_not_negative
 from contraflow.tensors.tensor import Tensor
 
 Closure = Callable[[], Any]
@@ -76,7 +76,7 @@ class LBFGS(Optimizer):
                 f"'strong_wolfe'."
             )
 
-    def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
+    def initial_state(self, parameter: Tensor, group: ParamGroup) -> OptimizerState:
         # As in PyTorch, the state of the whole is that of the first parameter.
         return {"func_evals": 0, "n_iter": 0} if parameter is group["params"][0] else {}
 
@@ -111,8 +111,8 @@ class LBFGS(Optimizer):
                 break
             before, count = loss, 0
             if group["line_search_fn"] is not None:
-                start = _Point(0.0, loss, g, slope)
-                line = _Line(self, evaluate, direction)
+                start = _Trial(0.0, loss, g, slope)
+                line = _LossAlong(self, evaluate, direction)
                 found, count = _search(
                     line, start, t, group["tolerance_change"], group["max_eval"] - evaluations
                 )
@@ -134,7 +134,7 @@ class LBFGS(Optimizer):
                 break
         return first
 
-    def _direction(self, state: State, g: Tensor, history_size: int) -> Tensor:
+    def _direction(self, state: OptimizerState, g: Tensor, history_size: int) -> Tensor:
         """Minus the gradient times the inverse Hessian that past changes of the gradient give."""
         if state["n_iter"] == 1:
             state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1.0)
@@ -183,7 +183,7 @@ def _largest(x: Tensor) -> float:
 # --- the line search ---------------------------------------------------------------------------
 
 
-class _Point(NamedTuple):
+class _Trial(NamedTuple):
     """How far along the direction, and what was found there."""
 
     t: float
@@ -192,7 +192,7 @@ class _Point(NamedTuple):
     slope: float
 
 
-class _Line:
+class _LossAlong:
     """The loss along a direction from where the parameters are."""
 
     def __init__(self, owner: LBFGS, evaluate: Closure, direction: Tensor) -> None:
@@ -200,27 +200,27 @@ class _Line:
         self.params = owner.param_groups[0]["params"]
         self.origin = [p.detach().clone() for p in self.params]
 
-    def at(self, t: float) -> _Point:
+    def at(self, t: float) -> _Trial:
         """Evaluate at a place and go back."""
         self.owner._move(self.direction, t)
         loss, g = float(self.evaluate()), self.owner._gradient()
         for p, value in zip(self.params, self.origin):
             p.copy_(value)
-        return _Point(t, loss, g, g.dot(self.direction).item())
+        return _Trial(t, loss, g, g.dot(self.direction).item())
 
 
 _DECREASE, _FLATNESS = 1e-4, 0.9  # the constants of the strong Wolfe conditions
 
 
 def _search(
-    line: _Line, start: _Point, t: float, tolerance: float, tries: int
-) -> tuple[_Point, int]:
+    line: _LossAlong, start: _Trial, t: float, tolerance: float, tries: int
+) -> tuple[_Trial, int]:
     """A point that meets the strong Wolfe conditions, or the best found, and the evaluations."""
 
-    def too_high(point: _Point) -> bool:
+    def too_high(point: _Trial) -> bool:
         return point.loss > start.loss + _DECREASE * point.t * start.slope
 
-    def is_flat(point: _Point) -> bool:
+    def is_flat(point: _Trial) -> bool:
         return abs(point.slope) <= -_FLATNESS * start.slope
 
     # Go further until the minimum has been passed.
@@ -264,7 +264,7 @@ def _search(
     return low, tried + 1
 
 
-def _cubic_minimum(a: _Point, b: _Point, bounds: tuple[float, float]) -> float:
+def _cubic_minimum(a: _Trial, b: _Trial, bounds: tuple[float, float]) -> float:
     """Where the cubic through two points with their slopes is least, within bounds."""
     low, high = bounds
     left, right = (a, b) if a.t <= b.t else (b, a)

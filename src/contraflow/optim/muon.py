@@ -10,7 +10,13 @@ from contraflow.dtypes import bfloat16, float32
 from contraflow.errors import describe
 from contraflow.ops.creation.create import zeros_like
 from contraflow.ops.elementwise.basic import maximum, sqrt
-from contraflow.optim.optimizer import Optimizer, ParamGroup, State, Updated, check_not_negative
+from contraflow.optim.optimizer import (
+    Optimizer,
+    OptimizerState,
+    ParamGroup,
+    Updated,
+    check_not_negative,
+)
 from contraflow.tensors.tensor import Tensor
 
 _ADJUSTMENTS = (None, "original", "match_rms_adamw")
@@ -63,7 +69,7 @@ class Muon(Optimizer):
                     f"instance."
                 )
 
-    def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
+    def initial_state(self, parameter: Tensor, group: ParamGroup) -> OptimizerState:
         return {"momentum_buffer": zeros_like(parameter)}
 
     def update(self, group: ParamGroup, updated: list[Updated]) -> None:

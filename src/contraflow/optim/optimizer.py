@@ -32,7 +32,7 @@ from contraflow.optim.hooks import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
-from contraflow.optim.state import ParameterState, State, States, as_counter
+from contraflow.optim.state import OptimizerState, ParameterState, States, as_counter
 from contraflow.tensors.host_scalar import HostScalar, StepScalar
 from contraflow.tensors.storage import user_line
 from contraflow.tensors.tensor import Tensor
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Optimizer",
+    "OptimizerState",
     "ParamGroup",
-    "State",
     "register_optimizer_step_post_hook",
     "register_optimizer_step_pre_hook",
 ]
@@ -54,10 +54,10 @@ class Updated(NamedTuple):
 
     parameter: Tensor
     grad: Tensor
-    state: State
+    state: OptimizerState
 
 
-def together(updated: Sequence[Updated]) -> Iterator[tuple[State, list[Updated]]]:
+def together(updated: Sequence[Updated]) -> Iterator[tuple[OptimizerState, list[Updated]]]:
     """The parameters that share their step counters, which count one more step, with a state."""
     shared: dict[HostScalar, list[Updated]] = {}
     for u in updated:
@@ -123,7 +123,7 @@ class Optimizer(HookedOptimizer):
 
     # --- what an optimizer says of itself --------------------------------------------------
 
-    def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
+    def initial_state(self, parameter: Tensor, group: ParamGroup) -> OptimizerState:
         """What is kept for a parameter: tensors, and host scalars for step counters."""
         return {}
 
@@ -224,7 +224,7 @@ class Optimizer(HookedOptimizer):
         """Let the state of a parameter, or one entry of it, be as it was at first."""
         for group in self.param_groups:
             if any(p is parameter for p in group["params"]):
-                held: State = self.state.get(parameter, {})
+                held: OptimizerState = self.state.get(parameter, {})
                 dict.pop(held, name or "", None)
                 self._complete(parameter, group)
                 self._parted = True
@@ -398,7 +398,7 @@ class Optimizer(HookedOptimizer):
         for hook in list(self._load_state_dict_post_hooks.values()):
             hook(self)
 
-    def _load_counters(self, group: ParamGroup, loaded: Sequence[State]) -> None:
+    def _load_counters(self, group: ParamGroup, loaded: Sequence[OptimizerState]) -> None:
         """Part parameters whose counters will stand at different numbers from now on."""
         numbers: dict[HostScalar, Any] = {}
         for p, entries in zip(group["params"], loaded):
@@ -442,11 +442,11 @@ def _fused(optimizer: Optimizer, number: int) -> Compiled:
     return programs[number]
 
 
-def _counters(state: State) -> dict[str, HostScalar]:
+def _counters(state: OptimizerState) -> dict[str, HostScalar]:
     return {name: value for name, value in state.items() if isinstance(value, HostScalar)}
 
 
-def _load(held: State, key: str, value: Any) -> None:
+def _load(held: OptimizerState, key: str, value: Any) -> None:
     """Write a loaded value into the entry that is there, or make one of it."""
     kept = held.get(key)
     if isinstance(kept, Tensor):

@@ -8,8 +8,8 @@ from typing import Any
 from contraflow.ops.creation.create import zeros_like
 from contraflow.optim.optimizer import (
     Optimizer,
+    OptimizerState,
     ParamGroup,
-    State,
     Updated,
     check_not_negative,
     choose,
@@ -58,10 +58,10 @@ class SGD(Optimizer):
                 f"{group['momentum']} and dampening={group['dampening']}."
             )
 
-    def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
+    def initial_state(self, parameter: Tensor, group: ParamGroup) -> OptimizerState:
         if not group.uses("momentum"):
             return {}
-        state: State = {"momentum_buffer": zeros_like(parameter)}
+        state: OptimizerState = {"momentum_buffer": zeros_like(parameter)}
         if group.uses("dampening"):
             state["step"] = StepScalar(0)
         return state
@@ -116,7 +116,7 @@ class ASGD(Optimizer):
     def check_group(self, group: Mapping[str, Any]) -> None:
         check_not_negative("ASGD", group, "lr", "weight_decay")
 
-    def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
+    def initial_state(self, parameter: Tensor, group: ParamGroup) -> OptimizerState:
         return {
             "step": StepScalar(0),
             "eta": StepScalar(float(group["lr"])),

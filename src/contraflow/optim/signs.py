@@ -9,8 +9,8 @@ from contraflow.ops.creation.create import full_like, zeros_like
 from contraflow.ops.elementwise.basic import maximum, minimum, sign, where
 from contraflow.optim.optimizer import (
     Optimizer,
+    OptimizerState,
     ParamGroup,
-    State,
     Updated,
     check_betas,
     check_not_negative,
@@ -55,7 +55,7 @@ class Lion(Optimizer):
         check_not_negative("Lion", group, "lr", "weight_decay")
         check_betas("Lion", group)
 
-    def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
+    def initial_state(self, parameter: Tensor, group: ParamGroup) -> OptimizerState:
         return {"exp_avg": zeros_like(parameter)}
 
     def update(self, group: ParamGroup, updated: list[Updated]) -> None:
@@ -96,7 +96,7 @@ class Rprop(Optimizer):
                 f"above 1."
             )
 
-    def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
+    def initial_state(self, parameter: Tensor, group: ParamGroup) -> OptimizerState:
         return {
             "step": StepScalar(0),
             "prev": zeros_like(parameter),

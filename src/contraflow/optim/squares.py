@@ -9,8 +9,8 @@ from contraflow.ops.creation.create import full_like, zeros_like
 from contraflow.ops.elementwise.basic import sqrt
 from contraflow.optim.optimizer import (
     Optimizer,
+    OptimizerState,
     ParamGroup,
-    State,
     Updated,
     check_not_negative,
     directed,
@@ -47,7 +47,7 @@ class Adagrad(Optimizer):
             "Adagrad", group, "lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps"
         )
 
-    def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
+    def initial_state(self, parameter: Tensor, group: ParamGroup) -> OptimizerState:
         start = group["initial_accumulator_value"]
         return {"step": StepScalar(0), "sum": full_like(parameter, start)}
 
@@ -87,7 +87,7 @@ class Adadelta(Optimizer):
         if not 0 <= group["rho"] <= 1:
             raise ValueError(f"Adadelta: rho is {group['rho']}; it must be from 0 to 1.")
 
-    def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
+    def initial_state(self, parameter: Tensor, group: ParamGroup) -> OptimizerState:
         return {
             "step": StepScalar(0),
             "square_avg": zeros_like(parameter),
@@ -135,8 +135,8 @@ class RMSprop(Optimizer):
     def check_group(self, group: Mapping[str, Any]) -> None:
         check_not_negative("RMSprop", group, "lr", "eps", "momentum", "weight_decay", "alpha")
 
-    def initial_state(self, parameter: Tensor, group: ParamGroup) -> State:
-        state: State = {"step": StepScalar(0), "square_avg": zeros_like(parameter)}
+    def initial_state(self, parameter: Tensor, group: ParamGroup) -> OptimizerState:
+        state: OptimizerState = {"step": StepScalar(0), "square_avg": zeros_like(parameter)}
         if group.uses("momentum"):
             state["momentum_buffer"] = zeros_like(parameter)
         if group["centered"]:

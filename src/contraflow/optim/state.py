@@ -18,10 +18,10 @@ from contraflow.tensors.tensor import Tensor
 if TYPE_CHECKING:
     from contraflow.optim.optimizer import Optimizer
 
-State = dict[str, Any]
+OptimizerState = dict[str, Any]
 
 
-class ParameterState(State):
+class ParameterState(OptimizerState):
     """What is kept for one parameter. Compiled functions observe what users read and write of it.
 
     >>> import contraflow as cf
@@ -40,7 +40,7 @@ class ParameterState(State):
         self._initial: frozenset[str] = frozenset()  # the names of what an optimizer begins with
         self._owner, self._parameter = weakref.ref(owner), parameter
 
-    def become(self, entries: State, initial: State) -> None:
+    def become(self, entries: OptimizerState, initial: OptimizerState) -> None:
         """Hold these entries, of which an optimizer begins with the initial ones."""
         self._initial = frozenset(initial)
         dict.clear(self)
@@ -89,10 +89,10 @@ def as_counter(held: Any, value: Any) -> Any:
     return StepScalar(type(held.value)(number))
 
 
-class States(defaultdict[Tensor, State]):
+class States(defaultdict[Tensor, OptimizerState]):
     """What is kept for all parameters; those of an optimizer always have what it begins with."""
 
-    def __init__(self, states: Mapping[Tensor, State], owner: Optimizer) -> None:
+    def __init__(self, states: Mapping[Tensor, OptimizerState], owner: Optimizer) -> None:
         super().__init__(dict)
         self._owner = weakref.ref(owner)
         for parameter, entries in states.items():
@@ -102,7 +102,7 @@ class States(defaultdict[Tensor, State]):
         """Whether this is the state of an optimizer."""
         return self._owner() is owner
 
-    def __setitem__(self, parameter: Tensor, entries: State) -> None:
+    def __setitem__(self, parameter: Tensor, entries: OptimizerState) -> None:
         super().__setitem__(parameter, entries)
         owner = self._owner()
         if owner is not None and not isinstance(entries, ParameterState):

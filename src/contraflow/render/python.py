@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.compiler.tape import Operand, Tape, TapeLine, Value
+from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Value
 from contraflow.dtypes import HALVES, DType, bool_, float32, float64, int64
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
 from contraflow.operation.reference import quiet
 
 
-def render(tape: Tape, lines: Sequence[TapeLine], wanted: Sequence[Operand]) -> str:
+def render(tape: Tape, lines: Sequence[TapeLine], wanted: Sequence[TapeOperand]) -> str:
     """A function `prologue(scalars)` that gives the wanted values and numbers as a tuple."""
     inputs = [v for v, role in tape.inputs.items() if role == "scalar"]
     rows = ["def prologue(scalars):"]
@@ -74,7 +74,7 @@ def _is_narrow(dtype: DType) -> bool:
     return dtype.is_floating_point and dtype is not float64
 
 
-def _read(tape: Tape, x: Operand, dtype: DType | None) -> str:
+def _read(tape: Tape, x: TapeOperand, dtype: DType | None) -> str:
     """The text of an operand as an op reads it that computes in a dtype."""
     if not isinstance(x, Value):
         rounds = dtype is not None and _is_narrow(dtype)
@@ -92,7 +92,7 @@ def _wide(category: int) -> Any:
     return (bool_, int64, float64)[category]
 
 
-def _category(x: Operand) -> int:
+def _category(x: TapeOperand) -> int:
     return 1 if isinstance(x, int) and not isinstance(x, bool) else 2
 
 

@@ -75,7 +75,7 @@ class _Clock:
         self._last = now
 
 
-class _Inputs:
+class _TapeInputs:
     """The inputs of a tape, host scalars apart."""
 
     def __init__(self, tape: Tape) -> None:
@@ -88,7 +88,7 @@ class Interpreted:
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
-        self.inputs = _Inputs(tape)
+        self.inputs = _TapeInputs(tape)
         # Numbers are computed as Python does it, whose powers need not be NumPy's to the last bit.
         numbers = wide_numbers(tape)
         self._numbers = [v for line in numbers for v in line.outs]
@@ -138,7 +138,7 @@ class _Room:
 
     __slots__ = ("idle", "recent", "_spec", "_device")
 
-    def __init__(self, spec: Spec, device: devices.Device) -> None:
+    def __init__(self, spec: Spec, device: devices.DeviceInterface) -> None:
         self._spec, self._device = (spec.shape, spec.dtype.numpy), device
         self.idle = self.recent = Block(None)
 
@@ -173,7 +173,7 @@ class Standing:
 
     def __init__(
         self,
-        program: devices.Program,
+        program: devices.ProgramInterface,
         places: Sequence[int],
         rooms: Sequence[_Room],
         owners: Sequence[weakref.ref[Tensor]],
@@ -232,7 +232,7 @@ class Native:
         clock = _Clock(self.times)
         self.tape = optimize(tape)
         host = host_values(self.tape)
-        self.inputs = _Inputs(self.tape)
+        self.inputs = _TapeInputs(self.tape)
         clock.note("passes")
         self.fused: Fused = fuse(self.tape, host, self.device.limits)
         clock.note("fuse")

@@ -31,8 +31,6 @@ SHARED = 1 << 16  # the same for arithmetic, which NumPy does as fast as one thr
 JOINED = 1 << 16  # the same for parts of a gradient, which NumPy copies side by side
 CAPACITY = 2048  # routines that are kept
 
-Function = Callable[..., Any]
-
 
 def is_large(inputs: Sequence[Any], least: int) -> bool:
     """Whether a call on these inputs may be worth a program: on this many elements, at least."""
@@ -49,7 +47,9 @@ _routines: OrderedDict[Any, Routine | str] = OrderedDict()  # or why there is no
 _lock = threads.lock()
 
 
-def call(name: str, key: Any, function: Function, inputs: Sequence[Any]) -> list[Any] | None:
+def call(
+    name: str, key: Any, function: Callable[..., Any], inputs: Sequence[Any]
+) -> list[Any] | None:
     """The results of a pure function of tensors and numbers, or None where NumPy does as well.
 
     `key` says which function it is, with everything static that it depends on.
@@ -59,7 +59,7 @@ def call(name: str, key: Any, function: Function, inputs: Sequence[Any]) -> list
 
 
 def find(
-    name: str, key: Any, function: Function, inputs: Sequence[Any], repeats: bool = False
+    name: str, key: Any, function: Callable[..., Any], inputs: Sequence[Any], repeats: bool = False
 ) -> Routine | None:
     """The routine of a function, made when it is first asked for; None where there is none."""
     described: list[Any] = []
@@ -89,7 +89,7 @@ def run(routine: Routine, inputs: Sequence[Any]) -> list[Any] | None:
 
 
 def _prepare(
-    full: Any, name: str, function: Function, inputs: Sequence[Any], repeats: bool
+    full: Any, name: str, function: Callable[..., Any], inputs: Sequence[Any], repeats: bool
 ) -> Routine | str:
     try:
         # The compiler is loaded when the first large op needs it.

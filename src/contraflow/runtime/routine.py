@@ -21,8 +21,6 @@ from contraflow.spec import Params, Spec
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 
-Function = Callable[..., Any]
-
 _MUCH_WORK = ("contract", "scatter", "scan", "sort", "opaque")
 
 
@@ -30,7 +28,7 @@ class Routine:
     """A recorded function, ready to run on tensors like those it was recorded with."""
 
     def __init__(
-        self, name: str, function: Function, inputs: Sequence[Any], repeats: bool = False
+        self, name: str, function: Callable[..., Any], inputs: Sequence[Any], repeats: bool = False
     ) -> None:
         """Record a function; one whose backward `repeats` it must not be much work."""
         standins = [_standin(x) if isinstance(x, Tensor) else x for x in inputs]

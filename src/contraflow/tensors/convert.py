@@ -116,7 +116,7 @@ class _DataType(ctypes.Structure):
     _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
 
 
-class _Array(ctypes.Structure):
+class _DLTensor(ctypes.Structure):
     """DLTensor."""
 
     _fields_ = (
@@ -140,7 +140,7 @@ class _Versioned(ctypes.Structure):
         ("context", ctypes.c_void_p),
         ("deleter", ctypes.c_void_p),
         ("flags", ctypes.c_uint64),
-        ("array", _Array),
+        ("array", _DLTensor),
     )
 
 
@@ -163,7 +163,7 @@ def _dtype_in(capsule: Any) -> _DataType:
         at = _pointer(capsule, b"dltensor_versioned")
         versioned: _DataType = _Versioned.from_address(at).array.dtype
         return versioned
-    found: _DataType = _Array.from_address(_pointer(capsule, b"dltensor")).dtype
+    found: _DataType = _DLTensor.from_address(_pointer(capsule, b"dltensor")).dtype
     return found
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from collections.abc import Callable
 from typing import Any, ClassVar
 
+Hook = Callable[..., Any]
 Hooks = dict[int, Any]
 
 

@@ -22,7 +22,7 @@ from contraflow.operation.op import REGISTRY
 from contraflow.shapes import Shape
 from contraflow.spec import Spec
 from contraflow.tensors.hooks import Handle
-from contraflow.tensors.storage import Line, Place
+from contraflow.tensors.storage import Instruction, UserLine
 
 if TYPE_CHECKING:
     from contraflow.operation.op import Op
@@ -39,14 +39,14 @@ Edge = tuple["Node | Tensor", int]
 NOWHERE: tuple[CodeType | None, int] = (None, 0)  # in place of the place of a node that has none
 
 
-def at(line: Line | None) -> str:
+def at(line: UserLine | None) -> str:
     """Where something happened, for a message."""
     return "" if line is None else f" at {line}"
 
 
-def location(line: Line | tuple[CodeType, int] | None) -> Location | None:
+def location(line: UserLine | tuple[CodeType, int] | None) -> Location | None:
     """The same as data, for an error."""
-    return None if line is None else Line(*line).location
+    return None if line is None else UserLine(*line).location
 
 
 class Watchers:
@@ -129,7 +129,7 @@ class Node:
         edges: Sequence[Edge | None],
         input_specs: Sequence[Spec | None],
         output_count: int,
-        place: Place | None,
+        place: Instruction | None,
     ) -> None:
         indices = tuple([0 if e is None else e[1] for e in edges])
         self.form = Form(input_specs, indices, output_count)
@@ -177,9 +177,9 @@ class Node:
         return self.name
 
     @property
-    def line(self) -> Line | None:
+    def line(self) -> UserLine | None:
         """Where the user applied it."""
-        return None if self.code is None else Line(self.code, self.instruction)
+        return None if self.code is None else UserLine(self.code, self.instruction)
 
     @property
     def next_functions(self) -> tuple[tuple[Node | Tensor | None, int], ...]:

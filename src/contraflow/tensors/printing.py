@@ -17,7 +17,7 @@ import numpy as np
 from contraflow.errors import public
 
 
-class Options(NamedTuple):
+class PrintOptions(NamedTuple):
     """What `set_printoptions` sets."""
 
     precision: int = 4
@@ -28,11 +28,11 @@ class Options(NamedTuple):
 
 
 _PROFILES = {
-    "default": Options(),
-    "short": Options(precision=2, edgeitems=2),
-    "full": Options(threshold=math.inf),
+    "default": PrintOptions(),
+    "short": PrintOptions(precision=2, edgeitems=2),
+    "full": PrintOptions(threshold=math.inf),
 }
-_options = Options()
+_options = PrintOptions()
 
 
 @public
@@ -85,7 +85,7 @@ def printoptions(**options: Any) -> Iterator[None]:
         _options = before
 
 
-class Format(NamedTuple):
+class ElementFormat(NamedTuple):
     """How every element of a tensor is written."""
 
     kind: str  # of str.format: "e", "f", "." for whole floats, "" for integers and bools
@@ -103,14 +103,16 @@ class Format(NamedTuple):
         return shown.rjust(self.width)
 
 
-def _format_for(array: np.ndarray) -> Format:
+def _format_for(array: np.ndarray) -> ElementFormat:
     """The narrowest format that shows every element."""
     precision = _options.precision
     if array.dtype.kind != "f":
-        return Format("", max((len(str(v)) for v in array.ravel().tolist()), default=1), precision)
+        return ElementFormat(
+            "", max((len(str(v)) for v in array.ravel().tolist()), default=1), precision
+        )
     values = array[np.isfinite(array) & (array != 0)].astype(np.float64)
     if not values.size:
-        return Format(".", 1, precision)
+        return ElementFormat(".", 1, precision)
     sizes = np.abs(values)
     low, high = sizes.min(), sizes.max()
     whole = bool((values == np.ceil(values)).all())
@@ -118,7 +120,7 @@ def _format_for(array: np.ndarray) -> Format:
     if _options.sci_mode is not None:
         scientific = _options.sci_mode
     kind = "e" if scientific else "." if whole else "f"
-    narrow = Format(kind, 1, precision)
+    narrow = ElementFormat(kind, 1, precision)
     return narrow._replace(width=max(len(narrow.text(v)) for v in values.tolist()))
 
 
@@ -131,7 +133,7 @@ def _edges(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _vector(array: np.ndarray, indent: int, form: Format, summarised: bool) -> str:
+def _vector(array: np.ndarray, indent: int, form: ElementFormat, summarised: bool) -> str:
     edge = _options.edgeitems
     per_line = max(1, (_options.linewidth - indent) // (form.width + 2))
     if summarised and len(array) > 2 * edge:
@@ -143,7 +145,7 @@ def _vector(array: np.ndarray, indent: int, form: Format, summarised: bool) -> s
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
 
 
-def _nested(array: np.ndarray, indent: int, form: Format, summarised: bool) -> str:
+def _nested(array: np.ndarray, indent: int, form: ElementFormat, summarised: bool) -> str:
     if array.ndim == 0:
         return form.text(array.item())
     if array.ndim == 1:

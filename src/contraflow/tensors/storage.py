@@ -24,10 +24,10 @@ from contraflow.errors import Location
 _PACKAGE = str(Path(__file__).parent.parent) + os.sep
 
 
-Place = tuple[CodeType, int]  # an instruction of a frame
+Instruction = tuple[CodeType, int]  # an instruction of a frame
 
 
-class Line(NamedTuple):
+class UserLine(NamedTuple):
     """A place in the user's code, resolved to a line when printed."""
 
     code: CodeType
@@ -106,13 +106,13 @@ def user_call(skip: int = 1) -> UserCall:
     return None, 0, called
 
 
-def user_place(skip: int = 1) -> Place | None:
+def user_place(skip: int = 1) -> Instruction | None:
     """The nearest caller outside this package; `skip` frames are known to be inside."""
     code, instruction, _ = user_call(skip + 1)
     return None if code is None else (code, instruction)
 
 
-def user_line(skip: int = 1) -> Line | None:
+def user_line(skip: int = 1) -> UserLine | None:
     """The user's line that led here; every line of a recording asks."""
     try:
         frame = sys._getframe(skip)
@@ -121,7 +121,7 @@ def user_line(skip: int = 1) -> Line | None:
     while frame is not None:
         file = frame.f_code.co_filename
         if (_owners_of_files.get(file) or _owner_of_file(file)) is THEIRS:
-            return Line(frame.f_code, frame.f_lasti)
+            return UserLine(frame.f_code, frame.f_lasti)
         frame = frame.f_back  # type: ignore[assignment]
     return None
 
@@ -160,7 +160,7 @@ class Storage:
     # Defaults live on the class, which keeps construction cheap: there is one of these per op.
     device = "cpu"
     version = 0
-    writer: tuple[str, Line | None] | None = None
+    writer: tuple[str, UserLine | None] | None = None
     inference = False  # made in inference mode, so nothing may be differentiated through it
     frozen = False  # somebody else's memory, which may not be written to
     address = 0  # where the memory begins, once a program has asked
@@ -189,7 +189,7 @@ class Storage:
             if node is not None:
                 node.keep_copies(self)
 
-    def wrote(self, op: str, line: Line | None) -> None:
+    def wrote(self, op: str, line: UserLine | None) -> None:
         """Count a write."""
         self.version += 1
         self.writer = (op, line)
@@ -218,7 +218,7 @@ class Storage:
         """Whether this stands for a value that only a program will compute."""
         return self._data is None
 
-    def counts(self, writes: Writes, writer: tuple[str, Line | None]) -> None:
+    def counts(self, writes: Writes, writer: tuple[str, UserLine | None]) -> None:
         """Count the writes of a program's replays from now on."""
         with _counting:
             if type(self) is Storage:
@@ -249,16 +249,16 @@ class _Log(NamedTuple):
     """
 
     own: int  # writes that were not replays
-    own_writer: tuple[str, Line | None] | None
+    own_writer: tuple[str, UserLine | None] | None
     moment: int  # of the last of them
-    replays: tuple[tuple[Writes, tuple[str, Line | None]], ...]
+    replays: tuple[tuple[Writes, tuple[str, UserLine | None]], ...]
 
     @property
     def version(self) -> int:
         """The number of writes."""
         return self.own + sum(writes.count for writes, _ in self.replays)
 
-    def last(self) -> tuple[int, tuple[str, Line | None] | None]:
+    def last(self) -> tuple[int, tuple[str, UserLine | None] | None]:
         """The moment of the last write, and its writer."""
         when, writer = self.moment, self.own_writer
         for writes, other in self.replays:
@@ -285,7 +285,7 @@ class _Replayed(Storage):
 
     log: _Log
 
-    def wrote(self, op: str, line: Line | None) -> None:
+    def wrote(self, op: str, line: UserLine | None) -> None:
         with _counting:
             log = self.log
             self.log = _Log(log.own + 1, (op, line), next(moments), log.replays)
@@ -302,11 +302,11 @@ class _Replayed(Storage):
             self.log = log._replace(own=log.own + number - log.version)
 
     @property
-    def writer(self) -> tuple[str, Line | None] | None:
+    def writer(self) -> tuple[str, UserLine | None] | None:
         """Who wrote last."""
         return self.log.last()[1]
 
     @writer.setter
-    def writer(self, writer: tuple[str, Line | None] | None) -> None:
+    def writer(self, writer: tuple[str, UserLine | None] | None) -> None:
         with _counting:
             self.log = self.log._replace(own_writer=writer, moment=next(moments))

@@ -34,7 +34,7 @@ class Known(NamedTuple):
     place: int  # leaves come first
 
 
-class Step(NamedTuple):
+class NumberStep(NamedTuple):
     """What Python computed of numbers, and what came of it.
 
     That is a kind of number, or an error, and of a comparison or a truth test the answer itself.
@@ -52,7 +52,7 @@ class Symbols:
         self.open = True  # the recording goes on
         self.needed: set[int] = set()  # places among the leaves of the arguments
         self.leaves = leaves  # how many the arguments have
-        self.steps: list[Step] = []
+        self.steps: list[NumberStep] = []
         self._known: dict[Any, Known] = {}  # by the step: none is noted twice
         self._questions: Counter[int] = Counter()  # by the place of the number they are about
         self.entered: dict[Known, Tensor] = {}  # what stands for symbols beside tensors
@@ -73,7 +73,7 @@ class Symbols:
             if isinstance(outcome, bool):
                 self._question(operands)
             self._known[key] = Known(self.leaves + len(self.steps))
-            self.steps.append(Step(function, known, outcome))
+            self.steps.append(NumberStep(function, known, outcome))
         return self._known[key]
 
     def _question(self, operands: Sequence[Any]) -> None:
@@ -243,7 +243,7 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def arithmetic(steps: Sequence[Step], leaves: int, entering: Iterable[int]) -> Numbers:
+def arithmetic(steps: Sequence[NumberStep], leaves: int, entering: Iterable[int]) -> Numbers:
     """A function that gives all numbers of a call, the leaves of its arguments first.
 
     It gives None where something else comes of a step than when it was recorded, an error or
@@ -301,7 +301,9 @@ def number_text(x: int | float) -> str:
     return f"an int of {x.bit_length()} bits" if type(x) is int and x not in INT64 else str(x)
 
 
-def departure(steps: Sequence[Step], leaves: Sequence[Any], names: Sequence[str]) -> str | None:
+def departure(
+    steps: Sequence[NumberStep], leaves: Sequence[Any], names: Sequence[str]
+) -> str | None:
     """The first step of which something else comes than when it was recorded, for people.
 
     >>> departure([Step(operator.gt, (Known(0), 2), True)], [1], ["n"])

@@ -18,6 +18,7 @@ from contraflow.devices.cpu import memory
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType
 from contraflow.errors import TRANSLATED, CaptureError, GradientError, describe, public, retold
+from contraflow.expressions.expression import Number
 from contraflow.operation.context import apply, changed, state
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.shapes import (
@@ -44,8 +45,6 @@ else:
     class Methods:
         """The op methods of Tensor; typed by _methods.pyi, attached from the registry."""
 
-
-Number = bool | int | float
 
 MANY_MOVES = 8  # views of views from which on one op stands for all of them
 

@@ -7,7 +7,7 @@ import numpy as np
 from contraflow.compiler.kernel import Limits
 from contraflow.compiler.plan import Plan
 from contraflow.devices.cpu import jit
-from contraflow.devices.cpu.program import Program, address_of, load
+from contraflow.devices.cpu.program import CpuProgram, address_of, load
 
 
 class CpuDevice:
@@ -20,7 +20,7 @@ class CpuDevice:
         self.limits = Limits(windows=True, narrow=16, kernels=kernels, doubles=True)
         self.description = jit.describe_processor()
 
-    def load(self, plan: Plan) -> Program:
+    def load(self, plan: Plan) -> CpuProgram:
         """Compile a plan's kernels and lay out its memory."""
         return load(plan)
 

@@ -88,7 +88,7 @@ def _new_target() -> llvm.TargetMachine:
     )
 
 
-class Source(NamedTuple):
+class FunctionSource(NamedTuple):
     """A function to compile: its name, what decides about its text, and who writes the text."""
 
     name: str
@@ -98,10 +98,10 @@ class Source(NamedTuple):
 
 def function(name: str, text: str) -> int:
     """The address of the function `name` that `text` defines."""
-    return functions([Source(name, text, lambda: text)])[0]
+    return functions([FunctionSource(name, text, lambda: text)])[0]
 
 
-def functions(sources: Sequence[Source]) -> list[int]:
+def functions(sources: Sequence[FunctionSource]) -> list[int]:
     """The addresses of functions. Those that are new are linked together, which costs as much as
     linking one, so no two may have a name in common."""
     keys = [(source.name, source.identity) for source in sources]
@@ -110,7 +110,7 @@ def functions(sources: Sequence[Source]) -> list[int]:
     return [_addresses[key] for key in keys]
 
 
-def _add(sources: Sequence[Source]) -> None:
+def _add(sources: Sequence[FunctionSource]) -> None:
     """Note the addresses of those functions that are new."""
     new = {(s.name, s.identity): s for s in sources if (s.name, s.identity) not in _addresses}
     if new:
@@ -131,7 +131,7 @@ def _link(names: Sequence[str], codes: Sequence[bytes]) -> list[int]:
     return addresses
 
 
-def _object_codes(sources: Sequence[Source]) -> list[bytes]:
+def _object_codes(sources: Sequence[FunctionSource]) -> list[bytes]:
     """The object code of functions, read or made."""
     names = [_cache_name(source.identity) for source in sources]
     codes = {name: code for name in names if (code := cache.read(name)) is not None}
@@ -143,7 +143,7 @@ def _object_codes(sources: Sequence[Source]) -> list[bytes]:
     return [codes[name] for name in names]
 
 
-def _compiled(named: Sequence[tuple[str, Source]]) -> dict[str, bytes]:
+def _compiled(named: Sequence[tuple[str, FunctionSource]]) -> dict[str, bytes]:
     """The object code of sources by their names, made by several threads at once."""
     codes: dict[str, bytes] = {}
     waiting = iter(named)  # whoever is free takes the next

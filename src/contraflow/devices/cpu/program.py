@@ -25,9 +25,9 @@ from contraflow.compiler.kernel import (
     READS,
     WRITES,
     Box,
-    Call,
     Contraction,
     Kernel,
+    KernelCall,
     Sort,
     strided_arguments,
 )
@@ -50,7 +50,7 @@ HUGE_PAGE = 1 << 21
 
 TOUCHES = READS + WRITES  # modes of operands that lie in memory
 
-Buffer = Any  # a contiguous NumPy array, or the address of its first element
+ArrayOrAddress = Any  # a contiguous NumPy array, or the address of its first element
 
 
 class IndexOutOfRange(IndexError):
@@ -61,7 +61,7 @@ class IndexOutOfRange(IndexError):
         self.value, self.line = value, line
 
 
-def work(call: Call) -> int:
+def work(call: KernelCall) -> int:
     """About how many element operations a call does: decides whether threads are worth waking."""
     points = math.prod(call.sizes)
     if isinstance(call.kernel, Sort):
@@ -87,7 +87,7 @@ def _weight(kernel: Box) -> int:
     return 1 + steps // FREE_STEPS
 
 
-def _is_small(calls: Sequence[Call]) -> bool:
+def _is_small(calls: Sequence[KernelCall]) -> bool:
     """Whether one thread does all calls sooner than several, which meet after each."""
     limit, total = SMALL_WORK * (MEETINGS + len(calls)), 0
     for call in calls:
@@ -97,7 +97,7 @@ def _is_small(calls: Sequence[Call]) -> bool:
     return True
 
 
-def _is_long(call: Call) -> bool:
+def _is_long(call: KernelCall) -> bool:
     """Whether the work of a call is dealt out. A sort has scratch memory for one share each."""
     kernel, sizes = call.kernel, call.sizes
     if isinstance(kernel, Contraction):
@@ -252,7 +252,7 @@ def _noted(timeline: Any, name: str, kind: str) -> Any:
     return nullcontext() if timeline is None else timeline.event(name, kind, None)
 
 
-class _Rows:
+class _KernelRange:
     """Kernels that run without returning to Python: a range of the table."""
 
     def __init__(self, rows: int, count: int, bases: int) -> None:
@@ -265,7 +265,7 @@ class _Rows:
         self._job[3] = shares
 
 
-class Program:
+class CpuProgram:
     """A plan that is ready to run."""
 
     def __init__(self, plan: Plan) -> None:
@@ -282,7 +282,7 @@ class Program:
         given = (ctypes.c_uint64 * len(self._external)).from_buffer(self._bases, 8 * _FIRST)
         self.put: Callable[[int, int], None] = given.__setitem__
         self._addresses = [0] * len(self._external)
-        self._known: list[Callable[[], Buffer]] = [_nothing] * len(self._external)
+        self._known: list[Callable[[], ArrayOrAddress]] = [_nothing] * len(self._external)
         self._pack_addresses = struct.Struct(f"{len(self._external)}Q").pack_into
         kinds = ("d" if dtype.is_floating_point else "q" for dtype in plan.scalar_dtypes)
         self._pack_scalars = struct.Struct("=" + "".join(kinds)).pack_into
@@ -298,10 +298,10 @@ class Program:
         self._divide(1)
         # The one job of a program that one thread does without returning to Python.
         self._alone: ctypes.c_void_p | None = None
-        if self._small and len(self._segments) == 1 and isinstance(self._segments[0], _Rows):
+        if self._small and len(self._segments) == 1 and isinstance(self._segments[0], _KernelRange):
             self._alone = self._segments[0].job
 
-    def _build(self, kernels: list[KernelStep]) -> Iterator[_Rows | HostStep]:
+    def _build(self, kernels: list[KernelStep]) -> Iterator[_KernelRange | HostStep]:
         words = [self._words(step) for step in kernels]
         self._arguments = (ctypes.c_int64 * sum(map(len, words)))(*(w for ws in words for w in ws))
         self._table = (ctypes.c_uint64 * (_ROW_WORDS * len(kernels)))()
@@ -325,14 +325,14 @@ class Program:
         if row > first:
             yield self._rows(kernels, first, row)
 
-    def _rows(self, kernels: Sequence[KernelStep], first: int, stop: int) -> _Rows:
+    def _rows(self, kernels: Sequence[KernelStep], first: int, stop: int) -> _KernelRange:
         """Kernels without a host step between them. Wrong indices are looked for after the last
         one that may find any: what follows writes state."""
         checking = [i for i in range(first, stop) if kernels[i].may_fail]
         if checking:
             self._table[_ROW_WORDS * checking[-1] + 2] |= MEET | CHECK
         address = ctypes.addressof(self._table) + _ROW_BYTES * first
-        return _Rows(address, stop - first, ctypes.addressof(self._bases))
+        return _KernelRange(address, stop - first, ctypes.addressof(self._bases))
 
     def _divide(self, shares: int) -> None:
         """Cut work into so many shares."""
@@ -340,7 +340,7 @@ class Program:
         self._errors = (ctypes.c_int64 * (2 * shares * PARTS))()
         self._bases[ERRORS] = ctypes.addressof(self._errors)
         for segment in self._segments:
-            if isinstance(segment, _Rows):
+            if isinstance(segment, _KernelRange):
                 segment.share(shares)
         self._shares = shares
 
@@ -358,7 +358,7 @@ class Program:
             return words + [stride for strides in call.strides for stride in strides]
         return words + strided_arguments(call)
 
-    def replay(self, buffers: Sequence[Buffer], scalars: Sequence[float | int]) -> None:
+    def replay(self, buffers: Sequence[ArrayOrAddress], scalars: Sequence[float | int]) -> None:
         """Run all steps. `buffers` are those of the input and output slots, in slot order."""
         with _scratch.lock:
             for i, buffer in enumerate(buffers):
@@ -406,12 +406,12 @@ class Program:
             if failed:
                 raise self._error()
 
-    def _run_noted(self, rows: _Rows, timeline: Any) -> int:
+    def _run_noted(self, rows: _KernelRange, timeline: Any) -> int:
         """Run kernels one at a time, and note each."""
         bases = ctypes.addressof(self._bases)
         first = (rows.first - ctypes.addressof(self._table)) // _ROW_BYTES
         for i in range(rows.count):
-            row = _Rows(rows.first + _ROW_BYTES * i, 1, bases)
+            row = _KernelRange(rows.first + _ROW_BYTES * i, 1, bases)
             row.share(self._shares)
             with _noted(timeline, self._kernels[first + i].name, "kernel"):
                 failed = pool.run(row.job, self._shares)
@@ -460,7 +460,7 @@ def _compile(kernels: Sequence[Kernel]) -> list[int]:
     unique = {kernel.identity: kernel for kernel in kernels}
     new = {key: kernel for key, kernel in unique.items() if key not in _entries}
     sources = [
-        jit.Source(
+        jit.FunctionSource(
             entry_name(kernel, vector_bytes=width),
             text_identity(kernel, vector_bytes=width),
             functools.partial(render, kernel, vector_bytes=width),
@@ -471,6 +471,6 @@ def _compile(kernels: Sequence[Kernel]) -> list[int]:
     return [_entries[kernel.identity] for kernel in kernels]
 
 
-def load(plan: Plan) -> Program:
+def load(plan: Plan) -> CpuProgram:
     """Compile a plan's kernels and lay out its memory."""
-    return Program(plan)
+    return CpuProgram(plan)

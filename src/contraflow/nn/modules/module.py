@@ -6,13 +6,8 @@ or goes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from contraflow.nn.call import EVERY, ForwardHook
-from contraflow.tensors.hooks import HookHandle
-
-Hook = Callable[..., Any]
+from contraflow.tensors.hooks import Hook, HookHandle
 
 
 def register_module_forward_pre_hook(hook: Hook) -> HookHandle:

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from contraflow.autograd.modes import no_grad
-from contraflow.capture.compile import Options, compiled_function, runs_native
+from contraflow.capture.compile import CompileOptions, compiled_function, runs_native
 from contraflow.errors import public
 from contraflow.ops.creation.create import tensor
 from contraflow.ops.elementwise.arithmetic import clamp_max, isfinite
@@ -18,14 +18,14 @@ from contraflow.tensors.tensor import Tensor
 if TYPE_CHECKING:
     from contraflow.capture.compiled import Compiled
 
-Tensors = Tensor | Iterable[Tensor]
+TensorIterable = Tensor | Iterable[Tensor]
 
 
-def _listed(tensors: Tensors) -> list[Tensor]:
+def _listed(tensors: TensorIterable) -> list[Tensor]:
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
 
 
-def _gradients(parameters: Tensors) -> list[Tensor]:
+def _gradients(parameters: TensorIterable) -> list[Tensor]:
     return [p.grad for p in _listed(parameters) if p.grad is not None]
 
 
@@ -57,7 +57,9 @@ def _apply(function: Callable[..., Any], tensors: list[Tensor], value: Any) -> A
 @cache
 def _program(function: Callable[..., Any]) -> Compiled:
     # Models come and go, which is nothing to warn about.
-    return compiled_function(function, Options(name=function.__name__.strip("_"), warns=False))
+    return compiled_function(
+        function, CompileOptions(name=function.__name__.strip("_"), warns=False)
+    )
 
 
 # --- what users call -----------------------------------------------------------------------------
@@ -66,7 +68,7 @@ def _program(function: Callable[..., Any]) -> Compiled:
 @public
 @no_grad()
 def get_total_norm(
-    tensors: Tensors,
+    tensors: TensorIterable,
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
@@ -85,7 +87,7 @@ def get_total_norm(
 @public
 @no_grad()
 def clip_grads_with_norm_(
-    parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
+    parameters: TensorIterable, max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
     """Scale the gradients, in place, as if their norm were `total_norm`, down to `max_norm`."""
     # Always multiplied, by one where nothing is to be done: a test would need the value.
@@ -95,7 +97,7 @@ def clip_grads_with_norm_(
 
 @public
 def clip_grad_norm_(
-    parameters: Tensors,
+    parameters: TensorIterable,
     max_norm: float,
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
@@ -117,6 +119,8 @@ def clip_grad_norm_(
 
 @public
 @no_grad()
-def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
+def clip_grad_value_(
+    parameters: TensorIterable, clip_value: float, foreach: bool | None = None
+) -> None:
     """Limit every element of the gradients, in place, to [-clip_value, clip_value]."""
     _apply(_clamp, _gradients(parameters), clip_value)

@@ -17,6 +17,7 @@ from contraflow.devices.names import Device
 from contraflow.dtypes import DType, float32, float64, int64, uint8
 from contraflow.errors import GradientError, public
 from contraflow.expressions import expression as s
+from contraflow.expressions.expression import Number
 from contraflow.operation.context import apply, state
 from contraflow.operation.kinds import LINEAR, create
 from contraflow.operation.samples import Sample
@@ -25,7 +26,7 @@ from contraflow.shapes import Shape, contiguous
 from contraflow.tensors import convert
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.symbol import is_symbol
-from contraflow.tensors.tensor import Number, Tensor, method
+from contraflow.tensors.tensor import Tensor, method
 
 # --- what every creation function takes --------------------------------------------------------
 

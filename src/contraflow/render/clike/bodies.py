@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contraflow.compiler.kernel import BLOCK, Contraction, Kernel, Loops, Reduction
+from contraflow.compiler.kernel import BLOCK, Contraction, Kernel, KernelFold, Loops
 from contraflow.dtypes import DType, bool_
 from contraflow.expressions import expression as s
 from contraflow.expressions import trigonometry  # noqa: F401 (its import gives rows their decompositions)
@@ -26,7 +26,7 @@ from contraflow.render.clike.source import (
     THREADS,
     TILE,
     Body,
-    Shared,
+    GroupArray,
     Syntax,
     is_cooperative,
 )
@@ -87,13 +87,13 @@ def prepare(kernel: Loops, column: str) -> Loops:
     roots = [e for g in groups for e in g] + [store.value for store in kernel.stores]
     rest = iter(simplified(roots, column))
     reductions = tuple(
-        Reduction(*(tuple(next(rest) for _ in group) for group in r)) for r in kernel.reductions
+        KernelFold(*(tuple(next(rest) for _ in group) for group in r)) for r in kernel.reductions
     )
     stores = tuple(store._replace(value=next(rest)) for store in kernel.stores)
     return replace(kernel, reductions=reductions, stores=stores)
 
 
-class Value(NamedTuple):
+class ExprText(NamedTuple):
     """What an expression became: its text, and the index checks that it depends on."""
 
     text: str
@@ -107,8 +107,8 @@ class Writer:
         self.operands = kernel.operands
         self.syntax = syntax
         self.lines: list[str] = []
-        self.shared: list[Shared] = []
-        self.values: ChainMap[Expr, Value] = ChainMap()
+        self.shared: list[GroupArray] = []
+        self.values: ChainMap[Expr, ExprText] = ChainMap()
         self.depth = 1
         self.defined = 0
 
@@ -181,25 +181,25 @@ class LoopsWriter(Writer):
 
     # Expressions.
 
-    def compute(self, roots: Sequence[Expr]) -> list[Value]:
+    def compute(self, roots: Sequence[Expr]) -> list[ExprText]:
         """Write the statements that give expressions their values, each once per scope."""
         for e in s.walk(roots):
             if e not in self.values:
                 self.values[e] = self.value(e)
         return [self.values[e] for e in roots]
 
-    def value(self, e: Expr) -> Value:
+    def value(self, e: Expr) -> ExprText:
         """Write the statements of one expression whose arguments have values."""
         syntax = self.syntax
         args = [self.values[a].text for a in e.args]
         # A dict as an ordered set: the text must not depend on the hashes of strings.
         checks = tuple(dict.fromkeys(c for a in e.args for c in self.values[a].checks))
         if e.fn == "const":
-            return Value(syntax.literal(e.data, e.dtype))
+            return ExprText(syntax.literal(e.data, e.dtype))
         if e.fn == "axis":
-            return Value(f"i{e.data}")
+            return ExprText(f"i{e.data}")
         if e.fn == "reduced":
-            return Value(fold_name(*e.data))
+            return ExprText(fold_name(*e.data))
         if e.fn == "load":
             return self.load(e, args, checks)
         if e.fn == "checked":
@@ -215,26 +215,26 @@ class LoopsWriter(Writer):
             text = syntax.apply(template(e.fn, dtype, syntax.column) or "", args, dtype)
             if e.dtype.compute is not e.dtype:  # computed in float32, rounded once
                 text = syntax.convert(f"({text})", e.dtype.compute, e.dtype)
-        return Value(text if text in args else self.define(e.dtype, text), checks)
+        return ExprText(text if text in args else self.define(e.dtype, text), checks)
 
-    def load(self, e: Expr, args: Sequence[str], checks: tuple[str, ...]) -> Value:
+    def load(self, e: Expr, args: Sequence[str], checks: tuple[str, ...]) -> ExprText:
         """Write the load of an element: of memory, a host scalar, or an address itself."""
         mode = self.operands[e.data].mode
         if mode == "scalar":
-            return Value(f"scalar{e.data}")
+            return ExprText(f"scalar{e.data}")
         address = " + ".join([self.address(e.data), *args[:1]])
         conditions = [*checks, *args[1:]]
-        return Value(self.element(e.data, address, conditions, mode != "position"), checks)
+        return ExprText(self.element(e.data, address, conditions, mode != "position"), checks)
 
-    def check(self, e: Expr, args: Sequence[str], checks: tuple[str, ...]) -> Value:
+    def check(self, e: Expr, args: Sequence[str], checks: tuple[str, ...]) -> ExprText:
         """Write an index check, which everything that uses the index will depend on."""
         index, size = args
         zero = self.syntax.literal(0, e.dtype)
         inside = self.define(bool_, f"{index} >= {zero} && {index} < {size}")
         self.line(f"if (!{inside}) {{ {self.syntax.fail(index)} }}")
-        return Value(index, (*checks, inside))
+        return ExprText(index, (*checks, inside))
 
-    def branch(self, e: Expr, args: Sequence[str], checks: tuple[str, ...]) -> Value:
+    def branch(self, e: Expr, args: Sequence[str], checks: tuple[str, ...]) -> ExprText:
         """Write what a row apart does inside a branch that is seldom taken."""
         decomposition = s.INTRINSICS[e.fn].decomposition
         assert decomposition is not None
@@ -244,7 +244,7 @@ class LoopsWriter(Writer):
         with self.block(f"if ({args[0]})"):
             (found,) = self.compute(simplified([value], self.syntax.column))
             self.line(f"{name} = {found.text};")
-        return Value(name, checks)
+        return ExprText(name, checks)
 
     def address(self, number: int) -> str:
         """The address of an operand's element at the current coordinates."""
@@ -388,8 +388,8 @@ class LoopsWriter(Writer):
         with self.scope():
             for component, (a, b) in enumerate(zip(left, right, strict=True)):
                 dtype = combine[component].dtype
-                self.values[s.leaf("left", dtype, component)] = Value(a)
-                self.values[s.leaf("right", dtype, component)] = Value(b)
+                self.values[s.leaf("left", dtype, component)] = ExprText(a)
+                self.values[s.leaf("right", dtype, component)] = ExprText(b)
             return [value.text for value in self.compute(combine)]
 
     def fold_threads(self, reductions: Sequence[int]) -> None:
@@ -426,7 +426,7 @@ class LoopsWriter(Writer):
                 name = f"lanes_{e.dtype}_{used[e.dtype.name]}"
                 used[e.dtype.name] += 1
                 names[r].append(name)
-                array = Shared(name, e.dtype, THREADS)
+                array = GroupArray(name, e.dtype, THREADS)
                 if array not in self.shared:
                     self.shared.append(array)
         return names
@@ -459,8 +459,8 @@ class ContractionWriter(Writer):
         super().__init__(kernel, syntax)
         self.kernel = kernel
         self.shared = [
-            Shared("a_tile", kernel.accumulate, DEPTH * A_PITCH),
-            Shared("b_tile", kernel.accumulate, DEPTH * TILE),
+            GroupArray("a_tile", kernel.accumulate, DEPTH * A_PITCH),
+            GroupArray("b_tile", kernel.accumulate, DEPTH * TILE),
         ]
 
     def write_tiles(self) -> None:

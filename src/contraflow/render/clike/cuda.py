@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contraflow.compiler.kernel import Call, Contraction, Kernel, Loops
+from contraflow.compiler.kernel import Contraction, Kernel, KernelCall, Loops
 from contraflow.dtypes import HALVES, DType, bool_, float64, int64
 from contraflow.expressions.expression import Number
 from contraflow.render.clike import bodies, source
@@ -252,7 +252,7 @@ def host_dtype(dtype: DType) -> DType:
 
 
 def pack(
-    call: Call,
+    call: KernelCall,
     bound: Sequence[Number],
     offsets: Sequence[int],
     line: int = 0,
@@ -277,7 +277,7 @@ def pack(
     return b"".join([*words, struct.pack(f"<{len(integers)}q", *integers)])
 
 
-def index_bits(call: Call) -> int:
+def index_bits(call: KernelCall) -> int:
     """32 where no coordinate of the call nor its product with a stride needs more, else 64."""
     # A loop ends beyond its last point by up to the number of threads.
     most = (1 << 31) - MOST_BLOCKS * source.THREADS
@@ -302,7 +302,7 @@ class Launch(NamedTuple):
     block: tuple[int, int, int]
 
 
-def launch(call: Call) -> Launch:
+def launch(call: KernelCall) -> Launch:
     """The geometry of a call. The same call always has the same, so its sums repeat bit for bit."""
     groups = source.count_groups(call)
     threads = source.THREADS

@@ -34,7 +34,14 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from contraflow.compiler.kernel import STRIDED, Call, Contraction, Kernel, Loops, strided_arguments
+from contraflow.compiler.kernel import (
+    STRIDED,
+    Contraction,
+    Kernel,
+    KernelCall,
+    Loops,
+    strided_arguments,
+)
 from contraflow.dtypes import DType
 from contraflow.expressions.expression import Number
 
@@ -92,7 +99,7 @@ class Syntax(Protocol):
         """The statement that records a failed index check."""
 
 
-class Shared(NamedTuple):
+class GroupArray(NamedTuple):
     """An array that the threads of a group share."""
 
     name: str
@@ -104,7 +111,7 @@ class Body(NamedTuple):
     """A kernel's statements, indented once, and the shared arrays that they use."""
 
     lines: list[str]
-    shared: list[Shared]
+    shared: list[GroupArray]
 
 
 def in_memory(kernel: Kernel) -> list[int]:
@@ -143,7 +150,7 @@ def integer_names(kernel: Kernel) -> list[str]:
     return [*sizes, *offsets, *strides, *(["line"] if checks_indices(kernel) else [])]
 
 
-def integer_values(call: Call, offsets: Sequence[int], line: int = 0) -> list[int]:
+def integer_values(call: KernelCall, offsets: Sequence[int], line: int = 0) -> list[int]:
     """The values of `integer_names`; `offsets` has one entry per operand, scalars' ignored."""
     kernel = call.kernel
     own = [at for at, o in zip(offsets, kernel.operands, strict=True) if o.mode != "scalar"]
@@ -151,7 +158,7 @@ def integer_values(call: Call, offsets: Sequence[int], line: int = 0) -> list[in
     return [*call.sizes, *own, *strided_arguments(call), *lines]
 
 
-def count_groups(call: Call) -> int:
+def count_groups(call: KernelCall) -> int:
     """How many groups the call has work for; with none it need not be launched."""
     if isinstance(call.kernel, Contraction):
         g, b, m, n, _ = call.sizes

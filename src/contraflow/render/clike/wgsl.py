@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from contraflow.compiler.kernel import Call, Kernel
+from contraflow.compiler.kernel import Kernel, KernelCall
 from contraflow.dtypes import DType, bool_, float32, int32
 from contraflow.errors import DeviceError
 from contraflow.expressions.expression import Number
@@ -276,7 +276,7 @@ def _check_storage(kernel: Kernel) -> None:
         )
 
 
-def _check_shared(kernel: Kernel, shared: Sequence[source.Shared]) -> None:
+def _check_shared(kernel: Kernel, shared: Sequence[source.GroupArray]) -> None:
     size = 4 * sum(array.length for array in shared)
     if size > SHARED_BYTES:
         raise DeviceError(
@@ -294,7 +294,7 @@ def _check_range(name: str, value: int) -> int:
     return value
 
 
-def pack_arguments(call: Call, offsets: Sequence[int], line: int = 0) -> bytes:
+def pack_arguments(call: KernelCall, offsets: Sequence[int], line: int = 0) -> bytes:
     """The contents of `arguments`; `offsets` has the first element of each operand."""
     integers = source.integer_values(call, offsets, line)
     narrow = [_check_range(call.kernel.name, value) for value in integers]
@@ -313,7 +313,7 @@ def pack_scalars(kernel: Kernel, values: Sequence[Number]) -> bytes:
     return b"".join(words)
 
 
-def launch(call: Call) -> tuple[int, int, int]:
+def launch(call: KernelCall) -> tuple[int, int, int]:
     """The number of workgroups: in two dimensions past what one may have."""
     groups = source.count_groups(call)
     rows = -(-groups // GROUPS_PER_AXIS)

@@ -22,8 +22,8 @@ from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
 from contraflow.render.llvm.text import (
     ARGUMENTS,
-    Code,
-    Function,
+    CodeStretch,
+    FunctionText,
     convert,
     expressions,
     literal,
@@ -44,7 +44,7 @@ SMALL_BODY = 24  # expressions; beyond that the body itself hides the latency
 class Scope:
     """A place in the loop nest: where values that need no more than its axes are computed."""
 
-    code: Code
+    code: CodeStretch
     parent: Scope | None
     axes: frozenset[int]
     level: int  # reductions below this level are finished
@@ -55,7 +55,7 @@ class Scope:
     values: dict[tuple[Any, ...], str] = field(default_factory=dict)
 
 
-Visit = Callable[[Scope, list[str]], list[str]]
+Visitor = Callable[[Scope, list[str]], list[str]]
 Turn = Callable[[str, list[str]], list[str]]  # of a loop: its index and what it carries
 
 
@@ -90,7 +90,7 @@ class BoxRenderer:
         self.gathers = vector_bytes == 64  # processors with such vectors are fast at that
         if self.lane != NO_LANE:
             self.width = vector_bytes // _lane_bytes(everything)
-        self.function = Function(f"define void @{name}{ARGUMENTS} #0")
+        self.function = FunctionText(f"define void @{name}{ARGUMENTS} #0")
         self.top = Scope(self.function.code(), None, frozenset(), 0)
 
     # --- what is computed ----------------------------------------------------------------------
@@ -183,7 +183,7 @@ class BoxRenderer:
         self.bounds = [*self._cut(code, sizes[: kernel.outer])]
         self.bounds += [("0", size) for size in sizes[kernel.outer :]]
 
-    def _cut(self, code: Code, sizes: list[str]) -> list[tuple[str, str]]:
+    def _cut(self, code: CodeStretch, sizes: list[str]) -> list[tuple[str, str]]:
         """The range of every outer axis in these parts."""
         if not sizes:
             return []
@@ -222,7 +222,7 @@ class BoxRenderer:
     # --- loops ---------------------------------------------------------------------------------
 
     def _sweep(
-        self, axes: Sequence[int], scope: Scope, carried: Sequence[tuple[str, str]], visit: Visit
+        self, axes: Sequence[int], scope: Scope, carried: Sequence[tuple[str, str]], visit: Visitor
     ) -> list[str]:
         """Loop over `axes`, the lane innermost, around `visit`; give the final carried values."""
         first = next((axis for axis in axes if axis != self.lane), None)
@@ -241,7 +241,7 @@ class BoxRenderer:
         return visit(scope, [value for _, value in carried])
 
     def _sweep_rest(
-        self, axes: Sequence[int], scope: Scope, carried: Sequence[tuple[str, str]], visit: Visit
+        self, axes: Sequence[int], scope: Scope, carried: Sequence[tuple[str, str]], visit: Visitor
     ) -> list[str]:
         """The loops inside of one over an axis."""
         return self._sweep(axes, scope, carried, visit)
@@ -261,7 +261,7 @@ class BoxRenderer:
         return self._loop(start, stop, step, carried, turn)
 
     def _sweep_lane(
-        self, scope: Scope, carried: Sequence[tuple[str, str]], visit: Visit
+        self, scope: Scope, carried: Sequence[tuple[str, str]], visit: Visitor
     ) -> list[str]:
         """Loop along the lane: by several vectors, by one, and over the rest under a mask."""
         types = [kind for kind, _ in carried]
@@ -338,7 +338,9 @@ class BoxRenderer:
             lambda code: code.splat(home.values[e, 0], register(e.dtype), width),
         )  # fmt: skip
 
-    def _remember(self, scope: Scope, key: tuple[Any, ...], build: Callable[[Code], str]) -> str:
+    def _remember(
+        self, scope: Scope, key: tuple[Any, ...], build: Callable[[CodeStretch], str]
+    ) -> str:
         if key not in scope.values:
             scope.values[key] = build(scope.code)
         return scope.values[key]
@@ -356,7 +358,7 @@ class BoxRenderer:
 
     def _combine(
         self,
-        code: Code,
+        code: CodeStretch,
         roots: Sequence[Expr],
         left: Sequence[str],
         right: Sequence[str],
@@ -420,7 +422,7 @@ class BoxRenderer:
         if axis is None or not operand.strides[axis]:
             return before
 
-        def step(code: Code) -> str:
+        def step(code: CodeStretch) -> str:
             distance = scope.coordinate
             if operand.strides[axis] == STRIDED:
                 distance = code.integer("mul", distance, self.strides[k, axis])
@@ -567,7 +569,7 @@ class BoxRenderer:
         return scope.code.let(f"add {wide('i64', width)} {first}, {along}")
 
     def _load_contiguous(
-        self, code: Code, kind: str, source: str, valid: str | None, align: int
+        self, code: CodeStretch, kind: str, source: str, valid: str | None, align: int
     ) -> str:
         if not valid:
             return code.let(f"load {kind}, ptr {source}, align {align}")
@@ -604,7 +606,7 @@ class BoxRenderer:
             value = code.let(f"select {flags} {valid}, {kind} {value}, {kind} zeroinitializer")
         return value
 
-    def _pointers(self, code: Code, address: str, element: str, along: str) -> str:
+    def _pointers(self, code: CodeStretch, address: str, element: str, along: str) -> str:
         return code.let(
             f"getelementptr {element}, ptr {address}, {wide('i64', self.width)} {along}"
         )

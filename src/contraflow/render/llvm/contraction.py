@@ -24,8 +24,8 @@ from contraflow.compiler.kernel import Contraction
 from contraflow.dtypes import DType
 from contraflow.render.llvm.text import (
     ARGUMENTS,
-    Code,
-    Function,
+    CodeStretch,
+    FunctionText,
     convert,
     mangled,
     memory,
@@ -90,28 +90,28 @@ class ContractionRenderer:
 
     # --- pieces --------------------------------------------------------------------------------
 
-    def _load(self, code: Code, pointer: str, dtype: DType, width: int) -> str:
+    def _load(self, code: CodeStretch, pointer: str, dtype: DType, width: int) -> str:
         align = dtype.itemsize
         return code.let(f"load {memory(dtype, width)}, ptr {pointer}, align {align}")
 
-    def _read_row(self, code: Code, row: str) -> list[str]:
+    def _read_row(self, code: CodeStretch, row: str) -> list[str]:
         """The two vectors of a row of a panel or strip."""
         pointers = [code.at(row, memory(self.sum), str(v * self.width)) for v in range(2)]
         return [self._load(code, pointer, self.sum, self.width) for pointer in pointers]
 
-    def _write_row(self, code: Code, row: str, vectors: list[str]) -> None:
+    def _write_row(self, code: CodeStretch, row: str, vectors: list[str]) -> None:
         for v, vector in enumerate(vectors):
             pointer = code.at(row, memory(self.sum), str(v * self.width))
             code.do(f"store {self.vector} {vector}, ptr {pointer}, align {self.align}")
 
-    def _row(self, code: Code, base: str, index: str) -> str:
+    def _row(self, code: CodeStretch, base: str, index: str) -> str:
         return code.at(base, f"[{self.columns} x {memory(self.sum)}]", index)
 
-    def _row_apart(self, code: Code, base: str, index: str, pitch: str) -> str:
+    def _row_apart(self, code: CodeStretch, base: str, index: str, pitch: str) -> str:
         """Where a row of sums begins whose rows lie `pitch` elements apart."""
         return code.at(base, memory(self.sum), code.integer("mul", index, pitch))
 
-    def _multiply_add(self, code: Code, a: str, b: str, c: str) -> str:
+    def _multiply_add(self, code: CodeStretch, a: str, b: str, c: str) -> str:
         if self.sum.is_floating_point:
             typed = ", ".join(f"{self.vector} {x}" for x in (a, b, c))
             suffix = mangled(register(self.sum), self.width)
@@ -119,10 +119,10 @@ class ContractionRenderer:
         product = code.let(f"mul {self.vector} {a}, {b}")
         return code.let(f"add {self.vector} {product}, {c}")
 
-    def _add(self, code: Code, a: str, b: str) -> str:
+    def _add(self, code: CodeStretch, a: str, b: str) -> str:
         return code.let(f"{'fadd' if self.sum.is_floating_point else 'add'} {self.vector} {a}, {b}")
 
-    def _masks(self, code: Code, columns: str) -> list[str]:
+    def _masks(self, code: CodeStretch, columns: str) -> list[str]:
         """Which lanes of the two vectors are columns of C."""
         lanes = wide("i64", self.width)
         limit = code.splat(columns, "i64", self.width)
@@ -133,7 +133,7 @@ class ContractionRenderer:
             result.append(code.let(f"icmp slt {lanes} {row}, {limit}"))
         return result
 
-    def _distances(self, code: Code, stride: str) -> list[str]:
+    def _distances(self, code: CodeStretch, stride: str) -> list[str]:
         """How far each lane of the two vectors lies from the first, for columns `stride` apart."""
         lanes = wide("i64", self.width)
         step = code.splat(stride, "i64", self.width)
@@ -144,7 +144,7 @@ class ContractionRenderer:
             result.append(code.let(f"mul {lanes} {row}, {step}"))
         return result
 
-    def _flag(self, code: Code, *conditions: str) -> str:
+    def _flag(self, code: CodeStretch, *conditions: str) -> str:
         flags = [code.let(f"icmp eq i64 {condition}") for condition in conditions]
         result = flags[0]
         for flag in flags[1:]:
@@ -155,7 +155,7 @@ class ContractionRenderer:
 
     def _block(self, rows: int) -> str:
         """Add `rows` rows of A, times the panel, to rows of sums, and write them to the target."""
-        function = Function(
+        function = FunctionText(
             f"define internal void @{self.name}_rows{rows}(ptr %a, i64 %am, i64 %ak, ptr %panel, "
             "i64 %width, ptr %sums, i64 %apart, ptr %target, i64 %pitch, i64 %depth) #1"
         )
@@ -188,7 +188,7 @@ class ContractionRenderer:
 
     def _pack(self) -> str:
         """Copy a panel of B: `depth` rows of `columns` columns."""
-        function = Function(
+        function = FunctionText(
             f"define internal void @{self.name}_pack"
             "(ptr %b, i64 %bk, i64 %bn, i64 %depth, i64 %columns, ptr %panel) #0"
         )
@@ -203,7 +203,7 @@ class ContractionRenderer:
         masks, distances = self._masks(code, "%columns"), self._distances(code, "%bn")
         element, kind = memory(self.dtype), memory(self.dtype, self.width)
 
-        def convert_all(code: Code, vectors: list[str]) -> list[str]:
+        def convert_all(code: CodeStretch, vectors: list[str]) -> list[str]:
             return [convert(code, x, self.dtype, self.sum, self.width) for x in vectors]
 
         with function.loop("0", copied, 1) as loop:
@@ -256,7 +256,7 @@ class ContractionRenderer:
 
     def _pack_rows(self) -> str:
         """Copy a block of A, so that what its rows have at one depth lies side by side."""
-        function = Function(
+        function = FunctionText(
             f"define internal void @{self.name}_pack_rows"
             "(ptr %a, i64 %am, i64 %ak, i64 %rows, i64 %depth, ptr %packed) #0"
         )
@@ -283,7 +283,7 @@ class ContractionRenderer:
                 body.do(f"store {element} {value}, ptr {there}, align {align}")
         return function.text()
 
-    def _transpose(self, code: Code, rows: list[str]) -> list[str]:
+    def _transpose(self, code: CodeStretch, rows: list[str]) -> list[str]:
         """Transpose a square of vectors: exchange blocks of half the size, then of a quarter..."""
         size = self.width // 2
         while size:
@@ -312,7 +312,7 @@ class ContractionRenderer:
 
     def _write(self) -> str:
         """Convert the strip and write `columns` columns of it to C."""
-        function = Function(
+        function = FunctionText(
             f"define internal void @{self.name}_write"
             "(ptr %strip, ptr %c, i64 %cm, i64 %cn, i64 %rows, i64 %columns) #0"
         )
@@ -325,7 +325,7 @@ class ContractionRenderer:
         element, kind = memory(self.dtype), memory(self.dtype, self.width)
         suffix, align = mangled(element, self.width), self.dtype.itemsize
 
-        def row(index: str) -> tuple[Code, str, list[str]]:
+        def row(index: str) -> tuple[CodeStretch, str, list[str]]:
             body = function.code()
             vectors = self._read_row(body, self._row(body, "%strip", index))
             results = [convert(body, x, self.sum, self.dtype, self.width) for x in vectors]
@@ -357,7 +357,7 @@ class ContractionRenderer:
                 )
         return function.text()
 
-    def _sides(self, code: Code) -> Sides:
+    def _sides(self, code: CodeStretch) -> Sides:
         """Read the arguments, and exchange A and B where C is narrow and tall."""
         pointers = self._pointers(code)
         g, b, m, n, k = (code.word("%arguments", 6 + i, name) for i, name in enumerate("gbmnk"))
@@ -383,7 +383,7 @@ class ContractionRenderer:
         matrices, batch = code.integer("mul", g, b), [(ag, ab), (bg, bb), (cg, cb)]
         return Sides(pointers, matrices, m, n, k, b, batch, [am, cm], cn, ak)
 
-    def _matrices(self, code: Code, sides: Sides, number: str) -> list[str]:
+    def _matrices(self, code: CodeStretch, sides: Sides, number: str) -> list[str]:
         """Where the matrices of A, B and C begin that have a number in the batch."""
         outer = code.let(f"sdiv i64 {number}, {sides.inner}")
         inner = code.let(f"sub i64 {number}, {code.integer('mul', outer, sides.inner)}")
@@ -392,7 +392,7 @@ class ContractionRenderer:
             for pointer, (far, near) in zip(sides.pointers, sides.batch)
         ]
 
-    def _pointers(self, code: Code) -> list[str]:
+    def _pointers(self, code: CodeStretch) -> list[str]:
         result = []
         for i in range(3):
             index, offset = (code.word("%arguments", 2 * i + part) for part in range(2))
@@ -400,16 +400,16 @@ class ContractionRenderer:
             result.append(code.at(base, memory(self.dtype), offset))
         return result
 
-    def _scratch(self, code: Code) -> None:
+    def _scratch(self, code: CodeStretch) -> None:
         """Reserve scratch memory beside the panel and the strip."""
 
-    def _begin_columns(self, function: Function, b: str, column: str, extent: str) -> str:
+    def _begin_columns(self, function: FunctionText, b: str, column: str, extent: str) -> str:
         """Where the panel that begins at a column of B begins."""
         code = function.code()
         return code.at(b, memory(self.dtype), code.integer("mul", column, self.bn))
 
     def _provide(
-        self, function: Function, b: str, start: str, depth: str, columns: str, few: str
+        self, function: FunctionText, b: str, start: str, depth: str, columns: str, few: str
     ) -> tuple[str, str]:
         """The panel from row `start` on, packed if need be, and how far apart its rows lie."""
         code = function.code()
@@ -431,7 +431,7 @@ class ContractionRenderer:
         )
 
     def _entry(self) -> str:
-        function = Function(f"define void @{self.name}{ARGUMENTS} #0")
+        function = FunctionText(f"define void @{self.name}{ARGUMENTS} #0")
         code = function.code()
         row_type = f"[{self.columns} x {memory(self.sum)}]"
         self.panel = code.let(f"alloca [{DEPTH} x {row_type}], align 64", "panel")
@@ -505,7 +505,7 @@ class ContractionRenderer:
         return function.text()
 
     def _packed_columns(
-        self, function: Function, sides: Sides, pointers: Sequence[str],
+        self, function: FunctionText, sides: Sides, pointers: Sequence[str],
         rows: tuple[str, str], columns: tuple[str, str], empty: str,
     ) -> tuple[str, str]:  # fmt: skip
         """Whole columns of panels, by rows that are packed, if that is worth it; the rest is left.
@@ -564,12 +564,12 @@ class ContractionRenderer:
                             self._meet(function, left, panel, target, first, count, length)
         return stop, columns[1]
 
-    def _packed_block(self, code: Code, row: str) -> str:
+    def _packed_block(self, code: CodeStretch, row: str) -> str:
         """Where the packed block that begins with a row lies."""
         return code.at(self.packed, f"[{DEPTH} x {memory(self.sum)}]", row)
 
     def _meet(
-        self, function: Function, left: tuple[str, str, str], panel: tuple[str, str],
+        self, function: FunctionText, left: tuple[str, str, str], panel: tuple[str, str],
         target: tuple[str, str], first: str, count: str, length: str,
     ) -> None:  # fmt: skip
         """Add a block of rows times a panel to what its target holds, or to nothing at first.
@@ -587,22 +587,22 @@ class ContractionRenderer:
         calls = [f"call void @{self.name}_rows{r}{arguments}" for r in range(1, self.block + 1)]
         function.switch(count, calls)
 
-    def _is_first(self, code: Code, outer: str, depth: str) -> str:
+    def _is_first(self, code: CodeStretch, outer: str, depth: str) -> str:
         """Whether nothing has been added to the sums yet."""
         return code.let(f"icmp eq i64 {code.let(f'or i64 {outer}, {depth}')}, 0")
 
-    def _ahead(self, code: Code, pointer: str, index: str, stride: str) -> str:
+    def _ahead(self, code: CodeStretch, pointer: str, index: str, stride: str) -> str:
         """Where an element of a matrix lies, `index` strides after another."""
         return code.at(pointer, memory(self.dtype), code.integer("mul", index, stride))
 
-    def _heights(self, code: Code, most: int, stop: str, start: str) -> tuple[str, str, str]:
+    def _heights(self, code: CodeStretch, most: int, stop: str, start: str) -> tuple[str, str, str]:
         """How many rows are done at a time from `start` on, where their last block begins, and
         whether they are few."""
         height = self._at_most(code, most, stop, start)
         last = self._last_block(code, height)
         return height, last, code.let(f"icmp sle i64 {height}, {FEW_ROWS}")
 
-    def _last_block(self, code: Code, height: str) -> str:
+    def _last_block(self, code: CodeStretch, height: str) -> str:
         """Where the last block of rows begins.
 
         It shares evenly with the one before: few rows leave the multipliers waiting.
@@ -615,7 +615,7 @@ class ContractionRenderer:
         several = code.let(f"icmp sgt i64 {blocks}, 1")
         return code.let(f"select i1 {several}, i64 {shared}, i64 0")
 
-    def _block_rows(self, code: Code, row: str, last: str, height: str) -> tuple[str, str]:
+    def _block_rows(self, code: CodeStretch, row: str, last: str, height: str) -> tuple[str, str]:
         """The first row of the block whose turn it is at `row`, and how many it has."""
         start = code.let(f"call i64 @llvm.smin.i64(i64 {row}, i64 {last})")
         following = code.let(f"add i64 {row}, {self.block}")
@@ -624,11 +624,11 @@ class ContractionRenderer:
         stop = code.let(f"select i1 {ends}, i64 {height}, i64 {stop}")
         return start, code.let(f"sub i64 {stop}, {start}")
 
-    def _at_most(self, code: Code, most: int, stop: str, start: str) -> str:
+    def _at_most(self, code: CodeStretch, most: int, stop: str, start: str) -> str:
         left = code.let(f"sub i64 {stop}, {start}")
         return code.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {most})")
 
-    def _apart(self, code: Code, am: str, ak: str) -> str:
+    def _apart(self, code: CodeStretch, am: str, ak: str) -> str:
         """Whether the elements or rows of a block lie so far apart that it should be packed."""
         far = code.let(f"icmp sgt i64 {ak}, {FAR}")
         if self.block <= PLACES:
@@ -636,7 +636,7 @@ class ContractionRenderer:
         odd = code.let(f"and i64 {am}, {CLASH // self.dtype.itemsize - 1}")
         return code.let(f"or i1 {far}, {code.let(f'icmp eq i64 {odd}, 0')}")
 
-    def _cut(self, code: Code, b: str, m: str, n: str) -> list[tuple[str, str]]:
+    def _cut(self, code: CodeStretch, b: str, m: str, n: str) -> list[tuple[str, str]]:
         """The ranges of batches, rows and columns in these parts: one of the three is cut.
 
         Batches where there are many, else rows or columns, whichever has more blocks, or columns

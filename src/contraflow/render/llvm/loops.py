@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from contraflow.compiler.kernel import BLOCK, Loops, Reduction, Store
+from contraflow.compiler.kernel import BLOCK, KernelFold, Loops, Store
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
 from contraflow.render.llvm.box import (
@@ -20,10 +20,10 @@ from contraflow.render.llvm.box import (
     BoxRenderer,
     Scope,
     Turn,
-    Visit,
+    Visitor,
     lowered,
 )
-from contraflow.render.llvm.text import Code, register, wide
+from contraflow.render.llvm.text import CodeStretch, register, wide
 
 
 class LoopsRenderer(BoxRenderer):
@@ -33,7 +33,7 @@ class LoopsRenderer(BoxRenderer):
 
     def __init__(self, kernel: Loops, name: str, vector_bytes: int) -> None:
         self.reductions = [
-            Reduction(*(lowered(kernel, e) for e in (r.values, r.combine, r.identity)))
+            KernelFold(*(lowered(kernel, e) for e in (r.values, r.combine, r.identity)))
             for r in kernel.reductions
         ]
         self.stores = [
@@ -113,7 +113,7 @@ class LoopsRenderer(BoxRenderer):
     # --- reductions ----------------------------------------------------------------------------
 
     def _sweep_rest(
-        self, axes: Sequence[int], scope: Scope, carried: Sequence[tuple[str, str]], visit: Visit
+        self, axes: Sequence[int], scope: Scope, carried: Sequence[tuple[str, str]], visit: Visitor
     ) -> list[str]:
         if not (self.neutral and axes):
             return super()._sweep_rest(axes, scope, carried, visit)
@@ -133,7 +133,7 @@ class LoopsRenderer(BoxRenderer):
             blocks.following = self._add(self.function.code(), blocks.carried, found)
         return blocks.carried
 
-    def _add(self, code: Code, totals: Sequence[str], found: Sequence[str]) -> list[str]:
+    def _add(self, code: CodeStretch, totals: Sequence[str], found: Sequence[str]) -> list[str]:
         """Fold the results of a block into those of what it is part of."""
         result: list[str] = []
         while len(result) < len(totals):
@@ -188,7 +188,7 @@ class LoopsRenderer(BoxRenderer):
                     leaf = s.leaf("reduced", e.dtype, (r, component))
                     scope.values[leaf, point if self.lane_is_outer else 0] = name
 
-    def _fold_lanes(self, code: Code, r: int, parts: list[list[str]]) -> list[str]:
+    def _fold_lanes(self, code: CodeStretch, r: int, parts: list[list[str]]) -> list[str]:
         """Combine vectors pairwise, then the halves of the last one until one lane is left."""
         combine = self.reductions[r].combine
         while len(parts) > 1:
@@ -202,7 +202,7 @@ class LoopsRenderer(BoxRenderer):
             part = self._combine(code, combine, low, high, width)
         return part
 
-    def _half(self, code: Code, r: int, part: list[str], width: int, side: int) -> list[str]:
+    def _half(self, code: CodeStretch, r: int, part: list[str], width: int, side: int) -> list[str]:
         half = width // 2
         picks = ", ".join(f"i32 {lane}" for lane in range(side * half, (side + 1) * half))
         result = []

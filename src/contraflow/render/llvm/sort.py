@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from contraflow.compiler.kernel import STRIDED, Sort
 from contraflow.render.llvm.box import BoxRenderer, Scope, lowered
-from contraflow.render.llvm.text import Code, Function, literal, mangled, register, wide
+from contraflow.render.llvm.text import CodeStretch, FunctionText, literal, mangled, register, wide
 
 SHORT = 128  # elements up to which counting is faster
 FEW = 32  # positions up to which those wanted are picked without sorting the others
@@ -40,7 +40,7 @@ class SortRenderer(BoxRenderer):
         entry = super().text()
         return "\n".join([self._rank(), self._distribute(), entry])
 
-    def _cut(self, code: Code, sizes: list[str]) -> list[tuple[str, str]]:
+    def _cut(self, code: CodeStretch, sizes: list[str]) -> list[tuple[str, str]]:
         """The range of every outer axis: parts for which there is no scratch get nothing."""
         areas = self._value(self.areas, self.top, 0, 1)
         self.parts = code.let(f"call i64 @llvm.smin.i64(i64 %parts, i64 {areas})")
@@ -128,7 +128,7 @@ class SortRenderer(BoxRenderer):
             code.do(f"store i64 {code.integer('add', old, '1')}, ptr {counter}")
         return carried
 
-    def _packed(self, code: Code, plain: str, position: str) -> str:
+    def _packed(self, code: CodeStretch, plain: str, position: str) -> str:
         """A key without sign, and below it a position."""
         wide_key = code.let(f"zext {self.type} {plain} to {self.item}")
         high = code.let(f"shl {self.item} {wide_key}, {self.bits}")
@@ -166,7 +166,7 @@ class SortRenderer(BoxRenderer):
         self._sweep((self.kernel.outer,), inside, (), visit)
         self._write(self.function, self.best, self.limit, out, stride)
 
-    def _write(self, function: Function, items: str, count: str, out: str, stride: str) -> None:
+    def _write(self, function: FunctionText, items: str, count: str, out: str, stride: str) -> None:
         """Store the positions of items."""
         with function.loop("0", count, 1) as loop:
             code = function.code()
@@ -183,7 +183,7 @@ class SortRenderer(BoxRenderer):
 
     def _rank(self) -> str:
         """Count, for each key, the smaller ones, and the equal ones before it."""
-        function = Function(
+        function = FunctionText(
             f"define internal void @{self.name}_rank"
             "(ptr %keys, i64 %count, i64 %wanted, ptr %out, i64 %stride) #0"
         )
@@ -235,7 +235,7 @@ class SortRenderer(BoxRenderer):
 
     def _distribute(self) -> str:
         """Move the items from one half of the area to the other, byte by byte of the key."""
-        function = Function(
+        function = FunctionText(
             f"define internal void @{self.name}_distribute"
             "(ptr %area, i64 %count, ptr %counts, i64 %wanted, ptr %out, i64 %stride) #0"
         )
@@ -281,7 +281,7 @@ class SortRenderer(BoxRenderer):
         return function.text()
 
 
-def _digit(code: Code, value: str, kind: str, shift: str) -> str:
+def _digit(code: CodeStretch, value: str, kind: str, shift: str) -> str:
     """The byte of an integer that begins at a bit, as an i64."""
     low = code.let(f"and {kind} {code.let(f'lshr {kind} {value}, {shift}')}, {DIGITS - 1}")
     if kind == "i64":

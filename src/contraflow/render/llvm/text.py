@@ -89,10 +89,10 @@ def literal(value: Any, dtype: DType, width: int = 1) -> str:
 
 
 @dataclass(eq=False, repr=False)
-class Code:
+class CodeStretch:
     """A stretch of straight-line code; it stays open until its function is printed."""
 
-    function: Function
+    function: FunctionText
     lines: list[str] = field(default_factory=list)
 
     def let(self, text: str, name: str = "v") -> str:
@@ -153,7 +153,7 @@ class Loop:
     following: list[str]  # the carried values of the next turn, set by the body
 
 
-class Function:
+class FunctionText:
     """A function being written: a flow of straight-line codes, labels and loops.
 
     Codes that lie earlier in the flow can still be appended to while later ones are written:
@@ -170,9 +170,9 @@ class Function:
         self._count += 1
         return f"%{name}{self._count}"
 
-    def code(self) -> Code:
+    def code(self) -> CodeStretch:
         """A new stretch of code at the end of the flow."""
-        code = Code(self)
+        code = CodeStretch(self)
         self._flow.append(code.lines)
         return code
 
@@ -236,7 +236,7 @@ class Function:
         return "\n".join([*lines, f"  ret {result}", "}", ""])
 
 
-def convert(code: Code, value: str, source: DType, target: DType, width: int) -> str:
+def convert(code: CodeStretch, value: str, source: DType, target: DType, width: int) -> str:
     """Convert a value: integers wrap, floats to integers saturate, NaN becomes zero."""
     if source is target:
         return value
@@ -265,7 +265,7 @@ def convert(code: Code, value: str, source: DType, target: DType, width: int) ->
     return code.let(f"{how} {old} {value} to {new}")
 
 
-def _convert_half(code: Code, value: str, source: DType, target: DType, width: int) -> str:
+def _convert_half(code: CodeStretch, value: str, source: DType, target: DType, width: int) -> str:
     if float32 not in (source, target):
         middle = convert(code, value, source, float32, width)
         return convert(code, middle, float32, target, width)
@@ -296,7 +296,7 @@ def _convert_half(code: Code, value: str, source: DType, target: DType, width: i
     return code.let(f"trunc {bits} {chosen} to {new}")
 
 
-def operation(code: Code, e: Expr, args: Sequence[str], width: int) -> str:
+def operation(code: CodeStretch, e: Expr, args: Sequence[str], width: int) -> str:
     """Apply the function of `e`, a row of INTRINSICS with an LLVM column, to named values."""
     last = e.args[-1].dtype
     if s.INTRINSICS[e.fn].apart:
@@ -331,14 +331,14 @@ def _function_apart(fn: str, lanes: str, float_name: str) -> str:
     kinds = [register(leaf.dtype, width) for leaf in given]
     taken = ", ".join(f"{kind} %x{i}" for i, kind in enumerate(kinds))
     name = f"@{APART}{fn}.{_mangled_register(dtype, width)}"
-    function = Function(f"define internal {kinds[-1]} {name}({taken}) cold #0")
+    function = FunctionText(f"define internal {kinds[-1]} {name}({taken}) cold #0")
     inputs = {leaf: f"%x{i}" for i, leaf in enumerate(given)}
     (value,) = expressions(function.code(), lower([row.decomposition(*given)]), inputs, width)
     return function.text(f"{kinds[-1]} {value}")
 
 
 def expressions(
-    code: Code, roots: Sequence[Expr], leaves: dict[Expr, str], width: int
+    code: CodeStretch, roots: Sequence[Expr], leaves: dict[Expr, str], width: int
 ) -> list[str]:
     """Write expressions over leaves that have names, in `width` lanes."""
     names = dict(leaves)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from contraflow.compiler.kernel import Contraction
 from contraflow.render.llvm.contraction import DEPTH, ContractionRenderer, Sides
-from contraflow.render.llvm.text import Code, Function, convert, mangled, memory, wide
+from contraflow.render.llvm.text import CodeStretch, FunctionText, convert, mangled, memory, wide
 
 _SIZES = 6  # the first word of the sizes: three operands lie before, with two words each
 
@@ -36,7 +36,7 @@ class WindowRenderer(ContractionRenderer):
 
     # --- arguments -----------------------------------------------------------------------------
 
-    def _digits(self, code: Code, of_depth: bool) -> list[tuple[str, str]]:
+    def _digits(self, code: CodeStretch, of_depth: bool) -> list[tuple[str, str]]:
         """The sizes and strides of B's digits along k, or along n."""
         skipped, count = (0, self.depths) if of_depth else (self.depths, self.places)
         sizes = _SIZES + 4 + skipped
@@ -46,7 +46,7 @@ class WindowRenderer(ContractionRenderer):
             for i in range(count)
         ]
 
-    def _sides(self, code: Code) -> Sides:
+    def _sides(self, code: CodeStretch) -> Sides:
         g, b, m, outer = (code.word("%arguments", _SIZES + i) for i in range(4))
         k, n = (
             self._product(code, [size for size, _ in self._digits(code, of_depth)])
@@ -62,7 +62,7 @@ class WindowRenderer(ContractionRenderer):
             self._pointers(code), matrices, m, n, k, b, batch, [am, cm], cn, ak, outer, (ao, bo)
         )
 
-    def _product(self, code: Code, factors: Sequence[str]) -> str:
+    def _product(self, code: CodeStretch, factors: Sequence[str]) -> str:
         result = factors[0]
         for factor in factors[1:]:
             result = code.integer("mul", result, factor)
@@ -71,7 +71,7 @@ class WindowRenderer(ContractionRenderer):
     # --- counting ------------------------------------------------------------------------------
 
     def _split(
-        self, code: Code, number: str, digits: Sequence[tuple[str, str]]
+        self, code: CodeStretch, number: str, digits: Sequence[tuple[str, str]]
     ) -> tuple[list[str], str]:
         """The digits of a number, and the offset they stand for."""
         found, offset, rest = [], "0", number
@@ -82,7 +82,7 @@ class WindowRenderer(ContractionRenderer):
             found.append(digit)
         return found[::-1], offset
 
-    def _returns(self, code: Code, digits: Sequence[tuple[str, str]]) -> list[str]:
+    def _returns(self, code: CodeStretch, digits: Sequence[tuple[str, str]]) -> list[str]:
         """For every digit but the first: the way from its end to a step of the digit before."""
         result = []
         for (_, above), (size, stride) in itertools.pairwise(digits):
@@ -90,7 +90,7 @@ class WindowRenderer(ContractionRenderer):
         return result
 
     def _advance(
-        self, code: Code, digits: Sequence[tuple[str, str]], returns: Sequence[str],
+        self, code: CodeStretch, digits: Sequence[tuple[str, str]], returns: Sequence[str],
         counter: Sequence[str], by: str = "1",
     ) -> list[str]:  # fmt: skip
         """The next state of a counter: an offset, then the digits below the first.
@@ -113,10 +113,10 @@ class WindowRenderer(ContractionRenderer):
 
     # --- columns -------------------------------------------------------------------------------
 
-    def _scratch(self, code: Code) -> None:
+    def _scratch(self, code: CodeStretch) -> None:
         self.table = code.let(f"alloca {self.table_type}, align 64", "table")
 
-    def _begin_columns(self, function: Function, b: str, column: str, extent: str) -> str:
+    def _begin_columns(self, function: FunctionText, b: str, column: str, extent: str) -> str:
         code = function.code()
         digits = self._digits(code, of_depth=False)
         found, offset = self._split(code, column, digits)
@@ -136,7 +136,7 @@ class WindowRenderer(ContractionRenderer):
 
     def _table(self) -> str:
         """Write how far each column of a panel lies from its first; the last one is repeated."""
-        function = Function(
+        function = FunctionText(
             f"define internal void @{self.name}_table"
             "(ptr %arguments, i64 %column, i64 %columns, ptr %table) #0"
         )
@@ -160,7 +160,7 @@ class WindowRenderer(ContractionRenderer):
     # --- packing -------------------------------------------------------------------------------
 
     def _provide(
-        self, function: Function, b: str, start: str, depth: str, columns: str, few: str
+        self, function: FunctionText, b: str, start: str, depth: str, columns: str, few: str
     ) -> tuple[str, str]:
         function.code().do(
             f"call void @{self.name}_pack(ptr %arguments, ptr {b}, i64 {start}, i64 {depth}, "
@@ -170,7 +170,7 @@ class WindowRenderer(ContractionRenderer):
 
     def _pack(self) -> str:
         """Copy a panel of B: `depth` rows from `start` on, `columns` columns."""
-        self.function = function = Function(
+        self.function = function = FunctionText(
             f"define internal void @{self.name}_pack(ptr %arguments, ptr %b, i64 %start, "
             "i64 %depth, i64 %first, i64 %columns, i1 %whole, ptr %table, ptr %panel) #0"
         )
@@ -197,13 +197,13 @@ class WindowRenderer(ContractionRenderer):
         self._pack_gathered(ends[3])
         return function.text()
 
-    def _wide_enough(self, code: Code, size: str, stride: str) -> str:
+    def _wide_enough(self, code: CodeStretch, size: str, stride: str) -> str:
         """Whether elements lie side by side along a digit, at least a vector of them."""
         side_by_side = code.let(f"icmp eq i64 {stride}, 1")
         enough = code.let(f"icmp sge i64 {size}, {self.width}")
         return code.let(f"and i1 {side_by_side}, {enough}")
 
-    def _converted(self, code: Code, vectors: Sequence[str]) -> list[str]:
+    def _converted(self, code: CodeStretch, vectors: Sequence[str]) -> list[str]:
         return [convert(code, x, self.dtype, self.sum, self.width) for x in vectors]
 
     def _pack_whole(self, end: str) -> None:
@@ -325,7 +325,7 @@ class WindowRenderer(ContractionRenderer):
             self._write_row(body, self._row(body, "%panel", loop.index), vectors)
             loop.following = self._advance(body, self.digits, self.returns, loop.carried)
 
-    def _gathered(self, code: Code, offset: str) -> list[str]:
+    def _gathered(self, code: CodeStretch, offset: str) -> list[str]:
         """The two vectors of a row, element by element; beyond the last column it is repeated."""
         element, kind = memory(self.dtype), memory(self.dtype, self.width)
         suffix = f"{mangled(element, self.width)}.v{self.width}p0"
