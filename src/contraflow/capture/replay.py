@@ -374,7 +374,12 @@ class CapturedProgram:
 
     def _count_writes(self, storages: Sequence[Storage]) -> None:
         for place, writer in self.written:
-            storages[place].wrote(*writer)
+            storage = storages[place]
+            if type(storage) is Storage:  # as it does itself, without a call for each
+                storage.version += 1
+                storage.writer = writer
+            else:
+                storage.wrote(*writer)
 
     def _build(self, call: FunctionCall, inputs: ReplayInputs, outputs: list[Any]) -> Any:
         """Repeat the rarer effects, and build results of every kind."""
