@@ -582,7 +582,7 @@ def test_a_text_s_identity_is_that_of_everything_that_decides_about_it():
     identities = {text_identity(k, vector_bytes=w) for k in (first, second) for w in (16, 32)}
     assert len(identities) == 4
     assert text_identity(map_kernel(lambda x: x * 1.5), vector_bytes=16) in identities
-    found, waiting = set(), ["render.llvm"]
+    found, waiting = set(), ["render.llvm.kernels"]
     while waiting:
         module = waiting.pop()
         if module not in found:
@@ -598,7 +598,9 @@ def imported_from_the_package(module: str) -> list[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("contraflow"):
             parent = node.module.removeprefix("contraflow").removeprefix(".")
-            names += [parent] if parent else [alias.name for alias in node.names]
+            inner = [f"{parent}.{alias.name}".lstrip(".") for alias in node.names]
+            modules = [name for name in inner if f"contraflow.{name}" in sys.modules]
+            names += modules or [parent]
     return names
 
 

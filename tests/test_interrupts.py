@@ -149,11 +149,11 @@ CALLBACKS = {
         "self.orders.put",
         "functools.partial(_open.pop, key)",
     ],  # SimpleQueue, dict
-    "memory.py": ["self._back[power].append"],  # deque
+    "devices/cpu/memory.py": ["self._back[power].append"],  # deque
     "optim/optimizer.py": ["functools.partial(_programs.pop, key)"],
     "profiler.py": ["self._gone.append"],  # deque
-    "expression.py": ["_gone.append"],  # list
-    "storage.py": ["partial(self.borrowers.pop, id(node))"],
+    "expressions/expression.py": ["_gone.append"],  # list
+    "tensors/storage.py": ["partial(self.borrowers.pop, id(node))"],
 }
 IN_PYTHON = ("finalize", "WeakKeyDictionary", "WeakMethod", "WeakSet", "WeakValueDictionary")
 
@@ -561,7 +561,7 @@ def test_a_second_run_that_is_interrupted_is_undone():
     for kind in ("checkpoint", "compiled"):
         files = ("autograd/checkpoint.py",)
         if kind == "compiled":
-            files = ("capture/pullback.py", "capture/replay.py", "storage.py")
+            files = ("capture/pullback.py", "capture/replay.py", "tensors/storage.py")
         for n in range(1, 3000):
             y = cf.checkpoint(function) if kind == "checkpoint" else compiled()
             before = count.item(), count._version, cf.get_rng_state()

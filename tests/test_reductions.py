@@ -14,7 +14,7 @@ import pytest
 import contraflow as cf
 from contraflow import config
 from contraflow.autograd import grad
-from contraflow.ops.linalg.solve import einsum as einsum_module
+from contraflow.ops.linalg import einsum as einsum_module
 from contraflow.testing import assert_close, check_gradients
 
 INF, NAN = float("inf"), float("nan")

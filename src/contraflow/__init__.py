@@ -3,7 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-import contraflow.runtime.eager  # noqa: F401  # isort: skip  # first: it installs the base context
+import contraflow.runtime.eager  # isort: skip  # first: it installs the base context
+import contraflow.ops.declared  # noqa: F401  # isort: skip  # and this declares the ops
 from contraflow import autograd, ops
 from contraflow.autograd.checkpoint import checkpoint, checkpoint_sequential, is_recomputing
 from contraflow.autograd.modes import (

@@ -250,10 +250,10 @@ def arithmetic(steps: Sequence[NumberStep], leaves: int, entering: Iterable[int]
     another answer for instance, or where one of the whole numbers that are `entering` the program
     does not fit: then it is not the program for these numbers.
 
-    >>> compute = arithmetic([Step(operator.truediv, (1, Known(0)), float)], 1, [])
+    >>> compute = arithmetic([NumberStep(operator.truediv, (1, Known(0)), float)], 1, [])
     >>> compute([4]), compute([0])
     ([4, 0.25], None)
-    >>> compute = arithmetic([Step(operator.gt, (Known(0), 2), True)], 1, [])
+    >>> compute = arithmetic([NumberStep(operator.gt, (Known(0), 2), True)], 1, [])
     >>> compute([4]), compute([0])
     ([4, None], None)
     """
@@ -306,7 +306,7 @@ def departure(
 ) -> str | None:
     """The first step of which something else comes than when it was recorded, for people.
 
-    >>> departure([Step(operator.gt, (Known(0), 2), True)], [1], ["n"])
+    >>> departure([NumberStep(operator.gt, (Known(0), 2), True)], [1], ["n"])
     'n > 2 was True and is False'
     """
     numbers, texts = list(leaves), list(names)
