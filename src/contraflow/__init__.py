@@ -3,7 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-import contraflow.runtime.eager  # isort: skip  # first: it installs the base context
+import contraflow.gil  # isort: skip  # first: it refuses Python without its lock
+import contraflow.runtime.eager  # isort: skip  # then: it installs the base context
 import contraflow.ops.declared  # noqa: F401  # isort: skip  # and this declares the ops
 from contraflow import autograd, ops
 from contraflow.autograd.checkpoint import checkpoint, checkpoint_sequential, is_recomputing
