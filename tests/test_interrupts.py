@@ -36,8 +36,9 @@ from contraflow.devices.cpu.program import _scratch
 from contraflow.dtypes import float32
 from contraflow.expressions import expression
 from contraflow.operation import context
-from contraflow.tensors import hooks
-from contraflow.tensors.storage import Storage, Writes
+from contraflow.tensors import epoch
+from contraflow.tensors.replayed import Writes, count_replays
+from contraflow.tensors.storage import Storage
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = Path(cf.__file__).parent
@@ -292,7 +293,7 @@ def test_expressions_that_nobody_holds_are_forgotten():
 
 
 def test_a_storage_that_programs_write_to_has_a_version_at_any_moment():
-    module = sys.modules[Storage.__module__]
+    module = sys.modules[Writes.__module__]
     storage, owner = Storage(np.zeros(2)), expression.Size(1)
     storage.wrote("add_", None)
     seen: list[Any] = []
@@ -305,14 +306,15 @@ def test_a_storage_that_programs_write_to_has_a_version_at_any_moment():
 
     owner = Owner()
     writes = Writes(weakref.ref(owner))
-    between_lines(module, lambda: storage.counts(writes, ("replay", None)), look)
+    between_lines(module, lambda: count_replays(storage, writes, ("replay", None)), look)
     assert set(seen) == {(1, "add_")}
     writes.count, writes.last = 5, 1 << 60
     assert (storage.version, storage.writer[0]) == (6, "replay")
     del owner  # the program is gone, and what it has counted is taken over
     other = Owner()
     seen.clear()
-    between_lines(module, lambda: storage.counts(Writes(weakref.ref(other)), ("b", None)), look)
+    writes = Writes(weakref.ref(other))
+    between_lines(module, lambda: count_replays(storage, writes, ("b", None)), look)
     assert len(seen) > 3
     assert set(seen) == {(6, "replay")}
     assert len(storage.log.replays) == 1
@@ -321,13 +323,13 @@ def test_a_storage_that_programs_write_to_has_a_version_at_any_moment():
 def watch_epoch(monkeypatch: pytest.MonkeyPatch, look: Callable[[], Any]) -> list[Any]:
     """What is seen at the moment when the structure epoch moves."""
     seen: list[Any] = []
-    changed = hooks.Structure.changed
+    changed = epoch.Structure.changed
 
     def watched() -> None:
         seen.append(look())
         changed()
 
-    monkeypatch.setattr(hooks.Structure, "changed", watched)
+    monkeypatch.setattr(epoch.Structure, "changed", watched)
     return seen
 
 
@@ -364,19 +366,19 @@ def test_what_changes_while_guards_look_is_looked_at_again(monkeypatch):
     step = cf.compile(lambda: (x * 2).sum())
     step()
     guards = step.programs[0].guards
-    hooks.Structure.changed()
+    epoch.Structure.changed()
     watched = guards.watched[0]
     kind = type(watched)
     holds = kind.holds
 
     def held(self: Any) -> bool:
         found = holds(self)
-        hooks.Structure.changed()  # as another thread does at this moment
+        epoch.Structure.changed()  # as another thread does at this moment
         return found
 
     monkeypatch.setattr(kind, "holds", held)
     assert guards.are_current()
-    assert guards.epoch != hooks.Structure.epoch
+    assert guards.epoch != epoch.Structure.epoch
 
 
 # --- half states -------------------------------------------------------------------------------
@@ -561,7 +563,12 @@ def test_a_second_run_that_is_interrupted_is_undone():
     for kind in ("checkpoint", "compiled"):
         files = ("autograd/checkpoint.py",)
         if kind == "compiled":
-            files = ("capture/pullback.py", "capture/replay.py", "tensors/storage.py")
+            files = (
+                "capture/pullback.py",
+                "capture/replay.py",
+                "tensors/storage.py",
+                "tensors/replayed.py",
+            )
         for n in range(1, 3000):
             y = cf.checkpoint(function) if kind == "checkpoint" else compiled()
             before = count.item(), count._version, cf.get_rng_state()

@@ -14,7 +14,7 @@ from contraflow import config, nn
 from contraflow.nn import functional as F
 from contraflow.nn.utils.clip_grad import _norm, _program
 from contraflow.operation.context import Context, changed, state
-from contraflow.tensors.hooks import Structure
+from contraflow.tensors.epoch import Structure
 
 
 @pytest.fixture(autouse=True)

@@ -31,7 +31,7 @@ from contraflow.optim import (
     Rprop,
     lr_scheduler,
 )
-from contraflow.tensors.hooks import Structure
+from contraflow.tensors.epoch import Structure
 from contraflow.tensors.host_scalar import HostScalar
 
 STEPS = 50

@@ -25,7 +25,8 @@ from contraflow.graph.op_node import part_name
 from contraflow.operation.context import Context, state
 from contraflow.operation.op import Op
 from contraflow.spec import Params
-from contraflow.tensors.storage import Storage, UserLine, user_call, user_line
+from contraflow.tensors.source_line import UserLine, user_call, user_line
+from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 
 __all__ = ["Averages", "Event", "profile", "record_function"]

@@ -19,8 +19,7 @@ from contraflow.operation.context import Context, change, state
 from contraflow.operation.kinds import Creating
 from contraflow.operation.op import Op
 from contraflow.spec import Params
-from contraflow.tensors.node import at
-from contraflow.tensors.storage import UserLine, user_call, user_line
+from contraflow.tensors.source_line import UserLine, at, user_call, user_line
 from contraflow.tensors.tensor import Tensor
 
 

@@ -28,8 +28,8 @@ from contraflow.operation.context import Context, changed, state
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.spec import Params, Spec
 from contraflow.tensors.generator import Generator
-from contraflow.tensors.node import at
-from contraflow.tensors.storage import Storage, UserLine, serials, user_line
+from contraflow.tensors.source_line import UserLine, at, user_line
+from contraflow.tensors.storage import Storage, serials
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import leaves_of, map_leaves
 

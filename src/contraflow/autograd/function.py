@@ -12,8 +12,8 @@ from contraflow.graph.op_node import Saved, keep
 from contraflow.operation.context import changed, state
 from contraflow.operation.op import REGISTRY
 from contraflow.spec import Spec
-from contraflow.tensors.node import Node, at, location
-from contraflow.tensors.storage import UserLine, user_line
+from contraflow.tensors.node import Node
+from contraflow.tensors.source_line import UserLine, at, location, user_line
 from contraflow.tensors.tensor import Tensor, take_place
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from contraflow.capture.places import GivenArguments
 from contraflow.capture.reads import Read
-from contraflow.tensors.hooks import Structure
+from contraflow.tensors.epoch import Structure
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 

@@ -23,8 +23,9 @@ from contraflow.capture.trees import written
 from contraflow.capture.writes import Registered, SlotStore, Write
 from contraflow.operation.context import state
 from contraflow.runtime.executable import HELD_BY_BLOCK, HELD_BY_ROOM, Native, Standing
-from contraflow.tensors.hooks import Structure
-from contraflow.tensors.storage import Storage, Writes, moments
+from contraflow.tensors.epoch import Structure
+from contraflow.tensors.replayed import Writes, count_replays, moments
+from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import exact
 
@@ -243,7 +244,7 @@ class _HitWriter:
                 argument = f"s{program.argument_numbers[place]}"
                 lines.append(f"{argument}.version += 1; {argument}.writer = {self.name(writer)}")
             else:
-                storage.counts(writes, writer)
+                count_replays(storage, writes, writer)
         if any(storages[place] is not None for place, _ in program.written):
             known = self.name(writes)
             lines.append(f"{known}.count += 1; {known}.last = moment()")

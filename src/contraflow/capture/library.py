@@ -11,7 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from contraflow.tensors.storage import is_standard
+from contraflow.tensors.source_line import is_standard
 
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made at run time; cannot be changed
 

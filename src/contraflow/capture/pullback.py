@@ -30,8 +30,9 @@ from contraflow.runtime import executable
 from contraflow.runtime.executable import Executable
 from contraflow.shapes import contiguous
 from contraflow.spec import Spec
-from contraflow.tensors.node import Edge, Node, at, nodes_below, numbers
-from contraflow.tensors.storage import Instruction, Storage
+from contraflow.tensors.node import Edge, Node, nodes_below, numbers
+from contraflow.tensors.source_line import Instruction, at
+from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 
 if TYPE_CHECKING:

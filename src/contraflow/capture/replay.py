@@ -31,9 +31,11 @@ from contraflow.operation.context import state
 from contraflow.runtime import executable
 from contraflow.runtime.executable import Executable, Standing
 from contraflow.shapes import View, contiguous
-from contraflow.tensors.hooks import Structure
-from contraflow.tensors.node import Edge, Form, Node, at, location
-from contraflow.tensors.storage import Block, Storage, UserLine, serials, user_place
+from contraflow.tensors.epoch import Structure
+from contraflow.tensors.grad_slot import Block
+from contraflow.tensors.node import Edge, Form, Node
+from contraflow.tensors.source_line import UserLine, at, location, user_place
+from contraflow.tensors.storage import Storage, serials
 from contraflow.tensors.symbol import Numbers, arithmetic
 from contraflow.tensors.tensor import Tensor
 

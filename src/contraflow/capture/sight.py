@@ -54,7 +54,7 @@ from contraflow.capture.session import swap
 from contraflow.capture.writes import SlotStore, Write
 from contraflow.errors import CaptureError
 from contraflow.operation.op import REGISTRY, Op
-from contraflow.tensors.hooks import Every
+from contraflow.tensors.epoch import Every
 from contraflow.tensors.host_scalar import HostScalar
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor

@@ -21,7 +21,7 @@ from contraflow.shapes import View, numel
 from contraflow.spec import Given, Params, Spec
 from contraflow.tensors.host_scalar import HostScalar
 from contraflow.tensors.node import Form
-from contraflow.tensors.storage import user_call
+from contraflow.tensors.source_line import user_call
 from contraflow.tensors.tensor import Tensor
 
 

@@ -31,7 +31,8 @@ from contraflow.tensors.generator import Generator
 from contraflow.tensors.generator import serials as generator_serials
 from contraflow.tensors.host_scalar import HostScalar
 from contraflow.tensors.node import Node, numbers
-from contraflow.tensors.storage import Storage, UserLine, serials, user_line
+from contraflow.tensors.source_line import UserLine, user_line
+from contraflow.tensors.storage import Storage, serials
 from contraflow.tensors.symbol import (
     INT64,
     Known,

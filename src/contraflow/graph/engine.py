@@ -28,7 +28,8 @@ from contraflow.operation.context import changed, state
 from contraflow.operation.op import REGISTRY
 from contraflow.operation.reference import quiet, strided
 from contraflow.shapes import Shape, View, contiguous, numel
-from contraflow.tensors.node import Edge, Node, Watchers, at, below, cast, fit, nodes_below
+from contraflow.tensors.node import Edge, Node, Watchers, below, cast, fit, nodes_below
+from contraflow.tensors.source_line import at
 from contraflow.tensors.storage import serials
 
 if TYPE_CHECKING:

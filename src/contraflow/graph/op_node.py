@@ -20,8 +20,17 @@ from contraflow.operation.gradient_rules import Backward
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.shapes import numel
 from contraflow.spec import Params, Spec
-from contraflow.tensors.node import NOWHERE, Edge, Form, Node, at, location, numbers
-from contraflow.tensors.storage import OWNERS, Storage, UserCall, UserLine, user_call
+from contraflow.tensors.node import Edge, Form, Node, numbers
+from contraflow.tensors.source_line import (
+    NOWHERE,
+    OWNERS,
+    UserCall,
+    UserLine,
+    at,
+    location,
+    user_call,
+)
+from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from contraflow.nn.backward_hooks import BackwardWatch
-from contraflow.tensors.hooks import Every, Hooks
+from contraflow.tensors.epoch import Every
+from contraflow.tensors.hooks import Hooks
 
 
 class ForwardHook(NamedTuple):

@@ -148,7 +148,7 @@ from contraflow.ops.shape.arrange import pad
 from contraflow.ops.shape.joining import cat
 from contraflow.ops.shape.view import expand, reshape
 from contraflow.shapes import numel
-from contraflow.tensors.storage import OWNERS
+from contraflow.tensors.source_line import OWNERS
 from contraflow.tensors.tensor import Tensor
 
 # --- dropout -----------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ from contraflow.nn.parameter import Buffer, Parameter, is_lazy
 from contraflow.nn.summary import summarize
 from contraflow.operation.context import state
 from contraflow.ops.creation.create import zeros
-from contraflow.tensors.hooks import Hook, HookHandle, Structure
+from contraflow.tensors.epoch import Structure
+from contraflow.tensors.hooks import Hook, HookHandle
 from contraflow.tensors.storage import serials
 from contraflow.tensors.tensor import Tensor
 

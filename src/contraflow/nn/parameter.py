@@ -11,7 +11,7 @@ from contraflow.dtypes import DType
 from contraflow.errors import GradientError, describe
 from contraflow.ops.creation.create import zeros
 from contraflow.shapes import contiguous
-from contraflow.tensors.hooks import Structure
+from contraflow.tensors.epoch import Structure
 from contraflow.tensors.tensor import Tensor
 
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from pkgutil import walk_packages
 
 from contraflow import ops
-from contraflow.tensors.storage import OWNERS
+from contraflow.tensors.source_line import OWNERS
 
 # Functions that are not ops and whose parts users do not know.
 _DRAWING = (

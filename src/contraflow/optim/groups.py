@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from contraflow.tensors.hooks import Structure
+from contraflow.tensors.epoch import Structure
 from contraflow.tensors.host_scalar import HostScalar
 from contraflow.tensors.symbol import is_symbol, symbols_in
 from contraflow.tensors.tensor import Tensor

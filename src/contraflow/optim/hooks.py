@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from contraflow.operation.context import state as thread_state
-from contraflow.tensors.hooks import Every, Hook, HookHandle, Hooks, Structure
+from contraflow.tensors.epoch import Every, Structure
+from contraflow.tensors.hooks import Hook, HookHandle, Hooks
 from contraflow.tensors.storage import serials
 
 

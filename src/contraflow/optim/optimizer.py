@@ -34,7 +34,7 @@ from contraflow.optim.hooks import (
 )
 from contraflow.optim.state import OptimizerState, ParameterState, States, as_counter
 from contraflow.tensors.host_scalar import HostScalar, StepScalar
-from contraflow.tensors.storage import user_line
+from contraflow.tensors.source_line import user_line
 from contraflow.tensors.tensor import Tensor
 
 if TYPE_CHECKING:

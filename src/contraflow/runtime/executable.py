@@ -26,7 +26,8 @@ from contraflow.compiler.tape import Tape, Value
 from contraflow.devices.cpu import memory
 from contraflow.render import python
 from contraflow.spec import Spec
-from contraflow.tensors.storage import Block, Notice, Storage, slots_lock
+from contraflow.tensors.grad_slot import Block, Notice, slots_lock
+from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 
 

@@ -1,44 +1,16 @@
-"""Hooks: the handle that removes one, and the count of changes that compiled functions notice."""
+"""Hooks: the handle that removes one."""
 
 from __future__ import annotations
 
 import itertools
 import weakref
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
+
+from contraflow.tensors.epoch import Structure
 
 Hook = Callable[..., Any]
 Hooks = dict[int, Any]
-
-
-class Structure:
-    """Counts changes that a compiled function must notice: parameters, hooks, modules.
-
-    First comes the change, then the count: a call in between would see the new count and the old
-    state, and never look again.
-    """
-
-    epoch = 0
-
-    @classmethod
-    def changed(cls) -> None:
-        """Raise the epoch."""
-        cls.epoch += 1
-
-
-class Every:
-    """The hooks of all modules, or of all optimizers; to a recording, one more that was used."""
-
-    known: ClassVar[list[Every]] = []
-    _structure = 0
-
-    def __init__(self) -> None:
-        Every.known.append(self)
-
-    def _restructured(self) -> None:
-        self._structure += 1
-        Structure.changed()
-
 
 _keys = itertools.count()
 

@@ -6,14 +6,12 @@ import itertools
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
-from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contraflow.dtypes import DType
 from contraflow.errors import (
     GradientError,
     GradientShapeError,
-    Location,
     describe,
     describe_spec,
 )
@@ -22,7 +20,7 @@ from contraflow.operation.op import REGISTRY
 from contraflow.shapes import Shape
 from contraflow.spec import Spec
 from contraflow.tensors.hooks import Handle
-from contraflow.tensors.storage import Instruction, UserLine
+from contraflow.tensors.source_line import NOWHERE, Instruction, UserLine, at, location
 
 if TYPE_CHECKING:
     from contraflow.operation.op import Op
@@ -34,19 +32,6 @@ numbers = itertools.count(1)
 
 # Where a gradient goes: output `index` of a node, or a leaf tensor (index is then 0).
 Edge = tuple["Node | Tensor", int]
-
-
-NOWHERE: tuple[CodeType | None, int] = (None, 0)  # in place of the place of a node that has none
-
-
-def at(line: UserLine | None) -> str:
-    """Where something happened, for a message."""
-    return "" if line is None else f" at {line}"
-
-
-def location(line: UserLine | tuple[CodeType, int] | None) -> Location | None:
-    """The same as data, for an error."""
-    return None if line is None else UserLine(*line).location
 
 
 class Watchers:

@@ -32,10 +32,13 @@ from contraflow.shapes import (
 )
 from contraflow.spec import NO_PARAMS, Spec
 from contraflow.tensors import convert
-from contraflow.tensors.hooks import Handle, Structure
-from contraflow.tensors.node import Edge, Node, at
+from contraflow.tensors.epoch import Structure
+from contraflow.tensors.grad_slot import Block, slots_lock
+from contraflow.tensors.hooks import Handle
+from contraflow.tensors.node import Edge, Node
 from contraflow.tensors.printing import tensor_text
-from contraflow.tensors.storage import OWNERS, Block, Storage, slots_lock, user_line
+from contraflow.tensors.source_line import OWNERS, at, user_line
+from contraflow.tensors.storage import Storage
 from contraflow.tensors.tree import map_leaves
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from contraflow.ops.shape.parts import unbind
 from contraflow.ops.shape.view import expand, reshape, select, slice_, unsqueeze
 from contraflow.runtime.eager import Eager
 from contraflow.shapes import Shape, broadcast_shapes, numel
-from contraflow.tensors.storage import user_line
+from contraflow.tensors.source_line import user_line
 from contraflow.tensors.tensor import Tensor, write
 
 Point = tuple[int, Tensor]  # a dim, and integers into it, or a mask over it and the next ones

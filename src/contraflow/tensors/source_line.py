@@ -1,0 +1,130 @@
+"""Lines of the user's code: which of them led here, and what it called.
+
+A line is kept as code and instruction, since most are never printed. A frame belongs to this
+package, to the standard library or to the user, by the name of its file.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import CodeType
+from typing import NamedTuple
+
+from contraflow.errors import Location
+
+_PACKAGE = str(Path(__file__).parent.parent) + os.sep
+
+
+Instruction = tuple[CodeType, int]  # an instruction of a frame
+NOWHERE: tuple[CodeType | None, int] = (None, 0)  # in place of the place of a node that has none
+
+
+class UserLine(NamedTuple):
+    """A place in the user's code, resolved to a line when printed."""
+
+    code: CodeType
+    instruction: int
+
+    @property
+    def number(self) -> int:
+        """The line number in the file."""
+        for start, stop, line in self.code.co_lines():
+            if start <= self.instruction < stop and line is not None:
+                return line
+        return self.code.co_firstlineno
+
+    @property
+    def location(self) -> Location:
+        """File and number, which can be kept where the code cannot."""
+        return Location(self.code.co_filename, self.number)
+
+    def __str__(self) -> str:
+        return str(self.location)
+
+
+def at(line: UserLine | None) -> str:
+    """Where something happened, for a message."""
+    return "" if line is None else f" at {line}"
+
+
+def location(line: UserLine | tuple[CodeType, int] | None) -> Location | None:
+    """The same as data, for an error."""
+    return None if line is None else UserLine(*line).location
+
+
+# What users know as one operation, by the names of code: ops, and functions of several ops.
+# Methods of tensors that are not ops stand here.
+OWNERS: dict[str, str] = {
+    "__getitem__": "getitem", "__setitem__": "setitem", "copy_": "copy_", "to": "to",
+}  # fmt: skip
+# Whose a file is: every op of a graph asks for those of its callers.
+OURS, STANDARD, THEIRS = "this package", "the standard library", "the user"
+_owners_of_files: dict[str, str] = {}
+MOST_FILES = 10_000  # of which this is remembered: generated code may have a name for each run
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+_INSTALLED = ("site-packages" + os.sep, "dist-packages" + os.sep)
+
+
+def is_standard(file: str) -> bool:
+    """Whether a file is one of the standard library, which users do not take for theirs."""
+    if not file.startswith(_STANDARD):
+        return file.startswith("<frozen ")
+    return not file[len(_STANDARD) :].startswith(_INSTALLED)
+
+
+def _owner_of_file(file: str) -> str:
+    """Whose a file is that was not met before."""
+    if len(_owners_of_files) >= MOST_FILES:
+        _owners_of_files.clear()
+    owner = OURS if file.startswith(_PACKAGE) else STANDARD if is_standard(file) else THEIRS
+    _owners_of_files[file] = owner
+    return owner
+
+
+# An instruction of the user's, and what it called, as a key of `OWNERS`.
+UserCall = tuple[CodeType | None, int, str | None]
+
+
+def user_call(skip: int = 1) -> UserCall:
+    """The nearest caller outside this package and the standard library, and what it called.
+
+    `skip` frames are known to be inside. Every node of a graph comes through here: what is called
+    is found by the names of code, with no function call for each frame.
+    """
+    called = None
+    try:
+        frame = sys._getframe(skip)
+    except ValueError:  # C has called the library, and no Python is below it
+        return None, 0, None
+    while frame is not None:
+        code = frame.f_code
+        file = code.co_filename
+        owner = _owners_of_files.get(file) or _owner_of_file(file)
+        if owner is THEIRS:
+            return code, frame.f_lasti, called
+        if owner is OURS and code.co_name in OWNERS:
+            called = code.co_name
+        frame = frame.f_back  # type: ignore[assignment]
+    return None, 0, called
+
+
+def user_place(skip: int = 1) -> Instruction | None:
+    """The nearest caller outside this package; `skip` frames are known to be inside."""
+    code, instruction, _ = user_call(skip + 1)
+    return None if code is None else (code, instruction)
+
+
+def user_line(skip: int = 1) -> UserLine | None:
+    """The user's line that led here; every line of a recording asks."""
+    try:
+        frame = sys._getframe(skip)
+    except ValueError:
+        return None
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if (_owners_of_files.get(file) or _owner_of_file(file)) is THEIRS:
+            return UserLine(frame.f_code, frame.f_lasti)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
