@@ -38,7 +38,7 @@ from tests.test_ops import (
 import contraflow as cf
 from contraflow import dtypes
 from contraflow.dtypes import DType
-from contraflow.expressions import expression as s
+from contraflow.expressions.evaluate import saturating_cast
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import Creating, Elementwise, Reduction
 from contraflow.operation.op import REGISTRY, Op
@@ -392,7 +392,7 @@ def compare(one: Call, outs: list[Any]) -> None:
         elif out.dtype.is_floating_point:
             relative, absolute = loosest(one, out)
             with np.errstate(over="ignore"):  # float16 overflows
-                value = s.saturating_cast(value, out.dtype).astype(np.float64)
+                value = saturating_cast(value, out.dtype).astype(np.float64)
             scale = max(1.0, float(np.abs(value[np.isfinite(value)]).max(initial=0.0)))
             assert_close(out, value, 8 * relative, 8 * absolute * scale)
 
@@ -592,7 +592,7 @@ def write_by_key(draw: Any, array: np.ndarray, key: Any, wrapped: Any, expected:
     assert expected is not None
     if target.layout.overlaps_itself():
         return  # who writes to one element of an expanded tensor writes to others
-    changed[key] = s.saturating_cast(np.asarray(value), target.dtype)
+    changed[key] = saturating_cast(np.asarray(value), target.dtype)
     assert_close(target, changed, 0.0, 0.0)
 
 

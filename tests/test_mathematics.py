@@ -19,7 +19,9 @@ import pytest
 from contraflow.dtypes import DType, float32, float64, int8, int32, int64, uint8, uint32
 from contraflow.expressions import elementary, special_functions, trigonometry
 from contraflow.expressions import expression as s
+from contraflow.expressions.evaluate import evaluate
 from contraflow.expressions.expression import Expr
+from contraflow.expressions.intrinsics import INTRINSICS
 
 Array = np.ndarray[Any, np.dtype[Any]]
 SAMPLES = 10_000
@@ -55,11 +57,11 @@ def compute(fn: str, *inputs: Array, dtype: DType, contracted: bool = False) -> 
     roots = elementary.expand(
         [s.call(fn, *(s.leaf("input", dtype, i) for i in range(len(inputs))))]
     )
-    assert all(s.INTRINSICS[e.fn].decomposition is None for e in s.walk(roots) if e.args)
+    assert all(INTRINSICS[e.fn].decomposition is None for e in s.walk(roots) if e.args)
     if contracted:
         roots = contract(roots)
     with np.errstate(all="ignore"):
-        [result] = s.evaluate(roots, lambda leaf, _: arrays[leaf.data])
+        [result] = evaluate(roots, lambda leaf, _: arrays[leaf.data])
     assert result.dtype == dtype.numpy
     return np.asarray(result)
 
@@ -315,7 +317,7 @@ def test_numpy_fma_rounds_once(dtype: DType) -> None:
     with_cancellation = -(a * b)
     with_cancellation[::2] *= 1 + noise[::2] / 1000
     for c in (noise, with_cancellation, noise * dtype.numpy.type(1e-9)):
-        result = s.INTRINSICS["fma"].numpy(a, b, c)
+        result = INTRINSICS["fma"].numpy(a, b, c)
         assert result.dtype == dtype.numpy
         for x, y, z, rounded in zip(a, b, c, result):
             exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
@@ -324,7 +326,7 @@ def test_numpy_fma_rounds_once(dtype: DType) -> None:
 
 
 def test_numpy_fma_does_not_round_to_a_tie_first() -> None:
-    fma = s.INTRINSICS["fma"].numpy
+    fma = INTRINSICS["fma"].numpy
     # Just above a tie, and just below one, by less than what float64 holds of the sum.
     a, c = np.float32(1 + 2.0**-12), np.float32(2.0**-60)
     assert fma(a, a, c) == np.float32(1 + 2.0**-11 + 2.0**-23)

@@ -22,6 +22,7 @@ from contraflow import dtypes
 from contraflow.autograd import grad
 from contraflow.dtypes import DType
 from contraflow.expressions import expression as s
+from contraflow.expressions.evaluate import evaluate, read_array, saturating_cast
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import (
     Creating,
@@ -117,7 +118,7 @@ def evaluate_body(op: Op, inputs: Any, params: Any) -> tuple[np.ndarray, ...]:
             own = cf.int64 if isinstance(spec, int) else cf.float64
             dtype = own if cast is None else cast.compute
             specs.append(spec)
-        arrays.append(s.saturating_cast(x, dtype))
+        arrays.append(saturating_cast(x, dtype))
         sources.append(s.leaf("input", dtype, i))
     expected = op.infer(given, params)
     with np.errstate(all="ignore"):
@@ -134,13 +135,13 @@ def evaluate_body(op: Op, inputs: Any, params: Any) -> tuple[np.ndarray, ...]:
                     return linear if e.data == "linear" else grid[e.data]
                 if e.fn == "read":
                     array = arrays[e.data]
-                    return s.read_array(array, args, len(args) > array.ndim)
+                    return read_array(array, args, len(args) > array.ndim)
                 return arrays[e.data]
 
-            outs = [np.broadcast_to(v, shape) for v in s.evaluate(roots, leaf)]
+            outs = [np.broadcast_to(v, shape) for v in evaluate(roots, leaf)]
             for root, result in zip(roots, results, strict=True):
                 assert root.dtype is result.compute, f"the body gives {root.dtype}, not {result}"
-    return tuple(s.saturating_cast(out, spec.dtype) for out, spec in zip(outs, expected))
+    return tuple(saturating_cast(out, spec.dtype) for out, spec in zip(outs, expected))
 
 
 def fold_body(op: Op, x: np.ndarray, source: s.Expr, params: Any) -> list[np.ndarray]:
@@ -153,12 +154,12 @@ def fold_body(op: Op, x: np.ndarray, source: s.Expr, params: Any) -> list[np.nda
     count = numel(x.shape[d] for d in dims)
     flat = np.transpose(x, kept + tuple(dims)).reshape(*outer, count)
     position = np.arange(count).reshape((1,) * len(outer) + (count,))
-    at_points = s.evaluate(values, lambda e, _: position if e.fn == "axis" else flat)
+    at_points = evaluate(values, lambda e, _: position if e.fn == "axis" else flat)
     points = [np.broadcast_to(v, flat.shape) for v in at_points]
-    total: list[Any] = [np.broadcast_to(v, outer) for v in s.evaluate(identity, lambda e, _: None)]
+    total: list[Any] = [np.broadcast_to(v, outer) for v in evaluate(identity, lambda e, _: None)]
     for i in range(count):
         sides = {"left": total, "right": [p[..., i] for p in points]}
-        total = s.evaluate(combine, lambda e, _, sides=sides: sides[e.fn][e.data])
+        total = evaluate(combine, lambda e, _, sides=sides: sides[e.fn][e.data])
     shape = tuple(1 if d in dims else n for d, n in enumerate(x.shape))
     return [np.reshape(t, shape) if params["keepdim"] else np.asarray(t) for t in total]
 
@@ -279,7 +280,7 @@ def check_dtypes(op: Op, sample: Sample) -> None:
                 if is_composite(op) or isinstance(op.kind, Creating):
                     assert_close(out, expected.array)
                 else:
-                    assert_close(out, s.saturating_cast(expected.array, out.dtype), 0.0, 0.0)
+                    assert_close(out, saturating_cast(expected.array, out.dtype), 0.0, 0.0)
         elif varied == params and not isinstance(op.kind, Creating):
             for out, expected in zip(outs, exact, strict=True):
                 assert_close(out, expected)

@@ -24,7 +24,7 @@ from contraflow.compiler.kernel import (
     part_length,
 )
 from contraflow.compiler.tape import Tape, TapeLine, Value
-from contraflow.expressions import expression as s
+from contraflow.expressions.evaluate import evaluate, read_array, saturating_cast
 from contraflow.expressions.expression import Expr
 from contraflow.operation.reference import run_reference, strided
 from contraflow.shapes import View
@@ -76,7 +76,7 @@ def _run_contraction(call: KernelCall, kernel: Contraction, arrays: Sequence[Bou
         left[at[0]].reshape(*batch, m, k).astype(wide),
         right[at[1]].reshape(*batch, k, n).astype(wide),
     )
-    out[at[2]] = s.saturating_cast(product, kernel.dtype)
+    out[at[2]] = saturating_cast(product, kernel.dtype)
 
 
 def _addresses(grid: Sequence[np.ndarray], strides: Sequence[int], shape: tuple[int, ...]) -> Any:
@@ -100,7 +100,7 @@ class _BoxRun:
 
     def evaluate(self, roots: Sequence[Expr]) -> list[Any]:
         """The values of expressions."""
-        return s.evaluate(roots, self._leaf)
+        return evaluate(roots, self._leaf)
 
     def _leaf(self, e: Expr, args: list[Any]) -> Any:
         if e.fn == "axis":
@@ -109,7 +109,7 @@ class _BoxRun:
             return self.reduced[e.data]
         operand, (array, offset) = self.operands[e.data], self.arrays[e.data]
         if operand.mode == "scalar":
-            return s.saturating_cast(np.asarray(self.scalars[offset]), operand.dtype)
+            return saturating_cast(np.asarray(self.scalars[offset]), operand.dtype)
         # Axes of stride 0 are left out: at the outer level a load must not spread over inner ones.
         at = offset + sum(
             (c * stride for c, stride in zip(self.grid, self.call.strides[e.data]) if stride),
@@ -118,7 +118,7 @@ class _BoxRun:
         if operand.mode == "position":
             return at
         assert array is not None
-        return s.read_array(array, [at + args[0], *args[1:]] if args else [at], len(args) == 2)
+        return read_array(array, [at + args[0], *args[1:]] if args else [at], len(args) == 2)
 
     def write(self, k: int, value: Any, grid: Sequence[np.ndarray]) -> None:
         """Store to operand k at the points of a grid."""
@@ -132,7 +132,7 @@ class _BoxRun:
 def _combine(roots: Sequence[Expr], left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
     """Expressions over the `left` and `right` leaves of a fold."""
     sides = {"left": left, "right": right}
-    return s.evaluate(roots, lambda e, _: sides[e.fn][e.data])
+    return evaluate(roots, lambda e, _: sides[e.fn][e.data])
 
 
 def _run_scatter(run: _BoxRun, kernel: Scatter) -> None:

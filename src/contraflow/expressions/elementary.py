@@ -26,6 +26,7 @@ import numpy as np
 from contraflow.dtypes import DType, float32, float64, int64, uint32
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr, ExprLike, bitcast, const, eq, select
+from contraflow.expressions.intrinsics import INTRINSICS, decomposes, intrinsic
 
 Coefficients = Sequence[float]
 
@@ -37,7 +38,7 @@ def expand(roots: Sequence[Expr], native: Callable[[str], bool] = lambda fn: Fal
     """
 
     def decompose(e: Expr) -> Expr | None:
-        row = None if e.fn in s.LEAVES or native(e.fn) else s.INTRINSICS[e.fn]
+        row = None if e.fn in s.LEAVES or native(e.fn) else INTRINSICS[e.fn]
         return row.decomposition(*e.args) if row and row.decomposition else None
 
     while True:
@@ -47,10 +48,10 @@ def expand(roots: Sequence[Expr], native: Callable[[str], bool] = lambda fn: Fal
         roots = expanded
 
 
-# --- rows that expression.py does not need itself ----------------------------------------------
+# --- rows that intrinsics.py does not have -----------------------------------------------------
 
-s.intrinsic("log1p", 1, np.log1p, cuda="log1p({0})")
-s.intrinsic("expm1", 1, np.expm1, cuda="expm1({0})")
+intrinsic("log1p", 1, np.log1p, cuda="log1p({0})")
+intrinsic("expm1", 1, np.expm1, cuda="expm1({0})")
 
 
 def log1p(x: Expr) -> Expr:
@@ -265,7 +266,7 @@ def exp_minus_one(r: Expr) -> Expr:
     return s.muladd(r * r, polynomial(r, EXP[r.dtype]), r)
 
 
-@s.decomposes("exp")
+@decomposes("exp")
 def _exp(x: Expr) -> Expr:
     # exp(n ln 2 + r) = 2**n exp(r). The limits lie beyond overflow and underflow, which `scale`
     # then produces.
@@ -279,7 +280,7 @@ def exp_normal(x: Expr) -> Expr:
     return (1.0 + exp_minus_one(r)) * power_of_two(n)
 
 
-@s.decomposes("expm1")
+@decomposes("expm1")
 def _expm1(x: Expr) -> Expr:
     # exp(n ln 2 + r) - 1 = 2**n (exp(r) - 1) + (2**n - 1), halved on the way because 2**n may
     # overflow where the result does not. Below -fraction the result is -1.
@@ -289,7 +290,7 @@ def _expm1(x: Expr) -> Expr:
     return keep_tiny(x, 2.0 * (exp_minus_one(r) * half + (half - 0.5)))
 
 
-@s.decomposes("tanh")
+@decomposes("tanh")
 def _tanh(x: Expr) -> Expr:
     if x.dtype is float32:
         return _tanh_by_half(x)
@@ -313,7 +314,7 @@ def _tanh_by_half(x: Expr) -> Expr:
     return t / s.muladd(0.25 * t, t, 1.0)
 
 
-@s.decomposes("erf")
+@decomposes("erf")
 def _erf(x: Expr) -> Expr:
     # 1 - exp(log(erfc(a))): the error of erfc shrinks as erf approaches 1.
     a = s.abs_(x)
@@ -356,14 +357,14 @@ def log_limits(x: Expr, zero: float, value: Expr) -> Expr:
     return select(x > zero, select(x < math.inf, value, math.inf), at_zero)
 
 
-@s.decomposes("log")
+@decomposes("log")
 def _log(x: Expr) -> Expr:
     # log(2**k m) = k ln 2 + log(m)
     k, m = split_exponent(x)
     return log_limits(x, 0.0, log_parts(k, m - 1.0))
 
 
-@s.decomposes("log1p")
+@decomposes("log1p")
 def _log1p(x: Expr) -> Expr:
     # Where 1 + x needs no reduction x itself is exact. Elsewhere u = 1 + x has a rounding error c,
     # and log(u + c) = log(u) + c / u.
@@ -449,7 +450,7 @@ def pow_magnitude(a: Expr, b: Expr) -> Expr:
     return scale(1.0 + exp_minus_one(r + select(eq(total, limited), tail, 0.0)), n)
 
 
-@s.decomposes("pow")
+@decomposes("pow")
 def _pow(a: Expr, b: Expr) -> Expr:
     if not a.dtype.is_floating_point:
         return integer_pow(a, b)
@@ -481,7 +482,7 @@ def integer_pow(a: Expr, b: Expr) -> Expr:
     return select(b < 0, reciprocal, value)
 
 
-@s.decomposes("mulhi")
+@decomposes("mulhi")
 def _mulhi(a: Expr, b: Expr) -> Expr:
     # By 16-bit halves: no product or sum below exceeds 32 bits.
     a_low, a_high, b_low, b_high = a & 0xFFFF, a >> 16, b & 0xFFFF, b >> 16

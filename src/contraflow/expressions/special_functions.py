@@ -21,7 +21,9 @@ from contraflow.dtypes import float32, float64
 from contraflow.expressions import elementary as m
 from contraflow.expressions import expression as s
 from contraflow.expressions import trigonometry
+from contraflow.expressions.evaluate import evaluate
 from contraflow.expressions.expression import Expr, const, select
+from contraflow.expressions.intrinsics import INTRINSICS, decomposes, intrinsic, lifted
 
 # --- the rows ----------------------------------------------------------------------------------
 
@@ -29,7 +31,7 @@ from contraflow.expressions.expression import Expr, const, select
 def _row(name: str, arity: int, numpy: Callable[..., Any], doc: str, wide: bool = False) -> Any:
     """A row with CUDA's own function of that name; LLVM and WGSL use the decomposition."""
     given = ", ".join(f"{{{i}}}" for i in range(arity))
-    s.intrinsic(name, arity, numpy, cuda=f"{name}({given})", wide=wide)
+    intrinsic(name, arity, numpy, cuda=f"{name}({given})", wide=wide)
 
     def build(*args: Any) -> Expr:
         return s.call(name, *args)
@@ -51,7 +53,7 @@ cosh = _row("cosh", 1, np.cosh, "Hyperbolic cosine.")
 asinh = _row("asinh", 1, np.arcsinh, "Inverse hyperbolic sine.")
 acosh = _row("acosh", 1, np.arccosh, "Inverse hyperbolic cosine.")
 atanh = _row("atanh", 1, np.arctanh, "Inverse hyperbolic tangent.")
-erfc = _row("erfc", 1, s._lifted(math.erfc), "1 - erf(x), without its cancellation.")
+erfc = _row("erfc", 1, lifted(math.erfc), "1 - erf(x), without its cancellation.")
 
 
 def _by_decomposition(name: str) -> Callable[[Any], Any]:
@@ -59,21 +61,21 @@ def _by_decomposition(name: str) -> Callable[[Any], Any]:
 
     def numpy(x: Any) -> Any:
         x = np.asarray(x)
-        return _evaluate(x, lambda leaf: s.INTRINSICS[name].decomposition(leaf))  # type: ignore[misc]
+        return _evaluate(x, lambda leaf: INTRINSICS[name].decomposition(leaf))  # type: ignore[misc]
 
     return numpy
 
 
 def _evaluate(x: Any, build: Callable[[Expr], Expr]) -> Any:
     wide = np.asarray(x, np.float64)
-    (out,) = s.evaluate([build(s.leaf("input", float64, 0))], lambda leaf, _: wide)
+    (out,) = evaluate([build(s.leaf("input", float64, 0))], lambda leaf, _: wide)
     return np.broadcast_to(out, wide.shape).astype(x.dtype)
 
 
 erfinv = _row("erfinv", 1, _by_decomposition("erfinv"), "The inverse of erf.")
 lgamma = _row("lgamma", 1, _by_decomposition("lgamma"), "log(|gamma(x)|).", wide=True)
-s.intrinsic("digamma", 1, _by_decomposition("digamma"), wide=True)
-s.intrinsic("polygamma", 2, lambda x, n: np_polygamma(x, int(n)), wide=True)
+intrinsic("digamma", 1, _by_decomposition("digamma"), wide=True)
+intrinsic("polygamma", 2, lambda x, n: np_polygamma(x, int(n)), wide=True)
 
 
 def digamma(x: Expr) -> Expr:
@@ -82,7 +84,7 @@ def digamma(x: Expr) -> Expr:
 
 
 # LLVM's frem and CUDA's fmod are exact; WGSL's % subtracts a rounded product.
-s.intrinsic(
+intrinsic(
     "fmod", 2, np.fmod,
     llvm={"float": "frem {t} {0}, {1}"}, cuda={"float": "fmod({0}, {1})"},
     wgsl={"float": "{0} % {1}"},
@@ -118,7 +120,7 @@ def next_after(a: Expr, b: Expr) -> Expr:
 # --- powers and logarithms of 2 and 10 ---------------------------------------------------------
 
 
-@s.decomposes("log2")
+@decomposes("log2")
 def _log2(x: Expr) -> Expr:
     # log2(2**k f) = k + log(f) / ln 2
     k, f = m.split_exponent(x)
@@ -133,7 +135,7 @@ _LOG10_2 = {
 }
 
 
-@s.decomposes("log10")
+@decomposes("log10")
 def _log10(x: Expr) -> Expr:
     k, f = m.split_exponent(x)
     high, low = _LOG10_2[x.dtype]
@@ -141,7 +143,7 @@ def _log10(x: Expr) -> Expr:
     return m.log_limits(x, 0.0, k * high + (rest + k * low))
 
 
-@s.decomposes("exp2")
+@decomposes("exp2")
 def _exp2(x: Expr) -> Expr:
     low, high = (v / math.log(2) for v in m.FORMATS[x.dtype].exponents)
     x = m.clamp(x, math.floor(low), math.ceil(high))
@@ -178,7 +180,7 @@ ASIN = {
 _HALF_PI = {float32: m.pieces(m.HALF_PI, 24, 24), float64: m.pieces(m.HALF_PI, 53, 53)}
 
 
-@s.decomposes("atan")
+@decomposes("atan")
 def _atan(x: Expr) -> Expr:
     # atan(a) = pi / 4 + atan((a - 1) / (a + 1)) = pi / 2 + atan(-1 / a): one division for all.
     a = s.abs_(x)
@@ -193,7 +195,7 @@ def _atan(x: Expr) -> Expr:
     return m.copy_sign(s.abs_(quarters * (high / 2) + value), x)
 
 
-@s.decomposes("atan2")
+@decomposes("atan2")
 def _atan2(a: Expr, b: Expr) -> Expr:
     # The angle in the first octant, then mirrored at the diagonal and at the two axes.
     y, x = s.abs_(a), s.abs_(b)
@@ -215,14 +217,14 @@ def _half_asin(x: Expr) -> tuple[Expr, Expr]:
     return far, t + t * (z * m.polynomial(z, ASIN[x.dtype]))
 
 
-@s.decomposes("asin")
+@decomposes("asin")
 def _asin(x: Expr) -> Expr:
     far, p = _half_asin(x)
     high, low = _HALF_PI[x.dtype]
     return m.copy_sign(select(far, high - (2.0 * p - low), p), x)
 
 
-@s.decomposes("acos")
+@decomposes("acos")
 def _acos(x: Expr) -> Expr:
     far, p = _half_asin(x)
     high, low = _HALF_PI[x.dtype]
@@ -239,7 +241,7 @@ def _exp_halves(a: Expr) -> tuple[Expr, Expr]:
     return root * 0.5, root
 
 
-@s.decomposes("sinh")
+@decomposes("sinh")
 def _sinh(x: Expr) -> Expr:
     a = s.abs_(x)
     t = expm1(a)
@@ -248,7 +250,7 @@ def _sinh(x: Expr) -> Expr:
     return m.keep_tiny(x, m.copy_sign(value, x))
 
 
-@s.decomposes("cosh")
+@decomposes("cosh")
 def _cosh(x: Expr) -> Expr:
     a = s.abs_(x)
     e = s.exp(a)
@@ -261,7 +263,7 @@ def _large(x: Expr) -> float:
     return float(2.0 ** (m.FORMATS[x.dtype].fraction // 2 + 2))
 
 
-@s.decomposes("asinh")
+@decomposes("asinh")
 def _asinh(x: Expr) -> Expr:
     # log(a + sqrt(a**2 + 1)) = log1p(a + a**2 / (1 + sqrt(a**2 + 1)))
     a = s.abs_(x)
@@ -271,7 +273,7 @@ def _asinh(x: Expr) -> Expr:
     return m.keep_tiny(x, m.copy_sign(select(large, s.log(a) + math.log(2), near), x))
 
 
-@s.decomposes("acosh")
+@decomposes("acosh")
 def _acosh(x: Expr) -> Expr:
     # log(x + sqrt(x**2 - 1)) = log1p(t + sqrt(2 t + t**2)) with t = x - 1
     large = x > _large(x)
@@ -280,7 +282,7 @@ def _acosh(x: Expr) -> Expr:
     return select(x < 1.0, math.nan, select(large, s.log(x) + math.log(2), near))
 
 
-@s.decomposes("atanh")
+@decomposes("atanh")
 def _atanh(x: Expr) -> Expr:
     a = s.abs_(x)
     return m.keep_tiny(x, m.copy_sign(0.5 * log1p((a + a) / (1.0 - a)), x))
@@ -308,7 +310,7 @@ ERFC = {
 }  # fmt: skip
 
 
-@s.decomposes("erfc")
+@decomposes("erfc")
 def _erfc(x: Expr) -> Expr:
     middle, end = (2.0, 11.0) if x.dtype is float32 else (4.0, 28.0)
     a = s.abs_(x)
@@ -337,7 +339,7 @@ ERFINV = (
 )  # fmt: skip
 
 
-@s.decomposes("erfinv")
+@decomposes("erfinv")
 def _erfinv(x: Expr) -> Expr:
     a = s.abs_(x)
     w = -(log1p(-a) + log1p(a))
@@ -391,7 +393,7 @@ LGAMMA = {
 }  # fmt: skip
 
 
-@s.decomposes("lgamma")
+@decomposes("lgamma")
 def _lgamma(x: Expr) -> Expr:
     # Zeros are at 1 and 2: what is left of 2, z, is exact, and lgamma(2 + z) = z P(z). Then
     # gamma(y + 1) = y gamma(y) leads from 2 + z down to 1 + z and z, and up to 10; from there on
@@ -440,7 +442,7 @@ _ROOT = Fraction("1.461632144968362341262659542325721328468")
 DIGAMMA_ROOT = {float32: m.pieces(_ROOT, 24, 24), float64: m.pieces(_ROOT, 53, 53)}
 
 
-@s.decomposes("digamma")
+@decomposes("digamma")
 def _digamma(x: Expr) -> Expr:
     # digamma(y + 1) = digamma(y) + 1 / y leads from [1, 2), where the distance d from the zero is
     # exact, down to 0 and up to 10; from there on there is the asymptotic series.
@@ -471,7 +473,7 @@ def polygamma(x: Expr, n: int) -> Expr:
     return s.call("polygamma", x, n)
 
 
-@s.decomposes("polygamma")
+@decomposes("polygamma")
 def _polygamma(x: Expr, order: Expr) -> Expr:
     # +-n! times the sum of (x + k)**-(n + 1). Below 0 the function reflects.
     n = int(order.data)

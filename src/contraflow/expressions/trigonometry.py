@@ -22,6 +22,7 @@ from contraflow.dtypes import DType, float32, float64, uint32
 from contraflow.expressions import elementary as m
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr, cast, const, eq, select
+from contraflow.expressions.intrinsics import decomposes, intrinsic
 
 # --- of a quadrant and a remainder -------------------------------------------------------------
 
@@ -181,7 +182,7 @@ def reduce_large(x: Expr) -> tuple[Expr, Expr]:
 
 # --- of any angle ------------------------------------------------------------------------------
 
-s.intrinsic("tan", 1, np.tan, cuda="tan({0})")
+intrinsic("tan", 1, np.tan, cuda="tan({0})")
 
 
 def tan(x: Expr) -> Expr:
@@ -205,9 +206,9 @@ def _decompose(
     def chosen(large: Any, x: Any, otherwise: Any) -> Any:
         return np.where(large, numpy(x), otherwise)
 
-    s.intrinsic(near, 1, numpy, cuda=f"{name}({{0}})", decomposition=of_small)
-    s.intrinsic(far, 3, chosen, decomposition=of_large, apart=True)
-    s.decomposes(name)(lambda x: s.call(far, is_large(x), x, s.call(near, x)))
+    intrinsic(near, 1, numpy, cuda=f"{name}({{0}})", decomposition=of_small)
+    intrinsic(far, 3, chosen, decomposition=of_large, apart=True)
+    decomposes(name)(lambda x: s.call(far, is_large(x), x, s.call(near, x)))
     return lambda x: s.call(near, x)
 
 

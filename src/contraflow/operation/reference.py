@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from contraflow.dtypes import DType
-from contraflow.expressions.expression import saturating_cast
+from contraflow.expressions.evaluate import saturating_cast
 from contraflow.operation.op import Op
 from contraflow.shapes import View
 from contraflow.spec import Given, Params, Spec

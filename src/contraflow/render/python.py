@@ -19,7 +19,9 @@ import numpy as np
 from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Value
 from contraflow.dtypes import HALVES, DType, bool_, float32, float64, int64
 from contraflow.expressions import expression as s
+from contraflow.expressions.evaluate import saturating_cast
 from contraflow.expressions.expression import Expr
+from contraflow.expressions.intrinsics import INTRINSICS, category
 from contraflow.operation.reference import quiet
 
 
@@ -131,9 +133,9 @@ def _template(e: Expr) -> str:
         return _number(e.data)
     if e.fn == "cast":
         return {bool_: "bool", int64: "whole"}.get(e.dtype, "float") + "({0})"
-    column = s.INTRINSICS[e.fn].python
+    column = INTRINSICS[e.fn].python
     if isinstance(column, dict):
-        column = column.get(s.category(e.args[-1].dtype))
+        column = column.get(category(e.args[-1].dtype))
     if column is not None:
         return f"({column})"
     fields = ", ".join(f"{{{i}}}" for i in range(len(e.args)))
@@ -142,7 +144,7 @@ def _template(e: Expr) -> str:
 
 def _table(fn: str, *args: Any) -> Any:
     """A row of the table on numbers, by its NumPy column."""
-    return quiet.run(s.INTRINSICS[fn].numpy, *map(_array, args)).item()
+    return quiet.run(INTRINSICS[fn].numpy, *map(_array, args)).item()
 
 
 def _array(x: bool | int | float) -> np.ndarray:
@@ -151,4 +153,4 @@ def _array(x: bool | int | float) -> np.ndarray:
 
 
 def _whole(x: float) -> int:
-    return int(s.saturating_cast(x, int64))
+    return int(saturating_cast(x, int64))

@@ -16,7 +16,7 @@ from contraflow import dtypes
 from contraflow.devices.cpu import memory
 from contraflow.dtypes import HALVES, INT, DType, bfloat16
 from contraflow.errors import DeviceError
-from contraflow.expressions.expression import saturating_cast
+from contraflow.expressions.evaluate import saturating_cast
 from contraflow.shapes import Shape
 
 # --- Python data -------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from contraflow.devices.names import Device
 from contraflow.dtypes import DType, float32, float64, int64, uint8
 from contraflow.errors import GradientError, public
 from contraflow.expressions import expression as s
+from contraflow.expressions.evaluate import saturating_cast
 from contraflow.expressions.expression import Number
 from contraflow.operation.context import apply, state
 from contraflow.operation.kinds import LINEAR, create
@@ -70,7 +71,7 @@ _SMALL = range(-128, 128)  # these fit every dtype
 
 def _full_ref(value: Any, shape: Any, dtype: DType) -> np.ndarray:
     if not dtype.is_floating_point:
-        value = s.saturating_cast(value, dtype)
+        value = saturating_cast(value, dtype)
     return memory.full(shape, dtype.numpy, value)
 
 

@@ -16,6 +16,8 @@ import numpy as np
 from contraflow import dtypes
 from contraflow.dtypes import FLOAT, INT, DType
 from contraflow.expressions import expression as s
+from contraflow.expressions.evaluate import saturating_cast
+from contraflow.expressions.intrinsics import INTRINSICS
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import elementwise
 from contraflow.operation.op import REGISTRY
@@ -313,7 +315,7 @@ def tanh(x):
 
 
 @elementwise(
-    ref=s.INTRINSICS["erf"].numpy,
+    ref=INTRINSICS["erf"].numpy,
     dtype="float",
     vjp={"x": lambda g, x: g * exp(-x * x) * 1.1283791670955126},  # 2 / sqrt(pi)
     inplace=True,
@@ -407,7 +409,7 @@ def _to_dtype_samples() -> Any:
 
 
 def _converted(x: np.ndarray, dtype: DType) -> np.ndarray:
-    cast: np.ndarray = s.saturating_cast(x, dtype.compute)
+    cast: np.ndarray = saturating_cast(x, dtype.compute)
     return cast.copy() if cast is x else cast
 
 

@@ -1,6 +1,6 @@
 """Functions of analysis, element by element: exponentials, logarithms, angles, erf and gamma.
 
-Their scalar meaning is a row of `expression.py` or a paragraph of `special_functions.py`. Where a
+Their scalar meaning is a row of `intrinsics.py` or a paragraph of `special_functions.py`. Where a
 factor of zero meets an infinite one (xlogy, sinc, atan2 at the origin) the gradient is zero, as
 PyTorch's.
 """
@@ -15,6 +15,7 @@ import numpy as np
 from contraflow.dtypes import FLOAT, get_default_dtype
 from contraflow.expressions import expression as s
 from contraflow.expressions import special_functions
+from contraflow.expressions.intrinsics import INTRINSICS
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import composite, elementwise
 from contraflow.operation.samples import Array, Failure, Sample
@@ -181,7 +182,7 @@ def ldexp(a, b):
 
 
 @elementwise(
-    ref=s.INTRINSICS["erfc"].numpy,
+    ref=INTRINSICS["erfc"].numpy,
     dtype="float",
     vjp={"x": lambda g, x: g * exp(-x * x) * -1.1283791670955126},  # -2 / sqrt(pi)
     inplace=True,
@@ -192,7 +193,7 @@ def erfc(x):
 
 
 @elementwise(
-    ref=s.INTRINSICS["erfinv"].numpy,
+    ref=INTRINSICS["erfinv"].numpy,
     dtype="float",
     vjp={"x": lambda g, x: _erfinv_vjp(g, erfinv(x))},
     domain=(-0.95, 0.95),
@@ -208,7 +209,7 @@ def _erfinv_vjp(g: Tensor, out: Tensor) -> Tensor:
 
 
 @elementwise(
-    ref=s.INTRINSICS["lgamma"].numpy,
+    ref=INTRINSICS["lgamma"].numpy,
     dtype="float",
     vjp={"x": lambda g, x: g * digamma(x)},
     samples=lambda: (*_gamma_samples(), Sample((Array((3,), 15.0, 40.0),))),
@@ -226,7 +227,7 @@ def _gamma_samples() -> Any:
 
 
 @elementwise(
-    ref=s.INTRINSICS["digamma"].numpy,
+    ref=INTRINSICS["digamma"].numpy,
     dtype="float",
     vjp={"x": lambda g, x: g * polygamma(1, x)},
     samples=_gamma_samples,
@@ -270,7 +271,7 @@ def _polygamma(*given: Any, n: Any = None, x: Any = None) -> Tensor:
 
 @composite(
     ref=lambda x, p: (
-        sum(s.INTRINSICS["lgamma"].numpy(x - j / 2) for j in range(p))
+        sum(INTRINSICS["lgamma"].numpy(x - j / 2) for j in range(p))
         + p * (p - 1) / 4 * math.log(math.pi)
     ),
     samples=lambda: (
@@ -306,7 +307,7 @@ def entr(x):
 
 
 @composite(
-    ref=lambda x: 0.5 * s.INTRINSICS["erfc"].numpy(-x * math.sqrt(0.5)),
+    ref=lambda x: 0.5 * INTRINSICS["erfc"].numpy(-x * math.sqrt(0.5)),
     samples=lambda: (Sample((Array((3, 4)),)), Sample((Array(()),))),
     method=False,
     internal=True,

@@ -17,7 +17,9 @@ from contraflow.compiler.kernel import BLOCK, Contraction, Kernel, KernelFold, L
 from contraflow.dtypes import DType, bool_
 from contraflow.expressions import expression as s
 from contraflow.expressions import trigonometry  # noqa: F401 (its import gives rows their decompositions)
+from contraflow.expressions.evaluate import evaluate
 from contraflow.expressions.expression import Expr
+from contraflow.expressions.intrinsics import INTRINSICS, category
 from contraflow.render.clike.source import (
     A_PITCH,
     DEPTH,
@@ -50,8 +52,8 @@ _SPECIAL = frozenset(("cast", "bitcast", "checked"))
 
 def template(fn: str, dtype: DType, column: str) -> str | None:
     """The text of a row for arguments of `dtype`, or None where it must be decomposed."""
-    found: str | dict[str, str] | None = getattr(s.INTRINSICS[fn], column)
-    return found.get(s.category(dtype)) if isinstance(found, dict) else found
+    found: str | dict[str, str] | None = getattr(INTRINSICS[fn], column)
+    return found.get(category(dtype)) if isinstance(found, dict) else found
 
 
 def simplified(roots: list[Expr], column: str) -> list[Expr]:
@@ -65,13 +67,13 @@ def simplified(roots: list[Expr], column: str) -> list[Expr]:
             return None
         if all(a.fn == "const" for a in e.args):
             with np.errstate(all="ignore"):
-                (value,) = s.evaluate([e], lambda leaf, args: None)
+                (value,) = evaluate([e], lambda leaf, args: None)
             return s.const(np.asarray(value).item(), e.dtype)
         if e.fn in _SPECIAL or template(e.fn, e.args[-1].dtype, column) is not None:
             return None
-        if s.INTRINSICS[e.fn].apart:
+        if INTRINSICS[e.fn].apart:
             return None
-        decomposition = s.INTRINSICS[e.fn].decomposition
+        decomposition = INTRINSICS[e.fn].decomposition
         if decomposition is None:
             raise NotImplementedError(f"{e.fn}: {column} has no text for {e.args[-1].dtype}.")
         return decomposition(*e.args)
@@ -204,7 +206,7 @@ class LoopsWriter(Writer):
             return self.load(e, args, checks)
         if e.fn == "checked":
             return self.check(e, args, checks)
-        if s.INTRINSICS[e.fn].apart:
+        if INTRINSICS[e.fn].apart:
             return self.branch(e, args, checks)
         if e.fn == "cast":
             text = syntax.convert(args[0], e.args[0].dtype, e.dtype)
@@ -236,7 +238,7 @@ class LoopsWriter(Writer):
 
     def branch(self, e: Expr, args: Sequence[str], checks: tuple[str, ...]) -> ExprText:
         """Write what a row apart does inside a branch that is seldom taken."""
-        decomposition = s.INTRINSICS[e.fn].decomposition
+        decomposition = INTRINSICS[e.fn].decomposition
         assert decomposition is not None
         _, value, _ = decomposition(*e.args).args  # select(condition, value, otherwise)
         name = self.next_name()

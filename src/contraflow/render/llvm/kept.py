@@ -11,6 +11,7 @@ from dataclasses import replace
 from contraflow.compiler.kernel import Loops, Store
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
+from contraflow.expressions.intrinsics import INTRINSICS
 from contraflow.render.llvm.text import template_of
 
 
@@ -47,4 +48,4 @@ def _keep(kernel: Loops, i: int, number: int, computed: dict[Expr, int]) -> Loop
 
 def _is_long(e: Expr) -> bool:
     """Whether a function that the processor lacks is evaluated in an expression."""
-    return any(x.fn in s.INTRINSICS and template_of(x) is None for x in s.walk([e]) if x.args)
+    return any(x.fn in INTRINSICS and template_of(x) is None for x in s.walk([e]) if x.args)

@@ -32,10 +32,11 @@ from contraflow.render.llvm.window import WindowRenderer
 
 # The modules in which it is decided which text a kernel becomes.
 GENERATOR = (
-    "dtypes", "expressions.expression", "expressions.elementary", "expressions.trigonometry",
-    "expressions.special_functions", "compiler.kernel", "render.llvm.text", "render.llvm.box",
-    "render.llvm.contraction", "render.llvm.kept", "render.llvm.loops", "render.llvm.scan",
-    "render.llvm.scatter", "render.llvm.sort", "render.llvm.window", "render.llvm.kernels",
+    "dtypes", "expressions.intrinsics", "expressions.expression", "expressions.evaluate",
+    "expressions.elementary", "expressions.trigonometry", "expressions.special_functions",
+    "compiler.kernel", "render.llvm.text", "render.llvm.box", "render.llvm.contraction",
+    "render.llvm.kept", "render.llvm.loops", "render.llvm.scan", "render.llvm.scatter",
+    "render.llvm.sort", "render.llvm.window", "render.llvm.kernels",
 )  # fmt: skip
 
 

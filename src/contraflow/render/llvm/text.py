@@ -31,6 +31,7 @@ from contraflow.dtypes import (
 )
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
+from contraflow.expressions.intrinsics import INTRINSICS, category
 
 # What the function of every kernel is given: memory, and which parts of the work it is to do.
 ARGUMENTS = "(ptr %bases, ptr %arguments, i64 %first, i64 %last, i64 %parts)"
@@ -299,7 +300,7 @@ def _convert_half(code: CodeStretch, value: str, source: DType, target: DType, w
 def operation(code: CodeStretch, e: Expr, args: Sequence[str], width: int) -> str:
     """Apply the function of `e`, a row of INTRINSICS with an LLVM column, to named values."""
     last = e.args[-1].dtype
-    if s.INTRINSICS[e.fn].apart:
+    if INTRINSICS[e.fn].apart:
         kinds = [register(a.dtype, width) for a in e.args]
         given = ", ".join(f"{kind} {arg}" for kind, arg in zip(kinds, args))
         name = f"@{APART}{e.fn}.{_mangled_register(last, width)}"
@@ -325,7 +326,7 @@ def write_apart(text: str) -> str:
 def _function_apart(fn: str, lanes: str, float_name: str) -> str:
     """The decomposition of a row as a function of its arguments, in so many lanes."""
     width, dtype = int(lanes or 1), float32 if float_name == "f32" else float64
-    row = s.INTRINSICS[fn]
+    row = INTRINSICS[fn]
     assert row.decomposition is not None
     given = [s.leaf("input", bool_ if i == 0 else dtype, i) for i in range(row.arity)]
     kinds = [register(leaf.dtype, width) for leaf in given]
@@ -352,8 +353,8 @@ def expressions(
 
 def template_of(e: Expr) -> str | None:
     """The text of the function of `e` for its dtype, or None where it has to be decomposed."""
-    column = s.INTRINSICS[e.fn].llvm
-    return column.get(s.category(e.args[-1].dtype)) if isinstance(column, dict) else column
+    column = INTRINSICS[e.fn].llvm
+    return column.get(category(e.args[-1].dtype)) if isinstance(column, dict) else column
 
 
 def _round_to_odd(x: Expr) -> Expr:
@@ -389,10 +390,10 @@ def lower(roots: Sequence[Expr]) -> list[Expr]:
             expanded = s.cast(_round_to_odd(e.args[0]), e.dtype)
         elif e.fn == "mulhi":
             expanded = _wide_product(*e.args)
-        elif s.INTRINSICS[e.fn].apart or template_of(e) is not None:
+        elif INTRINSICS[e.fn].apart or template_of(e) is not None:
             return e
         else:
-            row = s.INTRINSICS[e.fn]
+            row = INTRINSICS[e.fn]
             assert row.decomposition is not None, f"{e.fn} of {e.args[-1].dtype} is unknown"
             args = [s.cast(a, float64) for a in e.args] if row.wide else e.args
             expanded = s.cast(row.decomposition(*args), e.dtype)

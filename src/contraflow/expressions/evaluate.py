@@ -1,0 +1,57 @@
+"""What expressions mean to NumPy: their values over arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from contraflow.dtypes import DType
+from contraflow.expressions.expression import LEAVES, Expr, walk
+from contraflow.expressions.intrinsics import INTRINSICS
+
+
+def saturating_cast(x: Any, dtype: DType) -> Any:
+    """Convert an array as generated code does: floats to integers saturate, NaN becomes zero."""
+    x = np.asarray(x)
+    target = dtype.numpy
+    if x.dtype == target:
+        return x
+    if target.kind in "iu" and x.dtype.kind not in "biu":
+        info: Any = np.iinfo(target)
+        wide = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0.0))
+        # float64 has no exact 2**63 - 1: compare instead of clipping.
+        inside = (wide >= float(info.min)) & (wide < float(info.max) + 1.0)
+        clipped = np.where(wide < 0, info.min, info.max)
+        return np.where(inside, np.where(inside, wide, 0.0).astype(target), clipped).astype(target)
+    return x.astype(target)
+
+
+def evaluate(roots: Sequence[Expr], leaves: Callable[[Expr, list[Any]], Any]) -> list[Any]:
+    """Compute expressions over NumPy arrays; `leaves(expr, args)` supplies the leaves."""
+    values: dict[Expr, Any] = {}
+    for e in walk(roots):
+        args = [values[a] for a in e.args]
+        if e.fn == "const":
+            values[e] = np.asarray(e.data, e.dtype.numpy)
+        elif e.fn in LEAVES:
+            values[e] = leaves(e, args)
+        elif e.fn == "cast":
+            values[e] = saturating_cast(args[0], e.dtype)
+        elif e.fn == "bitcast":
+            values[e] = np.asarray(args[0], order="C").view(e.dtype.numpy)
+        else:
+            values[e] = INTRINSICS[e.fn].numpy(*args)
+    return [values[e] for e in roots]
+
+
+def read_array(array: Any, args: list[Any], guarded: bool) -> Any:
+    """What a `read` leaf means to NumPy: the elements at integer coordinates."""
+    if not guarded:
+        return array[tuple(args)] if args else array
+    *at, valid = np.broadcast_arrays(*args)
+    inside = tuple(np.where(valid, c, 0) for c in at)
+    if array.size == 0:
+        return np.zeros(valid.shape, array.dtype)
+    return np.where(valid, array[inside] if inside else array, np.zeros((), array.dtype))
