@@ -911,8 +911,8 @@ def test_the_eighth_capture_warns_once_and_says_what_changes() -> None:
     with pytest.warns(UserWarning, match="recorded 8 times") as caught:
         step(cf.ones(8))
     assert [str(w.message) for w in caught] == [
-        "compile(step): recorded 8 times, the last time because the shape or dtype of an argument "
-        "has changed. Each change records again."
+        "compile(step): recorded 8 times, the last time because the shape of x was (7,) and is "
+        "(8,). Each change records again."
     ]
     assert caught[0].filename == __file__
     step(cf.ones(9))

@@ -1,8 +1,6 @@
 """A compiled function: recorded once per key, then replayed as a program.
 
-A call is keyed by the structure of its arguments, the shapes, strides, dtypes and aliasing of the
-tensors in them, other values by equality, and the modes. Which of the programs of a key serves a
-call is up to their guards (`guards.py`).
+Which of the programs of a key (`key.py`) serves a call is up to their guards (`guards.py`).
 """
 
 from __future__ import annotations
@@ -28,20 +26,18 @@ from contraflow.capture.explain import (
     parameter_names,
 )
 from contraflow.capture.hit import MISS, misses, write_hit
+from contraflow.capture.key import CallKey, key_of
 from contraflow.capture.places import MISSING, NOTHING_THERE, GivenArguments, Place
 from contraflow.capture.replay import CapturedProgram, FunctionCall, Hit, ReplayInputs
 from contraflow.capture.trace import Carried, StructuralNumbers, capture
 from contraflow.capture.trees import flatten
 from contraflow.capture.verify import replay_verified
 from contraflow.compiler.tape import Tape
-from contraflow.dtypes import from_numpy, get_default_dtype
-from contraflow.errors import CaptureError, describe
+from contraflow.dtypes import from_numpy
+from contraflow.errors import CaptureError
 from contraflow.operation.context import ThreadState, state
-from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import exact
-
-CallKey = tuple[Any, ...]
 
 MANY_CAPTURES = 8
 REASONS_KEPT = 8
@@ -67,9 +63,9 @@ class Compiled:
         self.warned = False
         self.unobserved: list[str] = []  # functions that ran while recording, and nobody saw
         # Several to a key: which fits depends on `.grad` slots and aliasing with state.
-        self._programs: OrderedDict[Any, list[CapturedProgram]] = OrderedDict()
+        self._programs: OrderedDict[CallKey, list[CapturedProgram]] = OrderedDict()
         # The key and the programs of the last call: comparing keys takes less than hashing one.
-        self._last_key: Any = None
+        self._last_key: CallKey | None = None
         self._last_programs: list[CapturedProgram] = []
         self._hit: Hit = misses  # of the program that was found last
         # Per structure of arguments, the places of numbers whose values the function needs.
@@ -123,7 +119,7 @@ class Compiled:
                             self._last_programs.insert(0, self._last_programs.pop(number))
                         result = self._run(program, call, inputs)
                         if program.hit is None:
-                            program.hit = write_hit(program, call)
+                            program.hit = write_hit(program, call, key)
                         self._hit = program.hit
                         return result
             self._hit = misses
@@ -142,13 +138,15 @@ class Compiled:
     def _call_of(self, given: GivenArguments) -> FunctionCall:
         return _call_of(given, [_contents(place, given) for place in self._carried])
 
-    def _turn_to(self, key: Any) -> None:
+    def _turn_to(self, key: CallKey) -> None:
         """Look up the programs of a key."""
         self._last_key, self._last_programs = key, self._programs.get(key, [])
         if self._last_programs:
             self._programs.move_to_end(key)
 
-    def _capture(self, call: FunctionCall, key: Any) -> tuple[CapturedProgram, Any, FunctionCall]:
+    def _capture(
+        self, call: FunctionCall, key: CallKey
+    ) -> tuple[CapturedProgram, CallKey, FunctionCall]:
         """A program for a call, and its key and inputs, which have what the function needs."""
         settled = False  # all that can be carried is
         again = False
@@ -181,7 +179,7 @@ class Compiled:
         self.verify -= 1
         return replay_verified(program, call, inputs)
 
-    def _keep(self, key: Any, program: CapturedProgram) -> None:
+    def _keep(self, key: CallKey, program: CapturedProgram) -> None:
         """Put a program before the others of its key, and forget those used longest ago."""
         # Those that do not fit now may again: a module may go back from eval to training.
         self._programs[key] = [program, *self._programs.pop(key, [])]
@@ -194,32 +192,13 @@ class Compiled:
 
     def _key(self, call: FunctionCall, current: ThreadState) -> CallKey:
         """All that a program may depend on beside values: tensors, modes, surroundings."""
-        storages: dict[Storage, int] = {}  # numbered as they come
-        tensors = []
-        for t in call.arguments:
-            storage = t.storage
-            data = storage._data
-            if data is None:
-                raise CaptureError(
-                    f"compile({self.name}): argument {describe(t)} was recorded by another "
-                    f"compiled call and never had a value."
-                )
-            same = storages.setdefault(storage, len(storages))
-            needs = t._needs if t._base is None else t.requires_grad
-            tensors.append(
-                (t.layout, t.dtype, needs, same, data.size, storage.device, storage.frozen)
-            )
         numbers: tuple[Any, ...] = ()
-        if self._fixed and len(call.leaves) > len(tensors):
+        if self._fixed and len(call.leaves) > len(call.arguments):
             fixed = self._fixed.get(call.structure, ())
             numbers = tuple([exact(call.leaves[i]) for i in sorted(fixed)])
-        return (
-            call.structure, tuple(tensors), numbers,
-            (current.grad, current.inference, current.autocast),
-            (config.num_threads, config.compile_mode, get_default_dtype()),
-        )  # fmt: skip
+        return key_of(call, numbers, current, self.name)
 
-    def _note_change(self, key: Any, call: FunctionCall) -> None:
+    def _note_change(self, key: CallKey, call: FunctionCall) -> None:
         """Say why a call has to be recorded though others were."""
         before = next(reversed(self._programs), None)
         if before is None:

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 from contraflow.capture import rewrite
 from contraflow.capture.ahead import LIMITS
 from contraflow.capture.alarm import HEARS
-from contraflow.capture.reads import shown
+from contraflow.capture.key import CallKey
 from contraflow.capture.replay import CapturedProgram, FunctionCall
-from contraflow.capture.trees import leaf_names
 from contraflow.compiler.tape import Tape, Value
 from contraflow.shapes import numel
-from contraflow.tensors.symbol import departure, number_text
+from contraflow.tensors.symbol import departure
 
 
 class ProgramMemory(NamedTuple):
@@ -116,8 +115,8 @@ def parameter_names(function: Any, instance: Any, count: int) -> list[str]:
 
 def change_of(
     program: CapturedProgram,
-    before: Any,
-    key: Any,
+    before: CallKey,
+    key: CallKey,
     call: FunctionCall,
     parts: Sequence[str],
     fixed: Sequence[int],
@@ -127,49 +126,8 @@ def change_of(
     `parts` are the names of arguments and of what is carried, `fixed` the places of the numbers
     that are part of the key.
     """
-    now, then = _parts(call.structure), _parts(before[0])
-    names = [name for label, part in zip(parts, now) for name in leaf_names(part, label)]
-    change = None
-    if before == key:
-        change = program.guards.change(call.given)
-        change = change or departure(program.recording.steps, call.leaves, names)
-    elif before[0] != key[0] and len(now) == len(then):
-        changes = (_change(*found) for found in zip(parts, then, now))
-        change = next(filter(None, changes), None)
-    elif before[:2] == key[:2] and len(before[2]) == len(key[2]):
-        pairs = zip(fixed, before[2], key[2])
-        place, was = next(((i, a) for i, a, b in pairs if a != b), (0, None))
-        if was is not None:
-            value = float.fromhex(was) if isinstance(was, str) else was
-            now_there = number_text(call.leaves[place])
-            change = f"{names[place]} was {number_text(value)} and is {now_there}"
-    return change or f"{_difference(before, key)} has changed"
-
-
-def _change(name: str, then: Any, now: Any) -> str | None:
-    """What has changed of an argument, if anything has."""
-    if then == now:
-        return None
-    if then[0] == now[0] == "value":
-        return f"{name} was {shown(then[2])} and is {shown(now[2])}"
-    return f"{name} has changed"
-
-
-def _parts(structure: Any) -> list[Any]:
-    """The structures of the arguments, and of what is carried."""
-    _, ((_, positional), (_, named), (_, carried)) = structure
-    return [*positional, *(part for _, part in named), *carried]
-
-
-def _difference(old: Any, new: Any) -> str:
-    """Which part of two keys differs."""
-    if old == new:
-        return "a module, a hook, a gradient or captured state"
-    names = (
-        "an argument that is not a tensor", "the shape or dtype of an argument",
-        "an argument that is not a tensor", "a mode",
-    )  # fmt: skip
-    for name, a, b in zip(names, old, new):
-        if a != b:
-            return name
-    return "the number of threads"
+    if before != key:
+        return key.change(before, call, parts, fixed)
+    change = program.guards.change(call.given)
+    change = change or departure(program.recording.steps, call.leaves, key.leaf_names(parts))
+    return change or "a module, a hook, a gradient or captured state has changed"

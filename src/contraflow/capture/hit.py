@@ -11,12 +11,11 @@ from __future__ import annotations
 import builtins
 import weakref
 from collections.abc import Sequence
-from itertools import combinations
 from sys import getrefcount
 from typing import Any
 
-from contraflow import config, dtypes
 from contraflow.capture.guards import layout_of
+from contraflow.capture.key import SCOPE, CallKey, conditions
 from contraflow.capture.places import Place
 from contraflow.capture.replay import CapturedProgram, FunctionCall, Hit, new_tensor
 from contraflow.capture.trees import written
@@ -27,7 +26,6 @@ from contraflow.tensors.epoch import Structure
 from contraflow.tensors.replayed import Writes, count_replays, moments
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
-from contraflow.tensors.tree import exact
 
 MISS = object()
 
@@ -37,7 +35,7 @@ def misses(args: tuple[Any, ...]) -> Any:
     return MISS
 
 
-def write_hit(program: CapturedProgram, call: FunctionCall) -> Hit:
+def write_hit(program: CapturedProgram, call: FunctionCall, key: CallKey) -> Hit:
     """The function for calls with tensors like these; other programs leave it at a miss."""
     native = program.executable
     args, kwargs = call.given
@@ -52,7 +50,7 @@ def write_hit(program: CapturedProgram, call: FunctionCall) -> Hit:
         return misses
     if len({x.storage for x in call.arguments}) < len(call.arguments):
         return misses
-    return _HitWriter(program, native, call.arguments).function()
+    return _HitWriter(program, native, call.arguments, key).function()
 
 
 def _is_loud(write: Write) -> bool:
@@ -64,9 +62,13 @@ class _HitWriter:
     """Lines of the function, and what the names in them stand for."""
 
     def __init__(
-        self, program: CapturedProgram, native: Native, arguments: Sequence[Tensor]
+        self,
+        program: CapturedProgram,
+        native: Native,
+        arguments: Sequence[Tensor],
+        key: CallKey,
     ) -> None:
-        self.program, self.native, self.arguments = program, native, arguments
+        self.program, self.native, self.arguments, self.key = program, native, arguments, key
         self._places: dict[Place, str] = {}
         self._parents = {getattr(read.place, "parent", None) for read in program.guards.reads}
         self.state: list[Any] = [ref() for ref in program.state_refs]  # which was just found
@@ -74,8 +76,7 @@ class _HitWriter:
             self._room(position): ref for ref, position in program.blocks if position in native.late
         }
         self.scope: dict[str, Any] = {
-            "MISS": MISS, "Structure": Structure, "Tensor": Tensor, "config": config,
-            "count": getrefcount, "dtypes": dtypes, "exact": exact,
+            **SCOPE, "MISS": MISS, "Structure": Structure, "count": getrefcount,
             "layout_of": layout_of, "locate": native.locate, "located": native.located,
             "moment": moments.__next__, "new_tensor": new_tensor, "prologue": native.prologue,
             "put": native.program.put, "rerun": native.program.rerun, "state": state,
@@ -125,43 +126,24 @@ class _HitWriter:
 
     def _modes(self) -> None:
         now = state()
-        same = (
-            "current.context.hits", "not current.anomaly", f"current.grad is {now.grad}",
-            f"current.inference is {now.inference}",
-            f"current.autocast is {self.name(now.autocast)}",
-        )  # fmt: skip
+        same = ("current.context.hits", "not current.anomaly", *conditions(self.key.modes, self))
         self.lines.append("current = state()")
         # A state is never changed. One in which nothing runs may be kept.
         idle = now.task is None and not now.saved_hooks and now.line is None
         known = f"current is {self.name(now)} or " if idle and now.context.hits else ""
-        self._unless(
-            f"({known}{' and '.join(same)})", f"config.num_threads == {config.num_threads}",
-            f"config.compile_mode == {config.compile_mode!r}",
-            f"dtypes._default is {self.name(dtypes.get_default_dtype())}",
-        )  # fmt: skip
+        self._unless(f"({known}{' and '.join(same)})", *conditions(self.key.settings, self))
 
     def _arguments(self) -> None:
         count, carried = len(self.arguments), self.program.carried
         given = count - len(carried)
         self._unless(f"len(args) == {given}")
-        sources = [f"args[{i}]" for i in range(given)]
-        for i, t in enumerate(self.arguments):
-            layout, storage = self.name(t.layout), t.storage
-            source = sources[i] if i < given else carried[i - given].written(self)
+        for i, (t, known) in enumerate(zip(self.arguments, self.key.tensors)):
+            source = f"args[{i}]" if i < given else carried[i - given].written(self)
             self.lines.append(f"a{i} = {source}; s{i} = a{i}.storage")
-            self._unless(
-                f"type(a{i}) is {self.name(type(t))}",
-                f"(a{i}.layout is {layout} or a{i}.layout == {layout})",
-                f"a{i}.dtype is {self.name(t.dtype)}",
-                f"(a{i}._needs if a{i}._base is None else a{i}.requires_grad) is {t.requires_grad}",
-                f"s{i}._data.size == {storage.data.size}", f"s{i}.device == {storage.device!r}",
-                f"s{i}.frozen is {storage.frozen}",
-            )  # fmt: skip
-        if count > 1:
-            self._unless(*(f"s{i} is not s{j}" for i, j in combinations(range(count), 2)))
+            self._unless(f"type(a{i}) is {self.name(type(t))}", *conditions(known, self, i))
         if self.program.guards.state and count:
-            known = self.name(self.program.guards.state)
-            self._unless(*(f"id(s{i}) not in {known}" for i in range(count)))
+            state_ids = self.name(self.program.guards.state)
+            self._unless(*(f"id(s{i}) not in {state_ids}" for i in range(count)))
 
     def _guards(self) -> None:
         guards = self.program.guards

@@ -1,0 +1,236 @@
+"""Keys: what a program depends on beside values, part by part.
+
+A key is compared as the tuple it is. Each of its parts is declared once, with its field: an
+expression that gives its value, the same expression compared with the value in the function of a
+call that hits (`hit.py`), and words for the message about recording again. A new part is a new
+field and nothing else. Three fields of a whole key are not expressions: the structure of the
+arguments, the tensors in it and the numbers whose values the function needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, NamedTuple, get_type_hints
+
+from contraflow import config, dtypes
+from contraflow.capture.places import ConditionWriter
+from contraflow.capture.reads import shown
+from contraflow.capture.replay import FunctionCall
+from contraflow.capture.trees import leaf_names
+from contraflow.dtypes import DType
+from contraflow.errors import CaptureError, describe
+from contraflow.operation.context import ThreadState
+from contraflow.shapes import View
+from contraflow.tensors.symbol import number_text
+from contraflow.tensors.tensor import Tensor
+
+# The condition that an expression gives a value that it gave before.
+Comparison = Callable[[str, Any, ConditionWriter], str]
+# What is different between two values of a part of something, for people.
+Difference = Callable[[str, Any, Any], str]
+
+
+def _same(here: str, value: Any, write: ConditionWriter) -> str:
+    known = repr(value) if value is None or type(value) is bool else write.name(value)
+    return f"{here} is {known}"
+
+
+def _equal(here: str, value: Any, write: ConditionWriter) -> str:
+    return f"{here} == {value!r}"
+
+
+def _same_or_equal(here: str, value: Any, write: ConditionWriter) -> str:
+    known = write.name(value)
+    return f"({here} is {known} or {here} == {known})"
+
+
+def _apart(here: str, value: Any, write: ConditionWriter) -> str:
+    """A hit is written for arguments that share no memory: their numbers are those of storages."""
+    return " and ".join(f"s{other} is not s{value}" for other in range(value))
+
+
+def _layout_difference(of: str, then: View, now: View) -> str:
+    names = ("shape", "stride", "offset")
+    name, a, b = next(found for found in zip(names, then, now) if found[1] != found[2])
+    return f"the {name}{of} was {a} and is {b}"
+
+
+def _alias_difference(of: str, then: int, now: int) -> str:
+    return "which arguments share memory has changed"
+
+
+class KeyPart(NamedTuple):
+    """How a part of a key is read, compared and described."""
+
+    source: str  # the expression that gives it
+    words: str  # what it is, for people: {} is of what
+    compare: Comparison = _same
+    difference: Difference | None = None  # where words are not enough
+
+    def change(self, of: str, then: Any, now: Any) -> str:
+        """What is different, for people; `of` is of what, such as " of x"."""
+        if self.difference is not None:
+            return self.difference(of, then, now)
+        return f"{self.words.format(of)} was {then} and is {now}"
+
+
+class TensorKey(NamedTuple):
+    """What a program depends on of a tensor `{t}` with the storage `{s}`, beside its elements."""
+
+    layout: Annotated[View, KeyPart("{t}.layout", "", _same_or_equal, _layout_difference)]
+    dtype: Annotated[DType, KeyPart("{t}.dtype", "the dtype{}")]
+    requires_grad: Annotated[
+        bool,
+        KeyPart("({t}._needs if {t}._base is None else {t}.requires_grad)", "requires_grad{}"),
+    ]
+    alias: Annotated[  # the number of its storage among all, as they come
+        int,
+        KeyPart("numbers.setdefault({s}, len(numbers))", "", _apart, _alias_difference),
+    ]
+    size: Annotated[int, KeyPart("{s}._data.size", "the size of the memory{}", _equal)]
+    device: Annotated[str, KeyPart("{s}.device", "the device{}", _equal)]
+    frozen: Annotated[bool, KeyPart("{s}.frozen", "the protection{} against writes")]
+
+
+class ModesKey(NamedTuple):
+    """The modes of the thread, whose state is `current`."""
+
+    inference: Annotated[bool, KeyPart("current.inference", "inference mode")]
+    grad: Annotated[bool, KeyPart("current.grad", "grad mode")]
+    autocast: Annotated[DType | None, KeyPart("current.autocast", "autocast")]
+
+
+class SettingsKey(NamedTuple):
+    """What is set for the whole process."""
+
+    num_threads: Annotated[int, KeyPart("config.num_threads", "the number of threads", _equal)]
+    compile_mode: Annotated[str, KeyPart("config.compile_mode", "config.compile_mode", _equal)]
+    default_dtype: Annotated[DType, KeyPart("dtypes._default", "the default dtype")]
+
+
+PartsKey = TensorKey | ModesKey | SettingsKey
+
+
+def _declared(kind: type[PartsKey]) -> list[KeyPart]:
+    hints = get_type_hints(kind, include_extras=True)
+    return [hints[name].__metadata__[0] for name in kind._fields]
+
+
+PARTS: dict[type[PartsKey], list[KeyPart]] = {
+    kind: _declared(kind) for kind in (TensorKey, ModesKey, SettingsKey)
+}
+SCOPE = {"config": config, "dtypes": dtypes}  # what expressions use beside `t`, `s` and `current`
+
+
+def conditions(known: PartsKey, write: ConditionWriter, number: int = 0) -> Iterator[str]:
+    """The conditions that all parts are as they are in a key.
+
+    There the variables `a0`, `a1`, ... hold the tensors, and `s0`, `s1`, ... their storages.
+    """
+    for part, value in zip(PARTS[type(known)], known):
+        here = part.source.format(t=f"a{number}", s=f"s{number}")
+        condition = part.compare(here, value, write)
+        if condition:
+            yield condition
+
+
+def _difference(then: PartsKey, now: PartsKey, of: str = "") -> str:
+    """The first part that is not the same."""
+    found = zip(PARTS[type(now)], then, now)
+    return next(part.change(of, a, b) for part, a, b in found if a != b)
+
+
+class CallKey(NamedTuple):
+    """All that a program may depend on beside values."""
+
+    structure: Any
+    tensors: tuple[TensorKey, ...]
+    numbers: tuple[Any, ...]  # those whose values the function needs
+    modes: ModesKey
+    settings: SettingsKey
+
+    def leaf_names(self, parts: Sequence[str]) -> list[str]:
+        """What the leaves are called, from the names of arguments and of what is carried."""
+        found = zip(parts, _arguments(self.structure))
+        return [name for label, part in found for name in leaf_names(part, label)]
+
+    def change(
+        self, before: CallKey, call: FunctionCall, parts: Sequence[str], fixed: Sequence[int]
+    ) -> str:
+        """What is not the same as in another key, for people.
+
+        `parts` are the names of arguments and of what is carried, `fixed` the places of the
+        numbers.
+        """
+        if self.structure != before.structure:
+            now, then = _arguments(self.structure), _arguments(before.structure)
+            found = zip(parts, then, now) if len(now) == len(then) else ()
+            changes = (_argument_change(*each) for each in found)
+            return next(filter(None, changes), "an argument that is not a tensor has changed")
+        names = self.leaf_names(parts)
+        if self.tensors != before.tensors:
+            named = [name for name, x in zip(names, call.leaves) if isinstance(x, Tensor)]
+            pairs = zip(named, before.tensors, self.tensors)
+            return next(_difference(a, b, f" of {name}") for name, a, b in pairs if a != b)
+        for place, was, value in zip(fixed, before.numbers, self.numbers):
+            if was != value:
+                number = float.fromhex(was) if isinstance(was, str) else was
+                now_there = number_text(call.leaves[place])
+                return f"{names[place]} was {number_text(number)} and is {now_there}"
+        if self.numbers != before.numbers:
+            return "which numbers the function needs the values of has changed"
+        if self.modes != before.modes:
+            return _difference(before.modes, self.modes)
+        return _difference(before.settings, self.settings)
+
+
+def _arguments(structure: Any) -> list[Any]:
+    """The structures of the arguments, and of what is carried."""
+    _, ((_, positional), (_, named), (_, carried)) = structure
+    return [*positional, *(part for _, part in named), *carried]
+
+
+def _argument_change(name: str, then: Any, now: Any) -> str | None:
+    """What has changed of an argument, if anything has."""
+    if then == now:
+        return None
+    if then[0] == now[0] == "value":
+        return f"{name} was {shown(then[2])} and is {shown(now[2])}"
+    return f"{name} has changed"
+
+
+# The key of a call from the numbers that are fixed, the state of the thread, and the name of the
+# function.
+KeyReader = Callable[[FunctionCall, tuple[Any, ...], ThreadState, str], CallKey]
+
+
+def _reader() -> KeyReader:
+    """The function that makes a key, with the expressions of all parts in it."""
+    tensor, modes, settings = (
+        f"new({kind.__name__}, ({', '.join(part.source.format(t='t', s='s') for part in parts)}))"
+        for kind, parts in PARTS.items()
+    )
+    text = f"""
+def key_of(call, fixed, current, name):
+    numbers, tensors = {{}}, []
+    for t in call.arguments:
+        s = t.storage
+        if s._data is None: raise refusal(name, t)
+        tensors.append({tensor})
+    return new(CallKey, (call.structure, tuple(tensors), fixed, {modes}, {settings}))
+"""
+    scope: dict[str, Any] = {kind.__name__: kind for kind in (CallKey, *PARTS)}
+    # As a NamedTuple makes itself, without a function of Python's for each.
+    scope |= {**SCOPE, "new": tuple.__new__, "refusal": _refusal}
+    exec(compile(text, "<key>", "exec"), scope)
+    return scope["key_of"]  # type: ignore[no-any-return]
+
+
+def _refusal(name: str, t: Tensor) -> CaptureError:
+    return CaptureError(
+        f"compile({name}): argument {describe(t)} was recorded by another compiled call and never "
+        f"had a value."
+    )
+
+
+key_of = _reader()
