@@ -111,7 +111,7 @@ WHOLE: dict[str, Case] = {
     "interpolate": lambda m, F, x, d: F.interpolate(x.view(1, 1, -1), size=1, mode="area"),
     "clip_grad_norm_": lambda m, F, x, d: _clipped(m, x),
 }
-# Ops whose results are no float sums of many elements of one input, or that are tested elsewhere.
+# Ops whose results are not float sums of many elements of one input, or that are tested elsewhere.
 ELSEWHERE = {
     "index_reduce": "scatters: test_accuracy_products.py",
     "multilabel_margin_loss": "a sum over pairs of classes",

@@ -111,7 +111,7 @@ def test_nested_and_disabled_regions():
 def test_errors_of_autocast():
     with pytest.raises(ValueError, match=r"autocast: dtype is float32; it must be contraflow\.bfl"):
         autocast("cpu", cf.float32)
-    with pytest.raises(ValueError, match="device: 'tpu' is no device"):
+    with pytest.raises(ValueError, match="device: 'tpu' is not a device"):
         autocast("tpu")
 
 

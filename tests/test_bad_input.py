@@ -209,7 +209,8 @@ def x() -> Tensor:
         (
             lambda x: x.to("tpu"),
             ValueError,
-            "device: 'tpu' is no device. Use 'cpu', 'cuda', 'webgpu', or one of several: 'cuda:1'.",
+            "device: 'tpu' is not a device. Use 'cpu', 'cuda', 'webgpu', or one of several: "
+            "'cuda:1'.",
         ),
         (lambda x: cf.tensor([["a"]]), TypeError, "tensor: cannot make a tensor of str 'a'."),
         (lambda x: F.rrelu(x, 0.5, 0.2, True), ValueError, "rrelu: lower 0.5 exceeds upper 0.2."),

@@ -189,7 +189,7 @@ def test_a_compiled_method_does_not_keep_its_object() -> None:
         assert ref() is None
     finally:
         gc.enable()
-    with pytest.raises(ReferenceError, match="the object whose method this is, is gone"):
+    with pytest.raises(ReferenceError, match="the object this method belongs to no longer exists"):
         run(cf.ones(3))
 
 

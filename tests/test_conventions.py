@@ -98,7 +98,7 @@ def test_tensor_equations():
     a, b = rng.standard_normal((2, 3, 6)), rng.standard_normal((2, 3))
     assert_close(cf.linalg.tensorsolve(cf.tensor(a), cf.tensor(b)), np.linalg.tensorsolve(a, b))
     assert_close(cf.linalg.tensorinv(cf.tensor(a)), np.linalg.tensorinv(a))
-    with pytest.raises(ValueError, match="is no square map when its first 1 dims are rows"):
+    with pytest.raises(ValueError, match="is not a square map when its first 1 dims are rows"):
         cf.linalg.tensorinv(cf.tensor(a), 1)
     with pytest.raises(ValueError, match="does not map a tensor to float64"):
         cf.linalg.tensorsolve(cf.tensor(a), cf.tensor(b[0]))

@@ -110,7 +110,9 @@ def test_devices_have_names() -> None:
     assert cf.device("cuda", 1) == cf.device(device) != cf.device("cuda")
     assert {device: 1}[cf.device("cuda:1")] == 1
     for wrong in ("gpu", "cuda:", "cuda:-1", "cuda:x", ""):
-        with pytest.raises(ValueError, match=f"device: '{wrong}' is no device. Use 'cpu', 'cuda'"):
+        with pytest.raises(
+            ValueError, match=f"device: '{wrong}' is not a device. Use 'cpu', 'cuda'"
+        ):
             cf.device(wrong)
     with refused(TypeError, "device: expected a name such as 'cpu', not 3."):
         cf.device(3)
@@ -128,7 +130,7 @@ def test_devices_have_names() -> None:
         (lambda: cf.rand(2, dtype=cf.int64), TypeError,
          "rand: int64 is not a floating-point dtype."),
         (lambda: cf.zeros(2, dtype=float), TypeError,
-         "zeros: dtype <class 'float'> is no dtype. Use one such as contraflow.float32."),
+         "zeros: dtype <class 'float'> is not a dtype. Use one such as contraflow.float32."),
         (lambda: cf.full((2,), 2**70), ValueError, f"full: {2**70} does not fit int64."),
         (lambda: cf.full((2,), 300, dtype=cf.uint8), ValueError, "full: 300 does not fit uint8."),
         (lambda: cf.full((2,), "a"), TypeError, "full: the value is a str; it must be a number."),

@@ -150,7 +150,7 @@ WRONG_DATASETS = {
     "stream": (lambda: Numbers(1) + Shares(1), ValueError,
                "ConcatDataset: Shares is an IterableDataset. Use ChainDataset."),
     "no stream": (lambda: Shares(1) + Numbers(1), TypeError,
-                  "ChainDataset: Numbers is no IterableDataset. Use ConcatDataset."),
+                  "ChainDataset: Numbers is not an IterableDataset. Use ConcatDataset."),
     "beyond": (lambda: ConcatDataset(["ab"])[2], IndexError,
                "ConcatDataset: index 2 is beyond its 2 samples."),
     "stacked": (lambda: StackDataset("ab", "c"), ValueError,

@@ -221,20 +221,20 @@ def test_objects_that_are_no_data(path):
         ValueError, "save: '0.0.0'… is nested more than 100 deep; perhaps it contains itself."
     ):
         cf.save(loop, path)
-    with refused(TypeError, "load: int is no path of a file."):
+    with refused(TypeError, "load: int is not the path of a file."):
         cf.load(3)
     assert list(path.parent.iterdir()) == []
 
 
 F32 = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 HOSTILE: dict[str, tuple[Any, bytes, str]] = {
-    "not json": (b"{", b"", "its header is no JSON: "),
-    "not utf-8": (b'{"\xff": 1}', b"", "its header is no JSON: 'utf-8' codec"),
-    "no object": ([], b"", "its header is no JSON object"),
-    "nan": (b'{"a": NaN}', b"", "its header is no JSON: NaN is no number"),
-    "deep": (b"[" * 100_000, b"", "its header is no JSON: "),
-    "long number": (b'{"a": ' + b"1" * 10_000 + b"}", b"", "its header is no JSON: "),
-    "metadata": ({"__metadata__": 3}, b"", "its metadata are no object"),
+    "not json": (b"{", b"", "its header is not JSON: "),
+    "not utf-8": (b'{"\xff": 1}', b"", "its header is not JSON: 'utf-8' codec"),
+    "no object": ([], b"", "its header is not a JSON object"),
+    "nan": (b'{"a": NaN}', b"", "its header is not JSON: NaN is not a number"),
+    "deep": (b"[" * 100_000, b"", "its header is not JSON: "),
+    "long number": (b'{"a": ' + b"1" * 10_000 + b"}", b"", "its header is not JSON: "),
+    "metadata": ({"__metadata__": 3}, b"", "its metadata are not an object"),
     "no entry": ({"a": 3}, b"", "tensor 'a' has no dtype, shape or data_offsets"),
     "duplicate": (
         b'{"a": %b, "a": %b}' % ((json.dumps(F32).encode(),) * 2),
@@ -285,7 +285,7 @@ HOSTILE: dict[str, tuple[Any, bytes, str]] = {
 @pytest.mark.parametrize(("header", "data", "problem"), HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile(header, data, problem, mmap, path):
     written(path, header, data)
-    beginning = f"load: {path} is no whole safetensors file: {problem}"
+    beginning = f"load: {path} is not a whole safetensors file: {problem}"
     with pytest.raises(ValueError, match="^" + re.escape(beginning)):
         cf.load(path, mmap)
 
@@ -330,7 +330,7 @@ def test_hostile_structure(structure, problem, path):
     regions = [("a", np.zeros(2, np.float32))]
     checksums = {"a": serialize._checksum(bytes(8))}
     path.write_bytes(serialize._header(json.loads(structure), regions, checksums, {}) + bytes(8))
-    with refused(ValueError, f"load: {path} is no whole safetensors file: {problem}."):
+    with refused(ValueError, f"load: {path} is not a whole safetensors file: {problem}."):
         cf.load(path)
 
 
@@ -339,14 +339,14 @@ def test_copies_of_tensors_that_are_not_there(path):
     regions = [("a", np.zeros(2, np.float32))]
     path.write_bytes(serialize._header(None, regions, checksums, {"b": "a"}) + bytes(8))
     problem = "it has copies of tensors that are not there"
-    with refused(ValueError, f"load: {path} is no whole safetensors file: {problem}."):
+    with refused(ValueError, f"load: {path} is not a whole safetensors file: {problem}."):
         cf.load(path)
 
 
 def test_loading_runs_nothing_and_writes_nothing(path):
-    """A pickle is no file of ours, whatever it would do."""
+    """A pickle is not a file of ours, whatever it would do."""
     path.write_bytes(b"cos\nsystem\n(S'touch hacked'\ntR." + bytes(100))
-    with pytest.raises(ValueError, match="is no whole safetensors file"):
+    with pytest.raises(ValueError, match="is not a whole safetensors file"):
         cf.load(path)
     assert list(path.parent.iterdir()) == [path]
 
@@ -375,7 +375,7 @@ def loaded_from(path: Path, data: bytes, mmap: bool) -> Any:
     try:
         return cf.load(path, mmap)
     except ValueError as error:
-        if not str(error).startswith(f"load: {path} is no whole safetensors file: "):
+        if not str(error).startswith(f"load: {path} is not a whole safetensors file: "):
             raise
         return None
 

@@ -33,7 +33,7 @@ class Exp(Function):
 
 
 class Scale(Function):
-    """The newer style: forward without a context, and arguments that are no tensors."""
+    """The newer style: forward without a context, and arguments that are not tensors."""
 
     @staticmethod
     def forward(x: Tensor, factor: float, options: dict[str, Any]) -> Tensor:
@@ -236,7 +236,7 @@ def returning(*values: Any) -> type[Function]:
         ),
         (
             (None, cf.ones(2)),
-            "returned float32[2] for argument 1 of Odd.apply at {}, which is no tensor with a "
+            "returned float32[2] for argument 1 of Odd.apply at {}, which is not a tensor with a "
             "gradient. Return None.",
         ),
     ],

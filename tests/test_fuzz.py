@@ -131,7 +131,7 @@ def hostile_value(draw: Any) -> Any:
 
 
 def draw_array(draw: Any, shape: Shape, dtype: DType, *, special: bool = False) -> np.ndarray:
-    """Small numbers, with the ends of the dtype's range and what is no number among them."""
+    """Small numbers, with the ends of the dtype's range and what is not a number among them."""
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))
     if dtype is cf.bool:
         return np.asarray(rng.random(shape) < 0.5)

@@ -263,7 +263,7 @@ def test_a_strided_base_whose_view_is_irregular() -> None:
     base = cf.from_numpy(np.asfortranarray(np.zeros((2, 3))))
     flat = base.T.reshape(6)
     assert flat.storage is base.storage
-    with pytest.raises(cf.GradientError, match="is no regular part of its base"):
+    with pytest.raises(cf.GradientError, match="is not a regular part of its base"):
         flat[:2] = leaf(1.0, 2.0)
     assert base._version == 0
 

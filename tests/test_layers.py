@@ -166,7 +166,7 @@ def check_import(module: str, found: Import) -> Iterator[Violation]:
     if root in OPTIONAL and not within(module, OPTIONAL[root]):
         yield violation(f"imports {root}, which only {OPTIONAL[root]} may")
     if root in USERS:
-        yield violation(f"imports {root}, which is no part of the package")
+        yield violation(f"imports {root}, which is not part of the package")
 
     if root == PACKAGE and not found.for_types:
         target = found.target.removeprefix(PACKAGE).removeprefix(".") or "__init__"
@@ -398,7 +398,7 @@ FORBIDDEN = {
     "a user of the package": (
         "testing",
         "from benchmarks import run",
-        "contraflow.testing, line 1: imports benchmarks, which is no part of the package",
+        "contraflow.testing, line 1: imports benchmarks, which is not part of the package",
     ),
     "os.environ": (
         "tensors.storage",

@@ -201,7 +201,7 @@ def test_norm_chooses_between_vectors_and_matrices() -> None:
     assert_close(cf.linalg.norm(x, 1, 2), np.abs(A).sum(2))
     assert_close(cf.norm(x[0], 1), np.abs(A[0]).sum())  # the older function has only vectors
     assert_close(cf.norm(x[0], "nuc"), np.linalg.norm(A[0], "nuc"))
-    with pytest.raises(ValueError, match="needs dim: it is no vector and no matrix"):
+    with pytest.raises(ValueError, match="needs dim: it is neither a vector nor a matrix"):
         cf.linalg.norm(x, 2)
 
 

@@ -160,7 +160,7 @@ def test_the_first_op_that_makes_no_number_is_named() -> None:
             f"div: made a NaN out of finite values (float32[2], float32[2]) at {place('nan')}.",
         ):
             (x * 0.0) / (x * 0.0)  # nan
-        # What is not finite to begin with, or was asked for, is no anomaly.
+        # What is not finite to begin with, or was asked for, is not an anomaly.
         assert (cf.full((2,), float("inf")) + x).isinf().all()
         assert x.masked_fill(x > 0.5, float("-inf"))[0].item() == -np.inf
         assert_close(cf.softmax(x, 0).sum(), 1.0)

@@ -114,7 +114,9 @@ def test_registration_errors():
         block.inner = 3
     with pytest.raises(ValueError, match="register_buffer: Block has an attribute 'forward' alr"):
         block.register_buffer("forward", cf.ones(1))
-    with pytest.raises(ValueError, match=r"add_module: 'a\.b' is no name; it must be a string wit"):
+    with pytest.raises(
+        ValueError, match=r"add_module: 'a\.b' is not a name; it must be a string wit"
+    ):
         block.add_module("a.b", nn.Identity())
     with pytest.raises(
         TypeError, match=r"register_parameter: 'w' is float32\[1\], not a Parameter"

@@ -190,7 +190,9 @@ def test_load_state_dict_pre_hook_translates_what_is_loaded():
 
 
 def test_what_is_loaded_must_be_tensors():
-    with pytest.raises(TypeError, match="load_state_dict: weight is no tensor: as_tensor: cannot"):
+    with pytest.raises(
+        TypeError, match="load_state_dict: weight is not a tensor: as_tensor: cannot"
+    ):
         nn.Linear(1, 1).load_state_dict({"weight": "a", "bias": cf.ones(1)})
 
 

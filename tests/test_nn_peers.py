@@ -14,7 +14,7 @@ import pytest
 import contraflow as cf
 from contraflow.tensors.tree import leaves_of
 
-# What PyTorch has to say about its own kernels is no failure.
+# What PyTorch has to say about its own kernels is not a failure.
 pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 

@@ -78,7 +78,7 @@ def test_beside_torch_compile(first: int, record_property: Any) -> None:
             followed += stays(
                 results(one, lambda f: torch.compile(f, backend="eager"), torch), expected
             )
-        except Exception:  # an error of torch.compile is no result either
+        except Exception:  # an error of torch.compile is not a result either
             continue
     record_property("followed by torch.compile", f"{followed} of 30")
     assert followed >= 15

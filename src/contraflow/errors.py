@@ -238,7 +238,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def public(function: F) -> F:
-    """Decorator of a function that is no op: what goes wrong inside is told as `retold` does."""
+    """Decorator of a function that is not an op: errors inside are reworded by `retold`."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Linear algebra under PyTorch's names: `contraflow.linalg.solve` and its like.
+"""Linear algebra under PyTorch's names, such as `contraflow.linalg.solve`.
 
 Nearly every function is an op, declared in `ops/linalg`.
 """
@@ -55,7 +55,8 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of the linear map from the last dims of A, after `ind`, to the first ones."""
     if ind <= 0 or numel(A.shape[:ind]) != numel(A.shape[ind:]):
         raise ValueError(
-            f"linalg.tensorinv: {describe(A)} is no square map when its first {ind} dims are rows."
+            f"linalg.tensorinv: {describe(A)} is not a square map when its first {ind} dims are "
+            f"rows."
         )
     flat = A.reshape(numel(A.shape[:ind]), numel(A.shape[ind:]))
     out: Tensor = inv(flat).reshape(*A.shape[ind:], *A.shape[:ind])

@@ -43,7 +43,7 @@ from contraflow.tensors.tensor import Tensor
 HEADER_LIMIT = 100_000_000  # bytes, the format's own limit
 DEPTH_LIMIT = 100  # containers within containers
 ALIGNMENT = 64  # the bytes of tensors begin at such an address of a mapped file
-LEFT_OVER = 3600.0  # seconds after which an unfinished file is nobody's any more
+LEFT_OVER = 3600.0  # seconds after which an unfinished file is taken to be abandoned
 
 _DTYPES = {
     "BOOL": dtypes.bool_, "U8": dtypes.uint8, "I8": dtypes.int8, "I16": dtypes.int16,
@@ -125,12 +125,12 @@ def load(path: FilePath, mmap: bool = False) -> Any:
                     tensors[entry.name] = Tensor.of_storage(storage, view, entry.dtype)
         return _unpack(header.structure, tensors) if header.is_ours else tensors
     except _Damaged as error:
-        raise ValueError(f"load: {source} is no whole safetensors file: {error}.") from None
+        raise ValueError(f"load: {source} is not a whole safetensors file: {error}.") from None
 
 
 def _as_path(op: str, path: Any) -> Path:
     if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"{op}: {type(path).__name__} is no path of a file.")
+        raise TypeError(f"{op}: {type(path).__name__} is not the path of a file.")
     return Path(path)
 
 
@@ -413,7 +413,7 @@ def _read_header(file: BinaryIO) -> _Header:
     content = _parse(text)
     metadata = content.pop("__metadata__", {})
     if not isinstance(metadata, dict):
-        raise _Damaged("its metadata are no object")
+        raise _Damaged("its metadata are not an object")
     # A damaged beginning does not make another format of a file: the mark stands there twice.
     if not is_ours and ("contraflow" in metadata or metadata.get("format") == "contraflow"):
         raise _Damaged("its header is damaged, or somebody has rewritten it")
@@ -445,9 +445,9 @@ def _parse(text: bytes) -> dict[str, Any]:
     except _Damaged:
         raise
     except (ValueError, RecursionError) as error:
-        raise _Damaged(f"its header is no JSON: {error}") from None
+        raise _Damaged(f"its header is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise _Damaged("its header is no JSON object")
+        raise _Damaged("its header is not a JSON object")
     return found
 
 
@@ -462,7 +462,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(text: str) -> Any:
-    raise _Damaged(f"its header is no JSON: {text} is no number")
+    raise _Damaged(f"its header is not JSON: {text} is not a number")
 
 
 def _entry(name: str, given: Any, start: int, checksum: str | None) -> _FileTensor:

@@ -1,4 +1,4 @@
-"""Special functions under PyTorch's names: `contraflow.special.expit` and its like.
+"""Special functions under PyTorch's names, such as `contraflow.special.expit`.
 
 Each is an op, most of them declared in `ops/elementwise`; many have another name outside.
 """

@@ -155,7 +155,7 @@ atexit.register(_finish)
 
 
 def lock() -> Any:
-    """A lock that a forked child finds free, whoever held it."""
+    """A lock that a forked child finds free, even if another thread held it."""
     return _noted(_thread.allocate_lock())
 
 

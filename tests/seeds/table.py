@@ -29,7 +29,7 @@ LINES = {
     7: "pow leaks no NaN",
     8: "PyTorch's conventions at kinks and ties",
     9: "checkpoints drop activations, repeat dropout, change no bit, notice overwritten tensors",
-    10: "a root that is no scalar needs a gradient of its shape",
+    10: "a root that is not a scalar needs a gradient of its shape",
     11: "a rule's wrong gradients are errors that name the op",
     12: "tensor hooks and post-accumulate hooks",
     13: "parallel backward: same bits, no races, errors surface",

@@ -58,7 +58,7 @@ class GradScaler:
         self._growth_interval = HostScalar(int(growth_interval))
         self._scale = tensor(float(init_scale), dtype=float32, device=device)
         self._growth_tracker = tensor(0, dtype=int32, device=device)
-        # Since the last update: whether gradients of an optimizer overflowed, and who has stepped.
+        # Since the last update: whether each optimizer's gradients overflowed, and which stepped.
         self._found: dict[Optimizer, Tensor] = {}
         self._stepped: set[Optimizer] = set()
         self._recorder: weakref.ref[Context] | None = None

@@ -142,7 +142,7 @@ class FunctionNode(Node):
         return grads
 
     def _check(self, i: int, g: Any, spec: Spec | None) -> None:
-        """Refuse what is no gradient of argument `i`."""
+        """Refuse a value that cannot be the gradient of argument `i`."""
         where = f"argument {i} of {self.name}.apply{at(self.line)}"
         if g is None:
             return
@@ -153,8 +153,8 @@ class FunctionNode(Node):
             )
         if spec is None:
             raise GradientError(
-                f"{self.name}.backward: returned {describe(g)} for {where}, which is no tensor "
-                f"with a gradient. Return None."
+                f"{self.name}.backward: returned {describe(g)} for {where}, which is not a "
+                f"tensor with a gradient. Return None."
             )
         lead = g.ndim - len(spec.shape)
         fits = lead >= 0 and all(n in (1, m) for n, m in zip(spec.shape, g.shape[lead:]))

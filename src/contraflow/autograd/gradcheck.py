@@ -90,7 +90,7 @@ def gradgradcheck(
 
     def gradient(*values: Any) -> tuple[Tensor, ...]:
         args, cotangents = values[: len(given)], values[len(given) :]
-        # Of a clone, so that an input that is no function of these is not differentiated twice.
+        # Of a clone, so that an input that does not depend on these is not differentiated twice.
         args = tuple(x * 1.0 if i in wanted else x for i, x in enumerate(args))
         found = _outputs("gradgradcheck", func(*args))
         pairs = [(o, c) for o, c in zip(found, cotangents) if o.requires_grad]

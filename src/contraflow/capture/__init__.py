@@ -15,7 +15,7 @@ What a function does with Python's state while it is recorded:
 
     bytecode.py   code objects, taken apart and put together
     rewrite.py    code in which every read, store and call goes through hooks
-    session.py    the time of a recording: who listens, and which functions run such code
+    session.py    the observer of a thread, and the functions that run rewritten code meanwhile
     observe.py    the hooks
     places.py     where a value is found at each call
     reads.py      what was found at a place, and whether it is found again

@@ -110,7 +110,7 @@ def _entered(code: types.CodeType, offset: int) -> Any:
     """A function begins to run, on any thread."""
     disable = _monitoring.DISABLE  # this code is not heard of again until the next recording
     if rewrite.is_observed(code) or not code.co_flags & inspect.CO_OPTIMIZED:
-        return disable  # the bodies of modules and classes are no functions
+        return disable  # the bodies of modules and classes are not functions
     frame = sys._getframe(1)
     if is_library_code(code, frame.f_globals) or _is_standard(code, frame.f_globals):
         return disable

@@ -87,7 +87,8 @@ class Compiled:
         instance = self._instance()
         if instance is None:
             raise ReferenceError(
-                f"compile({self.name}): the object whose method this is, is gone. Keep it."
+                f"compile({self.name}): the object this method belongs to no longer exists; keep a "
+                f"reference to it."
             )
         return instance
 

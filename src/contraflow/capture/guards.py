@@ -62,7 +62,10 @@ def layout_of(gradient: Tensor | None) -> Any:
 
 
 class KeptArrays:
-    """Arrays that stay until one of those they belong to is gone; who uses them takes the list."""
+    """Keeps arrays alive until one of their owners dies.
+
+    Callers copy the reference to the list first, so an owner that dies during a call is safe.
+    """
 
     __slots__ = ("arrays",)
 

@@ -374,7 +374,7 @@ class Observer(Carrying):
         return self.callee(self.attribute(x, given[0]))(*given[1:])
 
     def _call_getter(self, f: Any, args: tuple[Any, ...]) -> Any:
-        """`operator.attrgetter` and its kin, as what they stand for."""
+        """`attrgetter`, `itemgetter` and `methodcaller`, as the reads and calls that they make."""
         names = f.__reduce__()[1]
         if type(f) is operator.attrgetter:
             made = [functools.reduce(self.attribute, name.split("."), args[0]) for name in names]

@@ -19,7 +19,7 @@ NOTHING_THERE = (AttributeError, LookupError, TypeError, ValueError)
 
 
 class ConditionWriter(Protocol):
-    """Who writes out the function of a call that hits."""
+    """Writes the function of a call that hits."""
 
     def name(self, x: Any) -> str:
         """A name for an object."""

@@ -166,7 +166,7 @@ def _views(makers: dict[Value, TapeLine], v: Value) -> list[TapeLine]:
 def _derive(
     makers: dict[Value, TapeLine], free: set[Value], again: dict[Value, TapeLine], wanted: Value
 ) -> list[TapeLine] | None:
-    """Few cheap lines that make a value of those that are there, if there are such."""
+    """A few cheap lines that compute a value from those at hand; None if it takes more."""
     lines: dict[Value, TapeLine] = {}
     stack = [wanted]
     while stack:
@@ -186,7 +186,7 @@ def _derive(
 def without(tape: Tape, absent: set[Value]) -> tuple[Tape, set[Value]]:
     """A backward tape for cotangents of which some did not come, and the values that are zero.
 
-    Zeros are not computed with: a cotangent that never came times infinity is no NaN.
+    Zeros are not computed with: a cotangent that never came times infinity is not NaN.
     """
     zeros = set(absent)
     same: dict[Value, Value] = {}

@@ -35,7 +35,7 @@ class Read:
     """What was found at a place."""
 
     __slots__ = ("place",)
-    matters = True  # to people: it is no part of the code itself
+    matters = True  # to people: it is not part of the code itself
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -114,7 +114,7 @@ class Same(Read):
 
     @property
     def matters(self) -> bool:  # type: ignore[override]
-        """Whether it is no part of the code itself."""
+        """Whether it is not part of the code itself."""
         return not self.label.startswith(_CODE)
 
     def fits(self, value: Any) -> bool:

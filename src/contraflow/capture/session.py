@@ -1,4 +1,4 @@
-"""The time of a recording: who listens, and the code that functions run meanwhile."""
+"""The session of a recording: its thread's observer, and the functions that run observed code."""
 
 from __future__ import annotations
 

@@ -74,8 +74,8 @@ class SlotStore(Write):
 class Registered(NestedPlace):
     """An attribute of a module, which may register what it is given.
 
-    A buffer or a plain attribute that only the user's code reads changes quietly: whoever reads it
-    in a recording guards on it. Any other change is one that all recordings must notice.
+    A buffer or a plain attribute that only the user's code reads changes quietly: a
+    recording that reads it guards on it. Any other change is one that all recordings must notice.
     """
 
     __slots__ = ("slot", "loud")

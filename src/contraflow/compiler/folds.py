@@ -41,7 +41,7 @@ class Settled(NamedTuple):
     sizes: Shape
     operands: tuple[Operand, ...]
     strides: tuple[Shape, ...]
-    bindings: tuple[int | s.Size | None, ...]  # per operand: an argument, or a size as such
+    bindings: tuple[int | s.Size | None, ...]  # per operand: an argument, or a size itself
     cut: int | None = None  # as in Loops
 
     def kernel(self) -> Loops:

@@ -258,7 +258,7 @@ class _Fuser:
     def _stored(self, x: Value, number: int) -> None:
         """Store a fill, because somebody needs it in memory."""
         value = self.scope.views[x][0] if x in self.scope.views else x
-        # Who can still reads it as a scalar: earlier readers run before this store.
+        # Earlier readers run before this store, and still read it as a scalar.
         if value in self.scope.fills and value not in self.maker:
             region = contiguous(self.tape.specs[value].shape)
             self._append(lower_store(self.scope, self.scope.fills[value], value, region, number))

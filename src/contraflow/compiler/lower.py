@@ -516,7 +516,7 @@ class ContractionLayout:
     ) -> tuple[list[str], list[str]]:
         """The dims of k that A needs a stride of their own for, and those that lie evenly there.
 
-        Where the latter are few, A had better be copied than the sum be cut into many short ones.
+        Where the latter are few it is cheaper to copy A than to cut the sum into many short ones.
         """
         *lead, depth = groups
         found = self._in_place(x)

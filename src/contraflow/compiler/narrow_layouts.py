@@ -38,7 +38,7 @@ def rearranged_view(view: View, shape: Shape, layout: View) -> View | None:
 
 
 def narrow_layouts(tape: Tape, host: set[Value], most: int) -> dict[Value, View]:
-    """The layouts of values of at most so many columns that had better lie column by column."""
+    """Column-major layouts for the values of at most `most` columns that gain by them."""
     return _Narrow(tape, host, most).layouts()
 
 

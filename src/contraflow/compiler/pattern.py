@@ -81,7 +81,7 @@ class Pattern(NamedTuple):
 
 
 class Lowered(NamedTuple):
-    """A kernel with its sizes; per operand the argument it is bound to, or a size as such.
+    """A kernel with its sizes; per operand the argument it is bound to, or a size itself.
 
     Arguments beyond those of its pattern are partial results.
     """

@@ -121,7 +121,7 @@ class _Planner:
         self.tape, self.host, self.alignment = tape, host, alignment
         self.slots: list[Slot] = []
         self.slot_of: dict[Value, int] = {}
-        # Who lives in a slot, from when to when, in order: one after the other.
+        # The values that live in each slot, with the steps of their lifetimes, in order.
         self.residents: dict[int, list[tuple[float, float, Value]]] = defaultdict(list)
         self.words: list[TapeOperand] = []
         self.word_dtypes: list[DType] = []

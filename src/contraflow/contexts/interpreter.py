@@ -259,7 +259,7 @@ def form_of(
 
 
 def specs(op: Op, inputs: Sequence[Any]) -> list[Given]:
-    """Shapes and dtypes of an op's inputs, or the error for an input that is no tensor."""
+    """Shapes and dtypes of an op's inputs, or the error for an input that is not a tensor."""
     given: list[Given] = []
     for x in inputs:
         if isinstance(x, Tensor):

@@ -53,7 +53,7 @@ class InputSource:
     storage: weakref.ref[Storage] | None = None  # state
     constant: Storage | None = None  # made during the recording, so the program owns it
     argument: int = -1  # arg: the number of the tensor among the arguments; scalar: see Known
-    owner: weakref.ref[Tensor] | None = None  # grad: whose slot holds it; state: who showed it
+    owner: weakref.ref[Tensor] | None = None  # grad: its slot holds it; state: it showed it
     cell: weakref.ref[HostScalar] | None = None  # scalar
     generator: Generator | None = None  # scalar: its seed or its offset
     field: str = ""
@@ -465,7 +465,7 @@ class Recorder(Run):
         recording = Recording(tape, self.sources, once=self._once)
         recording.leaves, recording.steps = self.symbols.leaves, self.symbols.steps
         for value, storage in self._inputs.items():
-            # A constant is made anew by every call, so what is written to it is no effect.
+            # A constant is made anew by every call, so writing to it is not an effect.
             if self._values[id(storage)] != value and self.sources[value].role != "constant":
                 tape.writes[value] = self._values[id(storage)]
                 recording.written[value] = self._last_write[id(storage)]

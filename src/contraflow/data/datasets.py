@@ -195,7 +195,7 @@ class ChainDataset(IterableDataset):
         for dataset in self.datasets:
             if not isinstance(dataset, IterableDataset):
                 raise TypeError(
-                    f"ChainDataset: {type(dataset).__name__} is no IterableDataset. "
+                    f"ChainDataset: {type(dataset).__name__} is not an IterableDataset. "
                     f"Use ConcatDataset."
                 )
 

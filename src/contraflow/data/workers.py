@@ -128,7 +128,7 @@ class Fetcher:
             several = getattr(self.dataset, "__getitems__", None)
             if several is not None:
                 samples = several(job.indices)
-                # Whoever else makes a batch of samples gets the list that PyTorch gives.
+                # Other makers of batches of samples get the list that PyTorch gives.
                 together = self.collate is default_collate and isinstance(samples, Rows)
                 return [self.collate(samples if together else list(samples))]
             return [self.collate([self._wanted(self.dataset[i]) for i in job.indices])]
@@ -485,7 +485,7 @@ class Team:
 _open: dict[int, tuple[list[Worker], weakref.ref[Team]]] = {}
 
 
-_closing = threads.lock()  # whoever closes a process
+_closing = threads.lock()  # held while a process is closed
 
 
 @atexit.register

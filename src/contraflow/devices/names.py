@@ -30,7 +30,7 @@ class Device:
             names = ", ".join(map(repr, TYPES))
             asked = repr(type) if index is None else f"{type!r} with index {index}"
             raise ValueError(
-                f"device: {asked} is no device. Use {names}, or one of several: 'cuda:1'."
+                f"device: {asked} is not a device. Use {names}, or one of several: 'cuda:1'."
             )
         self.type = kind
         self.index = int(number) if colon else index

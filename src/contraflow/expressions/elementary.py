@@ -391,7 +391,7 @@ POW_LOG = {
 
 
 def upper(x: Expr) -> Expr:
-    """`x` without the lower half of its significant bits: products of two such are exact."""
+    """`x` without the lower half of its significant bits: products of two are exact."""
     return bitcast(bits(x) & FORMATS[x.dtype].upper_half, x.dtype)
 
 

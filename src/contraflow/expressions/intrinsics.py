@@ -99,7 +99,8 @@ def _arithmetic(name: str, symbol: str, numpy: Callable[..., Any], f: str, i: st
 
 
 # Each rounds on its own: a value that one kernel keeps and another computes again has the same
-# bits in both, so that the gradient of a maximum finds it. `muladd` is for where that is no matter.
+# bits in both, so that the gradient of a maximum finds it. `muladd` is for where that does not
+# matter.
 _arithmetic("add", "+", np.add, "fadd", "add")
 _arithmetic("sub", "-", np.subtract, "fsub", "sub")
 _arithmetic("mul", "*", np.multiply, "fmul", "mul")

@@ -442,7 +442,7 @@ class Pass:
         return named
 
     def visit(self, node: Node, cotangents: list[Any]) -> Iterable[tuple[Edge, Cotangent]]:
-        """It is a node's turn: who looks at its cotangents, then its rules and hooks.
+        """Visit a node: observers of its cotangents first, then its rules and hooks.
 
         Gives the gradients of its inputs, those that are ours as bare arrays.
         """
@@ -545,7 +545,7 @@ class Pass:
         return sent
 
     def observe(self, node: Node, watchers: Watchers, cotangents: list[Tensor | None]) -> None:
-        """Tensor hooks, targets and retained gradients: who looks at a node's outputs."""
+        """Show the cotangents of a node to tensor hooks, targets and retained gradients."""
         for index, hooks in watchers.tensor_hooks.items():
             g = cotangents[index]
             if g is not None:

@@ -35,7 +35,7 @@ from contraflow.tensors.tensor import Tensor
 
 
 class Keeper(Protocol):
-    """Who keeps a saved value; errors about it name the place."""
+    """What keeps a saved value: errors about the value name it and its place."""
 
     @property
     def name(self) -> str: ...

@@ -5,8 +5,8 @@ consumers' sequence numbers, newest first, which is the order in which they arri
 other: one that comes early waits for its turn. So nothing depends on how threads are scheduled.
 
 Workers run with a copy of the caller's context variables. Hooks run one at a time. An exception in
-any worker stops all, and the caller raises it. Whoever waits, waits for work, the end or an error,
-and each of these is announced by somebody who is running.
+any worker stops all, and the caller raises it. A worker waits for work, the end or an error, and a
+running one announces each of these.
 """
 
 from __future__ import annotations

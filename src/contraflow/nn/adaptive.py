@@ -94,7 +94,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
         x, target = (input_, target_) if target_.ndim else (input_[None], target_[None])
         clusters = list(pairwise(self.cutoffs))
-        # The columns of the head by class; looking them up refuses what is no class.
+        # The columns of the head by class; looking them up refuses anything that is not a class.
         columns = cat([
             arange(self.shortlist_size),
             *(arange(high - low) * 0 + (self.shortlist_size + i)

@@ -32,7 +32,7 @@ class _EmbeddingTable(Module):
             self.weight = Parameter(zeros(rows, width, device=device, dtype=dtype))
             self.reset_parameters()
         elif given.shape != (rows, width):
-            raise ValueError(f"{name}: {describe(given)} is no table of shape {[rows, width]}.")
+            raise ValueError(f"{name}: {describe(given)} is not a table of shape {[rows, width]}.")
         else:
             self.weight = Parameter(given)
 
@@ -48,7 +48,7 @@ class _EmbeddingTable(Module):
         """A table that is there already; it is not trained, unless `freeze` is False."""
         if embeddings.ndim != 2:
             raise ValueError(
-                f"{cls.__name__}.from_pretrained: {describe(embeddings)} is no table "
+                f"{cls.__name__}.from_pretrained: {describe(embeddings)} is not a table "
                 f"[num_embeddings, embedding_dim]."
             )
         table: Self = cls(*embeddings.shape, _weight=embeddings, **options)  # type: ignore[call-arg]

@@ -80,7 +80,7 @@ def trunc_normal_(
 def eye_(tensor: Tensor) -> Tensor:
     """Ones on the diagonal of a matrix, zeros elsewhere."""
     if tensor.ndim != 2:
-        raise ValueError(f"eye_: {describe(tensor)} is no matrix.")
+        raise ValueError(f"eye_: {describe(tensor)} is not a matrix.")
     return tensor.copy_(eye(*tensor.shape, dtype=tensor.dtype))
 
 
@@ -88,7 +88,7 @@ def eye_(tensor: Tensor) -> Tensor:
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """A convolution's weight [out, in, ...] that hands channels on unchanged, as many as it can."""
     if not 3 <= tensor.ndim <= 5:
-        raise ValueError(f"dirac_: {describe(tensor)} is no weight of a convolution.")
+        raise ValueError(f"dirac_: {describe(tensor)} is not the weight of a convolution.")
     if groups < 1 or tensor.shape[0] % groups:
         raise ValueError(f"dirac_: {describe(tensor)} does not divide into {groups} groups.")
     rows, columns, *kernel = tensor.shape
@@ -121,7 +121,7 @@ def sparse_(
 ) -> Tensor:
     """Normal numbers in a matrix, of which a share in each column is zeros (Martens, 2010)."""
     if tensor.ndim != 2:
-        raise ValueError(f"sparse_: {describe(tensor)} is no matrix.")
+        raise ValueError(f"sparse_: {describe(tensor)} is not a matrix.")
     zeros = math.ceil(sparsity * tensor.shape[0])
     order = argsort(argsort(rand(tensor.shape, generator=generator), dim=0), dim=0)
     normal_(tensor, 0.0, std, generator)

@@ -83,7 +83,7 @@ def _tensor(name: str, value: Any) -> Tensor:
     try:
         return as_tensor(value)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"load_state_dict: {name} is no tensor: {error}") from None
+        raise TypeError(f"load_state_dict: {name} is not a tensor: {error}") from None
 
 
 def _fits(given: Tensor, own: Tensor) -> bool:

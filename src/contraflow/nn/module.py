@@ -3,7 +3,7 @@
 A module knows what belongs to it because assigning an attribute registers it. Each module counts
 the changes of its structure (`_structure`): a recording guards on the count of every module that
 was called, so that a compiled function notices an exchanged parameter, a hook or `eval()`. Writing
-new contents into a parameter or a buffer is no such change.
+new contents into a parameter or a buffer is not such a change.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ class Module:
         if kind not in self.__dict__:
             raise TypeError(f"{caller}: call super().__init__() before registering {name!r}.")
         if not isinstance(name, str) or not name or "." in name:
-            raise ValueError(f"{caller}: {name!r} is no name; it must be a string without dots.")
+            raise ValueError(f"{caller}: {name!r} is not a name; it must be a string without dots.")
         if hasattr(self, name) and name not in self.__dict__[kind]:
             raise ValueError(f"{caller}: {type(self).__name__} has an attribute {name!r} already.")
         if value is not None and not isinstance(value, expected):
@@ -511,8 +511,8 @@ class Module:
     def register_load_state_dict_post_hook(self, hook: Hook) -> HookHandle:
         """Call `hook(module, incompatible_keys)` when all is loaded.
 
-        What it takes off the lists of keys is no error. Beside such a hook, missing and unexpected
-        keys are an error only after everything else was written.
+        A key that it removes from the lists is not an error. With such a hook, missing and
+        unexpected keys are an error only after everything else was written.
         """
         return HookHandle(self, self._load_state_dict_post_hooks, hook)
 

@@ -123,7 +123,7 @@ class Context:
         return self.below.watches(tensor)
 
     def push(self, node: Any, inputs: Sequence[Any], outs: Sequence[Any]) -> None:
-        """A node that is no op was made: forward mode takes its derivative from its backward."""
+        """A node of no op was made: forward mode derives its derivative from its backward."""
         self.below.push(node, inputs, outs)
 
     def enter_function(self, name: str, inputs: Sequence[Any]) -> None:

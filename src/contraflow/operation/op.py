@@ -88,7 +88,7 @@ class Op:
     ) -> None:
         self.name = body.__name__.rstrip("_")
         self.aliases = aliases  # PyTorch's other names for the same thing
-        # A part of other ops: it trusts its arguments, so it is no attribute of the package.
+        # A part of other ops: it trusts its arguments, so it is not an attribute of the package.
         self.internal = internal
         self.kind = kind
         self.body = body

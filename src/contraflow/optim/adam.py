@@ -1,4 +1,4 @@
-"""Adam and its kin: steps scaled by running means of the gradient and of its size."""
+"""Adam and its variants: steps scaled by running means of the gradient and of its size."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a `.grad` slot may hold beside a tensor: the memory that a program has filled.
 
-A gradient of a compiled step stays a `Block` until somebody looks at it. Whoever does, or replaces
-it, gives notice, so that the next replay fills other memory.
+A gradient of a compiled step stays a `Block` until somebody looks at it. Looking at it, or
+replacing it, gives notice, so that the next replay fills other memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Notice:
         self.given = True
 
 
-_NOBODY = Notice()  # whom that does not concern
+_NOBODY = Notice()  # of blocks that no program waits for
 
 
 # For `.grad` slots: a slot is changed, and notice given, in the same moment.
@@ -28,7 +28,7 @@ slots_lock = threads.recursive_lock()
 
 
 class Block:
-    """Memory that a program fills: an array, where it begins, and who wants notice."""
+    """Memory that a program fills: an array, its address, and the notice for those who look."""
 
     __slots__ = ("array", "address", "notice")
 

@@ -35,7 +35,7 @@ Edge = tuple["Node | Tensor", int]
 
 
 class Watchers:
-    """Who looks on when backward comes to a node. Most nodes have none."""
+    """Hooks, retained gradients and metadata of a node. Most nodes have none."""
 
     def __init__(self) -> None:
         self.tensor_hooks: dict[int, dict[int, Any]] = {}  # of outputs, by their number

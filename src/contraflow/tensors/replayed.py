@@ -90,7 +90,7 @@ class _Replayed(Storage):
 
     @property
     def writer(self) -> tuple[str, UserLine | None] | None:
-        """Who wrote last."""
+        """The op that wrote last, and its line."""
         return self.log.last()[1]
 
     @writer.setter

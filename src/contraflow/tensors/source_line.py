@@ -18,7 +18,8 @@ _PACKAGE = str(Path(__file__).parent.parent) + os.sep
 
 
 Instruction = tuple[CodeType, int]  # an instruction of a frame
-NOWHERE: tuple[CodeType | None, int] = (None, 0)  # in place of the place of a node that has none
+# Stands in for the source position of a node that has none.
+NOWHERE: tuple[CodeType | None, int] = (None, 0)
 
 
 class UserLine(NamedTuple):

@@ -4,8 +4,8 @@ A number that a function only computes with need not be part of a program: while
 symbol stands for it, and what Python computes with it is noted as steps, which every replay
 repeats in Python on its own numbers (`arithmetic`). It passes for the number in `isinstance`.
 Of a comparison (`if n > 2`, `min(n, 5)`) the outcome is noted: a replay is only for numbers that
-give the same one. Whoever needs the value itself (`range(n)`, a shape, `math.sqrt(x)`) makes the
-recording start again, with the number as it is.
+give the same one. Code that needs the value itself (`range(n)`, a shape, `math.sqrt(x)`) makes the
+recording start again, with the number as a constant.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from contraflow.tensors.tree import exact
 if TYPE_CHECKING:
     from contraflow.tensors.tensor import Tensor
 
-MOST_QUESTIONS = 32  # about one number; whoever asks more, a loop for instance, needs its value
+MOST_QUESTIONS = 32  # about one number; code that asks more, such as a loop, needs its value
 
 
 class ValueNeeded(BaseException):
@@ -59,7 +59,7 @@ class Symbols:
         self.enter = enter  # gives the tensor that stands for a symbol beside tensors
 
     def close(self) -> None:
-        """The recording is over: whoever enters symbols, and what has entered, need not be kept."""
+        """The recording is over: drop the function that enters symbols, and what has entered."""
         self.open, self.enter = False, None
         self.entered.clear()
 

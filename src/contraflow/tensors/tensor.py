@@ -77,7 +77,9 @@ class Tensor(Methods):
     __array_priority__ = 1000  # numpy_array * tensor calls the tensor's method
 
     def __init__(self, *args: Any) -> None:
-        raise TypeError("Tensor: use contraflow.tensor(data), zeros, from_numpy and their like.")
+        raise TypeError(
+            "Tensor: use contraflow.tensor(data), zeros, from_numpy or another function."
+        )
 
     # --- making ---------------------------------------------------------------------------
 
@@ -724,7 +726,7 @@ def _destination(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, DT
         raise TypeError(f"to: argument {unknown.pop()!r} is unknown. It takes device, dtype, copy.")
     dtype = named.get("dtype")
     if dtype is not None and not isinstance(dtype, DType):
-        raise TypeError(f"to: dtype {dtype!r} is no dtype. Use one such as contraflow.float32.")
+        raise TypeError(f"to: dtype {dtype!r} is not a dtype. Use one such as contraflow.float32.")
     return named.get("device"), dtype, bool(named.get("copy", False))
 
 
@@ -852,8 +854,8 @@ def region_of(target: Tensor, base: Tensor, op: str) -> View:
         moved: View | None = move.body(region, **params)
         if moved is None:  # the base's own memory is not in order, so it was a view there
             raise GradientError(
-                f"{op}: {describe(target)} is no regular part of its base {describe(base)}, whose "
-                f"memory is strided. Use .contiguous() on the base before."
+                f"{op}: {describe(target)} is not a regular part of its base {describe(base)}, "
+                f"whose memory is strided. Use .contiguous() on the base before."
             )
         region = moved
     return region
@@ -928,7 +930,7 @@ def _is_kept(op: Op, operands: Sequence[Any]) -> bool:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
-METHODS: dict[str, Callable[..., Any]] = {}  # functions elsewhere, which are no ops
+METHODS: dict[str, Callable[..., Any]] = {}  # functions elsewhere that are not ops
 
 
 def method(function: F) -> F:

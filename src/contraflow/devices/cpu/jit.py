@@ -89,7 +89,7 @@ def _new_target() -> llvm.TargetMachine:
 
 
 class FunctionSource(NamedTuple):
-    """A function to compile: its name, what decides about its text, and who writes the text."""
+    """A function to compile: its name, an identity that decides its text, and the text's writer."""
 
     name: str
     identity: str
@@ -146,7 +146,7 @@ def _object_codes(sources: Sequence[FunctionSource]) -> list[bytes]:
 def _compiled(named: Sequence[tuple[str, FunctionSource]]) -> dict[str, bytes]:
     """The object code of sources by their names, made by several threads at once."""
     codes: dict[str, bytes] = {}
-    waiting = iter(named)  # whoever is free takes the next
+    waiting = iter(named)  # a free thread takes the next
 
     def compile_some(target: llvm.TargetMachine) -> None:
         for name, source in waiting:
@@ -170,8 +170,8 @@ def _without_strength_reduction() -> Iterator[None]:
         llvm.set_option("", "-disable-lsr=false")
 
 
-# llvmlite lets one thread at a time into LLVM. Who has a context and a target of its own need not
-# wait: so the one call that takes long is made through another handle of the same library.
+# llvmlite lets one thread at a time into LLVM. A thread with a context and a target of its own need
+# not wait, so the one call that takes long is made through another handle of the same library.
 _emit_to_memory = ctypes.CDLL(ffi.lib._name).LLVMPY_TargetMachineEmitToMemory
 _emit_to_memory.argtypes = ffi.lib.LLVMPY_TargetMachineEmitToMemory.argtypes
 _emit_to_memory.restype = ffi.lib.LLVMPY_TargetMachineEmitToMemory.restype

@@ -16,15 +16,15 @@ from contraflow import threads
 from contraflow.shapes import Shape, numel
 
 LEAST = 1 << 17  # bytes of an array; the system has less than that at hand
-ALIGNMENT = 64  # bytes: a vector that a kernel reads lies on one line of a cache
+ALIGNMENT = 64  # bytes: a vector that a kernel reads lies in one cache line
 GRAIN = 1 << 16  # bytes of which a piece of memory is a multiple
 LIMIT = 1 << 28  # bytes that wait, at most; and of each power of two until the next piece is taken
 
 
 class _Piece(np.ndarray):
-    """Memory, as bytes, and from where on a line of a cache begins in it.
+    """Memory as bytes, and where its first cache line starts.
 
-    It is no plain array, so NumPy has it as the base of an array, which is the base of its views.
+    It is not a plain array, so NumPy makes it the base of an array, which is the base of its views.
     """
 
     start = 0
@@ -104,7 +104,7 @@ _idle = _Idle()
 
 
 def empty(shape: Shape, dtype: np.dtype) -> np.ndarray:
-    """An array whose elements are anything, and which stays: it begins with a line of a cache."""
+    """An uninitialised, cache-line-aligned array meant to live long."""
     size = numel(shape) * dtype.itemsize
     if size >= LEAST or size < ALIGNMENT:
         return room(shape, dtype)[0]
@@ -113,21 +113,21 @@ def empty(shape: Shape, dtype: np.dtype) -> np.ndarray:
 
 
 def full(shape: Shape, dtype: np.dtype, value: Any) -> np.ndarray:
-    """An array of one value, which stays."""
+    """A cache-line-aligned array of one value, meant to live long."""
     made = empty(shape, dtype)
     made.fill(value)
     return made
 
 
 def copy(array: np.ndarray) -> np.ndarray:
-    """An array of the same elements, in order, and which stays."""
+    """A C-contiguous, cache-line-aligned copy, meant to live long."""
     made = empty(array.shape, array.dtype)
     np.copyto(made, array)
     return made
 
 
 def room(shape: Shape, dtype: np.dtype) -> tuple[np.ndarray, int]:
-    """An array whose elements are anything, and its address if that is known already, else 0."""
+    """An uninitialised array, and its address if that is known already, else 0."""
     size = numel(shape) * dtype.itemsize
     if size < LEAST:
         return np.empty(shape, dtype), 0

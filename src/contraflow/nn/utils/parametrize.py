@@ -54,7 +54,7 @@ class ParametrizationList(ModuleList):
         return out
 
     def assign(self, value: Tensor) -> None:
-        """Make the originals such that this value comes of them."""
+        """Set the originals so that the parametrized value is `value`."""
         with no_grad():
             for parametrization in reversed(list(self)):
                 invert = getattr(parametrization, "right_inverse", None)

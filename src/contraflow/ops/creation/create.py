@@ -53,7 +53,9 @@ def check_options(op: str, dtype: Any, device: Device | str | None, requires_gra
     if dtype is None:
         dtype = dtypes.get_default_dtype()
     if not isinstance(dtype, DType):
-        raise TypeError(f"{op}: dtype {dtype!r} is no dtype. Use one such as contraflow.float32.")
+        raise TypeError(
+            f"{op}: dtype {dtype!r} is not a dtype. Use one such as contraflow.float32."
+        )
     if requires_grad and not dtype.is_floating_point:
         raise GradientError(f"{op}: {dtype} is not floating-point and has no gradient.")
     return dtype
@@ -384,8 +386,8 @@ def from_numpy(array: np.ndarray) -> Tensor:
     shared = _over(array)
     if shared is None:
         raise ValueError(
-            "from_numpy: the array has negative strides, or such that are no multiples of its "
-            "elements. Use contraflow.tensor(array), a copy."
+            "from_numpy: the array has strides that are negative or no multiples of its "
+            "item size. Use contraflow.tensor(array), a copy."
         )
     return shared
 

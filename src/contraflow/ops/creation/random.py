@@ -161,7 +161,7 @@ def randn(
 
 
 def check_tensor(op: str, x: Any) -> None:
-    """Refuse what is no tensor, before random numbers are drawn for it."""
+    """Refuse anything but a tensor, before random numbers are drawn for it."""
     if not isinstance(x, Tensor):
         raise TypeError(f"{op}: expected a tensor, not {type(x).__name__}.")
 

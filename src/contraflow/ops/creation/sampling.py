@@ -240,7 +240,7 @@ def uniform_(
     """Write numbers uniform in [low, high)."""
     dtype = check_floating("uniform_", self.dtype)
     if not low <= high:
-        raise ValueError(f"uniform_: [{low}, {high}) is no interval.")
+        raise ValueError(f"uniform_: [{low}, {high}) is not an interval.")
     return _overwrite(
         self, "uniform_", lambda: draw(uniform, self.shape, dtype, generator) * (high - low) + low
     )

@@ -266,7 +266,7 @@ def _choices(n: int, r: int, with_replacement: bool) -> np.ndarray:
     failures=lambda: (
         Failure(
             (Array((2, 2)),), {"r": 2, "with_replacement": False}, ValueError,
-            "combinations: float64[2, 2] is no vector.",
+            "combinations: float64[2, 2] is not a vector.",
         ),
     ),
     method=False,
@@ -274,7 +274,7 @@ def _choices(n: int, r: int, with_replacement: bool) -> np.ndarray:
 def combinations(x, *, r=2, with_replacement=False):
     """All choices of r elements of a vector, in its order, as rows."""
     if x.ndim != 1:
-        raise ValueError(f"combinations: {describe(x)} is no vector.")
+        raise ValueError(f"combinations: {describe(x)} is not a vector.")
     if not r:
         return x[:0].clone()
     places = tensor(_choices(x.shape[0], r, with_replacement))

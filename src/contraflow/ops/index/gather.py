@@ -318,7 +318,7 @@ def _embedding_shape(weight: Any, index: Any, padding_idx: int | None) -> Any:
         Failure((Array((4, 3)), Array((2,))), {}, TypeError, "embedding: the index is"),
         Failure(
             (Array((4, 3)), np.array([0])), {"padding_idx": 4}, ValueError,
-            "embedding: padding_idx 4 is no row of float64[4, 3].",
+            "embedding: padding_idx 4 is not a row of float64[4, 3].",
         ),
         Failure(
             (Array((4, 3)), np.array([0])), {"padding_idx": 1.5}, TypeError,
@@ -339,7 +339,9 @@ def _padding_params(weight: Tensor, padding_idx: int | None) -> dict[str, Any]:
     rows = weight.shape[0]
     padding_idx = whole("embedding", "padding_idx", padding_idx)
     if not -rows <= padding_idx < rows:
-        raise ValueError(f"embedding: padding_idx {padding_idx} is no row of {describe(weight)}.")
+        raise ValueError(
+            f"embedding: padding_idx {padding_idx} is not a row of {describe(weight)}."
+        )
     return {"padding_idx": padding_idx % rows}
 
 

@@ -94,7 +94,7 @@ def _tall_qr_vjp(g_q: Tensor, g_r: Tensor, q: Tensor, r: Tensor) -> Tensor:
     ),
     failures=lambda: (
         Failure((np.eye(2),), {"mode": "full"}, ValueError, "qr: mode is 'full'; it must be"),
-        Failure((np.ones(2),), {"mode": "r"}, ValueError, "qr: float64[2] is no matrix"),
+        Failure((np.ones(2),), {"mode": "r"}, ValueError, "qr: float64[2] is not a matrix"),
     ),
     method=False,
 )
@@ -207,7 +207,7 @@ def _svd_vjp(g_U: Any, g_S: Any, g_Vh: Any, U: Tensor, S: Tensor, Vh: Tensor, x_
         Sample((random_matrices(1, 3, 3, shift=1.0),), {"full_matrices": True}),
     ),
     failures=lambda: (
-        Failure((np.ones(2),), {"full_matrices": True}, ValueError, "svd: float64[2] is no mat"),
+        Failure((np.ones(2),), {"full_matrices": True}, ValueError, "svd: float64[2] is not a mat"),
         Failure((np.ones((2, 2), np.float16),), {"full_matrices": True}, TypeError, "svd: float16"),
     ),
     method=False,

@@ -92,7 +92,9 @@ def cosine_similarity(x1, x2, *, dim=1, eps=1e-8):
         Sample((Array((3, 2), avoid=(0.0,)),), {"p": 3.0}),
     ),
     failures=lambda: (
-        Failure((Array((3,)),), {"p": 2.0}, ValueError, "pdist: float64[3] is no matrix of rows."),
+        Failure(
+            (Array((3,)),), {"p": 2.0}, ValueError, "pdist: float64[3] is not a matrix of rows."
+        ),
     ),
     method=False,
     floating=True,
@@ -102,7 +104,7 @@ def pdist(x, *, p=2.0):
     """The distances of order p between every two rows, those of the first row first."""
     require_floating("pdist", x)
     if x.ndim != 2:
-        raise ValueError(f"pdist: {describe(x)} is no matrix of rows.")
+        raise ValueError(f"pdist: {describe(x)} is not a matrix of rows.")
     first, second = (tensor(at) for at in np.triu_indices(x.shape[0], 1))
     return vector_norm(index_select(x, 0, first) - index_select(x, 0, second), p, -1)
 

@@ -250,7 +250,8 @@ def _norm_ref(x: np.ndarray, ord: Any, dim: Any, keepdim: bool) -> Any:
     failures=lambda: (
         Failure(
             (Array((2, 3, 4)),), {"ord": 2, "dim": None, "keepdim": False}, ValueError,
-            "linalg_norm: float64[2, 3, 4] with ord=2 needs dim: it is no vector and no matrix.",
+            "linalg_norm: float64[2, 3, 4] with ord=2 needs dim: it is neither a vector nor a "
+            "matrix.",
         ),
     ),
     method=False,
@@ -263,8 +264,8 @@ def linalg_norm(x, *, ord=None, dim=None, keepdim=False):
     if dim is None:
         if x.ndim not in (1, 2):
             raise ValueError(
-                f"linalg_norm: {describe(x)} with ord={ord!r} needs dim: it is no vector and no "
-                f"matrix."
+                f"linalg_norm: {describe(x)} with ord={ord!r} needs dim: it is neither a vector "
+                f"nor a matrix."
             )
         dim = (0, 1) if x.ndim == 2 else 0
     if isinstance(dim, int) or len(dim) == 1:
@@ -354,7 +355,7 @@ def _pinv_vjp(g: Tensor, x: Tensor, out: Tensor, hermitian: bool) -> Tensor:
     failures=lambda: (
         Failure(
             (np.ones(2),), {"atol": None, "rtol": None, "hermitian": False}, ValueError,
-            "pinv: float64[2] is no matrix",
+            "pinv: float64[2] is not a matrix",
         ),
         Failure(
             (np.eye(2),), {"atol": None, "rtol": [0.1, 0.2], "hermitian": False}, TypeError,

@@ -521,6 +521,6 @@ def _cross_dim(x: Tensor, other: Tensor, dim: int | None) -> int:
     ),
 )
 def cross(x, other, *, dim=None):
-    """The cross product of vectors along a dim of size three, the first such by default."""
+    """The cross product of vectors along a dim of size three, by default the first one."""
     dim = _cross_dim(x, other, dim) - max(x.ndim, other.ndim)
     return roll(x, -1, dim) * roll(other, -2, dim) - roll(x, -2, dim) * roll(other, -1, dim)

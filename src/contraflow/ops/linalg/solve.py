@@ -44,7 +44,7 @@ def real_types(name: str, outs: int = 1) -> Any:
 def require_matrix(name: str, x: Spec) -> tuple[int, int]:
     """The two sizes of matrices."""
     if len(x.shape) < 2:
-        raise ValueError(f"{name}: {x} is no matrix; it takes at least two dims.")
+        raise ValueError(f"{name}: {x} is not a matrix; it takes at least two dims.")
     return x.shape[-2:]  # type: ignore[return-value]
 
 
@@ -128,7 +128,7 @@ def not_square(name: str, **params: Any) -> Any:
 
     def failures() -> Any:
         yield Failure((np.zeros((2, 3)),), params, ValueError, f"{name}: float64[2, 3] is not sq")
-        yield Failure((np.zeros(2),), params, ValueError, f"{name}: float64[2] is no matrix")
+        yield Failure((np.zeros(2),), params, ValueError, f"{name}: float64[2] is not a matrix")
         half = np.zeros((2, 2), np.float16)
         yield Failure((half,), params, TypeError, f"{name}: float16[2, 2] is not supported. Use")
 

@@ -52,7 +52,7 @@ def _heads(x: Tensor, query: Tensor) -> Tensor:
     if rest:
         raise ValueError(
             f"scaled_dot_product_attention: the {query.shape[-3]} heads of {describe(query)} are "
-            f"no multiple of the {heads} heads of {describe(x)}."
+            f"not a multiple of the {heads} heads of {describe(x)}."
         )
     if share == 1:
         return x

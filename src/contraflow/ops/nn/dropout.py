@@ -47,7 +47,7 @@ def _standard(x: Tensor, p: float, shape: Shape) -> Tensor:
 def _dropout(name: str, drop: Any, channels: bool, doc: str) -> Op:
     def body(x, *, p=0.5, training=False):
         check_tensor(name, x)
-        philox.threshold(p)  # refuses what is no probability
+        philox.threshold(p)  # refuses anything but a probability
         if not training or p == 0:
             return x
         if channels and x.ndim < 2:

@@ -277,7 +277,12 @@ def diag_embed(x, *, offset=0, dim1=-2, dim2=-1):
         Sample((Array((3, 4)),), {"diagonal": 1}),
     ),
     failures=lambda: (
-        Failure((Array(()),), {"diagonal": 0}, ValueError, "diag: float64[] is no vector"),
+        Failure(
+            (Array(()),),
+            {"diagonal": 0},
+            ValueError,
+            "diag: float64[] is neither a vector nor a matrix",
+        ),
     ),
 )
 def diag(x, *, diagonal=0):
@@ -285,7 +290,7 @@ def diag(x, *, diagonal=0):
     if x.ndim == 1:
         return diag_embed(x, diagonal)
     if x.ndim != 2:
-        raise ValueError(f"diag: {describe(x)} is no vector and no matrix. Use diagonal.")
+        raise ValueError(f"diag: {describe(x)} is neither a vector nor a matrix. Use diagonal.")
     return clone(diagonal_view(x, diagonal))
 
 
@@ -301,12 +306,14 @@ def diagflat(x, *, offset=0):
 @composite(
     ref=np.trace,
     samples=lambda: (Sample((Array((3, 4)),)),),
-    failures=lambda: (Failure((Array((3,)),), {}, ValueError, "trace: float64[3] is no matrix."),),
+    failures=lambda: (
+        Failure((Array((3,)),), {}, ValueError, "trace: float64[3] is not a matrix."),
+    ),
 )
 def trace(x):
     """The sum of the diagonal of a matrix."""
     if x.ndim != 2:
-        raise ValueError(f"trace: {describe(x)} is no matrix.")
+        raise ValueError(f"trace: {describe(x)} is not a matrix.")
     return sum_(diagonal_view(x))
 
 

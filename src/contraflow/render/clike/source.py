@@ -5,7 +5,7 @@ the body. A body uses these names, which the text around it declares:
 
     thread, threads, group, groups    the place in the launch, counted from zero
     size0, size1, ...                 the extent of each axis; of a contraction: g, b, m, n, k
-    offset0, ...                      per operand that is no scalar: its first element's address
+    offset0, ...                      per operand that is not a scalar: its first element's address
     stride0_1, ...                    per operand and axis whose stride class is STRIDED
     operand0, ...                     per operand in memory: its elements
     scalar0, ...                      per scalar operand: its value, already cast

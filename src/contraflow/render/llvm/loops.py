@@ -65,7 +65,7 @@ class LoopsRenderer(BoxRenderer):
         outer = range(self.kernel.outer)
         if outer:
             self._sweep(outer, self.top, (), visit)
-        else:  # one point: whoever has part 0 does it, the others find an empty range
+        else:  # one point: the thread of part 0 does it, the others find an empty range
             with self.function.loop("%first", "1", 1):
                 visit(Scope(self.function.code(), self.top, frozenset(), 0), [])
 

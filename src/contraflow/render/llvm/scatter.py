@@ -36,7 +36,7 @@ class ScatterRenderer(BoxRenderer):
             self._sweep(self.walked, self.top, (), self._row)
         elif self.outer:
             self._sweep([*self.outer, *self.walked], self.top, (), self._fold)
-        else:  # whoever has part 0 does it, the others find an empty range
+        else:  # the thread of part 0 does it, the others find an empty range
             with self.function.loop("%first", "1", 1):
                 once = Scope(self.function.code(), self.top, frozenset(), 0)
                 self._sweep(self.walked, once, (), self._fold)

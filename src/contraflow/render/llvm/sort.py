@@ -67,7 +67,7 @@ class SortRenderer(BoxRenderer):
         outer = range(self.kernel.outer)
         if outer:
             self._sweep(outer, self.top, (), self._row)
-        else:  # whoever has part 0 does it, the others find an empty range
+        else:  # the thread of part 0 does it, the others find an empty range
             with self.function.loop("%first", "1", 1):
                 self._row(Scope(self.function.code(), self.top, frozenset(), 0), [])
 
