@@ -11,20 +11,17 @@ from __future__ import annotations
 import builtins
 import weakref
 from collections.abc import Sequence
-from sys import getrefcount
 from typing import Any
 
 from contraflow.capture.guards import layout_of
 from contraflow.capture.key import SCOPE, CallKey, conditions
 from contraflow.capture.places import Place
-from contraflow.capture.replay import CapturedProgram, FunctionCall, Hit, new_tensor
+from contraflow.capture.replay import CapturedProgram, FunctionCall, Hit
 from contraflow.capture.trees import written
-from contraflow.capture.writes import Registered, SlotStore, Write
 from contraflow.operation.context import state
-from contraflow.runtime.executable import HELD_BY_BLOCK, HELD_BY_ROOM, Native, Standing
+from contraflow.runtime.executable import Native
 from contraflow.tensors.epoch import Structure
-from contraflow.tensors.replayed import Writes, count_replays, moments
-from contraflow.tensors.storage import Storage
+from contraflow.tensors.replayed import moments
 from contraflow.tensors.tensor import Tensor
 
 MISS = object()
@@ -44,18 +41,13 @@ def write_hit(program: CapturedProgram, call: FunctionCall, key: CallKey) -> Hit
     more = program.gradients or numbers or program.guards.pins or state().inference
     if not of_tensors or more or program.plain is None:
         return misses
-    if not all(isinstance(x, Tensor) for x in call.carried) or any(map(_is_loud, program.writes)):
+    if not all(isinstance(x, Tensor) for x in call.carried) or not program.stores.is_quiet:
         return misses
     if not isinstance(native, Native) or native.addresses is None:
         return misses
     if len({x.storage for x in call.arguments}) < len(call.arguments):
         return misses
     return _HitWriter(program, native, call.arguments, key).function()
-
-
-def _is_loud(write: Write) -> bool:
-    """Whether a write changes the structure of a module."""
-    return isinstance(write, SlotStore) and isinstance(write.place, Registered) and write.place.loud
 
 
 class _HitWriter:
@@ -72,14 +64,12 @@ class _HitWriter:
         self._places: dict[Place, str] = {}
         self._parents = {getattr(read.place, "parent", None) for read in program.guards.reads}
         self.state: list[Any] = [ref() for ref in program.state_refs]  # which was just found
-        self.standing = {  # the owners of gradients, by the number of their room
-            self._room(position): ref for ref, position in program.blocks if position in native.late
-        }
+        standing = [(ref, i) for ref, i in program.blocks.owners if i in native.late]
+        self.standing = [position for _, position in standing]
+        program.standing = native.standing(standing) if standing else None
         self.scope: dict[str, Any] = {
-            **SCOPE, "MISS": MISS, "Structure": Structure, "count": getrefcount,
-            "layout_of": layout_of, "locate": native.locate, "located": native.located,
-            "moment": moments.__next__, "new_tensor": new_tensor, "prologue": native.prologue,
-            "put": native.program.put, "rerun": native.program.rerun, "state": state,
+            **SCOPE, **native.scope, "MISS": MISS, "Structure": Structure, "layout_of": layout_of,
+            "moment": moments.__next__, "state": state,
         }  # fmt: skip
         self.lines: list[str] = []
 
@@ -117,6 +107,14 @@ class _HitWriter:
     def value(self, place: Place) -> str:
         """What is found at a place: a variable where other places are within it."""
         return self.place(place) if place in self._parents else place.written(self)
+
+    def block(self, position: int) -> str:
+        """The variable that holds the block of an output."""
+        return self.native.block(position)
+
+    def number(self, position: int) -> str:
+        """The number that an output is, or that its block holds, as an expression."""
+        return self.native.number(position)
 
     def _unless(self, *conditions: str) -> None:
         """A miss, unless all of them hold."""
@@ -173,98 +171,25 @@ class _HitWriter:
     # --- from here on nothing misses ----------------------------------------------------------
 
     def _run(self) -> None:
-        """Compute the outputs: blocks b0, b1, ... and numbers, which are the first of `known`."""
-        native, write = self.native, self.lines.append
-        if native.fixed is None:
-            write("known = prologue(cells)")
-        else:
-            write(f"known = {self.name(native.fixed[0])}")
-        for place, i in enumerate(self.program.argument_numbers):
-            write(f"put({place}, s{i}.address or locate(s{i}))")
-        for i, room in enumerate(native.rooms):
-            if i in self.standing:
-                continue
-            m = self.name(room)
-            write(f"b{i} = {m}.idle")
-            write(f"if count(b{i}) == {HELD_BY_ROOM} and count(b{i}.array) == {HELD_BY_BLOCK}:")
-            write(f"  {m}.idle = {m}.recent; {m}.recent = b{i}")
-            write(f"else: b{i} = {m}.refill()")
-            write(f"put({len(native.inputs.arrays) + i}, b{i}.address)")
-        standing = self._stand()
-        if standing:
-            write(f"if {standing}.notice.given: {standing}.take()")
-        numbers = len(native.host_outputs)
-        write(f"try: rerun({f'known[{numbers}:]' if numbers else 'known'})")
-        write("except IndexError as error: raise located(error) from None")
-        counting = self._count_writes()
-        if counting:  # an interrupt may have come after the writes
-            write("except KeyboardInterrupt:")
-            self.lines += [f"  {line}" for line in (*counting, "raise")]
-        self.lines += counting
-        if standing:
-            write(f"if {standing}.notice.given: {standing}.settle()")
-
-    def _stand(self) -> str | None:
-        """A name for the gradients that may stay where they are, if there are any."""
-        if not self.standing:
-            return None
-        places = [len(self.native.inputs.arrays) + i for i in self.standing]
-        rooms = [self.native.rooms[i] for i in self.standing]
-        standing = Standing(self.native.program, places, rooms, list(self.standing.values()))
-        self.program.standing = standing
-        return self.name(standing)
-
-    def _count_writes(self) -> list[str]:
-        """Lines that count the writes to arguments and state."""
+        """Compute the outputs, and count what that writes."""
         program = self.program
-        storages: list[Storage | None] = [None] * len(program.argument_numbers)
-        storages += [*program.constants, *self.state]
-        writes, lines = Writes(weakref.ref(program)), []
-        for place, writer in program.written:
-            storage = storages[place]
-            if storage is None:
-                argument = f"s{program.argument_numbers[place]}"
-                lines.append(f"{argument}.version += 1; {argument}.writer = {self.name(writer)}")
-            else:
-                count_replays(storage, writes, writer)
-        if any(storages[place] is not None for place, _ in program.written):
-            known = self.name(writes)
-            lines.append(f"{known}.count += 1; {known}.last = moment()")
-        return lines
+        moving = [f"s{i}" for i in program.argument_numbers]
+        inputs = [*moving, *program.constants, *self.state]
+        counting = [*program.counted.written(self, inputs, weakref.ref(program))]
+        self.lines += self.native.written(self.name, moving, program.standing, counting)
 
     def _effects(self) -> None:
-        program, write = self.program, self.lines.append
-        for ref, position in program.cell_outputs:
-            write(f"if (c := {self.name(ref)}()) is not None:")
-            write(f"  c.value = type(c.value)({self._number(position)})")
-        for ref, position in program.blocks:
-            room = self._room(position)
-            if room not in self.standing:
-                write(f"if (t := {self.name(ref)}()) is not None: t._grad = b{room}")
+        for effect in self.program.effects:
+            self.lines += effect.written(self)
 
     def _results(self) -> None:
-        made = [
-            f"new_tensor(b{self._room(position)}, {self.name(view)}, {self.name(dtype)}, {whole})"
-            for position, view, dtype, whole in self.program.plain or ()
-        ]
         program = self.program
+        assert program.plain is not None
+        made = program.plain.written(self)
         text = written(program.structure, iter(made), self.name)
         if text is None:
             text = f"{self.name(program.arranged)}([{', '.join(made)}])"
-        if not program.writes:
+        if program.writes:
+            self.lines += program.stores.written(self, text)
+        else:
             self.lines.append(f"return {text}")
-            return
-        self.lines += [f"result, values = {text}", "given = args, {}"]
-        for i, write in enumerate(program.writes):
-            self.lines.append(f"{self.name(write.do)}(values[{i}], given)")
-        self.lines.append("return result")
-
-    def _room(self, position: int) -> int:
-        """The number of the room of an output."""
-        return position - sum(number < position for number in self.native.numbers)
-
-    def _number(self, position: int) -> str:
-        """The number that an output is, or that its block holds."""
-        if position not in self.native.numbers:
-            return f"b{self._room(position)}.array"
-        return f"known[{[i for i, _ in self.native.host_outputs].index(position)}]"

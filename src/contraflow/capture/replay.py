@@ -9,6 +9,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from contraflow.capture.effects import (
+    Effect,
+    GradientsSet,
+    NewTensors,
+    ScalarsSet,
+    StateWritten,
+    WritesCounted,
+)
 from contraflow.capture.guards import Guards, Held
 from contraflow.capture.places import GivenArguments, Place
 from contraflow.capture.pullback import (
@@ -20,7 +28,7 @@ from contraflow.capture.pullback import (
     whole,
 )
 from contraflow.capture.trees import builder
-from contraflow.capture.writes import Registered, SlotStore, Write
+from contraflow.capture.writes import Write
 from contraflow.compiler.passes import eliminate_dead
 from contraflow.compiler.tape import Value
 from contraflow.contexts.record import InputSource, Recording
@@ -35,7 +43,7 @@ from contraflow.tensors.epoch import Structure
 from contraflow.tensors.grad_slot import Block
 from contraflow.tensors.node import Edge, Form, Node
 from contraflow.tensors.source_line import UserLine, at, location, user_place
-from contraflow.tensors.storage import Storage, serials
+from contraflow.tensors.storage import Storage
 from contraflow.tensors.symbol import Numbers, arithmetic
 from contraflow.tensors.tensor import Tensor
 
@@ -242,7 +250,8 @@ class CapturedProgram:
         self.order_inputs()
         self.executable = executable.load(self.tape)
         self.places = {v: i for i, v in enumerate(self.tape.inputs)}
-        self.written = [(self.places[v], w) for v, w in self.recording.written.items()]
+        written = self.recording.written.items()
+        self.counted = WritesCounted([(self.places[v], writer) for v, writer in written])
         self._sort_sources([self.recording.sources[v] for v in self.tape.inputs])
         self._sort_results()
 
@@ -283,21 +292,24 @@ class CapturedProgram:
             fresh = isinstance(result, Fresh) and used[result.position] == 1
             return fresh and result.position not in self.executable.numbers
 
-        self.blocks: list[tuple[weakref.ref[Tensor], int]] = []
+        blocks: list[tuple[weakref.ref[Tensor], int]] = []
         self._slots: list[tuple[Held, Fresh | SharedResult | None]] = []
         for held, gradient in self.slot_outputs:
             # Of state: the next replay binds the slot of the same tensor again.
             if held.number < 0 and alone(gradient) and self._is_whole(gradient):
-                self.blocks.append((held.tensor, gradient.position))  # type: ignore[union-attr]
+                blocks.append((held.tensor, gradient.position))  # type: ignore[union-attr]
             else:
                 self._slots.append((held, gradient))
+        self.scalars, self.blocks = ScalarsSet(self.cell_outputs), GradientsSet(blocks)
+        self.effects: list[Effect] = [e for e in (self.scalars, self.blocks) if any(e)]
+        self.stores = StateWritten(self.writes)
         rare = (
             self.escapes, self._slots, self.needs, self.recording.advances, self.recording.reseeds,
         )  # fmt: skip
-        self.plain: list[tuple[int, View, DType, bool]] | None = None
+        self.plain: NewTensors | None = None
         simple = self.pullback is None and not any((*rare, self.kinds))
         if simple and all(map(alone, self.results)):
-            self.plain = [(*result, self._is_whole(result)) for result in self.results]
+            self.plain = NewTensors([(*result, self._is_whole(result)) for result in self.results])
         self.arranged = builder(self.structure)
 
     def _is_whole(self, result: Any) -> bool:
@@ -344,7 +356,7 @@ class CapturedProgram:
         if not context.hits:
             specs = [self.tape.specs[v] for v in self.tape.inputs]
             memory = [whole(storage, spec) for storage, spec in zip(storages, specs)]
-            written = [memory[place] for place, _ in self.written]
+            written = [memory[place] for place, _ in self.counted.writers]
             random = (*self.recording.advances, *self.recording.reseeds)
             context.replay(memory, written, random)
         if self.standing is not None:
@@ -352,36 +364,17 @@ class CapturedProgram:
         try:
             outputs = self.executable.replay(storages, scalars)
         except KeyboardInterrupt:  # which may have come after the writes
-            self._count_writes(storages)
+            self.counted.do(storages)
             raise
-        self._count_writes(storages)
-        for cell_ref, position in self.cell_outputs:
-            cell = cell_ref()
-            if cell is not None:
-                output = outputs[position]
-                cell.value = type(cell.value)(output.array if type(output) is Block else output)
-        for owner_ref, position in self.blocks:
-            owner = owner_ref()
-            if owner is not None:
-                owner._grad = outputs[position]
+        if self.counted.writers:
+            self.counted.do(storages)
+        for effect in self.effects:
+            effect.do(outputs)
         if self.plain is not None and not state().inference:
-            results = self.arranged(
-                [
-                    new_tensor(outputs[position], view, dtype, whole)
-                    for position, view, dtype, whole in self.plain
-                ]
-            )
-            return self._write(results, call.given) if self.writes else results
-        return self._build(call, inputs, outputs)
-
-    def _count_writes(self, storages: Sequence[Storage]) -> None:
-        for place, writer in self.written:
-            storage = storages[place]
-            if type(storage) is Storage:  # as it does itself, without a call for each
-                storage.version += 1
-                storage.writer = writer
-            else:
-                storage.wrote(*writer)
+            results = self.arranged(self.plain.made(outputs))
+        else:
+            results = self._build(call, inputs, outputs)
+        return self.stores.do(results, call.given, self.guards) if self.writes else results
 
     def _build(self, call: FunctionCall, inputs: ReplayInputs, outputs: list[Any]) -> Any:
         """Repeat the rarer effects, and build results of every kind."""
@@ -452,23 +445,7 @@ class CapturedProgram:
                 leaves[i] = leaves[result.number]
         for i, kind in self.kinds.items():
             leaves[i].__class__ = kind
-        results = self.arranged(leaves)
-        return self._write(results, call.given) if self.writes else results
-
-    def _write(self, results: Any, given: GivenArguments) -> Any:
-        """Write Python's state, the values of which are the second of the results."""
-        result, values = results
-        counts = []
-        for write in self.writes:
-            # What was read of modes and modules is not what it was.
-            if isinstance(write, SlotStore) and isinstance(write.place, Registered) and write.quiet:
-                module = write.place.parent.get(given)
-                counts.append((module, module._structure))
-        for write, value in zip(self.writes, values):
-            write.do(value, given)
-        if counts:
-            self.guards.renew(counts)
-        return result
+        return self.arranged(leaves)
 
     def _array(self, outputs: list[Any], position: int) -> np.ndarray:
         """An output as an array, one that is a number included."""
@@ -556,7 +533,7 @@ class CapturedProgram:
         grads = [(t, t._grad) for t in slots if t is not None]
         cells = [(cell, cell.value) for ref, _ in self.cell_outputs if (cell := ref()) is not None]
         now = [(g, (g.seed, g.offset)) for g, _ in random]
-        written = [storages[place] for place, _ in self.written]
+        written = [storages[place] for place, _ in self.counted.writers]
         before = [(s, s.data.copy(), s.version, s.writer) for s in written]
 
         def undo() -> None:
@@ -595,18 +572,6 @@ def _placed(
         t._writable = False
     return t
 
-
-def new_tensor(block: Block, view: View, dtype: DType, whole: bool) -> Tensor:
-    """A tensor over the memory of an output, outside any graph."""
-    storage, t = _new(Storage), _new(Tensor)
-    storage._data, storage.address, storage.serial = block.array, block.address, next(serials)
-    t.storage, t.layout, t.dtype = storage, view, dtype
-    if whole:
-        t._array = block.array
-    return t
-
-
-_new = object.__new__
 
 # Kinds of inputs, in the order in which a tape has them.
 _ARGUMENT, _GRADIENT, _CONSTANT, _STATE, _CELL, _NUMBER = range(6)

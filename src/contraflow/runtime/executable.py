@@ -7,7 +7,7 @@ replay, in Python and float64, and kernels get their results as arguments.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from sys import getrefcount
 from time import perf_counter
@@ -166,6 +166,18 @@ def _take(rooms: Sequence[_Room], addresses: list[Any]) -> list[Block]:
     return blocks
 
 
+def _take_written(room: str, block: str, place: int) -> list[str]:
+    """What `_take` does for one output, as lines: its block is a variable, and where it lies goes
+    to a place among the buffers of the program."""
+    return [
+        f"{block} = {room}.idle",
+        f"if count({block}) == {HELD_BY_ROOM} and count({block}.array) == {HELD_BY_BLOCK}:",
+        f"  {room}.idle = {room}.recent; {room}.recent = {block}",
+        f"else: {block} = {room}.refill()",
+        f"put({place}, {block}.address)",
+    ]
+
+
 class Standing:
     """Outputs that stay in one block from replay to replay, as long as nobody looks at it.
 
@@ -181,6 +193,7 @@ class Standing:
         owners: Sequence[weakref.ref[Tensor]],
     ) -> None:
         self.notice = Notice()
+        self.rooms = rooms
         self._program, self._all = program, list(zip(places, rooms, owners))
         self._fresh = False
 
@@ -302,6 +315,70 @@ class Native:
             for (i, _), number in zip(self.host_outputs, known):
                 blocks.insert(i, number)
         return blocks
+
+    def written(
+        self,
+        name: Callable[[Any], str],
+        storages: Sequence[str],
+        standing: Standing | None,
+        counting: Sequence[str],
+    ) -> list[str]:
+        """A replay as lines of a function, which uses `scope`: see `capture/hit.py`.
+
+        `name` names an object, `storages` are the variables of the inputs that are not settled, and
+        `cells` is a variable with the host scalars. Lines that count the writes stand where they
+        happen. Outputs are called `block(position)` and `number(position)` from there on.
+        """
+        known = "prologue(cells)" if self.fixed is None else name(self.fixed[0])
+        lines = [f"known = {known}"]
+        lines += [f"put({i}, {s}.address or locate({s}))" for i, s in enumerate(storages)]
+        for i, room in enumerate(self.rooms):
+            if standing is None or room not in standing.rooms:
+                lines += _take_written(name(room), f"b{i}", len(self.inputs.arrays) + i)
+        stays = None if standing is None else name(standing)
+        if stays is not None:
+            lines.append(f"if {stays}.notice.given: {stays}.take()")
+        numbers = len(self.host_outputs)
+        lines += [
+            f"try: rerun({f'known[{numbers}:]' if numbers else 'known'})",
+            "except IndexError as error: raise located(error) from None",
+        ]
+        if counting:  # an interrupt may have come after the writes
+            lines += ["except KeyboardInterrupt:", *(f"  {line}" for line in (*counting, "raise"))]
+        lines += counting
+        if stays is not None:
+            lines.append(f"if {stays}.notice.given: {stays}.settle()")
+        return lines
+
+    @property
+    def scope(self) -> dict[str, Any]:
+        """What is written uses these names."""
+        return {
+            "count": getrefcount, "locate": self.locate, "located": self.located,
+            "prologue": self.prologue, "put": self.program.put, "rerun": self.program.rerun,
+        }  # fmt: skip
+
+    def standing(self, owners: Sequence[tuple[weakref.ref[Tensor], int]]) -> Standing:
+        """Gradients that are to stay where they are, by the tensors they belong to and their
+        positions among the outputs."""
+        numbers = [self._room(position) for _, position in owners]
+        places = [len(self.inputs.arrays) + i for i in numbers]
+        rooms = [self.rooms[i] for i in numbers]
+        return Standing(self.program, places, rooms, [ref for ref, _ in owners])
+
+    def block(self, position: int) -> str:
+        """The variable, in what is written, that holds the block of an output."""
+        return f"b{self._room(position)}"
+
+    def number(self, position: int) -> str:
+        """The number that an output is, or that its block holds, in what is written."""
+        if position not in self.numbers:
+            return f"{self.block(position)}.array"
+        return f"known[{[i for i, _ in self.host_outputs].index(position)}]"
+
+    def _room(self, position: int) -> int:
+        """The number of the room of an output."""
+        return position - sum(number < position for number in self.numbers)
 
     def locate(self, storage: Storage) -> int:
         """Where the memory of a storage begins, which it remembers."""

@@ -1,0 +1,187 @@
+"""Effects: what a replay does beside computing, kind by kind.
+
+Each kind has two faces, as a guard has (`reads.py`): `do` from what a program gave, and `written`,
+the same as lines in the function of a call that hits (`hit.py`).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from contraflow.capture.guards import Guards
+from contraflow.capture.places import ConditionWriter, GivenArguments
+from contraflow.capture.writes import Registered, SlotStore, Write
+from contraflow.dtypes import DType
+from contraflow.shapes import View
+from contraflow.tensors.grad_slot import Block
+from contraflow.tensors.replayed import Writes, count_replays
+from contraflow.tensors.source_line import UserLine
+from contraflow.tensors.storage import Storage, serials
+from contraflow.tensors.tensor import Tensor
+
+
+class EffectWriter(ConditionWriter, Protocol):
+    """Who writes out the function of a call that hits, where the program has run."""
+
+    @property
+    def standing(self) -> Collection[int]:
+        """The outputs that are gradients and stay where they are."""
+
+    def block(self, position: int) -> str:
+        """The variable that holds the block of an output."""
+
+    def number(self, position: int) -> str:
+        """The number that an output is, or that its block holds, as an expression."""
+
+
+class Effect(Protocol):
+    """What a replay does with outputs of its program."""
+
+    def do(self, outputs: Sequence[Any]) -> None:
+        """Do it."""
+
+    def written(self, write: EffectWriter) -> Iterator[str]:
+        """The same as lines."""
+
+
+class ScalarsSet(NamedTuple):
+    """Host scalars get the numbers that a program computed."""
+
+    cells: Sequence[tuple[weakref.ref[Any], int]]  # with the positions of outputs
+
+    def do(self, outputs: Sequence[Any]) -> None:
+        for cell_ref, position in self.cells:
+            cell = cell_ref()
+            if cell is not None:
+                output = outputs[position]
+                cell.value = type(cell.value)(output.array if type(output) is Block else output)
+
+    def written(self, write: EffectWriter) -> Iterator[str]:
+        for cell_ref, position in self.cells:
+            yield f"if (c := {write.name(cell_ref)}()) is not None:"
+            yield f"  c.value = type(c.value)({write.number(position)})"
+
+
+class GradientsSet(NamedTuple):
+    """Gradients of state become blocks, and stay that until somebody looks at `.grad`."""
+
+    owners: Sequence[tuple[weakref.ref[Tensor], int]]  # with the positions of outputs
+
+    def do(self, outputs: Sequence[Any]) -> None:
+        for owner_ref, position in self.owners:
+            owner = owner_ref()
+            if owner is not None:
+                owner._grad = outputs[position]
+
+    def written(self, write: EffectWriter) -> Iterator[str]:
+        for owner_ref, position in self.owners:
+            if position not in write.standing:
+                owner = write.name(owner_ref)
+                yield f"if (t := {owner}()) is not None: t._grad = {write.block(position)}"
+
+
+class WritesCounted(NamedTuple):
+    """The memory of inputs was written to, which their versions count."""
+
+    writers: Sequence[tuple[int, tuple[str, UserLine | None]]]  # with the places of inputs
+
+    def do(self, storages: Sequence[Storage]) -> None:
+        """Count in the storages of this call."""
+        for place, writer in self.writers:
+            storage = storages[place]
+            if type(storage) is Storage:  # as it does itself, without a call for each
+                storage.version += 1
+                storage.writer = writer
+            else:
+                storage.wrote(*writer)
+
+    def written(
+        self, write: ConditionWriter, inputs: Sequence[str | Storage], owner: weakref.ref[Any]
+    ) -> Iterator[str]:
+        """The same as lines. Of inputs some are variables, which are other storages in each call;
+        the writes to the others, all by a program of `owner`, are counted once."""
+        writes = Writes(owner)
+        for place, writer in self.writers:
+            storage = inputs[place]
+            if isinstance(storage, str):
+                yield f"{storage}.version += 1; {storage}.writer = {write.name(writer)}"
+            else:
+                count_replays(storage, writes, writer)
+        if any(isinstance(inputs[place], Storage) for place, _ in self.writers):
+            known = write.name(writes)
+            yield f"{known}.count += 1; {known}.last = moment()"
+
+
+class NewTensors(NamedTuple):
+    """Results that are nothing but tensors over outputs."""
+
+    results: Sequence[tuple[int, View, DType, bool]]  # positions; True: the output as it is
+
+    def made(self, outputs: Sequence[Any]) -> list[Tensor]:
+        """The tensors."""
+        return [
+            new_tensor(outputs[position], view, dtype, whole)
+            for position, view, dtype, whole in self.results
+        ]
+
+    def written(self, write: EffectWriter) -> list[str]:
+        """The same as expressions."""
+        make = write.name(new_tensor)
+        return [
+            f"{make}({write.block(position)}, {write.name(view)}, {write.name(dtype)}, {whole})"
+            for position, view, dtype, whole in self.results
+        ]
+
+
+def new_tensor(block: Block, view: View, dtype: DType, whole: bool) -> Tensor:
+    """A tensor over the memory of an output, outside any graph."""
+    storage, t = _new(Storage), _new(Tensor)
+    storage._data, storage.address, storage.serial = block.array, block.address, next(serials)
+    t.storage, t.layout, t.dtype = storage, view, dtype
+    if whole:
+        t._array = block.array
+    return t
+
+
+_new = object.__new__
+
+
+class StateWritten(NamedTuple):
+    """Python's state is written; the values are the second of what the program gave."""
+
+    writes: Sequence[Write]
+
+    def do(self, results: Any, given: GivenArguments, guards: Guards) -> Any:
+        """Do it, and give the result of the function."""
+        result, values = results
+        counts = []
+        for write in self.writes:
+            # What was read of modes and modules is not what it was.
+            if isinstance(write, SlotStore) and isinstance(write.place, Registered) and write.quiet:
+                module = write.place.parent.get(given)
+                counts.append((module, module._structure))
+        for write, value in zip(self.writes, values):
+            write.do(value, given)
+        if counts:
+            guards.renew(counts)
+        return result
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no write changes the structure of a module, so that guards stay as they are."""
+        return not any(
+            isinstance(write, SlotStore)
+            and isinstance(write.place, Registered)
+            and write.place.loud
+            for write in self.writes
+        )
+
+    def written(self, write: ConditionWriter, results: str) -> Iterator[str]:
+        """The same as lines, where it `is_quiet`."""
+        yield f"result, values = {results}"
+        yield "given = args, {}"
+        for i, each in enumerate(self.writes):
+            yield f"{write.name(each.do)}(values[{i}], given)"
+        yield "return result"
