@@ -25,7 +25,7 @@ from contraflow.errors import GradientError
 from contraflow.graph.engine import Cotangent, Pass
 from contraflow.graph.op_node import Saved
 from contraflow.operation.context import changed, state
-from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.op import REGISTRY
 from contraflow.runtime import executable
 from contraflow.runtime.executable import Executable
 from contraflow.shapes import contiguous
@@ -149,7 +149,7 @@ def split(
 
 def _base(makers: dict[Value, TapeLine], v: Value) -> Value:
     """What a value is a view of."""
-    while v in makers and makers[v].op.name == "strided":
+    while v in makers and makers[v].op.is_view:
         (v,) = makers[v].inputs  # type: ignore[assignment]
     return v
 
@@ -157,7 +157,7 @@ def _base(makers: dict[Value, TapeLine], v: Value) -> Value:
 def _views(makers: dict[Value, TapeLine], v: Value) -> list[TapeLine]:
     """The lines that make a value of its base."""
     found = []
-    while v in makers and makers[v].op.name == "strided":
+    while v in makers and makers[v].op.is_view:
         found.append(makers[v])
         (v,) = makers[v].inputs  # type: ignore[assignment]
     return found
@@ -176,7 +176,7 @@ def _derive(
         line = makers.get(v)
         if line is None or line.region or len(lines) == LONGEST:
             return None
-        if line.op.name != "strided" and line.op.kind.name not in ("elementwise", "create"):
+        if not (line.op.is_view or line.op.kind.pointwise):
             return None
         lines[v] = line
         stack.extend(x for x in line.inputs if isinstance(x, Value))
@@ -205,10 +205,11 @@ def without(tape: Tape, absent: set[Value]) -> tuple[Tape, set[Value]]:
 
     for line in tape.lines:
         nil = [isinstance(x, Value) and x in zeros for x in line.inputs]
-        if any(nil) and _vanishes(line.op, line.inputs, nil):
+        zero = [n or (type(x) is not Value and x == 0) for x, n in zip(line.inputs, nil)]
+        if any(nil) and line.op.vanishes(zero):
             zeros.update(line.outs)
             continue
-        if line.op.name == "add" and any(nil):
+        if line.op.is_sum and any(nil):
             other = line.inputs[nil.index(False)]
             if isinstance(other, Value) and tape.specs[other] == tape.specs[line.outs[0]]:
                 same[line.outs[0]] = same.get(other, other)
@@ -219,25 +220,6 @@ def without(tape: Tape, absent: set[Value]) -> tuple[Tape, set[Value]]:
         )
     result.outputs = [same.get(v, v) for v in tape.outputs]
     return result, zeros
-
-
-def _vanishes(op: Op, inputs: Sequence[TapeOperand], nil: Sequence[bool]) -> bool:
-    """Whether the result is zero because some inputs are."""
-    if all(nil[i] or (not isinstance(x, Value) and x == 0) for i, x in enumerate(inputs)):
-        return op.linear or op.name in (
-            "add",
-            "sub",
-            "mul",
-            "strided",
-            "clone",
-            "to_dtype",
-            "assign",
-        )
-    if op.name == "mul" or op.kind.name == "contraction":
-        return True
-    if op.name == "where":
-        return all(n or (not isinstance(x, Value) and x == 0) for x, n in zip(inputs[1:], nil[1:]))
-    return nil[0] and (op.name == "div" or op.linear)
 
 
 # --- the program -------------------------------------------------------------------------------

@@ -68,8 +68,8 @@ def stored_products(tape: Tape) -> Iterator[Stored]:
         return number if fits else None
 
     for number, line in enumerate(tape.lines):
-        assigns = line.op.kind.lowering == "assign"
-        x: Any = line.inputs[-1] if assigns or line.op.name == "clone" else None
+        assigns = line.op.is_assign
+        x: Any = line.inputs[-1] if assigns or line.op.is_copy else None
         if not isinstance(x, Value):
             continue
         view = contiguous(tape.specs[x].shape)
@@ -119,7 +119,7 @@ class _Fuser:
             (x,) = line.inputs
             base = self._whole(x, number)
             self.scope.views[line.outs[0]] = (base, self.scope.view(base, View(**line.params)))
-        elif line.op.name == "full":
+        elif line.op.is_fill:
             self.scope.fills[line.outs[0]] = line.inputs[0]
         elif lowering in ("map", "reduce"):
             self._place(number)
@@ -168,7 +168,7 @@ class _Fuser:
                 self.settled.add(other)
 
     def _assigns(self, number: int) -> bool:
-        return self.tape.lines[number].op.kind.lowering == "assign"
+        return self.tape.lines[number].op.is_assign
 
     def _store_product(self, product: int, store: int, room: View) -> None:
         """Make a product where a line stores it."""

@@ -272,7 +272,7 @@ def run_tape(
     values: dict[Value, Any] = dict(given)
     for line in tape.lines if lines is None else lines:
         inputs: list[Any] = [values[x] if isinstance(x, Value) else x for x in line.inputs]
-        if line.op.name == "strided":
+        if line.op.is_view:
             values[line.outs[0]] = strided(inputs[0], View(**line.params))
             continue
         try:

@@ -94,7 +94,7 @@ class _Narrow:
 
     def _shows(self, line: TapeLine, shape: Shape) -> bool:
         """Whether a line is a view that a value of this shape may have in either order."""
-        if line.op.kind.lowering != "view":
+        if not line.op.is_view:
             return False
         return rearranged_view(View(**line.params), shape, columnwise(shape)) is not None
 

@@ -14,6 +14,7 @@ from contraflow.compiler.spans import cut_products
 from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Value
 from contraflow.dtypes import DType, bool_, float64, int64, of_number
 from contraflow.expressions.expression import leaf, walk
+from contraflow.operation.kinds import Creating, Elementwise
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.operation.reference import quiet
 from contraflow.shapes import View, contiguous, numel
@@ -52,7 +53,7 @@ def merge_common(tape: Tape) -> Tape:
             # As text: 1, 1.0 and True are equal and not the same operand, NaN is not equal to NaN.
             operands = tuple([x if type(x) is Value else repr(x) for x in line.inputs])
             params = tuple(line.params.items())
-            key = (line.op.name, operands, params, line.region)
+            key = (line.op, operands, params, line.region)
             found = line.outs if line.op.effects else seen.setdefault(key, line.outs)
             if found is line.outs:
                 yield line
@@ -73,10 +74,10 @@ def _renamed(line: TapeLine, names: Mapping[Value, Value]) -> TapeLine:
 
 def fold_whole_assignments(tape: Tape) -> Tape:
     """A value that replaces all of another, in order, is that value in the other's shape."""
-    views = {v for line in tape.lines if line.op.name == "strided" for v in line.outs}
+    views = {v for line in tape.lines if line.op.is_view for v in line.outs}
 
     def folded(line: TapeLine) -> TapeLine:
-        if line.op.name != "assign" or line.inputs[1] in views:
+        if not line.op.is_assign or line.inputs[1] in views:
             return line
         whole = contiguous(tape.specs[line.outs[0]].shape)
         region = View(**line.params)
@@ -146,7 +147,7 @@ def join_pieces(tape: Tape) -> Tape:
 
 def _is_plain_sum(tape: Tape, line: TapeLine) -> bool:
     """Whether a line adds two values of the shape and dtype of their sum."""
-    if line.op.name != "add":
+    if not line.op.is_sum:
         return False
     specs = [tape.specs.get(x) for x in (*line.inputs, *line.outs)]  # type: ignore[arg-type]
     return specs.count(specs[-1]) == 3
@@ -180,7 +181,7 @@ def _piece(
     if i < 0 or uses[v] > 1 or line.region != tape.lines[root].region:
         return None
     shape = tape.specs[v].shape
-    if line.op.name == "constant_pad" and _is_zero(line.inputs[1]):
+    if line.op.is_padding and _is_zero(line.inputs[1]):
         padded = [d for d, pads in enumerate(line.params["pads"]) if any(pads)]
         pads = line.params["pads"][padded[0]] if len(padded) == 1 else (-1, -1)
         return (
@@ -188,9 +189,9 @@ def _piece(
             if min(pads) < 0
             else PaddedPiece(padded[0], pads[0], shape[padded[0]] - pads[1], i)
         )
-    if line.op.name == "assign":
+    if line.op.is_assign:
         base = makers.get(cast(Value, line.inputs[0]), -1)
-        zeros = base >= 0 and tape.lines[base].op.name == "full"
+        zeros = base >= 0 and tape.lines[base].op.is_fill
         if zeros and _is_zero(tape.lines[base].inputs[0]):
             found = _part(contiguous(shape), View(**line.params))
             return None if found is None else PaddedPiece(*found, i)
@@ -215,7 +216,7 @@ def _part(whole: View, region: View) -> tuple[int, int, int] | None:
 
 def _is_worth_joining(tape: Tape, row: list[PaddedPiece]) -> bool:
     """Whether there are more pieces than one kernel sums, which pads them as it reads them."""
-    stored = any(tape.lines[piece.line].op.name == "assign" for piece in row)
+    stored = any(tape.lines[piece.line].op.is_assign for piece in row)
     return len(row) > (1 if stored else FEW)
 
 
@@ -239,7 +240,7 @@ def _rows(pieces: Iterable[PaddedPiece]) -> list[list[PaddedPiece]]:
 def _stored_beside(tape: Tape, before: PaddedPiece, piece: PaddedPiece) -> TapeLine:
     """The line that stores a piece into what holds the pieces before it."""
     line, base = tape.lines[piece.line], tape.lines[before.line].outs[0]
-    if line.op.name == "assign":
+    if line.op.is_assign:
         return line._replace(inputs=(base, line.inputs[1]))
     whole = contiguous(tape.specs[line.outs[0]].shape)
     region = whole.slice(piece.dim, piece.start, piece.stop, 1)
@@ -248,16 +249,13 @@ def _stored_beside(tape: Tape, before: PaddedPiece, piece: PaddedPiece) -> TapeL
 
 
 def first_parts_of_wholes(tape: Tape) -> set[int]:
-    """The lines that assign a first part of a value, if all other parts of it are assigned next.
-
-    Nothing is left then of what they are assigned to.
-    """
+    """First assignments of chains that overwrite a whole value: its initial contents are dead."""
     uses = count_uses(tape)
     # The first line of those that assigned the parts of a value.
     chains: dict[TapeOperand, int] = {}
     parts: dict[int, list[tuple[int, int, int] | None]] = defaultdict(list)
     for i, line in enumerate(tape.lines):
-        if line.op.name == "assign":
+        if line.op.is_assign:
             base, (out,) = cast(Value, line.inputs[0]), line.outs
             first = chains[out] = chains.get(base, i) if uses[base] == 1 else i
             parts[first].append(_part(contiguous(tape.specs[out].shape), View(**line.params)))
@@ -279,7 +277,7 @@ def _cover(spec: Spec, parts: list[tuple[int, int, int] | None]) -> bool:
 
 def own_results(tape: Tape) -> Tape:
     """Give each result that is an input, a view or another result memory of its own, by a copy."""
-    views = {v for line in tape.lines if line.op.name == "strided" for v in line.outs}
+    views = {v for line in tape.lines if line.op.is_view for v in line.outs}
     taken = {*tape.inputs, *views}
     result = tape.replaced(tape.lines)
 
@@ -299,7 +297,7 @@ def host_values(tape: Tape) -> set[Value]:
     known = {v for v, role in tape.inputs.items() if role == "scalar"}
     for line in tape.lines:
         if (
-            line.op.kind.name in ("elementwise", "create")
+            line.op.kind.pointwise
             and not tape.specs[line.outs[0]].shape  # nor do other results have dims
             and known.issuperset([x for x in line.inputs if type(x) is Value])
             and _means_the_same_wide(tape, line)
@@ -315,7 +313,7 @@ def _means_the_same_wide(tape: Tape, line: TapeLine) -> bool:
     which is not so of two steps. A number that is given in a dtype is rounded to it. Integers of
     fewer bits would not wrap, and a bitcast would see other bits.
     """
-    if line.op.kind.name == "create" and not _is_exact(tape, line):
+    if isinstance(line.op.kind, Creating) and not _is_exact(tape, line):
         return False
     given = tape.given(line.inputs)
     own = [x.dtype if isinstance(x, Spec) else of_number(x) for x in given]
@@ -378,7 +376,7 @@ def wide_numbers(tape: Tape) -> list[TapeLine]:
 
 def is_wide(tape: Tape, line: TapeLine, numbers: set[Value]) -> bool:
     """Whether a line computes with some of these numbers alone, and gives such numbers again."""
-    if line.op.kind.name != "elementwise" or numbers.isdisjoint(line.inputs):
+    if not isinstance(line.op.kind, Elementwise) or numbers.isdisjoint(line.inputs):
         return False
     alone = numbers.issuperset([x for x in line.inputs if type(x) is Value])
     wide = all(tape.specs[v].dtype in (bool_, int64, float64) for v in line.outs)

@@ -39,7 +39,7 @@ def cut_products(tape: Tape) -> Tape:
     shown: dict[Value, tuple[Value, View]] = {}  # what the values that are views show
     result = tape.replaced([])
     for line in tape.lines:
-        if line.op.name == "strided":
+        if line.op.is_view:
             (x,) = line.inputs
             assert isinstance(x, Value)
             shown[line.outs[0]] = (x, View(**line.params))

@@ -189,9 +189,9 @@ class Tape:
                     raise ValueError(f"{self._row(line)}: {x} is used before it is defined.")
             if line.op.kind.lowering == "composite":
                 raise ValueError(f"{self._row(line)}: a composite cannot stand on a tape.")
-            if line.op.kind.lowering == "view" and line.op.name != "strided":
+            if line.op.is_view and not line.op.gives_view:
                 raise ValueError(f"{self._row(line)}: views are written as strided lines.")
-            if line.op.name in ("strided", "assign"):
+            if line.op.gives_view:
                 start, stop = View(**line.params).extent()
                 count = numel(self.specs[line.inputs[0]].shape)  # type: ignore[index]
                 if stop > max(start, count):  # an empty view may start anywhere

@@ -162,13 +162,12 @@ class Batch(Run):
             return _listed(op, apply(op, (x,), {**params, "dim": dims}))
         if isinstance(kind, Contracting):
             return [_contracted(kind.labels(op, specs, params), given)]
-        if kind.lowering == "assign":
+        if op.is_assign:
             return [self._assigned(given, params)]
-        if op.name == "take_at":
+        if op.takes_points:
             return [self._taken(op, given, params)]
         # These go along one dim of all their inputs, whatever the others are.
-        along = kind.lowering in ("scan", "sort") or op.name in ("gather", "cat")
-        if along and min(ranks) > 0:
+        if op.along_dim and min(ranks) > 0:
             several = tuple(x if full else self._repeated(x) for x, full in given)
             return _listed(op, apply(op, several, {**params, "dim": params["dim"] + 1}))
         return self._one_by_one(op, given, params)

@@ -37,12 +37,16 @@ class Kind:
     lowering = "opaque"
     indexes = False  # the body reads its arguments at positions of its own
     direct = False  # `ref` gives the right dtype by itself where all inputs have one
+    # An element is a short expression of elements of inputs at its own point, or of its position:
+    # it may be computed again, or by the host.
+    pointwise = False
+    bilinear = False  # the result is zero if one input is
     required: tuple[str, ...] = ("ref", "shape")  # fields a declaration must have
     # Further fields it may have; the tests read the first two: which directions an input admits.
     optional: tuple[str, ...] = ("symmetric", "triangular")
 
     def check(self, op: Op) -> None:
-        """Refuse a declaration that lacks something this kind needs, or that has a typing error."""
+        """Reject a declaration that lacks a required field or has an unknown one."""
         given = {"ref": op.ref, "shape": op.shape, **op.extra}
         for name in self.required:
             if given.get(name) is None:
@@ -111,6 +115,7 @@ class Elementwise(Kind):
     name = "elementwise"
     lowering = "map"
     direct = True
+    pointwise = True
 
     def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
         if "takes" in op.extra:
@@ -243,8 +248,8 @@ class Creating(Kind):
 
     lowering = "map"
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, *, pointwise: bool) -> None:
+        self.name, self.pointwise = name, pointwise
 
     def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
         return (Spec(params["shape"], op.types(inputs, params)[1][0]),)
@@ -262,6 +267,7 @@ class Contracting(Kind):
 
     name = "contraction"
     lowering = "contract"
+    bilinear = True
 
     def labels(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[str, str, str]:
         """One letter per dim of a, b and the result; `_` is a dim of size one that broadcasts."""
@@ -445,8 +451,8 @@ reduction = _declare(Reduction())
 view = _declare(Viewing())
 index = _declare(Index("index"))
 window = _declare(Index("window"))
-create = _declare(Creating("create"))
-random = _declare(Creating("random"))
+create = _declare(Creating("create", pointwise=True))
+random = _declare(Creating("random", pointwise=False))
 assigning = _declare(Assigning())
 scattering = _declare(Scattering())
 contraction = _declare(Contracting())

@@ -13,6 +13,23 @@ that must know ops (eager, capture, fusion, tensor methods, stubs, tests) reads 
 `apply(op, inputs, params)` is how an op is used inside the library; what it does is decided by the
 context on top of this thread's stack. Calling the op itself takes PyTorch's signature and
 normalises it to that form.
+
+Passes and contexts never ask for an op by its name. They ask for *traits*, which the declaration
+states, or which follow from it:
+
+    linear        results are linear in the inputs that have a gradient rule, taken together
+    zero_if       ("a", "b, c"): results are zero if `a` is, and if `b` and `c` both are; if it is
+                  not given, it follows for linear ops, and for contractions
+    is_sum        the sum of two inputs
+    is_copy       the elements of the input, in memory of their own
+    is_fill       every element is the one number that is the first input
+    is_padding    the first input among copies of the second, a number, by the parameter `pads`
+    takes_points  elements of the first input at the coordinates [dims, points...] in the second,
+                  of the dims that the parameter `dims` names
+    along_dim     goes along the dim that the parameter `dim` names, whatever the other dims are;
+                  scans and sorts do
+    is_view, is_assign   follow from the kind
+    gives_view    the parameters are those of a View of the first input, as if it were contiguous
 """
 
 from __future__ import annotations
@@ -27,6 +44,7 @@ from contraflow.operation.context import apply
 from contraflow.operation.gradient_rules import Backward, BoundRule, Rule, is_arithmetic, picker
 from contraflow.operation.promotion import DTYPE_RULES, Types
 from contraflow.operation.samples import Failure, Sample
+from contraflow.shapes import View
 from contraflow.spec import Given, Params, Spec
 
 if TYPE_CHECKING:
@@ -82,6 +100,13 @@ class Op:
         dynamic: bool = False,
         linear: bool = False,
         effects: bool = False,
+        zero_if: tuple[str, ...] = (),
+        is_sum: bool = False,
+        is_copy: bool = False,
+        is_fill: bool = False,
+        is_padding: bool = False,
+        takes_points: bool = False,
+        along_dim: bool = False,
         aliases: tuple[str, ...] = (),
         internal: bool = False,
         **extra: Any,
@@ -104,6 +129,11 @@ class Op:
         # Whether shapes and dtypes of inputs and parameters alone say those of the outputs.
         self.infers = not dynamic and kind.lowering != "composite"
         self.effects = effects  # it does more than its results show: it always runs, and in order
+        # What passes and contexts take the op for; the module's text says what each means.
+        self.is_view, self.is_assign = kind.lowering == "view", kind.lowering == "assign"
+        self.is_sum, self.is_copy, self.is_fill = is_sum, is_copy, is_fill
+        self.is_padding, self.takes_points = is_padding, takes_points
+        self.along_dim = along_dim or kind.lowering in ("scan", "sort")
         self.extra = extra
         if isinstance(dtype, str) and dtype not in DTYPE_RULES:
             rules = ", ".join(DTYPE_RULES)
@@ -118,6 +148,7 @@ class Op:
         defaults = body.__defaults__ or ()
         self.defaults = dict(zip(self.inputs[len(self.inputs) - len(defaults) :], defaults))
         self.params = {k: (body.__kwdefaults__ or {}).get(k, REQUIRED) for k in keywords}
+        self.gives_view = tuple(self.params) == View._fields
         _name_code(body, self.name)
         self.call: Callable[..., Any] = self.bind
         self.custom = False  # whether `call` is a signature of the op's own
@@ -125,8 +156,29 @@ class Op:
         self.samples = samples or (lambda: kind.samples(self))
         self.failures = failures or (lambda: ())
         self.rules = tuple(self._rule(names, rule) for names, rule in (vjp or {}).items())
+        self._zero_if = self._vanishing(zero_if)
         self._backwards: dict[tuple[bool, ...], Backward] = {}
         kind.check(self)
+
+    def _vanishing(self, zero_if: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+        """The inputs that make the results zero if all of a row are; an empty row means all."""
+        if not zero_if and self.kind.bilinear:
+            zero_if = self.inputs
+        if zero_if:
+            rows = [[name.strip() for name in names.split(",")] for names in zero_if]
+            for name in (name for row in rows for name in row):
+                if name not in self.inputs:
+                    raise TypeError(
+                        f"{self.name}: zero_if names {name!r}, which is not an input. "
+                        f"Inputs: {', '.join(self.inputs)}."
+                    )
+            return tuple(tuple(map(self.inputs.index, row)) for row in rows)
+        # The other inputs of a linear op say where elements lie, or are weights.
+        return (tuple(i for rule in self.rules for i in rule.inputs),) if self.linear else ()
+
+    def vanishes(self, zero: Sequence[bool]) -> bool:
+        """Whether the results are zero, whatever the other inputs are, where those marked are."""
+        return any(all(zero[i] for i in row) if row else all(zero) for row in self._zero_if)
 
     def _rule(self, inputs: str, function: Callable[..., Any]) -> Rule:
         """Check a rule's names now, so that a misspelt one fails at import."""

@@ -89,6 +89,7 @@ def _full_ref(value: Any, shape: Any, dtype: DType) -> np.ndarray:
         Sample((-1e30,), {"shape": (2,), "dtype": int64}),
         Sample((-1,), {"shape": (2,), "dtype": uint8}),
     ),
+    is_fill=True,
 )
 def full(value, *, shape, dtype):
     """A tensor of one value."""

@@ -43,6 +43,8 @@ def _mismatch() -> Any:
     failures=_mismatch,
     inplace=True,
     operators=("__add__", "__radd__"),
+    zero_if=("a, b",),
+    is_sum=True,
 )
 def add(a, b):
     """Sum of two tensors."""
@@ -78,6 +80,7 @@ def scaled(name: str, a: Any, b: Any, alpha: Any) -> Any:
     inplace=True,
     aliases=("subtract",),
     operators=("__sub__", "__rsub__"),
+    zero_if=("a, b",),
 )
 def sub(a, b):
     """Difference of two tensors."""
@@ -97,6 +100,7 @@ def _sub(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
     inplace=True,
     aliases=("multiply",),
     operators=("__mul__", "__rmul__"),
+    zero_if=("a", "b"),
 )
 def mul(a, b):
     """Product of two tensors."""
@@ -112,6 +116,7 @@ def mul(a, b):
     inplace=True,
     aliases=("divide", "true_divide"),
     operators=("__truediv__", "__rtruediv__"),
+    zero_if=("a",),
 )
 def div(a, b):
     """Quotient of two tensors; `rounding_mode` 'floor' or 'trunc' makes it whole."""
@@ -395,6 +400,7 @@ def _where_samples() -> Any:
     },
     samples=_where_samples,
     method=False,
+    zero_if=("input, other",),
 )
 def where(condition, input, other):
     """`input` where the condition holds, else `other`; the coordinates of what holds, alone."""
@@ -420,6 +426,7 @@ def _converted(x: np.ndarray, dtype: DType) -> np.ndarray:
     samples=_to_dtype_samples,
     method=False,
     internal=True,
+    zero_if=("x",),
 )
 def to_dtype(x, *, dtype):
     """The values converted to another dtype; floats to integers truncate and saturate."""
@@ -427,7 +434,7 @@ def to_dtype(x, *, dtype):
     return s.cast(s.cast(x, dtype), dtype.compute)
 
 
-@elementwise(ref=np.copy, vjp={"x": lambda g: g})
+@elementwise(ref=np.copy, vjp={"x": lambda g: g}, zero_if=("x",), is_copy=True)
 def clone(x):
     """A copy with memory of its own."""
     return x

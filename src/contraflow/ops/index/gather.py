@@ -84,6 +84,7 @@ def _gather_ref(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     ),
     normalize=lambda x, index, dim: {"dim": normalize_dim("gather", dim, x.ndim)},
     linear=True,
+    along_dim=True,
 )
 def gather(x, index, *, dim):
     """Elements picked along a dim: out[i][j] = x[index[i][j]][j] for dim 0."""
@@ -215,6 +216,7 @@ _POINTS = Array((2, 3), -3, 3, int64)
     method=False,
     internal=True,
     linear=True,
+    takes_points=True,
 )  # fmt: skip
 def take_at(x, at, *, dims, wrap):
     """The elements at given coordinates of some dims; `wrap` counts negative ones from the end."""
@@ -444,6 +446,7 @@ def _pad_source(at: Any, x: Any, value: Any, pads: Any) -> Any:
     ),
     method=False,
     internal=True,
+    is_padding=True,
 )
 def constant_pad(x, value, *, pads):
     """A border of one value: (before, after) elements for each dim."""
