@@ -14,7 +14,8 @@ from contraflow.operation.op import REGISTRY
 from contraflow.spec import Spec
 from contraflow.tensors.node import Node
 from contraflow.tensors.source_line import UserLine, at, location, user_line
-from contraflow.tensors.tensor import Tensor, take_place
+from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.writing import take_place
 
 
 class FunctionCtx:

@@ -22,7 +22,8 @@ from contraflow.operation.op import REGISTRY, Op
 from contraflow.shapes import contiguous
 from contraflow.spec import Params, Spec
 from contraflow.tensors.node import fit
-from contraflow.tensors.tensor import Tensor, region_of
+from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.writing import region_of
 
 
 class Forward(Context):

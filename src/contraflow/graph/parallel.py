@@ -23,8 +23,9 @@ from contraflow.graph import engine
 from contraflow.graph.engine import Cotangent, Pass
 from contraflow.operation.context import changed, state
 from contraflow.shapes import numel
+from contraflow.tensors.methods import method
 from contraflow.tensors.node import Edge, Node, nodes_below
-from contraflow.tensors.tensor import Tensor, method
+from contraflow.tensors.tensor import Tensor
 
 # Fewer elements than this, over the inputs of all nodes, are not worth a thread.
 SMALL = 1 << 18

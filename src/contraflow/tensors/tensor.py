@@ -1,15 +1,15 @@
 """Tensors: what users hold. Storage, view, dtype, and the node that made it.
 
-Methods that are ops are attached from the registry, so none is written here. What is here is
-what a tensor is: its data, its place in the graph, and writing to it.
+Methods that are ops are attached from the registry (`methods.py`), so none is written here. What is
+here is what a tensor is: its data and its place in the graph. Writing to it is in `writing.py`.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,25 +24,24 @@ from contraflow.operation.op import REGISTRY, Op
 from contraflow.shapes import (
     Shape,
     View,
-    broadcast_shapes,
     contiguous,
     contiguous_strides,
     normalize_dim,
     numel,
 )
-from contraflow.spec import NO_PARAMS, Spec
-from contraflow.tensors import convert
+from contraflow.spec import Spec
+from contraflow.tensors import convert, dlpack
 from contraflow.tensors.epoch import Structure
 from contraflow.tensors.grad_slot import Block, slots_lock
 from contraflow.tensors.hooks import Handle
 from contraflow.tensors.node import Edge, Node
 from contraflow.tensors.printing import tensor_text
-from contraflow.tensors.source_line import OWNERS, at, user_line
+from contraflow.tensors.source_line import at, user_line
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tree import map_leaves
 
 if TYPE_CHECKING:
-    from contraflow._methods import Methods
+    from contraflow._methods import Methods as Methods
 else:
 
     class Methods:
@@ -196,7 +195,7 @@ class Tensor(Methods):
         self, array: np.ndarray, context: Any = None, return_scalar: bool = False
     ) -> Tensor:
         """What a NumPy ufunc made of tensors is a tensor."""
-        return _of_numpy(array)
+        return of_numpy(array)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """NumPy's other functions get arrays, and give what they give for those."""
@@ -222,10 +221,10 @@ class Tensor(Methods):
                 f"dlpack: {describe(self)} requires grad, which another library would lose. "
                 f"Use x.detach()."
             )
-        return convert.to_dlpack(self.array, stream, max_version, dl_device, copy)
+        return dlpack.to_dlpack(self.array, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return convert.ON_CPU
+        return dlpack.ON_CPU
 
     def __bool__(self) -> bool:
         if numel(self.layout.shape) != 1:
@@ -388,48 +387,14 @@ class Tensor(Methods):
         try:
             out: Tensor = apply(REGISTRY["getitem"], (self,), {"key": key})
         except tuple(TRANSLATED) as error:
-            raise retold(error, "getitem", _index_items, (self, key))  # noqa: B904 (it has its cause)
+            raise retold(error, "getitem", index_items, (self, key))  # noqa: B904 (it has its cause)
         return out
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """Write to the elements that the index names; the value is broadcast and cast."""
-        try:
-            self._set_items(key, value)
-        except tuple(TRANSLATED) as error:
-            raise retold(error, "setitem", lambda: f"{_index_items()}; value", (self, key, value))  # noqa: B904 (it has its cause)
-
-    def _set_items(self, key: Any, value: Any) -> None:
-        setitem = REGISTRY["setitem"].extra
-        if isinstance(value, (np.ndarray, np.generic)):
-            value = _of_numpy(value)
-        region, points = setitem["resolve"](self, key)
-        check_write(region, "setitem")
-        if points:
-            setitem["write_points"](region, points, value)
-            return
-        if isinstance(value, Tensor):
-            value = setitem["fitted"](value, region.layout.shape)
-        write(region, value, "setitem")
 
     def __contains__(self, value: Any) -> bool:
         """Whether some element equals a number, or one of a tensor's."""
-        if not isinstance(value, _OPERANDS):
+        if not isinstance(value, (Tensor, float, int)):
             raise TypeError(f"in: cannot look for {type(value).__name__} in a tensor.")
         return bool((self == value).any())
-
-    def copy_(self, source: Tensor) -> Tensor:
-        """Write the elements of `source`, broadcast and cast, into this tensor."""
-        check_write(self, "copy_")
-        return write(self, source, "copy_")
-
-    def fill_(self, value: Number) -> Tensor:
-        """Write one value into every element."""
-        check_write(self, "fill_")
-        return write(self, value, "fill_")
-
-    def zero_(self) -> Tensor:
-        """Write zeros."""
-        return self.fill_(0)
 
     @property
     def _version(self) -> int:
@@ -493,7 +458,7 @@ class Tensor(Methods):
     def moves(self) -> tuple[tuple[Op, Any], ...]:
         """How a view came from its base: the ops, or one that does what many of them did."""
         if len(self._moves) >= MANY_MOVES and self._base is not None:
-            region = _lies_in(self, self._base)
+            region = lies_in(self, self._base)
             if region is not None:
                 shape, strides, offset = region
                 params = {"size": shape, "stride": strides, "offset": offset}
@@ -735,7 +700,8 @@ def _plain_dtypes() -> tuple[DType, ...]:
     return dtypes.get_default_dtype(), dtypes.int64, dtypes.bool_
 
 
-def _index_items() -> str:
+def index_items() -> str:
+    """What an index may consist of, for a message."""
     return "ints, slices, None, ..., tensors, lists and masks"
 
 
@@ -743,272 +709,16 @@ _new = object.__new__
 _format = object.__format__
 
 
-# --- writing -----------------------------------------------------------------------------------
-
-
-def check_write(target: Tensor, op: str) -> None:
-    """Refuse, before anything changes, a write that would break the graph or overlap itself."""
-    if target.layout.overlaps_itself():
-        raise GradientError(
-            f"{op}: {describe(target)} has elements that share memory (it was expanded or cut "
-            f"into windows). Use .clone() before writing to it."
-        )
-    if target.storage.frozen:
-        raise ValueError(
-            f"{op}: {describe(target)} shares the memory of a read-only array. Clone it first."
-        )
-    current = state()
-    if target.storage.inference and not current.inference:
-        raise GradientError(
-            f"{op}: {describe(target)} was made in inference_mode and cannot be written in place "
-            f"outside of it. Clone it first."
-        )
-    if not current.grad:
-        return
-    if target.requires_grad and target.is_leaf:
-        raise GradientError(
-            f"{op}: {describe(target)} is a leaf that requires grad and cannot be written in "
-            f"place. Write under contraflow.no_grad(), or to a copy."
-        )
-    base = target._base
-    if base is None:
-        if not target._writable and target._needs:
-            raise GradientError(
-                f"{op}: {describe(target)} is a view that a custom Function, or a module with "
-                f"backward hooks, gave; writing to it under grad is refused. Clone it before."
-            )
-        return
-    if base._needs and base._node is None:
-        raise GradientError(
-            f"{op}: {describe(target)} is a view of a leaf that requires grad and cannot be "
-            f"written in place. Write under contraflow.no_grad(), or to a copy."
-        )
-    if not target._writable and (base._needs or target._needs):
-        raise GradientError(
-            f"{op}: {describe(target)} is a view made under no_grad, or one of several made "
-            f"together by split, chunk or unbind; writing to it under grad is refused. "
-            f"Clone it before."
-        )
-
-
-def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
-    """Give the elements of `target` new values: data, version and graph. Returns the target.
-
-    The caller has called `check_write` before it computed `value`; `fresh` says that nobody else
-    has that tensor, so that the target may take its place in the graph.
-    """
-    line = state().line or user_line()
-    given = value
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, Tensor):
-        if value.layout.shape != target.layout.shape:
-            if broadcast_shapes(op, (value.shape, target.shape)) != target.shape:
-                raise ValueError(f"{op}: {describe(value)} does not fit into {describe(target)}.")
-            value = REGISTRY["expand"](value, target.layout.shape)
-        if value.dtype is not target.dtype:
-            value = REGISTRY["to_dtype"](value, dtype=target.dtype)
-    elif isinstance(value, (bool, int, float)):
-        value = REGISTRY["full"](target.layout.shape, value, dtype=target.dtype)
-    else:
-        raise TypeError(
-            f"{op}: expected a tensor or a number, not {type(value).__name__}. "
-            f"Make it one: contraflow.tensor(x)."
-        )
-    current = state()
-    base = target._base
-    tracked = current.grad and (
-        value.requires_grad or target.requires_grad or (base is not None and base._needs)
-    )
-    if not tracked:
-        current.context.write(target, value, op, line)
-        return target
-    if base is None:
-        if not value.requires_grad or (target._needs and not fresh):
-            # The old value has a gradient still, which is zero, and the target requires grad.
-            everything = contiguous(target.layout.shape)
-            place = current.context.placed(target, value, everything)
-            current.context.write(target, value, op, line)
-            take_place(target, place)
-            return target
-        if value is given and not fresh:
-            value = apply(REGISTRY["clone"], (value,))  # with its own hooks and gradient
-        current.context.write(target, value, op, line)
-        take_place(target, value)
-        return target
-    place = current.context.placed(base, value, region_of(target, base, op))
-    current.context.write(target, value, op, line)
-    take_place(base, place)
-    if target._retains:
-        target._rebuild(base)  # now, since what it retains is the gradient of the new elements
-    return target
-
-
-def region_of(target: Tensor, base: Tensor, op: str) -> View:
-    """Where a view's elements stand among its base's, counted as if that were contiguous."""
-    region = _lies_in(target, base)
-    if region is not None:
-        return region
-    region = contiguous(base.layout.shape)
-    for move, params in target.moves:
-        moved: View | None = move.body(region, **params)
-        if moved is None:  # the base's own memory is not in order, so it was a view there
-            raise GradientError(
-                f"{op}: {describe(target)} is not a regular part of its base {describe(base)}, "
-                f"whose memory is strided. Use .contiguous() on the base before."
-            )
-        region = moved
-    return region
-
-
-def _lies_in(target: Tensor, base: Tensor) -> View | None:
-    """The same, where it follows from how both lie in memory: that of the base is in order."""
+def lies_in(target: Tensor, base: Tensor) -> View | None:
+    """Where a view stands in its base, None unless the memory of the base is in order."""
     shape, strides, offset = base.layout
     if target.storage is not base.storage or strides != contiguous_strides(shape):
         return None
     return target.layout._replace(offset=target.layout.offset - offset)
 
 
-def take_place(target: Tensor, source: Tensor) -> None:
-    """Put `target` where `source` stands in the graph; its views follow when they are used."""
-    target._stand_at(source)
-    target._edits += 1
-
-
-# --- methods from the registry -----------------------------------------------------------------
-
-
-def _attach(op: Op) -> None:
-    """Give Tensor the method, the operators and the in-place method of an op."""
-    if not op.internal:
-        OWNERS[op.name] = op.name
-    if op.method:
-
-        def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-            return op(self, *args, **kwargs)
-
-        _name(method, op.name, op)
-        for name in (op.name, *op.aliases):
-            if name not in Tensor.__dict__:
-                setattr(Methods, name, method)
-    for operator in op.operators:
-        setattr(Methods, operator, _operator(op, operator))
-    if op.inplace:
-
-        def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-            if not isinstance(self, Tensor):
-                raise TypeError(f"{op.name}_: expected a tensor, not {type(self).__name__}.")
-            check_write(self, f"{op.name}_")
-            kept = state().grad and _is_kept(op, (self, *args))
-            value = op(REGISTRY["clone"](self) if kept else self, *args, **kwargs)
-            if value.layout.shape != self.layout.shape:
-                raise ValueError(
-                    f"{op.name}_: the result {describe(value)} does not fit into {describe(self)}."
-                )
-            if value.dtype.category > self.dtype.category:
-                raise TypeError(
-                    f"{op.name}_: the result is {value.dtype} and cannot be written into "
-                    f"{describe(self)}."
-                )
-            return write(self, value, f"{op.name}_", fresh=True)
-
-        _name(inplace, f"{op.name}_", op)
-        for name in (op.name, *op.aliases):
-            setattr(Methods, f"{name}_", inplace)
-        for operator in op.operators:
-            if operator in INPLACE_OPERATORS:
-                setattr(Methods, INPLACE_OPERATORS[operator], inplace)
-
-
-def _is_kept(op: Op, operands: Sequence[Any]) -> bool:
-    """Whether the gradient of an in-place op needs what it overwrites, and hence a copy of it."""
-    needs = [isinstance(x, Tensor) and x.requires_grad for x in operands]
-    if not op.rules:  # a composite: its parts may keep anything
-        return any(needs)
-    wanted = (rule.inputs for rule in op.rules if op.inputs[0] in rule.names)
-    return any(i < len(needs) and needs[i] for inputs in wanted for i in inputs)
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-METHODS: dict[str, Callable[..., Any]] = {}  # functions elsewhere that are not ops
-
-
-def method(function: F) -> F:
-    """Decorator: a function of a tensor is a method of the same name too."""
-    METHODS[function.__name__] = function
-    setattr(Methods, function.__name__, function)
-    return function
-
-
-def _cast(name: str, dtype: DType) -> Callable[[Tensor], Tensor]:
-    def cast(self: Tensor) -> Tensor:
-        return self.to(dtype)
-
-    cast.__name__, cast.__qualname__ = name, f"Tensor.{name}"
-    cast.__doc__ = f"The values as {dtype}."
-    return cast
-
-
-# PyTorch's names for conversions are C's.
-for _converts, _target in {
-    "float": dtypes.float32, "double": dtypes.float64, "half": dtypes.float16,
-    "bfloat16": dtypes.bfloat16, "byte": dtypes.uint8, "char": dtypes.int8, "short": dtypes.int16,
-    "int": dtypes.int32, "long": dtypes.int64, "bool": dtypes.bool_,
-}.items():  # fmt: skip
-    method(_cast(_converts, _target))
-
-_BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
-_BITWISE = ("and", "or", "xor", "lshift", "rshift")
-INPLACE_OPERATORS = {f"__{name}__": f"__i{name}__" for name in (*_BINARY, *_BITWISE)}
-
-
-def _name(function: Callable[..., Any], name: str, op: Op) -> None:
-    function.__name__ = name
-    function.__qualname__ = f"Tensor.{name}"
-    function.__doc__ = op.__doc__
-
-
-def _operator(op: Op, operator: str) -> Callable[..., Any]:
-    """A dunder method; reflected ones swap their operands.
-
-    It does what `apply` does without a frame of that: then `user_call`, which every node of a graph
-    asks for the user's line, need not look at a frame that Python makes for it.
-    """
-    if len(op.inputs) == 1:
-
-        def unary(self: Tensor) -> Any:
-            current = state()
-            if current.autocast is not None:
-                return apply(op, (self,))
-            return current.context.apply(op, (self,), NO_PARAMS)
-
-        return unary
-    reflected = operator in _REFLECTED
-
-    def binary(self: Tensor, other: Any) -> Any:
-        if not isinstance(other, _OPERANDS):
-            if not isinstance(other, (np.ndarray, np.generic)):
-                return NotImplemented
-            other = _of_numpy(other)
-        operands = (other, self) if reflected else (self, other)
-        if op.custom_operators:
-            return op.call(*operands)
-        current = state()
-        if current.autocast is not None:
-            return apply(op, operands)
-        return current.context.apply(op, operands, NO_PARAMS)
-
-    return binary
-
-
-def _of_numpy(value: np.ndarray | np.generic) -> Tensor:
+def of_numpy(value: np.ndarray | np.generic) -> Tensor:
     """A tensor with a copy of a NumPy array or scalar, if its dtype is one of ours."""
     dtypes.from_numpy(value.dtype)
     shared = state().context.shared_array(value)
     return Tensor.of_array(memory.copy(np.asarray(value))) if shared is None else shared.clone()
-
-
-_OPERANDS = (Tensor, float, int)
-_REFLECTED = {f"__r{name}__" for name in (*_BINARY, *_BITWISE, "matmul")}
-
-REGISTRY.subscribe(_attach)

@@ -24,10 +24,11 @@ from contraflow.operation.kinds import LINEAR, create
 from contraflow.operation.samples import Sample
 from contraflow.ops.elementwise.basic import where
 from contraflow.shapes import Shape, contiguous
-from contraflow.tensors import convert
+from contraflow.tensors import convert, dlpack
+from contraflow.tensors.methods import method
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.symbol import is_symbol
-from contraflow.tensors.tensor import Tensor, method
+from contraflow.tensors.tensor import Tensor
 
 # --- what every creation function takes --------------------------------------------------------
 
@@ -407,7 +408,7 @@ def from_dlpack(x: Any, *, device: Device | str | None = None, copy: bool | None
     array([2., 2.])
     """
     devices.find("from_dlpack", device)
-    array = convert.array_from_dlpack(x)
+    array = dlpack.array_from_dlpack(x)
     shared = None if copy else _over(array)
     if shared is None and copy is False:
         raise ValueError("from_dlpack: the array has negative strides; it must be copied.")

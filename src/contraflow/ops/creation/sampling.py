@@ -22,7 +22,9 @@ from contraflow.ops.index.search import searchsorted
 from contraflow.ops.reduction.order import argsort, cumsum, topk
 from contraflow.shapes import Shape, broadcast_shapes
 from contraflow.tensors.generator import Generator
-from contraflow.tensors.tensor import Tensor, check_write, method, write
+from contraflow.tensors.methods import method
+from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.writing import check_write, write
 
 # --- like another tensor -----------------------------------------------------------------------
 

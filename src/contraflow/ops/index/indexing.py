@@ -29,7 +29,8 @@ from contraflow.ops.shape.view import expand, reshape, select, slice_, unsqueeze
 from contraflow.runtime.eager import Eager
 from contraflow.shapes import Shape, broadcast_shapes, numel
 from contraflow.tensors.source_line import user_line
-from contraflow.tensors.tensor import Tensor, write
+from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.writing import write
 
 Point = tuple[int, Tensor]  # a dim, and integers into it, or a mask over it and the next ones
 

@@ -1,0 +1,178 @@
+"""Writing to tensors in place: what is refused, the data, and what becomes of the graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from contraflow.errors import TRANSLATED, GradientError, describe, retold
+from contraflow.expressions.expression import Number
+from contraflow.operation.context import apply, state
+from contraflow.operation.op import REGISTRY
+from contraflow.shapes import View, broadcast_shapes, contiguous
+from contraflow.tensors.source_line import user_line
+from contraflow.tensors.tensor import Tensor, index_items, lies_in, of_numpy
+
+
+def check_write(target: Tensor, op: str) -> None:
+    """Refuse, before anything changes, a write that would break the graph or overlap itself."""
+    if target.layout.overlaps_itself():
+        raise GradientError(
+            f"{op}: {describe(target)} has elements that share memory (it was expanded or cut "
+            f"into windows). Use .clone() before writing to it."
+        )
+    if target.storage.frozen:
+        raise ValueError(
+            f"{op}: {describe(target)} shares the memory of a read-only array. Clone it first."
+        )
+    current = state()
+    if target.storage.inference and not current.inference:
+        raise GradientError(
+            f"{op}: {describe(target)} was made in inference_mode and cannot be written in place "
+            f"outside of it. Clone it first."
+        )
+    if not current.grad:
+        return
+    if target.requires_grad and target.is_leaf:
+        raise GradientError(
+            f"{op}: {describe(target)} is a leaf that requires grad and cannot be written in "
+            f"place. Write under contraflow.no_grad(), or to a copy."
+        )
+    base = target._base
+    if base is None:
+        if not target._writable and target._needs:
+            raise GradientError(
+                f"{op}: {describe(target)} is a view that a custom Function, or a module with "
+                f"backward hooks, gave; writing to it under grad is refused. Clone it before."
+            )
+        return
+    if base._needs and base._node is None:
+        raise GradientError(
+            f"{op}: {describe(target)} is a view of a leaf that requires grad and cannot be "
+            f"written in place. Write under contraflow.no_grad(), or to a copy."
+        )
+    if not target._writable and (base._needs or target._needs):
+        raise GradientError(
+            f"{op}: {describe(target)} is a view made under no_grad, or one of several made "
+            f"together by split, chunk or unbind; writing to it under grad is refused. "
+            f"Clone it before."
+        )
+
+
+def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
+    """Give the elements of `target` new values: data, version and graph. Returns the target.
+
+    The caller has called `check_write` before it computed `value`; `fresh` says that nobody else
+    has that tensor, so that the target may take its place in the graph.
+    """
+    line = state().line or user_line()
+    given = value
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Tensor):
+        if value.layout.shape != target.layout.shape:
+            if broadcast_shapes(op, (value.shape, target.shape)) != target.shape:
+                raise ValueError(f"{op}: {describe(value)} does not fit into {describe(target)}.")
+            value = REGISTRY["expand"](value, target.layout.shape)
+        if value.dtype is not target.dtype:
+            value = REGISTRY["to_dtype"](value, dtype=target.dtype)
+    elif isinstance(value, (bool, int, float)):
+        value = REGISTRY["full"](target.layout.shape, value, dtype=target.dtype)
+    else:
+        raise TypeError(
+            f"{op}: expected a tensor or a number, not {type(value).__name__}. "
+            f"Make it one: contraflow.tensor(x)."
+        )
+    current = state()
+    base = target._base
+    tracked = current.grad and (
+        value.requires_grad or target.requires_grad or (base is not None and base._needs)
+    )
+    if not tracked:
+        current.context.write(target, value, op, line)
+        return target
+    if base is None:
+        if not value.requires_grad or (target._needs and not fresh):
+            # The old value has a gradient still, which is zero, and the target requires grad.
+            everything = contiguous(target.layout.shape)
+            place = current.context.placed(target, value, everything)
+            current.context.write(target, value, op, line)
+            take_place(target, place)
+            return target
+        if value is given and not fresh:
+            value = apply(REGISTRY["clone"], (value,))  # with its own hooks and gradient
+        current.context.write(target, value, op, line)
+        take_place(target, value)
+        return target
+    place = current.context.placed(base, value, region_of(target, base, op))
+    current.context.write(target, value, op, line)
+    take_place(base, place)
+    if target._retains:
+        target._rebuild(base)  # now, since what it retains is the gradient of the new elements
+    return target
+
+
+def region_of(target: Tensor, base: Tensor, op: str) -> View:
+    """Where a view's elements stand among its base's, counted as if that were contiguous."""
+    region = lies_in(target, base)
+    if region is not None:
+        return region
+    region = contiguous(base.layout.shape)
+    for move, params in target.moves:
+        moved: View | None = move.body(region, **params)
+        if moved is None:  # the base's own memory is not in order, so it was a view there
+            raise GradientError(
+                f"{op}: {describe(target)} is not a regular part of its base {describe(base)}, "
+                f"whose memory is strided. Use .contiguous() on the base before."
+            )
+        region = moved
+    return region
+
+
+def take_place(target: Tensor, source: Tensor) -> None:
+    """Put `target` where `source` stands in the graph; its views follow when they are used."""
+    target._stand_at(source)
+    target._edits += 1
+
+
+# --- methods ---------------------------------------------------------------------------------
+
+
+def __setitem__(self: Tensor, key: Any, value: Any) -> None:
+    """Write to the elements that the index names; the value is broadcast and cast."""
+    try:
+        _set_items(self, key, value)
+    except tuple(TRANSLATED) as error:
+        raise retold(error, "setitem", lambda: f"{index_items()}; value", (self, key, value))  # noqa: B904 (it has its cause)
+
+
+def _set_items(self: Tensor, key: Any, value: Any) -> None:
+    setitem = REGISTRY["setitem"].extra
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = of_numpy(value)
+    region, points = setitem["resolve"](self, key)
+    check_write(region, "setitem")
+    if points:
+        setitem["write_points"](region, points, value)
+        return
+    if isinstance(value, Tensor):
+        value = setitem["fitted"](value, region.layout.shape)
+    write(region, value, "setitem")
+
+
+def copy_(self: Tensor, source: Tensor) -> Tensor:
+    """Write the elements of `source`, broadcast and cast, into this tensor."""
+    check_write(self, "copy_")
+    return write(self, source, "copy_")
+
+
+def fill_(self: Tensor, value: Number) -> Tensor:
+    """Write one value into every element."""
+    check_write(self, "fill_")
+    return write(self, value, "fill_")
+
+
+def zero_(self: Tensor) -> Tensor:
+    """Write zeros."""
+    return self.fill_(0)
