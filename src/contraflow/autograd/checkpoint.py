@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from contraflow import threads
 from contraflow.errors import GradientError, describe, public
-from contraflow.graph.op_node import Saved, keep, overwritten
+from contraflow.graph.saved import Saved, keep, overwritten
 from contraflow.operation.context import Context, changed, state
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.spec import Params, Spec

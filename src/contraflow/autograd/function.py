@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from contraflow.errors import GradientError, GradientShapeError, describe, describe_spec
-from contraflow.graph.op_node import Saved, keep
+from contraflow.graph.saved import Saved, keep
 from contraflow.operation.context import changed, state
 from contraflow.operation.op import REGISTRY
 from contraflow.spec import Spec

@@ -7,7 +7,7 @@ from typing import Any
 
 from contraflow.autograd.modes import Mode
 from contraflow.errors import GradientError, bytes_text, describe
-from contraflow.graph.op_node import Saved
+from contraflow.graph.saved import Saved
 from contraflow.operation.context import state
 from contraflow.spec import Spec
 from contraflow.tensors.hooks import Handle

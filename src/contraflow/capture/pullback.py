@@ -22,8 +22,9 @@ from contraflow.compiler.passes import eliminate_dead
 from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Value
 from contraflow.contexts.record import InputSource
 from contraflow.errors import GradientError
-from contraflow.graph.engine import Cotangent, Pass
-from contraflow.graph.op_node import Saved
+from contraflow.graph.cotangent import Cotangent
+from contraflow.graph.engine import Pass
+from contraflow.graph.saved import Saved
 from contraflow.operation.context import changed, state
 from contraflow.operation.op import REGISTRY
 from contraflow.runtime import executable

@@ -34,7 +34,7 @@ from contraflow.compiler.tape import Value
 from contraflow.contexts.record import InputSource, Recording
 from contraflow.dtypes import DType, from_numpy, int64
 from contraflow.errors import GradientError, OverwrittenError
-from contraflow.graph.op_node import keep
+from contraflow.graph.saved import keep
 from contraflow.operation.context import state
 from contraflow.runtime import executable
 from contraflow.runtime.executable import Executable, Standing

@@ -20,7 +20,8 @@ from typing import Any
 
 from contraflow import threads
 from contraflow.graph import engine
-from contraflow.graph.engine import Cotangent, Pass
+from contraflow.graph.cotangent import Cotangent
+from contraflow.graph.engine import Pass
 from contraflow.operation.context import changed, state
 from contraflow.shapes import numel
 from contraflow.tensors.methods import method

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from contraflow.graph import engine
-from contraflow.graph.op_node import apart
+from contraflow.graph.saved import apart
 from contraflow.operation.context import changed, state
 from contraflow.operation.gradient_rules import Backward
 from contraflow.operation.op import REGISTRY, Op

@@ -15,7 +15,7 @@ from contraflow import config
 from contraflow.contexts.interpreter import Run, form_of, specs
 from contraflow.devices.cpu import memory
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
-from contraflow.graph.engine import Cotangent, Parts, added, array_of
+from contraflow.graph.cotangent import Cotangent, Parts, added, array_of
 from contraflow.graph.op_node import OpNode
 from contraflow.operation.context import apply, set_base_context, state
 from contraflow.operation.op import REGISTRY, Op
