@@ -537,7 +537,7 @@ def test_what_an_interrupted_replay_has_written_is_counted(warm):
         if not warm:
             step._hit = hit.misses
         before, version = state.tolist(), state._version
-        interrupting = Interrupting(n, "devices/cpu/program.py", "executable.py")
+        interrupting = Interrupting(n, "devices/cpu/program.py", "executable.py", "outputs.py")
         try:
             with interrupting:
                 step(x)

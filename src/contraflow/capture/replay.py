@@ -37,7 +37,8 @@ from contraflow.errors import GradientError, OverwrittenError
 from contraflow.graph.saved import keep
 from contraflow.operation.context import state
 from contraflow.runtime import executable
-from contraflow.runtime.executable import Executable, Standing
+from contraflow.runtime.executable import Executable
+from contraflow.runtime.outputs import Standing
 from contraflow.shapes import View, contiguous
 from contraflow.tensors.epoch import Structure
 from contraflow.tensors.grad_slot import Block

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from sys import getrefcount
 from time import perf_counter
-from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,10 +22,9 @@ from contraflow.compiler.lower import Fused
 from contraflow.compiler.passes import host_values, optimize, wide_numbers
 from contraflow.compiler.plan import HostStep, make_plan
 from contraflow.compiler.tape import Tape, Value
-from contraflow.devices.cpu import memory
 from contraflow.render import python
-from contraflow.spec import Spec
-from contraflow.tensors.grad_slot import Block, Notice, slots_lock
+from contraflow.runtime.outputs import OutputRoom, Standing, take, take_written
+from contraflow.tensors.grad_slot import Block
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 
@@ -132,112 +130,6 @@ class Interpreted:
         return [f"interpreted: {len(self.tape.lines)} lines over NumPy"]
 
 
-class _Room:
-    """Blocks for one output. The last but one is used again, unless somebody holds it.
-
-    Memory that was written before is faster to write than memory the system has yet to give.
-    """
-
-    __slots__ = ("idle", "recent", "_spec", "_device")
-
-    def __init__(self, spec: Spec, device: devices.DeviceInterface) -> None:
-        self._spec, self._device = (spec.shape, spec.dtype.numpy), device
-        self.idle = self.recent = Block(None)
-
-    def refill(self) -> Block:
-        """A new block, in the place of one that is held."""
-        array = memory.empty(*self._spec)
-        block = Block(array, self._device.address(array))
-        self.idle, self.recent = self.recent, block
-        return block
-
-
-def _take(rooms: Sequence[_Room], addresses: list[Any]) -> list[Block]:
-    """A block for each output, whose elements nobody needs; where they lie goes to a list."""
-    blocks = []
-    for room in rooms:
-        block = room.idle
-        if getrefcount(block) == HELD_BY_ROOM and getrefcount(block.array) == HELD_BY_BLOCK:
-            room.idle, room.recent = room.recent, block
-        else:
-            block = room.refill()
-        blocks.append(block)
-        addresses.append(block.address)
-    return blocks
-
-
-def _take_written(room: str, block: str, place: int) -> list[str]:
-    """What `_take` does for one output, as lines: its block is a variable, and where it lies goes
-    to a place among the buffers of the program."""
-    return [
-        f"{block} = {room}.idle",
-        f"if count({block}) == {HELD_BY_ROOM} and count({block}.array) == {HELD_BY_BLOCK}:",
-        f"  {room}.idle = {room}.recent; {room}.recent = {block}",
-        f"else: {block} = {room}.refill()",
-        f"put({place}, {block}.address)",
-    ]
-
-
-class Standing:
-    """Outputs that stay in one block from replay to replay, as long as nobody looks at it.
-
-    `places` are their numbers among a program's buffers, and `owners` the tensors whose gradients
-    they are.
-    """
-
-    def __init__(
-        self,
-        program: devices.ProgramInterface,
-        places: Sequence[int],
-        rooms: Sequence[_Room],
-        owners: Sequence[weakref.ref[Tensor]],
-    ) -> None:
-        self.notice = Notice()
-        self.rooms = rooms
-        self._program, self._all = program, list(zip(places, rooms, owners))
-        self._fresh = False
-
-    def take(self) -> None:
-        """Use blocks that nobody looks at from now on."""
-        addresses: list[int] = []
-        _take([room for _, room, _ in self._all], addresses)
-        for (place, _, _), address in zip(self._all, addresses):
-            self._program.put(place, address)
-        self._fresh = True
-
-    def settle(self) -> None:
-        """Give the blocks to their owners, now that they are filled.
-
-        Who looked at one meanwhile keeps it, and its owner gets a copy.
-        """
-        with slots_lock:
-            self.notice.given = False
-            for place, room, owner_ref in self._all:
-                block = room.recent
-                if not self._fresh and getrefcount(block.array) > HELD_BY_BLOCK:
-                    filled, block = block.array, room.refill()
-                    np.copyto(block.array, filled)
-                    self._program.put(place, block.address)
-                block.notice = self.notice
-                owner = owner_ref()
-                if owner is None:
-                    continue
-                old, owner._slot = owner._slot, block
-                if type(old) is Block and old.notice is not self.notice:
-                    old.notice.given = True
-            self._fresh = False
-
-
-def _references() -> tuple[int, int]:
-    """How many references `_take` counts to a block that only a room holds, and to its array."""
-    room = SimpleNamespace(idle=Block(np.empty(0)))
-    block = room.idle
-    return getrefcount(block), getrefcount(block.array)
-
-
-HELD_BY_ROOM, HELD_BY_BLOCK = _references()
-
-
 class Native:
     """A tape as a program of generated kernels, with its host prologue."""
 
@@ -259,7 +151,7 @@ class Native:
         self.settled = len(self.inputs.arrays)
         self.addresses: list[int] | None = None  # the addresses of those
         specs, outputs = self.tape.specs, self.tape.outputs
-        self.rooms = [_Room(specs[v], self.device) for v in outputs if v not in host]
+        self.rooms = [OutputRoom(specs[v], self.device) for v in outputs if v not in host]
         # What the prologue gives: host values that are outputs, then the words of the kernels.
         self.host_outputs = [(i, specs[v].dtype.numpy) for i, v in enumerate(outputs) if v in host]
         self.numbers = frozenset(i for i, _ in self.host_outputs)
@@ -287,7 +179,7 @@ class Native:
         """Prologue, then one replay."""
         known, words = self.fixed or self.prepare(scalars)
         buffers = list(arrays)
-        blocks = _take(self.rooms, buffers)
+        blocks = take(self.rooms, buffers)
         try:
             self.program.replay(buffers, words)
         except IndexError as error:
@@ -306,7 +198,7 @@ class Native:
             self.addresses = [self.locate(storage) for storage in storages[self.settled :]]
         addresses += self.addresses
         known, words = self.fixed or self.prepare(scalars)
-        blocks: list[Any] = _take(self.rooms, addresses)
+        blocks: list[Any] = take(self.rooms, addresses)
         try:
             self.program.run(addresses, words)
         except IndexError as error:
@@ -334,7 +226,7 @@ class Native:
         lines += [f"put({i}, {s}.address or locate({s}))" for i, s in enumerate(storages)]
         for i, room in enumerate(self.rooms):
             if standing is None or room not in standing.rooms:
-                lines += _take_written(name(room), f"b{i}", len(self.inputs.arrays) + i)
+                lines += take_written(name(room), f"b{i}", len(self.inputs.arrays) + i)
         stays = None if standing is None else name(standing)
         if stays is not None:
             lines.append(f"if {stays}.notice.given: {stays}.take()")
