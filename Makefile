@@ -44,10 +44,10 @@ stub: $(INSTALLED_DEV) ## write the type stub of the tensor methods anew
 	$(BIN)/python -m contraflow.stubs
 
 seeds: $(INSTALLED_DEV) ## try each promise of the five originals and write docs/seeds.md
-	$(BIN)/python -m tests.seeds.table $(ARGS)
+	$(BIN)/python -m tests.helpers.seeds $(ARGS)
 
 accuracy: $(INSTALLED_DEV) ## measure the error of every function and write docs/accuracy.md
-	$(BIN)/python -m tests.accuracy $(ARGS)
+	$(BIN)/python -m tests.helpers.accuracy $(ARGS)
 
 explain: $(INSTALLED) ## write docs/gpt_explained.md: what a compiled step runs
 	$(BIN)/python -m benchmarks.explained

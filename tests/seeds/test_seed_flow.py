@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine_common import leaf, place, refused, temporary
+from tests.helpers.engine_common import leaf, place, refused, temporary
 
 import contraflow as cf
 from contraflow.autograd import grad

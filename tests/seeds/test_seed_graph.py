@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests import engine_common
-from tests.engine_common import Counter, fields_of, leaf, nodes_below, place, refused
+from tests.helpers import engine_common
+from tests.helpers.engine_common import Counter, fields_of, leaf, nodes_below, place, refused
 
 import contraflow as cf
 from contraflow.autograd import Gradients, grad, gradients

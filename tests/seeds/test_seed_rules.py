@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine_common import leaf
+from tests.helpers.engine_common import leaf
 
 import contraflow as cf
 import contraflow.nn.functional as F

@@ -1,0 +1,678 @@
+"""Kernels that the GPU renderers are tested on, each with arrays to run it over.
+
+A case is built anew by every call of its function, from a seed of its own, so that a run may write
+into its arrays. Cases marked golden have their texts in tests/render/golden.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from contraflow.compiler.interpret import BoundOperand, run_call
+from contraflow.compiler.kernel import (
+    STRIDED,
+    Contraction,
+    KernelCall,
+    KernelFold,
+    Loops,
+    Operand,
+    Store,
+)
+from contraflow.dtypes import (
+    DType,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int32,
+    int64,
+    uint32,
+)
+from contraflow.expressions import expression as s
+from contraflow.expressions.expression import Expr
+
+GUARD = 7  # elements before the first one: an offset that is forgotten shows
+
+
+@dataclass
+class Case:
+    """A call with what its operands are bound to, and what may differ from NumPy."""
+
+    call: KernelCall
+    arrays: list[BoundOperand]
+    scalars: tuple[float | int, ...] = ()
+    relative: float = 2e-6  # of float32 results
+    webgpu: bool = True
+    golden: bool = False
+    expected: np.ndarray | None = None  # what the last operand becomes, if not by the interpreter
+
+
+CASES: dict[str, Callable[[], Case]] = {}
+
+
+def case(build: Callable[[], Case]) -> Callable[[], Case]:
+    CASES[build.__name__] = build
+    return build
+
+
+def load(number: int, dtype: DType, *args: Expr) -> Expr:
+    return s.leaf("load", dtype, number, *args)
+
+
+def fold(fn: str, value: Expr, identity: float | int) -> KernelFold:
+    left, right = (s.leaf(side, value.dtype, 0) for side in ("left", "right"))
+    return KernelFold((value,), (s.call(fn, left, right),), (s.const(identity, value.dtype),))
+
+
+def reduced(number: int, dtype: DType, component: int = 0) -> Expr:
+    return s.leaf("reduced", dtype, (number, component))
+
+
+def bind(values: np.ndarray) -> BoundOperand:
+    """A flat array with the values after a few elements that must not be touched."""
+    flat = np.zeros(values.size + GUARD, values.dtype)
+    flat[GUARD:] = values.reshape(-1)
+    return flat, GUARD
+
+
+def empty(size: int, dtype: type | np.dtype = np.float32) -> BoundOperand:
+    return bind(np.full(size, 99, dtype))
+
+
+def normal(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5, -2.5, 3e38, 1e-30], np.float32)
+
+
+@case
+def fused_map() -> Case:
+    """tanh(a * b + c) and a > 0 for a transposed, b broadcast along rows and a host scalar c."""
+    rows, columns = 37, 53
+    a, b, c = load(0, float32), load(1, float32), load(2, float32)
+    operands = (
+        Operand(float32, "in", (1, STRIDED)),
+        Operand(float32, "in", (0, 1)),
+        Operand(float32, "scalar"),
+        Operand(float32, "out", (STRIDED, 1)),
+        Operand(bool_, "out", (STRIDED, 1)),
+    )
+    stores = (Store(3, s.tanh(a * b + c), True), Store(4, a > 0.0, True))
+    kernel = Loops(2, 0, 1, operands, (), stores)
+    strides = ((1, rows), (0, 1), (), (columns, 1), (columns, 1))
+    arrays: list[BoundOperand] = [
+        bind(normal(0, rows * columns)),
+        bind(normal(1, columns)),
+        (None, 0),
+        empty(rows * columns),
+        empty(rows * columns, np.bool_),
+    ]
+    return Case(KernelCall(kernel, (rows, columns), strides), arrays, (0.25,), golden=True)
+
+
+def row_softmax(rows: int, columns: int, seed: int) -> Case:
+    x = load(0, float32)
+    top = fold("max", x, -math.inf)
+    shifted = s.exp(x - reduced(0, float32))
+    total = fold("add", shifted, 0.0)
+    operands = tuple(Operand(float32, mode, (STRIDED, 1)) for mode in ("in", "out"))
+    stores = (Store(1, shifted / reduced(1, float32), True),)
+    kernel = Loops(1, 1, 1, operands, (top, total), stores)
+    arrays = [bind(3 * normal(seed, rows, columns)), empty(rows * columns)]
+    call = KernelCall(kernel, (rows, columns), ((columns, 1), (columns, 1)))
+    return Case(call, arrays, relative=1e-5)
+
+
+@case
+def softmax() -> Case:
+    """Three passes over rows longer than a group of threads."""
+    found = row_softmax(5, 700, 2)
+    found.golden = True
+    return found
+
+
+@case
+def softmax_of_short_rows() -> Case:
+    """Many rows, each shorter than any group of threads."""
+    return row_softmax(300, 3, 3)
+
+
+@case
+def softmax_in_place() -> Case:
+    """The same operand read and written."""
+    found = row_softmax(4, 300, 4)
+    kernel = found.call.kernel
+    assert isinstance(kernel, Loops)
+    stores = (Store(0, kernel.stores[0].value, True),)
+    operands = (Operand(float32, "inout", (STRIDED, 1)),)
+    kernel = Loops(1, 1, 1, operands, kernel.reductions, stores)
+    return Case(KernelCall(kernel, (4, 300), ((300, 1),)), found.arrays[:1], relative=1e-5)
+
+
+@case
+def layer_norm() -> Case:
+    """Mean, variance, the normalised row with weight and bias, and both statistics."""
+    rows, columns = 6, 391
+    x, weight, bias = (load(i, float32) for i in range(3))
+    count, epsilon = load(3, float32), load(4, float32)
+    mean = reduced(0, float32) / count
+    centred = x - mean
+    deviation = s.sqrt(reduced(1, float32) / count + epsilon)
+    reductions = (fold("add", x, 0.0), fold("add", centred * centred, 0.0))
+    scale = s.const(1.0, float32) / deviation
+    operands = (
+        Operand(float32, "in", (STRIDED, 1)),
+        Operand(float32, "in", (0, 1)),
+        Operand(float32, "in", (0, 1)),
+        Operand(float32, "scalar"),
+        Operand(float32, "scalar"),
+        Operand(float32, "out", (STRIDED, 1)),
+        Operand(float32, "out", (1, 0)),
+        Operand(float32, "out", (1, 0)),
+    )
+    stores = (
+        Store(5, centred * scale * weight + bias, True),
+        Store(6, mean, False),
+        Store(7, scale, False),
+    )
+    kernel = Loops(1, 1, 1, operands, reductions, stores)
+    row, per_row, per_column = (columns, 1), (1, 0), (0, 1)
+    strides = (row, per_column, per_column, (), (), row, per_row, per_row)
+    arrays: list[BoundOperand] = [
+        bind(normal(5, rows, columns)),
+        bind(normal(6, columns)),
+        bind(normal(7, columns)),
+        (None, 0),
+        (None, 1),
+        empty(rows * columns),
+        empty(rows),
+        empty(rows),
+    ]
+    call = KernelCall(kernel, (rows, columns), strides)
+    return Case(call, arrays, (float(columns), 1e-5), relative=1e-5, golden=True)
+
+
+def argmax_kernel() -> Loops:
+    value, index = (s.leaf("left", d, c) for c, d in enumerate((float32, int64)))
+    other, other_index = (s.leaf("right", d, c) for c, d in enumerate((float32, int64)))
+    wins = (value > other) | (s.eq(value, other) & (index < other_index))
+    pair = KernelFold(
+        (load(0, float32), s.axis(1)),
+        (s.select(wins, value, other), s.select(wins, index, other_index)),
+        (s.const(-math.inf, float32), s.const(2**63 - 1, int64)),
+    )
+    operands = (
+        Operand(float32, "in", (STRIDED, 1)),
+        Operand(float32, "out", (1, 0)),
+        Operand(int64, "out", (1, 0)),
+    )
+    stores = (
+        Store(1, reduced(0, float32), False),
+        Store(2, reduced(0, int64, 1), False),
+    )
+    return Loops(1, 1, 1, operands, (pair,), stores)
+
+
+@case
+def argmax() -> Case:
+    """The largest value and where it first stands, folded as a pair; rows have many ties."""
+    rows, columns = 4, 600
+    values = np.random.default_rng(8).integers(0, 40, (rows, columns)).astype(np.float32)
+    arrays = [bind(values), empty(rows), empty(rows, np.int64)]
+    call = KernelCall(argmax_kernel(), (rows, columns), ((columns, 1), (1, 0), (1, 0)))
+    return Case(call, arrays, golden=True)
+
+
+@case
+def column_sum() -> Case:
+    """A sum over rows and a batch: each thread has a column of its own."""
+    batch, rows, columns = 3, 41, 300
+    operands = (Operand(float32, "in", (1, STRIDED, STRIDED)), Operand(float32, "out", (1, 0, 0)))
+    total = fold("add", load(0, float32), 0.0)
+    kernel = Loops(1, 2, 0, operands, (total,), (Store(1, reduced(0, float32), False),))
+    strides = ((1, rows * columns, columns), (1, 0, 0))
+    arrays = [bind(normal(9, batch, rows, columns)), empty(columns)]
+    call = KernelCall(kernel, (columns, batch, rows), strides)
+    return Case(call, arrays, relative=1e-5, golden=True)
+
+
+@case
+def cut_rows() -> Case:
+    """Partial sums and largest elements of rows; the last part is short."""
+    rows, parts, columns = 3, 5, 500
+    x = load(0, float32)
+    operands = (
+        Operand(float32, "in", (STRIDED, 0, 1)),
+        Operand(float32, "out", (1, STRIDED, 0)),
+        Operand(float32, "out", (1, STRIDED, 0)),
+    )
+    stores = (Store(1, reduced(0, float32), False), Store(2, reduced(1, float32), False))
+    reductions = (fold("add", x, 0.0), fold("max", x, -math.inf))
+    kernel = Loops(2, 1, 2, operands, reductions, stores, cut=2)
+    strides = ((columns, 0, 1), (1, rows, 0), (1, rows, 0))
+    arrays = [bind(normal(61, rows, columns)), empty(rows * parts), empty(rows * parts)]
+    return Case(
+        KernelCall(kernel, (rows, parts, columns), strides), arrays, relative=1e-5, golden=True
+    )
+
+
+@case
+def cut_columns() -> Case:
+    """Partial sums of columns; the last two of the parts have no points."""
+    columns, parts, rows = 70, 6, 200
+    operands = (Operand(float32, "in", (1, 0, STRIDED)), Operand(float32, "out", (1, STRIDED, 0)))
+    total = fold("add", load(0, float32), 0.0)
+    kernel = Loops(2, 1, 0, operands, (total,), (Store(1, reduced(0, float32), False),), cut=2)
+    strides = ((1, 0, columns), (1, columns, 0))
+    arrays = [bind(normal(62, rows, columns)), empty(columns * parts)]
+    return Case(
+        KernelCall(kernel, (columns, parts, rows), strides), arrays, relative=1e-5, golden=True
+    )
+
+
+@case
+def column_norm() -> Case:
+    """Batch normalisation: per column, over rows and a batch whose axis lies between."""
+    batch, columns, rows = 2, 37, 90
+    x = load(0, float32)
+    count = s.const(float(batch * rows), float32)
+    centred = x - reduced(0, float32) / count
+    scale = s.const(1.0, float32) / s.sqrt(reduced(1, float32) / count)
+    reductions = (fold("add", x, 0.0), fold("add", centred * centred, 0.0))
+    operands = (
+        Operand(float32, "in", (1, STRIDED, STRIDED)),
+        Operand(float32, "out", (1, STRIDED, STRIDED)),
+        Operand(float32, "out", (1, 0, 0)),
+    )
+    stores = (Store(1, centred * scale, True), Store(2, scale, False))
+    kernel = Loops(1, 2, 0, operands, reductions, stores)
+    strides = ((1, rows * columns, columns),) * 2 + ((1, 0, 0),)
+    size = batch * columns * rows
+    arrays = [bind(normal(31, size)), empty(size), empty(columns)]
+    return Case(KernelCall(kernel, (columns, batch, rows), strides), arrays, relative=1e-5)
+
+
+@case
+def lane_before_others() -> Case:
+    """A map whose neighbours in memory lie along its first axis."""
+    sizes = (19, 5, 7)
+    strides = ((1, 19 * 7, 19), (1, 19, 19 * 5))
+    operands = tuple(Operand(float32, mode, (1, STRIDED, STRIDED)) for mode in ("in", "out"))
+    value = load(0, float32) + s.cast(s.axis(1), float32)
+    kernel = Loops(3, 0, 0, operands, (), (Store(1, value, True),))
+    size = math.prod(sizes)
+    return Case(KernelCall(kernel, sizes, strides), [bind(normal(32, size)), empty(size)])
+
+
+@case
+def cross_entropy() -> Case:
+    """log(sum(exp(x))) - x[label] per row, the label checked once the row is reduced."""
+    rows, columns = 6, 290
+    top = fold("max", load(0, float32), -math.inf)
+    total = fold("add", s.exp(load(0, float32) - reduced(0, float32)), 0.0)
+    label = s.checked(load(2, int64), load(3, int64))
+    chosen = load(1, float32, label)
+    loss = s.log(reduced(1, float32)) + reduced(0, float32) - chosen
+    operands = (
+        Operand(float32, "in", (STRIDED, 1)),
+        Operand(float32, "in", (STRIDED, 0)),
+        Operand(int64, "in", (1, 0)),
+        Operand(int64, "scalar"),
+        Operand(float32, "out", (1, 0)),
+    )
+    kernel = Loops(1, 1, 1, operands, (top, total), (Store(4, loss, False),))
+    labels = np.random.default_rng(33).integers(0, columns, rows)
+    values = normal(34, rows, columns)
+    logits = bind(values)
+    arrays: list[BoundOperand] = [logits, logits, bind(labels), (None, 0), empty(rows)]
+    strides = ((columns, 1), (columns, 0), (1, 0), (), (1, 0))
+    found = Case(KernelCall(kernel, (rows, columns), strides), arrays, (columns,), relative=1e-5)
+    # The interpreter gives a load at the outer level the extent of the inner axes, and stops.
+    found.expected = np.log(np.exp(values).sum(1)) - values[np.arange(rows), labels]
+    return found
+
+
+@case
+def no_points() -> Case:
+    """A call without work writes nothing."""
+    found = row_softmax(1, 5, 35)
+    found.call = found.call._replace(sizes=(0, 5))
+    return found
+
+
+def gather_case(indices: list[int]) -> Case:
+    rows, columns = 11, 30
+    index = s.checked(load(1, int64), s.const(rows, int64))
+    operands = (
+        Operand(float32, "in", (0, 1)),
+        Operand(int64, "in", (1, 0)),
+        Operand(float32, "out", (STRIDED, 1)),
+    )
+    value = load(0, float32, index * columns)
+    kernel = Loops(2, 0, 1, operands, (), (Store(2, value, True),))
+    strides = ((0, 1), (1, 0), (columns, 1))
+    arrays = [
+        bind(normal(10, rows, columns)),
+        bind(np.array(indices, np.int64)),
+        empty(len(indices) * columns),
+    ]
+    return Case(KernelCall(kernel, (len(indices), columns), strides), arrays)
+
+
+@case
+def gather() -> Case:
+    """Rows of a table by index, each index checked."""
+    found = gather_case([3, 0, 10, 10, 7])
+    found.golden = True
+    return found
+
+
+@case
+def random_words() -> Case:
+    """Two rounds of Philox on the counters that a position gives, and a uniform number."""
+    count = 1000
+    word = s.cast(load(0, int64), uint32)
+    key = s.cast(load(1, int64), uint32)
+    other = word ^ key
+    for _ in range(2):
+        high, low = s.mulhi(word, 0xD2511F53), word * 0xD2511F53
+        word, other, key = high ^ other ^ key, low, key + 0x9E3779B9
+    uniform = s.cast(word >> 8, float32) * 2.0**-24
+    operands = (
+        Operand(int64, "position", (1,)),
+        Operand(int64, "scalar"),
+        Operand(int32, "out", (1,)),
+        Operand(float32, "out", (1,)),
+    )
+    stores = (Store(2, s.bitcast(word ^ other, int32), True), Store(3, uniform, True))
+    kernel = Loops(1, 0, 0, operands, (), stores)
+    arrays: list[BoundOperand] = [(None, 12345), (None, 0), empty(count, np.int32), empty(count)]
+    call = KernelCall(kernel, (count,), ((1,), (), (1,), (1,)))
+    return Case(call, arrays, (987654321,), relative=0.0, golden=True)
+
+
+def product(dtype: DType, accumulate: DType, seed: int) -> Case:
+    g, b, m, n, k = 2, 3, 70, 65, 33
+    kernel = Contraction(dtype, accumulate)
+    # A is stored transposed, B is the same along the second axis of the batch, and that axis lies
+    # within the rows of C.
+    strides = ((b * m * k, m * k, 1, m), (k * n, 0, n, 1), (b * m * n, n, b * n, 1))
+    values = [normal(seed, g * b * m * k), normal(seed + 1, g * k * n)]
+    if not dtype.is_floating_point:
+        values = [np.rint(v * 10) for v in values]
+    arrays = [bind(v.astype(dtype.numpy)) for v in values]
+    arrays.append(empty(g * b * m * n, dtype.numpy))
+    return Case(KernelCall(kernel, (g, b, m, n, k), strides), arrays, relative=1e-5)
+
+
+@case
+def contraction() -> Case:
+    """A batched product with a transposed and a broadcast side and ragged edges."""
+    found = product(float32, float32, 11)
+    found.golden = True
+    return found
+
+
+@case
+def contraction_of_integers() -> Case:
+    """The same in int32."""
+    return product(int32, int32, 13)
+
+
+@case
+def contraction_of_halves() -> Case:
+    """bfloat16 operands, accumulated in float32."""
+    found = product(bfloat16, float32, 15)
+    found.webgpu, found.relative = False, 1e-2
+    return found
+
+
+@case
+def contraction_of_doubles() -> Case:
+    """float64 throughout."""
+    found = product(float64, float64, 17)
+    found.webgpu = False
+    return found
+
+
+@case
+def contraction_over_nothing() -> Case:
+    """With k = 0 the result is zero."""
+    found = product(float32, float32, 19)
+    *sizes, _ = found.call.sizes
+    found.call = found.call._replace(sizes=(*sizes, 0))
+    return found
+
+
+@case
+def shifted_window() -> Case:
+    """x[i - 1] - x[i + 1], zero beyond the ends: loads with an offset, under a guard."""
+    size = 515
+    i = s.axis(0)
+    before = load(0, float32, s.const(-1, int64), i > 0)
+    after = load(0, float32, s.const(1, int64), i < load(1, int64))
+    operands = (
+        Operand(float32, "in", (1,)),
+        Operand(int64, "scalar"),
+        Operand(float32, "out", (1,)),
+    )
+    kernel = Loops(1, 0, 0, operands, (), (Store(2, before - after, True),))
+    # The array ends where its last element does: a load beyond it would be out of range.
+    arrays: list[BoundOperand] = [bind(normal(20, size)), (None, 0), empty(size)]
+    return Case(KernelCall(kernel, (size,), ((1,), (), (1,))), arrays, (size - 1,), golden=True)
+
+
+@case
+def empty_rows() -> Case:
+    """Reductions over nothing give their identities."""
+    x = load(0, float32)
+    operands = (
+        Operand(float32, "in", (STRIDED, 1)),
+        Operand(float32, "out", (1, 0)),
+        Operand(float32, "out", (1, 0)),
+    )
+    stores = (Store(1, reduced(0, float32), False), Store(2, reduced(1, float32), False))
+    reductions = (fold("add", x, 0.0), fold("max", x, -math.inf))
+    kernel = Loops(1, 1, 1, operands, reductions, stores)
+    arrays = [bind(normal(21, 0)), empty(4), empty(4)]
+    return Case(KernelCall(kernel, (4, 0), ((0, 1), (1, 0), (1, 0))), arrays)
+
+
+@case
+def empty_columns() -> Case:
+    """The same, a thread per column."""
+    operands = (Operand(float32, "in", (1, STRIDED)), Operand(float32, "out", (1, 0)))
+    total = fold("add", load(0, float32), 0.0)
+    kernel = Loops(1, 1, 0, operands, (total,), (Store(1, reduced(0, float32), False),))
+    return Case(KernelCall(kernel, (4, 0), ((1, 4), (1, 0))), [bind(normal(22, 0)), empty(4)])
+
+
+@case
+def any_of_all() -> Case:
+    """A reduction of truth values over two inner axes and no outer one."""
+    x = load(0, float32)
+    reductions = (fold("or", x > 2.5, False), fold("and", x > 2.5, True))
+    operands = (
+        Operand(float32, "in", (STRIDED, 1)),
+        Operand(bool_, "out", (0, 0)),
+        Operand(bool_, "out", (0, 0)),
+    )
+    stores = (Store(1, reduced(0, bool_), False), Store(2, reduced(1, bool_), False))
+    kernel = Loops(0, 2, 1, operands, reductions, stores)
+    arrays = [bind(normal(23, 40, 30)), empty(1, np.bool_), empty(1, np.bool_)]
+    return Case(KernelCall(kernel, (40, 30), ((30, 1), (0, 0), (0, 0))), arrays)
+
+
+@case
+def momentum() -> Case:
+    """An optimizer's step: two operands are read and written, each by the other's old value."""
+    size = 1000
+    parameter, velocity, gradient, rate = (load(i, float32) for i in range(4))
+    operands = (
+        Operand(float32, "inout", (1,)),
+        Operand(float32, "inout", (1,)),
+        Operand(float32, "in", (1,)),
+        Operand(float64, "scalar"),
+    )
+    rate = s.cast(load(3, float64), float32)
+    stores = (
+        Store(0, parameter - rate * velocity, True),
+        Store(1, velocity * 0.5 + gradient * parameter, True),
+    )
+    kernel = Loops(1, 0, 0, operands, (), stores)
+    arrays: list[BoundOperand] = [bind(normal(24 + i, size)) for i in range(3)]
+    return Case(KernelCall(kernel, (size,), ((1,), (1,), (1,), ())), [*arrays, (None, 0)], (0.1,))
+
+
+def elementwise(values: list[np.ndarray], results: list[Expr]) -> Case:
+    """A map over arrays of one size; results are expressions of `load(i, dtype)`."""
+    inputs = [Operand(v[1], "in", (1,)) for v in map(_with_dtype, values)]
+    outputs = [Operand(e.dtype, "out", (1,)) for e in results]
+    stores = tuple(Store(len(values) + i, e, True) for i, e in enumerate(results))
+    operands = (*inputs, *outputs)
+    kernel = Loops(1, 0, 0, operands, (), stores)
+    size = values[0].size
+    arrays = [*map(bind, values), *(empty(size, e.dtype.numpy) for e in results)]
+    return Case(KernelCall(kernel, (size,), ((1,),) * len(operands)), arrays)
+
+
+def _with_dtype(values: np.ndarray) -> tuple[np.ndarray, DType]:
+    names = {d.numpy: d for d in (bool_, int8, int32, int64, float16, bfloat16, float32, float64)}
+    return values, names[values.dtype]
+
+
+@case
+def special_values() -> Case:
+    """NaN and infinities survive max, min, rounding and comparisons."""
+    left, right = (v.reshape(-1) for v in np.meshgrid(SPECIAL, SPECIAL))
+    a, b = load(0, float32), load(1, float32)
+    results = [
+        s.maximum(a, b),
+        s.minimum(a, b),
+        s.isnan(a) | (a < b),
+        s.select(s.ne(a, b), s.abs_(a), s.const(math.nan, float32)),
+        s.select(b > 0.0, s.floor(a), s.const(-math.inf, float32)),
+        s.sqrt(a) + s.rint(b),
+    ]
+    return elementwise([left, right], results)
+
+
+@case
+def transcendental() -> Case:
+    """exp, log, erf, tanh and pow, at special values too."""
+    values = np.concatenate([SPECIAL, 8 * normal(27, 500)]).astype(np.float32)
+    x = load(0, float32)
+    results = [s.exp(x), s.log(x), s.erf(x), s.tanh(x), s.pow_(s.abs_(x), 1.5)]
+    return elementwise([values], results)
+
+
+@case
+def angles() -> Case:
+    """Sine and cosine of small numbers and of large ones, whose reduction is one of integers."""
+    large = 2.0 ** np.arange(14, 128) * 1.6180339
+    values = np.concatenate([SPECIAL, 8 * normal(28, 300), large, -large]).astype(np.float32)
+    x = load(0, float32)
+    return elementwise([values], [s.sin(x), s.cos(x)])
+
+
+@case
+def integer_arithmetic() -> Case:
+    """Division rounds down, by zero gives zero; overflow wraps; shifts keep the sign."""
+    edges = np.array([0, 1, -1, 2, -2, 7, -7, 31, 2**31 - 1, -(2**31)], np.int32)
+    left, right = (v.reshape(-1) for v in np.meshgrid(edges, edges))
+    a, b = load(0, int32), load(1, int32)
+    results = [a // b, a % b, a + b, a * b, -a, (a << 3) ^ (a >> 5)]
+    return elementwise([left, right], results)
+
+
+@case
+def conversions() -> Case:
+    """Floats to integers saturate and NaN becomes zero; anything but zero is true."""
+    edges = np.array([2.9, -2.9, 2147483520, 2147483648, -2147483648, -3e9, 0.3], np.float32)
+    values = np.concatenate([SPECIAL, edges])
+    x = load(0, float32)
+    truth = s.cast(x, bool_)
+    whole = s.cast(x, int32)
+    results = [whole, truth, s.cast(truth, float32) + s.cast(whole, float32)]
+    results.append(s.bitcast(s.bitcast(x, uint32) ^ 0x80000000, float32))
+    return elementwise([values], results)
+
+
+@case
+def truth_values() -> Case:
+    """Comparisons and logic of bool operands."""
+    left, right = np.array([0, 0, 1, 1], np.bool_), np.array([0, 1, 0, 1], np.bool_)
+    a, b = load(0, bool_), load(1, bool_)
+    return elementwise([left, right], [a < b, a >= b, a ^ b, ~a | b, s.maximum(a, b)])
+
+
+@case
+def narrow_types() -> Case:
+    """bfloat16, float16 and int8 in memory; arithmetic rounds once per operation."""
+    count = 300
+    low = (normal(28, count) * 20).astype(ml_dtypes.bfloat16)
+    half = np.concatenate([SPECIAL, normal(29, count - len(SPECIAL))])
+    with np.errstate(over="ignore"):
+        half = half.astype(np.float16)
+    small = np.random.default_rng(30).integers(-128, 128, count).astype(np.int8)
+    a, b, c = load(0, bfloat16), load(1, float16), load(2, int8)
+    results = [
+        a + a * a,
+        s.cast(s.cast(a, float32) * s.cast(b, float32), bfloat16),
+        s.cast(a, float16),
+        b * b,
+        c * c - c,
+        s.cast(a * 10.0, int8),
+    ]
+    found = elementwise([low, half, small], results)
+    found.webgpu = False
+    return found
+
+
+@case
+def wide_types() -> Case:
+    """float64 and int64 arithmetic, conversions and bits."""
+    values = np.concatenate([SPECIAL.astype(np.float64), [1e19, -1e19, 2.0**62, 1e300]])
+    whole = np.arange(values.size, dtype=np.int64) * 0x123456789ABCDEF
+    x, n = load(0, float64), load(1, int64)
+    results = [
+        s.cast(x, int64),
+        s.maximum(s.exp(x), x / 3.0),
+        s.bitcast(s.bitcast(x, int64) ^ n, float64),
+        n * n + (n >> 40),
+        n // s.const(-7, int64),
+        s.cast(n, float64),
+    ]
+    found = elementwise([values, whole], results)
+    found.webgpu = False
+    return found
+
+
+def check(name: str, run: Callable[..., object]) -> None:
+    """Run a case, and the interpreter on a copy of it; all elements of all operands must agree."""
+    expected, found = CASES[name](), CASES[name]()
+    if expected.expected is None:
+        run_call(expected.call, expected.arrays, expected.scalars)
+    else:
+        expected.arrays[-1] = bind(expected.expected)
+    run(found.call, found.arrays, found.scalars)
+    for i, operand in enumerate(found.call.kernel.operands):
+        given, wanted = found.arrays[i][0], expected.arrays[i][0]
+        if given is None or wanted is None:
+            continue
+        message = f"{name}, operand {i}"
+        if operand.dtype.is_floating_point:
+            np.testing.assert_allclose(
+                given.astype(np.float64), wanted.astype(np.float64),
+                rtol=found.relative, atol=found.relative, err_msg=message,
+            )  # fmt: skip
+        else:
+            np.testing.assert_array_equal(given, wanted, err_msg=message)

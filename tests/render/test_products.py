@@ -1,0 +1,133 @@
+"""Products as machine code: registers that stay registers, and vectors that suit the processor."""
+
+import re
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+from tests.helpers.native import WIDTHS, run_native
+
+from contraflow import config
+from contraflow.compiler.kernel import KernelCall, contraction, loops
+from contraflow.devices.cpu import jit, vectors
+from contraflow.dtypes import bfloat16, float16, float32, float64, int32
+from contraflow.render.llvm.contraction import BLOCK_ROWS
+from contraflow.render.llvm.kernels import render
+from contraflow.render.llvm.text import REDUCE_STRENGTH
+
+TARGETS = {16: ("x86-64", "+sse4.1"), 32: ("x86-64-v3", ""), 64: ("x86-64-v4", "-prefer-256-bit")}
+
+
+def blocks(text, vector_bytes):
+    """The assembly of each block of rows, by its number of rows, whatever this machine is."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    cpu, features = TARGETS[vector_bytes]
+    triple = llvm.Target.from_triple("x86_64-unknown-linux-gnu")
+    target = triple.create_target_machine(cpu=cpu, features=features, opt=3, jit=True)
+    with jit._without_strength_reduction():
+        assembly = target.emit_assembly(jit._parsed(text, target))
+    found = re.finditer(r"(?ms)^\w+_rows(\d+):(.*?)\.Lfunc_end", assembly)
+    return {int(match[1]): match[2].splitlines() for match in found}
+
+
+def loop_spills(lines):
+    """The lines within loops that read or write a vector on the stack."""
+    labels, found = {}, []
+    for i, line in enumerate(lines):
+        if match := re.match(r"(\.L\w+):", line):
+            labels[match[1]] = i
+        elif (match := re.match(r"\s+j\w+\s+(\.L\w+)", line)) and match[1] in labels:
+            found.append(lines[labels[match[1]] : i])
+    assert found, "a block has a loop"
+    on_stack = re.compile(r"\(%rsp[,)].*[xyz]mm|[xyz]mm.*\(%rsp[,)]")
+    return [line for body in found for line in body if on_stack.search(line)]
+
+
+# Half precision takes calls where the processor does not convert it, and int64 where it does not
+# multiply: there vectors go to the stack whatever the block.
+@pytest.mark.parametrize("vector_bytes", TARGETS)
+@pytest.mark.parametrize("dtype", [float32, float64, bfloat16, float16, int32], ids=str)
+def test_blocks_of_products_keep_their_sums_in_registers(dtype, vector_bytes):
+    if dtype is float16 and vector_bytes == 16:
+        pytest.skip("conversions of float16 are calls")
+    text = render(contraction(dtype, dtype.compute), vector_bytes=vector_bytes)
+    found = blocks(text, vector_bytes)
+    assert sorted(found) == list(range(1, BLOCK_ROWS[vector_bytes] + 1))
+    assert {rows: spills for rows, body in found.items() if (spills := loop_spills(body))} == {}
+
+
+def test_windows_share_the_blocks_of_products():
+    text = render(contraction(float32, float32, (2, 2)), vector_bytes=64)
+    assert not any(map(loop_spills, blocks(text, 64).values()))
+
+
+def test_blocks_spill_without_strength_reduction():
+    """Why it is asked for, and that the tests above would notice."""
+    text = render(contraction(float32, float32), vector_bytes=64)
+    found = blocks(text.replace(REDUCE_STRENGTH, ""), 64)
+    assert len(loop_spills(found[14])) > 8
+
+
+@pytest.mark.parametrize(
+    ("processor", "widest", "windows"),
+    [
+        ("znver4", 64, 32),
+        ("znver4", 16, 16),
+        ("znver3", 32, 32),
+        ("znver5", 64, 64),
+        ("sapphirerapids", 64, 64),
+        ("haswell", 32, 32),
+        ("x86-64", 16, 16),
+        ("apple-m1", 16, 16),
+    ],
+)
+def test_vectors_suit_the_processor_and_the_kernel(monkeypatch, processor, widest, windows):
+    monkeypatch.setattr(jit, "processor", lambda: processor)
+    monkeypatch.setattr(jit, "vector_bytes", lambda: widest)
+    monkeypatch.setattr(config, "vector_bytes", None)
+    for dtype in (float32, float64):
+        assert vectors.bytes_for(contraction(dtype, dtype, (2, 2))) == windows
+    half = contraction(bfloat16, float32, (2, 2))
+    for kernel in (contraction(float32, float32), half, loops(1, 0, 0, (), (), ())):
+        assert vectors.bytes_for(kernel) == widest
+
+
+def test_the_vector_width_of_the_user_decides(monkeypatch):
+    monkeypatch.setattr(jit, "processor", lambda: "znver4")
+    for width in (16, 64):
+        monkeypatch.setattr(config, "vector_bytes", width)
+        assert vectors.bytes_for(contraction(float32, float32, (1, 2))) == width
+
+
+@pytest.mark.parametrize("k", [1, 255, 256, 257, 1500])
+def test_products_have_the_same_bits_for_any_width_and_cut(k):
+    m, n, rng = 37, 50, np.random.default_rng(3)
+    call = KernelCall(
+        contraction(float32, float32),
+        (1, 1, m, n, k),
+        ((0, 0, k, 1), (0, 0, n, 1), (0, 0, n, 1)),
+    )
+    a, b = (rng.random(size, np.float32) for size in (m * k, k * n))
+    found = set()
+    for width in WIDTHS:
+        for edges in (range(2), range(4), range(8)):
+            c = np.empty(m * n, np.float32)
+            run_native(call, [(a, 0), (b, 0), (c, 0)], width=width, edges=edges)
+            found.add(c.tobytes())
+    assert len(found) == 1
+
+
+def test_every_panel_of_k_starts_from_zero():
+    """What is added to a large sum is the sum of a panel, not one product after the other."""
+    k, m, n = 3 * 256, 6, 64
+    a = np.ones((m, k), np.float32)
+    a[:, 0] = 2**25  # beside which a single one is lost
+    b, c = np.ones((k, n), np.float32), np.empty((m, n), np.float32)
+    call = KernelCall(
+        contraction(float32, float32),
+        (1, 1, m, n, k),
+        ((0, 0, k, 1), (0, 0, n, 1), (0, 0, n, 1)),
+    )
+    run_native(call, [(a.reshape(-1), 0), (b.reshape(-1), 0), (c.reshape(-1), 0)])
+    np.testing.assert_array_equal(c, np.float32(2**25 + 512))
