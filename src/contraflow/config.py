@@ -50,7 +50,7 @@ num_threads: int = _positive("CONTRAFLOW_THREADS") or _usable_cores()
 
 
 def set_num_threads(n: int) -> None:
-    """Set into how many shares compiled cpu work is cut; results do not depend on it."""
+    """Set how many threads share compiled cpu work; results do not depend on it."""
     global num_threads
     if not isinstance(n, int) or n < 1:
         raise ValueError(f"set_num_threads: {n!r} is not a positive whole number.")
@@ -58,7 +58,7 @@ def set_num_threads(n: int) -> None:
 
 
 def get_num_threads() -> int:
-    """Into how many shares compiled cpu work is cut."""
+    """The number of threads that share compiled cpu work."""
     return num_threads
 
 

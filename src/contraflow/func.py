@@ -188,7 +188,7 @@ def grad(
 
 @public
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """The value, and the function that multiplies a cotangent by the Jacobian from the left.
+    """The value of a function, and its vector-Jacobian product as a function of a cotangent.
 
     That function takes cotangents structured like the output and returns a tuple with one entry
     per argument; it may be called several times. With `has_aux` aux comes third.
@@ -269,7 +269,7 @@ def jvp(
     func: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *,
     strict: bool = False, has_aux: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """The value, and the Jacobian times a tangent, in one forward pass.
+    """The value of a function and its Jacobian-vector product, in one forward pass.
 
     `primals` and `tangents` are tuples of arguments. With `has_aux` aux comes third. With `strict`
     an output that does not depend on the arguments is an error, else its tangent is zero.
@@ -389,7 +389,7 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
 
 @public
 def hvp(func: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The Hessian of a scalar function times a tangent, without the Hessian.
+    """The Hessian-vector product of a scalar function, without forming the Hessian.
 
     >>> import contraflow as cf
     >>> cf.func.hvp(lambda x: (x**3.0).sum(), (cf.tensor([1.0, 2.0]),), (cf.tensor([1.0, 1.0]),))
@@ -411,7 +411,7 @@ def vmap(
     *,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """The function of one example as a function of a batch, whose dim each argument has.
+    """Vectorize a function of one example over a batch dim of its arguments.
 
     `in_dims` and `out_dims` are a dim, None for what all examples share, or containers of these
     like the arguments and the results. `chunk_size` examples are done at a time.

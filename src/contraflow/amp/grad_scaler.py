@@ -25,7 +25,7 @@ from contraflow.tensors.tree import map_leaves
 
 
 class GradScaler:
-    """Scales losses, and the gradients back, by a number that grows until gradients overflow.
+    """Scales losses up and gradients back down, by a factor that grows until gradients overflow.
 
     >>> import contraflow as cf
     >>> w = cf.ones(2, requires_grad=True)
@@ -183,19 +183,19 @@ class GradScaler:
         return scale
 
     def get_growth_factor(self) -> float:
-        """What the scale grows by."""
+        """The factor by which the scale grows."""
         return self._growth_factor.value
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Set what the scale grows by."""
+        """Set the factor by which the scale grows."""
         self._growth_factor.set(float(new_factor))
 
     def get_backoff_factor(self) -> float:
-        """What the scale shrinks by after an overflow."""
+        """The factor by which the scale is multiplied after an overflow."""
         return self._backoff_factor.value
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Set what the scale shrinks by after an overflow."""
+        """Set the factor by which the scale is multiplied after an overflow."""
         self._backoff_factor.set(float(new_factor))
 
     def get_growth_interval(self) -> int:
@@ -207,7 +207,7 @@ class GradScaler:
         self._growth_interval.set(int(new_interval))
 
     def state_dict(self) -> dict[str, Any]:
-        """The scale and all that it depends on, in PyTorch's layout."""
+        """The scale, its factors and its counter, in PyTorch's layout."""
         if not self._enabled:
             return {}
         return {
@@ -219,7 +219,7 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         if not self._enabled:
             return
         if not state_dict:

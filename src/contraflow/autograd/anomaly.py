@@ -100,7 +100,7 @@ class detect_anomaly(Mode):
 
 
 class set_detect_anomaly(detect_anomaly):
-    """Look for anomalies, or not, by a flag: from now on, or until the end of a with-block."""
+    """Turn anomaly detection on or off, from now on or until the end of a with-block."""
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         super().__init__(bool(mode) and check_nan)

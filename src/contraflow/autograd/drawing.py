@@ -38,7 +38,7 @@ class Drawing(str):
 
 @public
 def draw(*roots: Tensor | Tape, names: Mapping[str, Tensor] | None = None) -> Drawing:
-    """The graph of tensors, or a tape, as DOT text; `.svg()` makes a picture by graphviz.
+    """The graph of tensors, or a tape, as DOT text; `.svg()` renders it with graphviz.
 
     >>> import contraflow as cf
     >>> x = cf.ones(2, requires_grad=True)

@@ -172,7 +172,7 @@ class FunctionNode(Node):
 
 
 class Function:
-    """An operation with a backward of its own: subclass, and call `apply`.
+    """An operation with its own backward: subclass it, and call `apply`.
 
     `forward(ctx, *args)`, or `forward(*args)` with `setup_context(ctx, inputs, output)`, computes
     the result; `backward(ctx, *grads)` gets the gradient of each output and returns one for each

@@ -31,7 +31,7 @@ def gradcheck(
     check_backward_ad: bool = True,
     fast_mode: bool = False,
 ) -> bool:
-    """Whether the gradients of `func` by those inputs that require grad equal central differences.
+    """Whether the gradients of `func` for inputs that require grad equal central differences.
 
     Every entry of the Jacobian is compared, or, in fast mode, one random projection of it. Inputs
     should be float64: differences in float32 are mostly rounding. `check_forward_ad` compares

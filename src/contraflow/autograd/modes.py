@@ -93,13 +93,13 @@ class Mode(IOBase):
 
 
 class no_grad(Mode):
-    """Record nothing in the graph."""
+    """Record no ops in the graph."""
 
     fields = MappingProxyType({"grad": False, "stopped": True})
 
 
 class enable_grad(Mode):
-    """Record again inside no_grad."""
+    """Record ops in the graph again, inside no_grad."""
 
     fields = MappingProxyType({"grad": True, "stopped": False})
 
@@ -114,7 +114,7 @@ class inference_mode(Mode):
 
 
 class set_grad_enabled(Mode):
-    """Record, or not, by a flag: from now on, or until the end of a with-block.
+    """Turn recording in the graph on or off, from now on or until the end of a with-block.
 
     >>> import contraflow as cf
     >>> with cf.set_grad_enabled(False):

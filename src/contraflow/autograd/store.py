@@ -17,7 +17,7 @@ GradientKey = Tensor | Node | Edge
 
 
 class Gradients(MutableMapping[Any, Tensor]):
-    """Gradients by tensor, which is found by its place in the graph: tensors compare by element.
+    """A mapping from tensors to gradients; a tensor is found by its place in the graph.
 
     A leaf stands for itself. A computed tensor is found by the node that made it, which is what the
     store keeps and lists: `store[h]` and `store[h.grad_fn]` are the same.

@@ -47,7 +47,7 @@ def compile(
     cache_size: int = 16,
     name: str | None = None,
 ) -> Any:
-    """Record a function of tensors and replay it as one program; a module too.
+    """Record a function of tensors, or a module, and replay it as one program.
 
     The first `verify` calls also run eagerly, on the same state, and must agree. With
     `enabled=False` every call is eager. `cache_size` programs are kept.

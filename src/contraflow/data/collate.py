@@ -59,7 +59,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
 
 def default_convert(data: Any) -> Any:
-    """A sample with NumPy's arrays and scalars in it as tensors."""
+    """A sample with its NumPy arrays and scalars as tensors."""
     if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind not in "OSUV":
         return as_tensor(np.asarray(data))
     if isinstance(data, Mapping):

@@ -17,7 +17,7 @@ from contraflow.tensors.tensor import Tensor
 
 
 class Dataset:
-    """Samples by number. Write `__getitem__`, and `__len__` for samplers to know their number.
+    """A dataset of samples by index. Write `__getitem__`, and `__len__`, which samplers need.
 
     A DataLoader asks a dataset that has `__getitems__(indices)` for all samples of a batch at once.
 
@@ -39,7 +39,7 @@ class Dataset:
 
 
 class IterableDataset(Dataset):
-    """Samples one after the other. Write `__iter__`.
+    """A dataset that is iterated over. Write `__iter__`.
 
     Each worker of a DataLoader iterates over the dataset, and `get_worker_info` tells it which
     share of the samples it should give.
@@ -134,7 +134,7 @@ class StackDataset(Dataset):
 
 
 class Subset(Dataset):
-    """The samples of a dataset at given numbers.
+    """The samples of a dataset at given indices.
 
     >>> list(Subset("abcdef", [4, 0]))
     ['e', 'a']
@@ -157,7 +157,7 @@ class Subset(Dataset):
 
 
 class ConcatDataset(Dataset):
-    """Datasets one behind the other.
+    """Datasets concatenated.
 
     >>> ConcatDataset(["ab", "cde"])[-1]
     'e'
@@ -216,7 +216,7 @@ def samples_of(dataset: Any, indices: Sequence[Any]) -> Sequence[Any]:
 def random_split(
     dataset: Any, lengths: Sequence[int | float], generator: Generator | None = None
 ) -> list[Subset]:
-    """Parts of a dataset that do not overlap, chosen at random: of given lengths, or fractions.
+    """A random split of a dataset into disjoint parts of given lengths or fractions.
 
     >>> [len(part) for part in random_split(range(10), [0.75, 0.25])]
     [8, 2]

@@ -25,7 +25,7 @@ _epochs = itertools.count()
 
 
 class DataLoader:
-    """Batches of a dataset, in the same order and with the same random numbers for any workers.
+    """Batches of a dataset; order and random numbers do not depend on the number of workers.
 
     `num_workers` threads, or processes with `worker_type="process"`, make `prefetch_factor` batches
     each ahead of the loop. Threads share the dataset, processes get a copy of it; they are started

@@ -20,7 +20,7 @@ class Sampler:
 
 
 class SequentialSampler(Sampler):
-    """All samples in their order."""
+    """All indices in order."""
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -33,7 +33,7 @@ class SequentialSampler(Sampler):
 
 
 class RandomSampler(Sampler):
-    """Samples in random order, all of them or `num_samples`; with `replacement` each anew of all.
+    """Indices in random order, all or `num_samples` of them; with `replacement` they may repeat.
 
     >>> sorted(RandomSampler("abcd"))
     [0, 1, 2, 3]
@@ -54,7 +54,7 @@ class RandomSampler(Sampler):
 
     @property
     def num_samples(self) -> int:
-        """How many numbers it gives."""
+        """How many indices it gives."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -76,7 +76,7 @@ class RandomSampler(Sampler):
 
 
 class SubsetRandomSampler(Sampler):
-    """The given numbers in random order."""
+    """The given indices in random order."""
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices, self.generator = indices, generator
@@ -90,7 +90,7 @@ class SubsetRandomSampler(Sampler):
 
 
 class WeightedRandomSampler(Sampler):
-    """Numbers drawn with given weights, which need not sum to one.
+    """Indices drawn with given weights, which need not sum to one.
 
     >>> list(WeightedRandomSampler([0.0, 2.0, 0.0], 3))
     [1, 1, 1]
@@ -124,7 +124,7 @@ class WeightedRandomSampler(Sampler):
 
 
 class BatchSampler(Sampler):
-    """Lists of `batch_size` numbers of another sampler; the last may be shorter, or is dropped.
+    """Lists of `batch_size` indices of another sampler; the last may be shorter, or is dropped.
 
     >>> list(BatchSampler(range(5), 2, drop_last=False))
     [[0, 1], [2, 3], [4]]

@@ -6,7 +6,7 @@ TYPES = ("cpu", "cuda", "webgpu")
 
 
 class Device:
-    """A kind of machine and, where there are several, a number.
+    """A device: a kind of machine and, where there are several, an index.
 
     >>> Device("cuda:1")
     device(type='cuda', index=1)

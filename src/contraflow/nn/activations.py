@@ -190,7 +190,7 @@ class _Shrink(Applied, hidden=()):
 
 
 class Hardshrink(_Shrink, function=F.hardshrink):
-    """x where it is beyond lambd on either side, else 0."""
+    """x where |x| > lambd, else 0."""
 
 
 class Softshrink(_Shrink, function=F.softshrink):

@@ -16,7 +16,7 @@ _Optional = Parameter | None
 
 
 class MultiheadAttention(Module):
-    """Attention in several parts of the width: queries [l, n, e], keys and values [s, n, ...].
+    """Multi-head attention: queries [l, n, e], keys and values [s, n, ...].
 
     Gives the output [l, n, e] and how much each query attended to each key, [n, l, s]. Where a
     boolean mask is True a key is not seen; a mask of numbers is added to the scores. Inputs without

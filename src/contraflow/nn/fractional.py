@@ -29,7 +29,7 @@ def fractional_max_pool2d(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Any:
-    """The largest elements of so many windows of images [n, c, h, w], at random distances.
+    """Max pooling of images [n, c, h, w] to given sizes, over windows at random distances.
 
     `output_ratio` is a part of the size in place of `output_size`. With `return_indices` their
     row-major indices come too.
@@ -46,7 +46,7 @@ def fractional_max_pool3d(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Any:
-    """The largest elements of so many windows of volumes [n, c, d, h, w]; as in 2d."""
+    """Max pooling of volumes [n, c, d, h, w] to given sizes; see fractional_max_pool2d."""
     return _pool(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 

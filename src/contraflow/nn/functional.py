@@ -168,7 +168,7 @@ def _placed(input: Tensor, out: Tensor, inplace: bool) -> Tensor:
 def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """Drop elements with probability p so that zero mean and unit variance stay."""
+    """Drop elements with probability p, keeping zero mean and unit variance."""
     return _placed(input, _alpha_dropout(input, p, training), inplace)
 
 
@@ -176,7 +176,7 @@ def alpha_dropout(
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """Drop whole channels [n, c, ...] so that zero mean and unit variance stay."""
+    """Drop whole channels [n, c, ...] with probability p, keeping zero mean and unit variance."""
     return _placed(input, _feature_alpha_dropout(input, p, training), inplace)
 
 

@@ -86,7 +86,7 @@ def eye_(tensor: Tensor) -> Tensor:
 
 @no_grad()
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """A convolution's weight [out, in, ...] that hands channels on unchanged, as many as it can."""
+    """A convolution's weight [out, in, ...] that passes as many channels as it can unchanged."""
     if not 3 <= tensor.ndim <= 5:
         raise ValueError(f"dirac_: {describe(tensor)} is not the weight of a convolution.")
     if groups < 1 or tensor.shape[0] % groups:
@@ -119,7 +119,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
 def sparse_(
     tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
 ) -> Tensor:
-    """Normal numbers in a matrix, of which a share in each column is zeros (Martens, 2010)."""
+    """Normal numbers in a matrix, with a fraction of each column zero (Martens, 2010)."""
     if tensor.ndim != 2:
         raise ValueError(f"sparse_: {describe(tensor)} is not a matrix.")
     zeros = math.ceil(sparsity * tensor.shape[0])
@@ -193,7 +193,7 @@ _GAINS = {
 
 
 def affine_(weight: Tensor, bias: Tensor | None) -> None:
-    """What Linear and convolutions start with: both uniform within 1 / sqrt(inputs per output)."""
+    """Initialize a linear layer or convolution: uniform within 1 / sqrt(inputs per output)."""
     kaiming_uniform_(weight, a=math.sqrt(5))  # this slope makes the bound 1 / sqrt(fan_in)
     if bias is not None:
         fan_in, _ = fans("reset_parameters", weight)
@@ -202,7 +202,7 @@ def affine_(weight: Tensor, bias: Tensor | None) -> None:
 
 
 def calculate_gain(nonlinearity: str, param: float = 0.01) -> float:
-    """The factor that makes up for what a nonlinearity takes from the standard deviation."""
+    """The gain of a nonlinearity: the factor that restores the standard deviation after it."""
     if nonlinearity == "leaky_relu":
         return math.sqrt(2.0 / (1 + param**2))
     if nonlinearity not in _GAINS:
@@ -212,7 +212,7 @@ def calculate_gain(nonlinearity: str, param: float = 0.01) -> float:
 
 
 def fans(name: str, weight: Tensor) -> tuple[int, int]:
-    """How many inputs an output of a weight [out, in, ...] has, and how many outputs an input."""
+    """The fan-in and fan-out of a weight [out, in, ...]."""
     if weight.ndim < 2:
         raise ValueError(f"{name}: {describe(weight)} has fewer than two dims, so it has no fans.")
     field = numel(weight.shape[2:])

@@ -151,11 +151,11 @@ class Dropout3d(_DropoutBase, function=F.dropout3d):
 
 
 class AlphaDropout(_DropoutBase, function=F.alpha_dropout):
-    """In training, drop elements so that zero mean and unit variance stay."""
+    """In training, drop elements with probability p, keeping zero mean and unit variance."""
 
 
 class FeatureAlphaDropout(_DropoutBase, function=F.feature_alpha_dropout):
-    """In training, drop whole channels so that zero mean and unit variance stay."""
+    """In training, drop whole channels with probability p, keeping zero mean and unit variance."""
 
 
 # --- shapes ------------------------------------------------------------------------------------

@@ -151,7 +151,7 @@ class MultiMarginLoss(_Loss, function=F.multi_margin_loss):
 
 
 class MultiLabelMarginLoss(_Loss, function=F.multilabel_margin_loss):
-    """The same for several targets [n, classes] per sample, listed until a -1."""
+    """MultiMarginLoss for several targets per sample: [n, classes], listed up to the first -1."""
 
     reduction: str = "mean"
 
@@ -196,14 +196,14 @@ class SoftMarginLoss(_Loss, function=F.soft_margin_loss):
 
 
 class SmoothL1Loss(_Loss, function=F.smooth_l1_loss):
-    """Squared differences (halved, by beta) below beta, absolute ones above."""
+    """The mean of d ** 2 / (2 beta) where d = |x - target| < beta, of d - beta / 2 elsewhere."""
 
     reduction: str = "mean"
     beta: float = 1.0
 
 
 class HuberLoss(_Loss, function=F.huber_loss):
-    """Half the squared difference up to delta, and a line with its slope beyond."""
+    """The mean of d ** 2 / 2 for d = |x - target| <= delta, of delta (d - delta / 2) elsewhere."""
 
     reduction: str = "mean"
     delta: float = 1.0
@@ -229,7 +229,7 @@ class PoissonNLLLoss(_Loss, function=F.poisson_nll_loss):
 
 
 class GaussianNLLLoss(_Loss, function=F.gaussian_nll_loss):
-    """The mean of half of log(var) + (input - target) ** 2 / var."""
+    """The mean of (log(var) + (input - target) ** 2 / var) / 2."""
 
     _: KW_ONLY
     full: bool = False
@@ -272,7 +272,7 @@ class TripletMarginLoss(_Loss, function=F.triplet_margin_loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss, function=F.triplet_margin_with_distance_loss):
-    """The same with any distance; without one it is that of PairwiseDistance."""
+    """TripletMarginLoss with a given distance function; by default PairwiseDistance."""
 
     _: KW_ONLY
     distance_function: Callable[[Tensor, Tensor], Tensor] | None = None

@@ -122,7 +122,7 @@ class Module:
         return HookHandle(self, self._forward_hooks, kept, prepend)
 
     def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> HookHandle:
-        """Call `hook(module, grad_output)` before the backward of a call; it may return others."""
+        """Call `hook(module, grad_output)` before a call's backward; it may return another."""
         return HookHandle(self, self._backward_pre_hooks, hook, prepend)
 
     def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> HookHandle:
@@ -242,7 +242,7 @@ class Module:
     register_module = add_module
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is state but no parameter; `persistent` ones are in state_dict."""
+        """Add a tensor that is state, not a parameter; `persistent` ones are in state_dict."""
         self._register("register_buffer", "_buffers", name, tensor, Tensor)
         if persistent:
             self._transient.discard(name)
@@ -379,7 +379,7 @@ class Module:
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters, or fill them with zeros."""
+        """Set the gradients of all parameters to None, or to zeros."""
         clear_gradients(self.parameters(), set_to_none)
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
@@ -475,11 +475,11 @@ class Module:
         return type(self).get_extra_state is not Module.get_extra_state
 
     def get_extra_state(self) -> Any:
-        """What else `state_dict` keeps, under "_extra_state". Write both this and its inverse."""
+        """Further state for `state_dict`, under "_extra_state"; write `set_extra_state` too."""
         raise NotImplementedError(f"{type(self).__name__}: get_extra_state is not written.")
 
     def set_extra_state(self, state: Any) -> None:
-        """Take over what `get_extra_state` gave."""
+        """Restore a state from `get_extra_state`."""
         raise NotImplementedError(f"{type(self).__name__}: set_extra_state is not written.")
 
     def load_state_dict(
@@ -519,7 +519,7 @@ class Module:
     # --- text -----------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
-        """What stands in the parentheses of the module's text, beside its children."""
+        """Text for the parentheses of the module's repr, before its children."""
         return ""
 
     def summary(self, *args: Any, **kwargs: Any) -> str:

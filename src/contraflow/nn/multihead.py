@@ -215,7 +215,7 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """What MultiheadAttention computes, of queries [l, n, e] and keys and values [s, n, ...].
+    """Multi-head attention: queries [l, n, e], keys and values [s, n, ...]; see MultiheadAttention.
 
     The weights of queries, keys and values are one below the other in `in_proj_weight`, or three
     with `use_separate_proj_weight`. `static_k` and `static_v` are used in place of what would be

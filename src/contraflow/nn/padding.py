@@ -43,31 +43,31 @@ class _ConstantPad(_Pad, hidden=()):
 
 
 class ConstantPad1d(_ConstantPad):
-    """One value around signals [n, c, l]."""
+    """Signals [n, c, l] padded with one value."""
 
     dims = 1
 
 
 class ConstantPad2d(_ConstantPad):
-    """One value around images [n, c, h, w]."""
+    """Images [n, c, h, w] padded with one value."""
 
     dims = 2
 
 
 class ConstantPad3d(_ConstantPad):
-    """One value around volumes [n, c, d, h, w]."""
+    """Volumes [n, c, d, h, w] padded with one value."""
 
     dims = 3
 
 
 class ZeroPad1d(_Pad):
-    """Zeros around signals [n, c, l]."""
+    """Signals [n, c, l] padded with zeros."""
 
     dims, mode = 1, "constant"
 
 
 class ZeroPad2d(_Pad):
-    """Zeros around images [n, c, h, w].
+    """Images [n, c, h, w] padded with zeros.
 
     >>> import contraflow as cf
     >>> cf.nn.ZeroPad2d((1, 1, 0, 2))(cf.ones(1, 1, 2, 3)).shape
@@ -78,60 +78,60 @@ class ZeroPad2d(_Pad):
 
 
 class ZeroPad3d(_Pad):
-    """Zeros around volumes [n, c, d, h, w]."""
+    """Volumes [n, c, d, h, w] padded with zeros."""
 
     dims, mode = 3, "constant"
 
 
 class ReflectionPad1d(_Pad):
-    """What lies within around signals [n, c, l], mirrored at the edge."""
+    """Signals [n, c, l] padded by reflection at the edges."""
 
     dims, mode = 1, "reflect"
 
 
 class ReflectionPad2d(_Pad):
-    """What lies within around images [n, c, h, w], mirrored at the edge."""
+    """Images [n, c, h, w] padded by reflection at the edges."""
 
     dims, mode = 2, "reflect"
 
 
 class ReflectionPad3d(_Pad):
-    """What lies within around volumes [n, c, d, h, w], mirrored at the edge."""
+    """Volumes [n, c, d, h, w] padded by reflection at the edges."""
 
     dims, mode = 3, "reflect"
 
 
 class ReplicationPad1d(_Pad):
-    """The edge around signals [n, c, l], repeated."""
+    """Signals [n, c, l] padded by repeating the elements at the edges."""
 
     dims, mode = 1, "replicate"
 
 
 class ReplicationPad2d(_Pad):
-    """The edge around images [n, c, h, w], repeated."""
+    """Images [n, c, h, w] padded by repeating the elements at the edges."""
 
     dims, mode = 2, "replicate"
 
 
 class ReplicationPad3d(_Pad):
-    """The edge around volumes [n, c, d, h, w], repeated."""
+    """Volumes [n, c, d, h, w] padded by repeating the elements at the edges."""
 
     dims, mode = 3, "replicate"
 
 
 class CircularPad1d(_Pad):
-    """What lies at the other end around signals [n, c, l]."""
+    """Signals [n, c, l] padded circularly, with elements of the opposite end."""
 
     dims, mode = 1, "circular"
 
 
 class CircularPad2d(_Pad):
-    """What lies at the other end around images [n, c, h, w]."""
+    """Images [n, c, h, w] padded circularly, with elements of the opposite end."""
 
     dims, mode = 2, "circular"
 
 
 class CircularPad3d(_Pad):
-    """What lies at the other end around volumes [n, c, d, h, w]."""
+    """Volumes [n, c, d, h, w] padded circularly, with elements of the opposite end."""
 
     dims, mode = 3, "circular"

@@ -44,7 +44,7 @@ class Parameter(Tensor):
 
 
 class Buffer(Tensor):
-    """A tensor that is state but no parameter: assigning it to a module registers it as a buffer.
+    """A tensor of state, not a parameter: assigning it to a module registers it as a buffer.
 
     >>> import contraflow as cf
     >>> module = cf.nn.Module()

@@ -95,15 +95,15 @@ class _AdaptiveMaxPool(Applied, hidden=("return_indices",)):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool, function=F.adaptive_max_pool1d):
-    """The largest elements of so many parts of signals [n, c, l]."""
+    """Max pooling of signals [n, c, l] to a given size."""
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool, function=F.adaptive_max_pool2d):
-    """The largest elements of so many parts of images [n, c, h, w]; None keeps a size."""
+    """Max pooling of images [n, c, h, w] to given sizes; None keeps a size."""
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool, function=F.adaptive_max_pool3d):
-    """The largest elements of so many parts of volumes [n, c, d, h, w]; None keeps a size."""
+    """Max pooling of volumes [n, c, d, h, w] to given sizes; None keeps a size."""
 
 
 class _FractionalMaxPool(Module):
@@ -137,13 +137,13 @@ class _FractionalMaxPool(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """The largest elements of so many windows of images [n, c, h, w], at random distances."""
+    """Max pooling of images [n, c, h, w] to given sizes, over windows at random distances."""
 
     dims, function = 2, F.fractional_max_pool2d
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """The largest elements of so many windows of volumes [n, c, d, h, w], at random distances."""
+    """Max pooling of volumes [n, c, d, h, w] to given sizes, over windows at random distances."""
 
     dims, function = 3, F.fractional_max_pool3d
 
@@ -184,15 +184,15 @@ class _LPPool(Applied, hidden=()):
 
 
 class LPPool1d(_LPPool, function=F.lp_pool1d):
-    """The root of the sum of the powers of each window of signals [n, c, l]."""
+    """(sum of x**p)**(1/p) over each window of signals [n, c, l]."""
 
 
 class LPPool2d(_LPPool, function=F.lp_pool2d):
-    """The root of the sum of the powers of each window of images [n, c, h, w]."""
+    """(sum of x**p)**(1/p) over each window of images [n, c, h, w]."""
 
 
 class LPPool3d(_LPPool, function=F.lp_pool3d):
-    """The root of the sum of the powers of each window of volumes [n, c, d, h, w]."""
+    """(sum of x**p)**(1/p) over each window of volumes [n, c, d, h, w]."""
 
 
 class _AdaptiveAvgPool(Applied, hidden=()):
@@ -200,15 +200,15 @@ class _AdaptiveAvgPool(Applied, hidden=()):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool, function=F.adaptive_avg_pool1d):
-    """The means of so many parts of signals [n, c, l]."""
+    """Average pooling of signals [n, c, l] to a given size."""
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool, function=F.adaptive_avg_pool2d):
-    """The means of so many parts of images [n, c, h, w]; None keeps a size."""
+    """Average pooling of images [n, c, h, w] to given sizes; None keeps a size."""
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool, function=F.adaptive_avg_pool3d):
-    """The means of so many parts of volumes [n, c, d, h, w]; None keeps a size."""
+    """Average pooling of volumes [n, c, d, h, w] to given sizes; None keeps a size."""
 
 
 # --- other spatial sizes -----------------------------------------------------------------------
@@ -224,7 +224,7 @@ class Unfold(Applied, function=F.unfold):
 
 
 class Fold(Applied, function=F.fold):
-    """Columns added up to images, the transpose of Unfold: [n, c * taps, m] to [n, c, h, w]."""
+    """Columns summed into images, the transpose of Unfold: [n, c * taps, m] to [n, c, h, w]."""
 
     output_size: Lengths
     kernel_size: Lengths
@@ -234,7 +234,7 @@ class Fold(Applied, function=F.fold):
 
 
 class Upsample(Applied, function=F.interpolate):
-    """Images [n, c, ...] at other spatial sizes, by `size` or `scale_factor`."""
+    """Images [n, c, ...] resized to `size`, or by `scale_factor`."""
 
     size: Any = None
     scale_factor: Any = None
@@ -254,32 +254,32 @@ class Upsample(Applied, function=F.interpolate):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Images [n, c, h, w] at other sizes, every pixel that of its nearest neighbour."""
+    """Images [n, c, h, w] resized by nearest neighbour."""
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Images [n, c, h, w] at other sizes, bilinear between corners that stay where they are."""
+    """Images [n, c, h, w] resized bilinearly, with corners aligned."""
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
 
 
 class PixelShuffle(Applied, function=F.pixel_shuffle):
-    """Channels dealt out to pixels: [..., c * r * r, h, w] to [..., c, h * r, w * r]."""
+    """Channels rearranged into pixels: [..., c * r * r, h, w] to [..., c, h * r, w * r]."""
 
     upscale_factor: int
 
 
 class PixelUnshuffle(Applied, function=F.pixel_unshuffle):
-    """Pixels gathered into channels: [..., c, h * r, w * r] to [..., c * r * r, h, w]."""
+    """Pixels rearranged into channels: [..., c, h * r, w * r] to [..., c * r * r, h, w]."""
 
     downscale_factor: int
 
 
 class ChannelShuffle(Applied, function=F.channel_shuffle):
-    """Channels of groups dealt out in turn: [n, g * c, ...] to [n, c * g, ...]."""
+    """Channels interleaved across groups: [n, g * c, ...] to [n, c * g, ...]."""
 
     groups: int

@@ -183,7 +183,7 @@ class RNNBase(Module):
         _draw(self, self.hidden_size)
 
     def flatten_parameters(self) -> None:
-        """Nothing: there is no layout that suits a kernel better. PyTorch has this method."""
+        """Do nothing, as no other layout suits a kernel better: for compatibility with PyTorch."""
 
     def _widths(self) -> tuple[int, ...]:
         """The sizes of the hidden state and, of an LSTM, the cell state."""

@@ -27,7 +27,7 @@ def custom_op(
     effects: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Decorator: make a function of NumPy arrays one op of tensors.
+    """Decorator: make a function of NumPy arrays an op on tensors.
 
     Positional parameters are tensors (arrays when it runs, which it must not write to),
     keyword-only ones are static. `shape` gives the shape of the result, or a tuple of one for each

@@ -176,7 +176,7 @@ class NAdam(_TwoMeans):
 
 
 class RAdam(_TwoMeans):
-    """Adam that scales its steps only once the mean of squares is known well enough."""
+    """Rectified Adam: steps are scaled only once the mean of squares has enough samples."""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class RAdam(_TwoMeans):
 
 
 class Adamax(_Averaging):
-    """Adam with the largest of the decaying sizes of gradients in place of their mean square."""
+    """Adam with a decaying maximum of |gradient| in place of the root of the mean square."""
 
     def __init__(
         self,

@@ -41,12 +41,12 @@ class ParamGroup(dict[str, Any]):
         self.update(entries)
 
     def uses(self, name: str) -> bool:
-        """Whether a number is other than zero. From now on a change of this is one of structure."""
+        """Whether a number is nonzero; from now on a change of that is a change of structure."""
         answer: bool = self._ask(name, _is_used)
         return answer
 
     def fixed(self, name: str) -> Any:
-        """A number as it is now. From now on every change of it is one of structure."""
+        """A number as a constant: from now on a change of it is a change of structure."""
         return self._ask(name, _itself)
 
     def _ask(self, name: str, question: Callable[[Any], Any]) -> Any:

@@ -21,7 +21,7 @@ Closure = Callable[[], Any]
 
 
 class LBFGS(Optimizer):
-    """Steps towards the minimum of the quadratic that the last `history_size` gradients suggest.
+    """Limited-memory BFGS: quasi-Newton steps by the last `history_size` gradients.
 
     `step(closure)` makes up to `max_iter` iterations and `max_eval` evaluations; the closure clears
     the gradients, computes the loss, runs backward and returns the loss. With
@@ -82,7 +82,7 @@ class LBFGS(Optimizer):
 
     @no_grad()
     def step(self, closure: Closure | None = None) -> Any:
-        """Minimize what `closure` computes; the loss it computed first."""
+        """Minimize the loss that `closure` computes; give the first one."""
         if is_compiling():
             raise CaptureError(
                 "LBFGS.step: it decides by the loss what to do next, which a recording would "

@@ -221,7 +221,7 @@ class Optimizer(HookedOptimizer):
         held.become(entries, initial)
 
     def begin_anew(self, parameter: Tensor, name: str | None = None) -> None:
-        """Let the state of a parameter, or one entry of it, be as it was at first."""
+        """Reset the state of a parameter, or one entry of it."""
         for group in self.param_groups:
             if any(p is parameter for p in group["params"]):
                 held: OptimizerState = self.state.get(parameter, {})
@@ -325,7 +325,7 @@ class Optimizer(HookedOptimizer):
         self.update(group, [Updated(p, g, self.state[p]) for p, g in zip(params, grads)])
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters, or fill them with zeros."""
+        """Set the gradients of all parameters to None, or to zeros."""
         clear_gradients((p for group in self.param_groups for p in group["params"]), set_to_none)
 
     # --- state ----------------------------------------------------------------------------

@@ -92,7 +92,7 @@ class SGD(Optimizer):
 
 
 class ASGD(Optimizer):
-    """Averaged stochastic gradient descent: `ax` in the state is the mean of the path from `t0`."""
+    """Averaged stochastic gradient descent: `ax` in the state is the mean from step `t0` on."""
 
     def __init__(
         self,

@@ -107,7 +107,7 @@ class Adadelta(Optimizer):
 
 
 class RMSprop(Optimizer):
-    """p -= lr * gradient / (sqrt(mean of squares) + eps), or momentum made of such steps.
+    """p -= lr * gradient / (sqrt(mean of squares) + eps), or momentum of these steps.
 
     `centered` subtracts the square of the mean gradient: the variance in place of the mean square.
     """

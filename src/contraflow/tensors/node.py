@@ -217,15 +217,15 @@ class Node:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """A place for users to keep what they like."""
+        """A dict for the user's own data."""
         return self.watched().metadata
 
     def register_hook(self, hook: Callable[..., Any]) -> Handle:
-        """Call `hook(grad_inputs, grad_outputs)` after this node; it may return other inputs'."""
+        """Call `hook(grad_inputs, grad_outputs)` after this node; it may replace grad_inputs."""
         return Handle(self.watched().post_hooks, hook)
 
     def register_prehook(self, hook: Callable[..., Any]) -> Handle:
-        """Call `hook(grad_outputs)` before this node; it may return others."""
+        """Call `hook(grad_outputs)` before this node; it may replace grad_outputs."""
         return Handle(self.watched().pre_hooks, hook)
 
     def backward(self, cotangents: list[Tensor | None]) -> Sequence[Tensor | None]:

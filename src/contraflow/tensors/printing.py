@@ -44,7 +44,7 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Set how tensors print; what is not given stays, but `sci_mode` is chosen anew.
+    """Set how tensors print; other options keep their values, but `sci_mode` is chosen anew.
 
     >>> import contraflow as cf
     >>> with cf.printoptions(precision=2):

@@ -268,7 +268,7 @@ class Tensor(Methods):
 
     @property
     def device(self) -> Device:
-        """Where the data lies."""
+        """The device that holds the data."""
         return devices.find("device", self.storage.device)
 
     @property
@@ -290,7 +290,7 @@ class Tensor(Methods):
         return numel(self.layout.shape)
 
     def stride(self, dim: int | None = None) -> Any:
-        """Steps between neighbours along each dim, or along one, in elements."""
+        """The distance in elements between neighbours along each dim, or along one."""
         strides = self.layout.strides
         return strides if dim is None else strides[normalize_dim("stride", dim, len(strides))]
 
@@ -426,7 +426,7 @@ class Tensor(Methods):
 
     @property
     def node(self) -> Node | None:
-        """The node that made this tensor. A view whose base was written is followed up first."""
+        """The node that made this tensor; a view whose base was written is updated first."""
         base = self._base
         if base is not None and base._edits != self._edits:
             self._rebuild(base)
@@ -575,7 +575,7 @@ class Tensor(Methods):
         return detached
 
     def detach_(self) -> Tensor:
-        """Take this tensor out of the graph, where it becomes a leaf."""
+        """Detach this tensor from the graph, in place: it becomes a leaf."""
         if self._base is not None:
             raise GradientError(
                 f"detach_: {describe(self)} is a view, whose place in the graph is its base's. "

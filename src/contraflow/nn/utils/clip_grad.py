@@ -103,7 +103,7 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale the gradients, in place, so that their norm is at most `max_norm`; the norm before.
+    """Scale the gradients, in place, to a norm of at most `max_norm`; give the norm before.
 
     >>> import contraflow as cf
     >>> p = cf.nn.Parameter(cf.zeros(2))

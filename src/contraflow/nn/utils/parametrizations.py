@@ -36,7 +36,7 @@ class WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Learn the length and the direction of a weight apart (Salimans and Kingma, 2016).
+    """Learn the norm and the direction of a weight separately (Salimans and Kingma, 2016).
 
     >>> import contraflow as cf
     >>> layer = weight_norm(cf.nn.Linear(3, 2, bias=False))

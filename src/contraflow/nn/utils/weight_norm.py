@@ -12,7 +12,7 @@ from contraflow.tensors.tensor import Tensor
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Learn the length and the direction of a weight apart, as `weight_g` and `weight_v`.
+    """Learn the norm and the direction of a weight separately, as `weight_g` and `weight_v`.
 
     See `parametrizations.weight_norm`, which keeps them in `module.parametrizations`.
 

@@ -258,7 +258,7 @@ def eye(
     ),
 )
 def arange(start, step, *, shape, dtype):
-    """start, start + step, ..., as many as `shape` says."""
+    """Numbers from `start` on in steps of `step`, up to `end`, which is left out."""
     return s.cast(start + step * s.cast(LINEAR, step.dtype), dtype.compute)
 
 
@@ -313,7 +313,7 @@ def linspace(
     start: Any, end: Any, steps: int, *, dtype: DType | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """`steps` numbers at equal distances, from `start` to `end`.
+    """`steps` evenly spaced numbers from `start` to `end`.
 
     >>> linspace(0, 1, 5).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
@@ -327,7 +327,7 @@ def logspace(
     start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DType | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """`base` to the power of `steps` numbers at equal distances.
+    """`base` to the power of `steps` evenly spaced numbers from `start` to `end`.
 
     >>> logspace(0, 3, 4, base=2.0).tolist()
     [1.0, 2.0, 4.0, 8.0]

@@ -139,7 +139,7 @@ def normal(
     dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Normal numbers: one per element of `mean` and `std`, or of the given size.
+    """Normally distributed numbers: one per element of `mean` and `std`, or of the given size.
 
     >>> normal(0.0, 1.0, (2, 3)).shape
     (2, 3)
@@ -180,7 +180,7 @@ def _check_values(op: str, x: Tensor, valid: Tensor, rule: str) -> None:
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None
 ) -> Tensor:
-    """1 with the probability that an element of `input` (or `p`) gives, else 0.
+    """1 with the probability given by each element of `input` (or by `p`), else 0.
 
     >>> bernoulli(Tensor.of_data("tensor", [0.0, 1.0], None))
     tensor([0., 1.])
@@ -198,7 +198,7 @@ def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Numbers of columns, drawn with the weights in each row of `input`.
+    """Column indices drawn at random, with the weights in each row of `input`.
 
     >>> multinomial(Tensor.of_data("tensor", [0.0, 3.0, 0.0], None), 2, replacement=True)
     tensor([1, 1])

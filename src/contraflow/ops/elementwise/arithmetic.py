@@ -146,7 +146,7 @@ def _clamp_samples() -> Any:
     aliases=("clip",),
 )
 def clamp(x, min, max):
-    """x limited to [min, max], numbers or tensors or None; at a bound the gradient is x's."""
+    """x limited to [min, max], each a number, a tensor or None; at a bound x gets the gradient."""
     return s.minimum(s.maximum(x, min), max)
 
 
@@ -171,7 +171,7 @@ def _clamp(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
     inplace=True,
 )
 def clamp_min(x, min):
-    """The larger of x and a bound; where they are equal the gradient is x's."""
+    """The larger of x and a bound; where they are equal x gets the gradient."""
     return s.maximum(x, min)
 
 
@@ -185,7 +185,7 @@ def clamp_min(x, min):
     inplace=True,
 )
 def clamp_max(x, max):
-    """The smaller of x and a bound; where they are equal the gradient is x's."""
+    """The smaller of x and a bound; where they are equal x gets the gradient."""
     return s.minimum(x, max)
 
 
@@ -201,7 +201,7 @@ def _first_unless_nan(a: Any, b: Any, better: Any) -> Any:
     },
 )
 def fmax(a, b):
-    """The larger of two; a number wins over NaN."""
+    """The larger of two; where one is NaN, the other."""
     return _first_unless_nan(a, b, a >= b)
 
 
@@ -213,7 +213,7 @@ def fmax(a, b):
     },
 )
 def fmin(a, b):
-    """The smaller of two; a number wins over NaN."""
+    """The smaller of two; where one is NaN, the other."""
     return _first_unless_nan(a, b, a <= b)
 
 
@@ -333,7 +333,7 @@ def nextafter(a, b):
     operators=("__pos__",),
 )
 def positive(x):
-    """The tensor itself; truth values have no sign."""
+    """The tensor itself; bool tensors are refused, since they have no sign."""
     if x.dtype is dtypes.bool_:
         raise TypeError(f"positive: {x.spec} is bool; it takes integer and floating-point tensors.")
     return x
@@ -470,7 +470,7 @@ def _np_dist(a: Any, b: Any, p: float) -> Any:
     ),
 )
 def dist(a, b, *, p=2):
-    """The p-norm of a - b; where that is 0, so is its gradient."""
+    """The p-norm of a - b; its gradient is 0 where the norm is 0."""
     difference = a - b
     if p == 2:
         total = sum_(difference * difference)

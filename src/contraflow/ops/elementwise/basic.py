@@ -403,7 +403,7 @@ def _where_samples() -> Any:
     zero_if=("input, other",),
 )
 def where(condition, input, other):
-    """`input` where the condition holds, else `other`; the coordinates of what holds, alone."""
+    """`input` where the condition is true, else `other`; the condition alone gives its indices."""
     return s.select(condition, input, other)
 
 
@@ -440,12 +440,15 @@ def clone(x):
     return x
 
 
+_SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
 def _comparison(name: str, other: str, numpy: Any, build: Any) -> Any:
     def body(a: Any, b: Any) -> Any:
         return build(a, b)
 
     body.__name__ = name
-    body.__doc__ = f"Whether a is {name} b, element by element."
+    body.__doc__ = f"Whether a {_SIGNS[name]} b, element by element."
     return elementwise(
         ref=numpy,
         dtype="bool",
@@ -477,19 +480,19 @@ def _masks() -> Any:
 
 @elementwise(ref=np.logical_and, dtype=_logical, samples=_masks, failures=_mismatch, inplace=True)
 def logical_and(a, b):
-    """Whether both are true."""
+    """Whether both elements are true."""
     return a & b
 
 
 @elementwise(ref=np.logical_or, dtype=_logical, samples=_masks, failures=_mismatch, inplace=True)
 def logical_or(a, b):
-    """Whether one is true."""
+    """Whether at least one of two elements is true."""
     return a | b
 
 
 @elementwise(ref=np.logical_xor, dtype=_logical, samples=_masks, failures=_mismatch, inplace=True)
 def logical_xor(a, b):
-    """Whether exactly one is true."""
+    """Whether exactly one of two elements is true."""
     return a ^ b
 
 
@@ -503,5 +506,5 @@ def logical_xor(a, b):
     inplace=True,
 )
 def logical_not(x):
-    """Whether it is false."""
+    """Whether an element is false, or zero."""
     return ~x

@@ -68,7 +68,7 @@ def _round(x: Tensor, *, decimals: int = 0) -> Tensor:
     inplace=True,
 )
 def frac(x):
-    """What follows the point, with the sign of x."""
+    """The fractional part, with the sign of x."""
     return x - s.trunc(x)
 
 
@@ -180,7 +180,7 @@ def div_trunc(a, b):
     inplace=True,
 )
 def fmod(a, b):
-    """What division rounded towards zero leaves; it has the sign of a."""
+    """The remainder of division rounded towards zero; it has the sign of a."""
     return special_functions.fmod(a, b) if a.dtype.is_floating_point else a - _truncated(a, b) * b
 
 
@@ -195,7 +195,7 @@ def fmod(a, b):
     operators=("__mod__", "__rmod__"),
 )
 def remainder(a, b):
-    """What division rounded down leaves; it has the sign of b."""
+    """The remainder of division rounded down; it has the sign of b."""
     if not a.dtype.is_floating_point:
         return a % _not_zero(b)
     rest = special_functions.fmod(a, b)
@@ -260,12 +260,10 @@ def _bitwise(name: str, numpy: Any, build: Any, doc: str, operator: str) -> Any:
     )(body)
 
 
-bitwise_and = _bitwise(
-    "bitwise_and", np.bitwise_and, lambda a, b: a & b, "Bits that both have.", "and"
-)
-bitwise_or = _bitwise("bitwise_or", np.bitwise_or, lambda a, b: a | b, "Bits that one has.", "or")
+bitwise_and = _bitwise("bitwise_and", np.bitwise_and, lambda a, b: a & b, "Bitwise and.", "and")
+bitwise_or = _bitwise("bitwise_or", np.bitwise_or, lambda a, b: a | b, "Bitwise or.", "or")
 bitwise_xor = _bitwise(
-    "bitwise_xor", np.bitwise_xor, lambda a, b: a ^ b, "Bits that exactly one has.", "xor"
+    "bitwise_xor", np.bitwise_xor, lambda a, b: a ^ b, "Bitwise exclusive or.", "xor"
 )
 
 
@@ -284,7 +282,7 @@ bitwise_xor = _bitwise(
     operators=("__invert__",),
 )
 def bitwise_not(x):
-    """Every bit turned over."""
+    """Every bit inverted."""
     if x.dtype is dtypes.bool_:
         return ~x
     return x ^ (-1 if x.dtype.is_signed else 255)
@@ -331,7 +329,7 @@ bitwise_left_shift = _shift(
     "bitwise_left_shift",
     np.left_shift,
     lambda a, b, inside: s.select(inside, a << b, 0),
-    "a times 2 to the power b, as bits.",
+    "a shifted left by b bits.",
     "lshift",
 )
 bitwise_right_shift = _shift(
@@ -342,6 +340,6 @@ bitwise_right_shift = _shift(
         if a.dtype.is_signed
         else s.select(inside, a >> b, 0)
     ),
-    "a divided by 2 to the power b, rounded down, as bits.",
+    "a shifted right by b bits; the sign stays.",
     "rshift",
 )

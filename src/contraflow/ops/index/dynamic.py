@@ -38,7 +38,7 @@ _MASK = Array((3, 4), dtype=bool_)
     dynamic=True,
 )
 def nonzero(x):
-    """The coordinates of the elements that are not zero, as rows."""
+    """The indices of the nonzero elements, one row per element."""
 
 
 @nonzero.signature
@@ -53,7 +53,7 @@ def _nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
     dynamic=True,
 )
 def argwhere(x):
-    """The coordinates of the elements that are not zero, as rows."""
+    """The indices of the nonzero elements, one row per element."""
     return nonzero(x)
 
 
@@ -65,7 +65,7 @@ def argwhere(x):
     ),
 )
 def count_nonzero(x, *, dim=None):
-    """How many elements are not zero, in all or along dims."""
+    """The number of nonzero elements, of all or along dims."""
     return sum_(x != 0, dim=dim)
 
 
@@ -128,7 +128,7 @@ def _unique_samples() -> Any:
     dynamic=True,
 )  # fmt: skip
 def unique(x, *, sorted=True, return_inverse=False, return_counts=False, dim=None):
-    """The distinct elements, or slices of a dim, sorted; where each went; how many of each."""
+    """The distinct elements, or slices of a dim, sorted; on request inverse indices and counts."""
     dim = None if dim is None else normalize_dim("unique", dim, x.ndim)
     return _asked(distinct(x, dim=dim), return_inverse, return_counts)
 
@@ -222,7 +222,7 @@ def repeated_numbers(repeats):
     ),
 )
 def repeat_interleave(x, repeats, *, dim=None):
-    """Each element repeated where it stands, along a dim or of the flat tensor."""
+    """Each element repeated in place, along a dim or in the flattened tensor."""
     if dim is None:
         x, dim = reshape(x, (-1,)), 0
     dim = normalize_dim("repeat_interleave", dim, x.ndim)
@@ -272,7 +272,7 @@ def _choices(n: int, r: int, with_replacement: bool) -> np.ndarray:
     method=False,
 )  # fmt: skip
 def combinations(x, *, r=2, with_replacement=False):
-    """All choices of r elements of a vector, in its order, as rows."""
+    """All combinations of r elements of a vector, in its order, as rows."""
     if x.ndim != 1:
         raise ValueError(f"combinations: {describe(x)} is not a vector.")
     if not r:

@@ -386,7 +386,7 @@ _MASK = Array((3, 4), dtype=bool_)
     inplace=True,
 )  # fmt: skip
 def masked_fill(x, mask, value):
-    """`x` with one value where the mask holds."""
+    """`x` with one value where the mask is true."""
     _masked("masked_fill", mask)
     if isinstance(value, Tensor):
         if value.ndim:
@@ -410,7 +410,7 @@ def masked_fill(x, mask, value):
     dynamic=True,
 )
 def masked_select(x, mask):
-    """The elements where the mask holds, in one row."""
+    """The elements where the mask is true, as a vector."""
     _masked("masked_select", mask)
     shape = broadcast_shapes("masked_select", [x.shape, mask.shape])
     chosen = nonzero(reshape(expand(mask, shape), (numel(shape),)))
@@ -444,7 +444,7 @@ def _masked_scatter_ref(x: np.ndarray, mask: np.ndarray, source: np.ndarray) -> 
     inplace=True,
 )  # fmt: skip
 def masked_scatter(x, mask, source):
-    """`x` with the elements where the mask holds taken from the source, one after the other."""
+    """`x` with the elements where the mask is true replaced by those of the source, in order."""
     _masked("masked_scatter", mask)
     if source.dtype is not x.dtype:
         raise TypeError(

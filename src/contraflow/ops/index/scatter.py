@@ -64,7 +64,7 @@ _DISTINCT = np.array([2, 0, 3])
     ),
 )  # fmt: skip
 def index_select(x, index, *, dim):
-    """The coordinates of a dim that a vector names, in its order."""
+    """The slices of a dim at the indices in a vector, in the order of the vector."""
     dim, at = _line("index_select", x, dim, index)
     if not x.ndim:
         return reshape(take_at(reshape(x, (1,)), at, dims=(0,), wrap=False), ())
@@ -87,7 +87,7 @@ def _index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     ),
 )
 def take(x, index):
-    """Elements of the tensor, seen as one row, in the shape of the index."""
+    """Elements of the flattened tensor at given indices, in the shape of the index."""
     check_integers("take", index.spec)
     taken = take_at(reshape(x, (-1,)), reshape(index, (1, index.numel())), dims=(0,), wrap=True)
     return reshape(taken, index.shape)
@@ -167,7 +167,7 @@ def _put_along(name: str, x: Tensor, dim: int, index: Tensor, source: Tensor, **
     inplace=True,
 )  # fmt: skip
 def index_add(x, index, source, *, dim, alpha=1):
-    """`x` with `alpha` times the source added at the coordinates of a dim that a vector names."""
+    """`x` with `alpha` times slices of the source added to the slices at the indices of a dim."""
     if alpha != 1:
         source = source * alpha
     return _put_along("index_add", x, dim, index, source, accumulate=True, wrap=False)
@@ -187,7 +187,7 @@ def _index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any
     inplace=True,
 )
 def index_copy(x, index, source, *, dim):
-    """`x` with the coordinates of a dim that a vector names replaced by the source's."""
+    """`x` with the slices at the indices of a dim replaced by slices of the source."""
     return _put_along("index_copy", x, dim, index, source, accumulate=False, wrap=False)
 
 
@@ -212,7 +212,7 @@ def _index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     inplace=True,
 )  # fmt: skip
 def index_fill(x, index, value, *, dim):
-    """`x` with the coordinates of a dim that a vector names filled with one value."""
+    """`x` with the slices at the indices of a dim filled with one value."""
     if isinstance(value, Tensor) and value.ndim:
         raise ValueError(
             f"index_fill: the value is {describe(value)}; it must be a number or a 0-d tensor."
@@ -261,7 +261,7 @@ def _put_ref_flat(
     inplace=True,
 )  # fmt: skip
 def put(x, index, source, *, accumulate=False):
-    """The tensor, seen as one row, with the elements at the index replaced, or added to."""
+    """The tensor with the elements at flat indices replaced by those of the source, or added to."""
     check_integers("put", index.spec)
     if index.numel() != source.numel():
         raise IndexError(
@@ -354,7 +354,7 @@ _PLACES = np.array([[1, 0], [3, 2], [0, 1]])  # along dim 0 distinct in each col
     inplace=True,
 )  # fmt: skip
 def scatter(x, index, src, *, dim):
-    """`x` with out[index[i][j]][j] = src[i][j] for dim 0; of several the last one stays."""
+    """`x` with out[index[i][j]][j] = src[i][j] for dim 0; the last of repeated indices wins."""
 
 
 @scattering(
@@ -544,7 +544,7 @@ def _scatter_reduce_ref(
     inplace=True,
 )  # fmt: skip
 def scatter_reduce(x, index, src, *, dim, reduce, include_self=True):
-    """`x` with the source reduced into it where scatter would write; without itself if asked."""
+    """`x` with the source reduced into it where scatter would write; `include_self` counts x in."""
     if reduce not in ("sum", "mean", *_FOLDS):
         raise ValueError(
             f"scatter_reduce: reduce is {reduce!r}; it must be one of sum, prod, mean, amax, amin."
@@ -596,7 +596,7 @@ def _index_reduce_ref(
     inplace=True,
 )  # fmt: skip
 def index_reduce(x, index, source, *, dim, reduce, include_self=True):
-    """`x` with the source reduced into the coordinates of a dim that a vector names."""
+    """`x` with slices of the source reduced into the slices at the indices of a dim."""
     dim, at = _line("index_reduce", x, dim, index)
     if not x.ndim:
         row = index_reduce(

@@ -155,7 +155,7 @@ def _np_side(right: bool) -> Any:
     method=False,
 )  # fmt: skip
 def searchsorted(sorted_sequence, x, *, out_int32=False, right=False, side=None, sorter=None):
-    """Where values would stand along the last dim of sorted sequences."""
+    """The indices at which values would be inserted into sequences sorted along the last dim."""
     if side not in (None, "left", "right"):
         raise ValueError(f"searchsorted: side is {side!r}; it must be 'left' or 'right'.")
     if side == "left" and right:
@@ -179,7 +179,7 @@ def searchsorted(sorted_sequence, x, *, out_int32=False, right=False, side=None,
     method=False,
 )  # fmt: skip
 def bucketize(x, boundaries, *, out_int32=False, right=False):
-    """The number of the bucket between sorted boundaries in which each value lies."""
+    """The index of the interval between sorted boundaries that each value falls into."""
     if boundaries.ndim != 1:
         raise ValueError(
             f"bucketize: the boundaries are {describe(boundaries)}; they must be a vector."

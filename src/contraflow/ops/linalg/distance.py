@@ -46,7 +46,7 @@ def _np_length(x: Any, p: float, dim: Any, keepdim: bool) -> Any:
     floating=True,
 )
 def normalize(x, *, p=2.0, dim=1, eps=1e-12):
-    """x divided by its p-norm along a dim, which counts as `eps` at least."""
+    """x divided by its p-norm along a dim, or by `eps` where the norm is smaller."""
     require_floating("normalize", x)
     dim = normalize_dims("normalize", dim, x.ndim)
     w = wide(x)
@@ -73,7 +73,7 @@ def _np_cosine(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     floating=True,
 )  # fmt: skip
 def cosine_similarity(x1, x2, *, dim=1, eps=1e-8):
-    """The cosine of the angle between vectors along a dim; a length counts as `eps` at least."""
+    """The cosine of the angle between vectors along a dim; norms are at least `eps`."""
     require_floating("cosine_similarity", x1)
     shape = broadcast_shapes("cosine_similarity", (x1.shape, x2.shape))
     dim = normalize_dim("cosine_similarity", dim, len(shape))
@@ -101,7 +101,7 @@ def cosine_similarity(x1, x2, *, dim=1, eps=1e-8):
     autocast="float32",
 )
 def pdist(x, *, p=2.0):
-    """The distances of order p between every two rows, those of the first row first."""
+    """The p-norm distances between all pairs of rows, those of the first row first."""
     require_floating("pdist", x)
     if x.ndim != 2:
         raise ValueError(f"pdist: {describe(x)} is not a matrix of rows.")
@@ -133,7 +133,7 @@ def _np_renorm(x: np.ndarray, p: float, dim: int, maxnorm: float) -> np.ndarray:
     floating=True,
 )  # fmt: skip
 def renorm(x, *, p, dim, maxnorm):
-    """Each part along a dim scaled down to a p-norm of `maxnorm`, where it is larger."""
+    """The slices of a dim scaled down to a p-norm of at most `maxnorm`."""
     require_floating("renorm", x)
     if x.ndim < 2:
         raise ValueError(f"renorm: {describe(x)} has less than two dims.")

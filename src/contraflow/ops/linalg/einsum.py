@@ -264,7 +264,7 @@ def tensordot(a, b, *, dims=2):
     ),
 )
 def inner(x, other):
-    """Products summed over the last dim of both; a 0-d tensor scales."""
+    """Products summed over the last dim of both; a 0-d tensor multiplies the other."""
     if not x.ndim or not other.ndim:
         return x * other
     if x.shape[-1] != other.shape[-1]:

@@ -94,7 +94,7 @@ def _away_from_zero(*shape: int) -> Array:
     floating=True,
 )  # fmt: skip
 def vector_norm(x, *, ord=2, dim=None, keepdim=False):
-    """(sum of |x|^ord)^(1/ord) over dims; of order 0 the count, of order inf the largest."""
+    """(sum of |x|^ord)^(1/ord) over dims; the number of nonzeros for 0, the largest for inf."""
     require_floating("vector_norm", x)
     if (ord < 0 or math.isinf(ord)) and not numel(x.shape[d] for d in dim):
         raise ValueError(
@@ -150,7 +150,7 @@ _with_dtype(vector_norm)
     autocast="float32",
 )
 def cdist(x1, x2, *, p=2.0):
-    """The distances of order p of all rows of x1 to all rows of x2.
+    """The p-norm distances of all rows of x1 to all rows of x2.
 
     Every `compute_mode` gives the differences' own norms, which are exact where rows are close.
     """
@@ -258,7 +258,7 @@ def _norm_ref(x: np.ndarray, ord: Any, dim: Any, keepdim: bool) -> Any:
     floating=True,
 )  # fmt: skip
 def linalg_norm(x, *, ord=None, dim=None, keepdim=False):
-    """The norm of a vector or of a matrix; without an order that of all elements as a vector."""
+    """The norm of a vector or of a matrix; without `ord`, the 2-norm of all elements."""
     if ord is None:
         return vector_norm(x, 2, dim, keepdim)
     if dim is None:
@@ -404,7 +404,7 @@ def matrix_rank(x, *, atol=None, hermitian=False, rtol=None):
     method=False,
 )
 def lstsq(a, b, *, rcond=None, driver=None):
-    """The smallest X for which A X is nearest to B, and more that PyTorch gives with it.
+    """The least-squares solution X of A X = B with the smallest norm, residuals and the rank.
 
     Residuals are the squared distances per column where A is tall; singular values are left out,
     as PyTorch's default driver leaves them.

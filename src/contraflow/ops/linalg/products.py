@@ -242,7 +242,7 @@ def mm(x, mat2):
     autocast="low",
 )  # fmt: skip
 def bmm(x, mat2):
-    """Products of as many pairs of matrices as the first dim says; it does not broadcast."""
+    """The matrix products of two batches, [b, n, m] and [b, m, p]; batches do not broadcast."""
     _require_ranks("bmm", (3, 3), x, mat2)
     if x.shape[0] != mat2.shape[0]:
         raise ValueError(

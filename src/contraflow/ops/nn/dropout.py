@@ -77,9 +77,9 @@ feature_dropout = _dropout(
 )  # fmt: skip
 alpha_dropout = _dropout(
     "alpha_dropout", _standard, False,
-    "Drop elements with probability p so that zero mean and unit variance stay.",
+    "Drop elements with probability p, keeping zero mean and unit variance.",
 )  # fmt: skip
 feature_alpha_dropout = _dropout(
     "feature_alpha_dropout", _standard, True,
-    "Drop whole channels [n, c, ...] so that zero mean and unit variance stay.",
+    "Drop whole channels [n, c, ...] with probability p, keeping zero mean and unit variance.",
 )  # fmt: skip

@@ -58,7 +58,7 @@ def _np_affine_grid(theta: Any, size: Any, align_corners: bool) -> Any:
     floating=True,
 )  # fmt: skip
 def affine_grid(theta, *, size, align_corners=False):
-    """The points [n, ..., d] at which `grid_sample` reads images of `size` moved by `theta`."""
+    """The grid [n, ..., d] for `grid_sample` of images of `size` under affine maps `theta`."""
     require_floating("affine_grid", theta)
     d = len(size) - 2
     if d not in (2, 3) or theta.shape != (size[0], d, d + 1):
@@ -175,7 +175,7 @@ _IMAGES, _POINTS = Array((2, 3, 4, 5)), Array((2, 3, 2, 2), -1.3, 1.3)
     floating=True,
 )  # fmt: skip
 def grid_sample(x, grid, *, mode="bilinear", padding_mode="zeros", align_corners=None):
-    """Images [n, c, ...] at the points `grid` [n, ..., d], by the pixels around each.
+    """Images [n, c, ...] sampled at the points `grid` [n, ..., d], between pixels.
 
     `padding_mode` says what lies outside: zeros, the nearest pixel, or the image mirrored.
     """

@@ -152,7 +152,7 @@ def _np_smooth_l1(x: Any, target: Any, reduction: str = "mean", beta: float = 1.
     autocast="float32",
 )  # fmt: skip
 def smooth_l1_loss(x, target, *, reduction="mean", beta=1.0):
-    """Squared differences (halved, by beta) below beta, absolute ones above."""
+    """The mean of d ** 2 / (2 beta) where d = |x - target| < beta, of d - beta / 2 elsewhere."""
     require_floating("smooth_l1_loss", x)
     if beta < 0:
         raise ValueError(f"smooth_l1_loss: beta is {beta}; it must not be negative.")
@@ -188,7 +188,7 @@ def _np_huber(
     autocast="float32",
 )  # fmt: skip
 def huber_loss(x, target, weight=None, *, reduction="mean", delta=1.0):
-    """Half the squared difference up to delta, and a line with its slope beyond."""
+    """The mean of d ** 2 / 2 for d = |x - target| <= delta, of delta (d - delta / 2) elsewhere."""
     require_floating("huber_loss", x)
     if delta <= 0:
         raise ValueError(f"huber_loss: delta is {delta}; it must be positive.")
@@ -261,7 +261,7 @@ def _np_gaussian(
     autocast="float32",
 )  # fmt: skip
 def gaussian_nll_loss(x, target, var, *, full=False, eps=1e-6, reduction="mean"):
-    """The mean of half of log(var) + (x - target) ** 2 / var, with the variance at least eps."""
+    """The mean of (log(var) + (x - target) ** 2 / var) / 2, with the variance at least eps."""
     require_floating("gaussian_nll_loss", x)
     if not isinstance(var, Tensor):
         var = x.detach() * 0.0 + var
@@ -419,7 +419,7 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """`triplet_margin_loss` with a distance of the caller's."""
+    """`triplet_margin_loss` with a given distance function."""
     name = "triplet_margin_with_distance_loss"
     if margin <= 0:
         raise ValueError(f"{name}: margin is {margin}; it must be positive.")

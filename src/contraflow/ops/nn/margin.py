@@ -143,7 +143,7 @@ _LABELS = np.array([[2, 0, -1, 1], [3, -1, 0, 0], [-1, 1, 2, 3]])
     autocast="float32",
 )  # fmt: skip
 def multilabel_margin_loss(x, target, *, reduction="mean", most=None):
-    """The sum of max(0, 1 - x[j] + x[i]) over named classes j and others i, by their number.
+    """The sum of max(0, 1 - x[j] + x[i]) over target classes j and others i, per class.
 
     A row of the target names classes up to its first -1; `most` of them, where that is known.
     """

@@ -350,7 +350,9 @@ def _max_pool(n: int, samples: Any, failures: Any = None) -> Op:
         return found if return_indices else found[0]
 
     body.__name__ = name
-    body.__doc__ = "The largest element of each window, and its row-major index where asked for."
+    body.__doc__ = (
+        "The largest element of each window, and with `return_indices` its row-major index."
+    )
     # By parts, of which one keeps the taps: otherwise backward would look for them again.
     return composite(
         ref=ref, samples=samples, failures=failures, method=False, by_parts=True
@@ -514,7 +516,7 @@ def _adaptive_max_pool(n: int, samples: Any, failures: Any = None) -> Op:
         return values, indices.reshape(values.shape)
 
     body.__name__ = name
-    body.__doc__ = "The largest elements of windows that split the spatial dims into so many parts."
+    body.__doc__ = "The largest elements of `output_size` windows that cover the spatial dims."
     return composite(ref=ref, samples=samples, failures=failures, method=False)(body)
 
 

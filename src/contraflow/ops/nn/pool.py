@@ -148,7 +148,7 @@ def _avg_pool(n: int, samples: Any, failures: Any = None) -> Op:
         )
 
     body.__name__ = name
-    body.__doc__ = "The mean of each window, with the padding counted or not."
+    body.__doc__ = "The mean of each window; `count_include_pad` says whether padding counts."
     return composite(ref=ref, samples=samples, failures=failures, method=False, floating=True)(body)
 
 
@@ -203,7 +203,7 @@ def _lp_pool(n: int, samples: Any) -> Op:
         return (averaged * numel(kernel)) ** (1 / norm_type)
 
     body.__name__ = name
-    body.__doc__ = "The root of the sum of the powers of each window."
+    body.__doc__ = "The p-norm of each window, without absolute values: (sum of x**p)**(1/p)."
     return composite(ref=ref, samples=samples, method=False, floating=True)(body)
 
 
@@ -266,7 +266,7 @@ def _adaptive_avg_pool(n: int, samples: Any, failures: Any = None) -> Op:
         return np_adaptive(n, x, output_sizes("", x, n, output_size), np.mean)
 
     body.__name__ = name
-    body.__doc__ = "The means of windows that split the spatial dims into so many parts."
+    body.__doc__ = "The means of `output_size` windows that cover the spatial dims."
     return composite(ref=ref, samples=samples, failures=failures, method=False, floating=True)(body)
 
 

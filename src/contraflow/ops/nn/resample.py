@@ -293,7 +293,7 @@ def interpolate(
     x, *, size=None, scale_factor=None, mode="nearest", align_corners=None,
     recompute_scale_factor=None, antialias=False,
 ):  # fmt: skip
-    """Images [n, c, ...] at other spatial sizes, by `size` or `scale_factor`."""
+    """Images [n, c, ...] resized to `size`, or by `scale_factor`."""
     if antialias:
         raise NotImplementedError("interpolate: antialias=True is not supported.")
     grids = _grids(x, size, scale_factor, mode, align_corners, recompute_scale_factor)
@@ -331,7 +331,7 @@ def _no_shuffle(op: str, x: Tensor, needed: str) -> ValueError:
     method=False,
 )  # fmt: skip
 def pixel_shuffle(x, *, upscale_factor):
-    """Channels dealt out to pixels: [..., c * r * r, h, w] to [..., c, h * r, w * r]."""
+    """Channels rearranged into pixels: [..., c * r * r, h, w] to [..., c, h * r, w * r]."""
     r = upscale_factor
     if x.ndim < 3 or r < 1 or x.shape[-3] % (r * r):
         raise _no_shuffle("pixel_shuffle", x, f"c a multiple of {r * r}")
@@ -363,7 +363,7 @@ def _apart(x: Tensor, out: Tensor) -> Tensor:
     method=False,
 )  # fmt: skip
 def channel_shuffle(x, *, groups):
-    """Channels [n, c, ...] dealt out to groups in turn."""
+    """Channels [n, c, ...] interleaved across groups."""
     if x.ndim < 3 or groups < 1 or x.shape[1] % groups:
         raise ValueError(
             f"channel_shuffle: {describe(x)} must be [n, c, ...] with c a multiple of {groups}."
@@ -395,7 +395,7 @@ def _np_pixel_unshuffle(x: Any, downscale_factor: int) -> Any:
     method=False,
 )  # fmt: skip
 def pixel_unshuffle(x, *, downscale_factor):
-    """Pixels gathered into channels: [..., c, h * r, w * r] to [..., c * r * r, h, w]."""
+    """Pixels rearranged into channels: [..., c, h * r, w * r] to [..., c * r * r, h, w]."""
     r = downscale_factor
     if x.ndim < 3 or r < 1 or x.shape[-2] % r or x.shape[-1] % r:
         raise _no_shuffle("pixel_unshuffle", x, f"h and w multiples of {r}")

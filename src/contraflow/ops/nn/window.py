@@ -350,7 +350,7 @@ def _np_fold(
     internal=True,
 )  # fmt: skip
 def col2im(x, *, output_size, kernel_size, dilation=1, padding=0, stride=1):
-    """Columns added up to images, the transpose of unfold: [n, c * taps, m] to [n, c, h, w]."""
+    """Columns summed into images, the transpose of unfold: [n, c * taps, m] to [n, c, h, w]."""
     output = numbers("fold", "output_size", output_size, 2, 1)
     kernel = numbers("fold", "kernel_size", kernel_size, 2, 1)
     dilation = numbers("fold", "dilation", dilation, 2, 1)

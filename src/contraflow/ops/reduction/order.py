@@ -241,7 +241,7 @@ def _better(wins: s.Expr, best: s.Expr, at: s.Expr, x: s.Expr) -> tuple[s.Expr, 
     normalize=_normal_dim("cummax"),
 )
 def cummax(x, *, dim):
-    """The largest element so far along a dim, and where it stands."""
+    """The largest element so far along a dim, and its index."""
 
 
 @scan(
@@ -257,7 +257,7 @@ def cummax(x, *, dim):
     normalize=_normal_dim("cummin"),
 )
 def cummin(x, *, dim):
-    """The smallest element so far along a dim, and where it stands."""
+    """The smallest element so far along a dim, and its index."""
 
 
 # --- sorts: equal elements keep their order, and NaN is the largest ------------------------------
@@ -305,7 +305,7 @@ def _sort_samples() -> Any:
     normalize=_normal_dim("argsort"),
 )
 def argsort(x, *, dim=-1, descending=False, stable=False):
-    """The indices that sort a dim; every sort is stable."""
+    """The indices that sort a dim; the sort is always stable."""
 
 
 def _leading_ref(x: np.ndarray, dim: int, count: int, descending: bool) -> np.ndarray:
@@ -341,7 +341,7 @@ def _sort_ref(x: np.ndarray, dim: int, descending: bool, stable: bool) -> Any:
     failures=_bad_dim("argsort", descending=False, stable=False),
 )
 def sort_(x, *, dim=-1, descending=False, stable=False):
-    """A dim in ascending order, and the indices of its elements; every sort is stable."""
+    """The elements sorted along a dim, and their indices; the sort is always stable."""
     order = argsort(x, dim, descending)
     return (gather(x, dim, order) if x.ndim else clone(x)), order
 

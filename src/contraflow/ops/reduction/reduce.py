@@ -154,7 +154,7 @@ def _sum_to_size_ref(x: np.ndarray, size: Shape) -> np.ndarray:
     ),
 )  # fmt: skip
 def sum_to_size(x, *, size):
-    """The sum over the dims that expanding from `size` would give: the transpose of expand."""
+    """The tensor summed down to shape `size`: the transpose of expand."""
     lead = x.ndim - len(size)
     if lead < 0 or any(n not in (1, m) for n, m in zip(size, x.shape[lead:])):
         raise ValueError(
@@ -210,7 +210,7 @@ def _truth_samples() -> Any:
     failures=bad_dim("all"),
 )
 def all_(x, *, dim=None, keepdim=False):
-    """Whether every element over dims is true."""
+    """Whether all elements along dims are true."""
     return _nonzero(x)
 
 
@@ -224,7 +224,7 @@ def all_(x, *, dim=None, keepdim=False):
     failures=bad_dim("any"),
 )
 def any_(x, *, dim=None, keepdim=False):
-    """Whether some element over dims is true."""
+    """Whether any element along dims is true."""
     return _nonzero(x)
 
 
@@ -420,7 +420,7 @@ def _no_elements(name: str) -> Any:
     failures=_no_elements("argmax"),
 )
 def argmax(x, *, dim=None, keepdim=False):
-    """The index of the first largest element along a dim; without one, among all in order."""
+    """The index of the first largest element along a dim; without a dim, its flat index."""
     return _index_of(max_, "argmax", x, dim, keepdim)
 
 
@@ -430,7 +430,7 @@ def argmax(x, *, dim=None, keepdim=False):
     failures=_no_elements("argmin"),
 )
 def argmin(x, *, dim=None, keepdim=False):
-    """The index of the first smallest element along a dim; without one, among all in order."""
+    """The index of the first smallest element along a dim; without a dim, its flat index."""
     return _index_of(min_, "argmin", x, dim, keepdim)
 
 

@@ -285,7 +285,7 @@ def _median_signature(op: Op) -> None:
     ),
 )  # fmt: skip
 def median(x, *, dim=None, keepdim=False):
-    """The middle element of a dim, the lower of two, and its index; NaN where there is one."""
+    """The median along a dim, the lower of two, and its index; NaN if an element is NaN."""
     return _median("median", x, dim, keepdim, skip_nan=False)
 
 
@@ -295,7 +295,7 @@ def median(x, *, dim=None, keepdim=False):
     samples=lambda: (*_median_samples(), Sample((_HOLED,), {"dim": 1, "keepdim": False})),
 )
 def nanmedian(x, *, dim=None, keepdim=False):
-    """The middle of the elements of a dim that are not NaN, and its index."""
+    """The median of the elements along a dim that are not NaN, and its index."""
     return _median("nanmedian", x, dim, keepdim, skip_nan=True)
 
 
@@ -423,7 +423,7 @@ def _quantile_samples() -> Any:
     floating=True,
 )  # fmt: skip
 def quantile(x, q, *, dim=None, keepdim=False, interpolation="linear"):
-    """The value below which a part q of a dim lies; a 1-d q gives a new first dim."""
+    """The q-quantile along a dim, interpolated; a 1-d q adds a first dim."""
     return _quantile("quantile", x, q, dim, keepdim, interpolation, skip_nan=False)
 
 
@@ -479,7 +479,7 @@ def _mode_vjp(g_values: Any, indices: Tensor, x_spec: Any, dim: int) -> Any:
     normalize=lambda x, dim, keepdim: {"dim": normalize_dim("mode", dim, x.ndim)},
 )
 def mode(x, *, dim=-1, keepdim=False):
-    """The most frequent element of a dim, the smallest of several, and its last index."""
+    """The most frequent element along a dim, the smallest of several, and its last index."""
 
 
 # --- counts --------------------------------------------------------------------------------------
@@ -508,7 +508,7 @@ def _histc_ref(x: np.ndarray, bins: int, min: float, max: float) -> np.ndarray:
     normalize=lambda x, bins, min, max: _histc_params(x, bins, min, max),
 )
 def histc(x, *, bins=100, min=0, max=0):
-    """Elements counted in `bins` equal intervals, over the range of the data if min = max."""
+    """A histogram of `bins` equal intervals in [min, max], or in the data's range if min = max."""
 
 
 def _histc_params(x: Tensor, bins: int, low: float, high: float) -> dict[str, Any]:

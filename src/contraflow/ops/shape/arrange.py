@@ -112,7 +112,7 @@ def _roll_source(at: Any, x: Any, shifts: Shape, dims: Shape) -> Any:
     linear=True,
 )  # fmt: skip
 def roll(x, *, shifts, dims):
-    """The elements shifted along some dims; what leaves one end enters at the other."""
+    """The elements shifted along some dims; those that leave one end enter at the other."""
 
 
 @roll.signature
@@ -147,7 +147,7 @@ def _roll(x: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     ),
 )
 def rot90(x, *, k=1, dims=(0, 1)):
-    """The plane of two dims turned by 90 degrees, k times, from the first towards the second."""
+    """The plane of two dims rotated k times by 90 degrees, from the first towards the second."""
     plane, k = _dims("rot90", dims, x.ndim), whole("rot90", "k", k)
     if len(plane) != 2:
         raise ValueError(f"rot90: dims {tuple(dims)} are not two dims of {describe(x)}.")
@@ -390,7 +390,7 @@ def _unfold_ref(x: np.ndarray, dimension: int, size: int, step: int) -> np.ndarr
     ),
 )  # fmt: skip
 def unfold(x, *, dimension, size, step):
-    """All windows of a dim, `step` apart, as a view that may overlap; a window is the last dim."""
+    """All windows of a dim, `step` apart, as a view with the window as its last dim."""
     dim = normalize_dim("unfold", dimension, x.ndim)
     size, step = whole("unfold", "size", size), whole("unfold", "step", step)
     if step < 1:
@@ -423,7 +423,7 @@ def _as_strided_vjp(g: Tensor, x_spec: Any, size: Shape, stride: Shape, offset: 
     linear=True,
 )
 def as_strided(x, *, size, stride, offset):
-    """Elements of the memory at given strides, from `offset` elements behind the first on."""
+    """A view of the memory with given sizes and strides, `offset` elements after the first one."""
     return View(size, stride, x.offset + offset)
 
 

@@ -336,7 +336,7 @@ def _meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     method=False,
 )  # fmt: skip
 def cartesian_prod(*xs):
-    """All tuples with one element of each vector, as rows; of one vector itself."""
+    """All tuples with one element of each vector, as rows; a single vector is given back."""
     if len(xs) == 1:
         return xs[0]
     return stack([reshape(grid, (-1,)) for grid in meshgrid(*xs)], -1)
@@ -363,7 +363,7 @@ def _cartesian_prod(*tensors: Any) -> Tensor:
     ),
 )
 def repeat(x, *, repeats):
-    """The whole tensor repeated along each dim; further dims come first."""
+    """The tensor repeated along each dim; additional counts add dims in front."""
     lead = len(repeats) - x.ndim
     if lead < 0 or min(repeats, default=0) < 0:
         problem = "fewer than the dims of" if lead < 0 else "negative for"
@@ -390,7 +390,7 @@ def _repeat(x: Tensor, *repeats: Any, **named: Any) -> Tensor:
     ),
 )
 def tile(x, *, dims):
-    """The whole tensor repeated along its last dims."""
+    """The tensor repeated along its last dims."""
     return repeat(x, (1,) * (x.ndim - len(dims)) + tuple(dims))
 
 

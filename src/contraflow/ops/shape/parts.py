@@ -97,7 +97,7 @@ def _two_dims(name: str, x: Tensor, dim1: int, dim2: int) -> dict[str, int]:
     distinct=True,
 )  # fmt: skip
 def diagonal(x, *, offset=0, dim1=0, dim2=1):
-    """The elements whose coordinates along two dims differ by `offset`, as a last dim."""
+    """A view of a diagonal over two dims, `offset` from the main one, as the last dim."""
     return _diagonal(x, offset, dim1, dim2)
 
 
@@ -137,7 +137,7 @@ def _part_ref(part: Any) -> Any:
     ),
 )  # fmt: skip
 def select_scatter(x, src, *, dim, index):
-    """`x` with one coordinate of a dim replaced by `src`."""
+    """`x` with the slice at one index of a dim replaced by `src`."""
     return replaced("select_scatter", x, src, select, select_params(x, dim, index))
 
 
@@ -429,7 +429,7 @@ dsplit = _split_along("dsplit", np.dsplit, 3, lambda rank: 2)
     several=True,
 )
 def unbind(x, *, dim=0):
-    """The coordinates of a dim, which is dropped, as views."""
+    """The slices at all indices of a dim, without that dim, as views."""
     if not x.ndim:
         raise IndexError("unbind: a 0-d tensor has no dim to drop.")
     dim = normalize_dim("unbind", dim, x.ndim)

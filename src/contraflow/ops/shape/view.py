@@ -208,7 +208,7 @@ def embed(g: Tensor, x_spec: Any, op: Any, **params: Any) -> Tensor:
     distinct=True,
 )  # fmt: skip
 def slice_(x, *, dim, start, stop, step):
-    """Elements start, start + step, ... below stop of one dim."""
+    """Every `step`-th element of one dim from `start` to `stop`, as a view."""
     return x.slice(dim, start, stop, step)
 
 
@@ -232,7 +232,7 @@ def slice_(x, *, dim, start, stop, step):
     distinct=True,
 )
 def select(x, *, dim, index):
-    """One coordinate of a dim, which is dropped."""
+    """The slice at one index of a dim, without that dim, as a view."""
     return x.select(dim, index)
 
 
@@ -252,7 +252,7 @@ def select_params(x: Tensor, dim: int, index: int) -> dict[str, Any]:
 
 @composite(ref=np.ascontiguousarray, samples=lambda: (Sample((Array((3, 4)),)),))
 def contiguous(x):
-    """The tensor itself if its elements lie in order, else a copy."""
+    """The tensor itself if it is contiguous (row-major, without gaps), else a contiguous copy."""
     return x if x.is_contiguous() else clone(x)
 
 
@@ -464,7 +464,7 @@ def t(x):
     ),
 )  # fmt: skip
 def movedim(x, *, source, destination):
-    """Dims moved to other places, the others keeping their order."""
+    """Dims moved to other positions; the remaining dims keep their order."""
     given = [(d,) if isinstance(d, int) else tuple(d) for d in (source, destination)]
     old, new = ([normalize_dim("movedim", d, x.ndim) for d in dims] for dims in given)
     if not len(old) == len(new) == len(set(old)) == len(set(new)):
@@ -492,7 +492,7 @@ def movedim(x, *, source, destination):
     ),
 )  # fmt: skip
 def unflatten(x, *, dim, sizes):
-    """One dim cut into several; one size may be -1."""
+    """One dim split into several; one size may be -1."""
     dim = normalize_dim("unflatten", dim, x.ndim)
     known = numel(n for n in sizes if n != -1)
     filled = tuple(x.shape[dim] // max(known, 1) if n == -1 else n for n in sizes)

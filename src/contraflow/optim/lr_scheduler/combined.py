@@ -44,7 +44,7 @@ class _Several(LRScheduler):
         return {**super().state_dict(), "_schedulers": states}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "_schedulers"})
         for scheduler, state in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             scheduler.load_state_dict(state)
@@ -106,7 +106,7 @@ class SequentialLR(_Several):
 
 
 class ChainedScheduler(_Several):
-    """Several schedules that step together, each from the rates the others leave."""
+    """Several schedules that step together, each starting from the rates the others leave."""
 
     def __init__(
         self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None

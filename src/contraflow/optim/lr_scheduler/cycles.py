@@ -11,7 +11,7 @@ from contraflow.optim.optimizer import Optimizer, ParamGroup
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Half a cosine from the initial rate down to `eta_min` in `T_max` epochs, and up again."""
+    """The rate follows half a cosine down to `eta_min` in `T_max` epochs, and up again."""
 
     def __init__(
         self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1
@@ -39,7 +39,7 @@ def _height(x: float) -> float:
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine down to `eta_min` in `T_0` epochs, and again in `T_mult` times as many each."""
+    """Half a cosine down to `eta_min` in `T_0` epochs, then restarts `T_mult` times as long."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class _WithMomentum(LRScheduler):
 
 
 class CyclicLR(_WithMomentum):
-    """From `base_lr` up to `max_lr` and down again, over and over.
+    """The rate rises from `base_lr` to `max_lr` and falls back, over and over.
 
     The height of the peaks stays ("triangular"), halves each time ("triangular2"), falls by gamma
     every epoch ("exp_range"), or is what `scale_fn` says of the cycle or the epoch.
@@ -194,12 +194,12 @@ class CyclicLR(_WithMomentum):
         return {**super().state_dict(), "_scale_fn_custom": None}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave, but keep the function."""
+        """Restore a state from `state_dict`, but keep the function."""
         super().load_state_dict({**state_dict, "_scale_fn_custom": self._scale_fn_custom})
 
 
 class OneCycleLR(_WithMomentum):
-    """From max_lr / div_factor up to max_lr and far down in `total_steps`: stepped every batch.
+    """One cycle from max_lr / div_factor up to max_lr and far down; step it every batch.
 
     `pct_start` is the share of the rise. With `three_phase` the fall is as long as the rise, and
     the rest goes down to initial rate / final_div_factor.

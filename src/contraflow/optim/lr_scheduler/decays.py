@@ -17,7 +17,7 @@ class LambdaLR(ByFunction):
 
 
 class MultiplicativeLR(ByFunction):
-    """Times a function of the epoch, every epoch."""
+    """The rate is multiplied every epoch by a function of the epoch."""
 
     def get_lr(self) -> list[float]:
         if self._is_initial:
@@ -31,7 +31,7 @@ class MultiplicativeLR(ByFunction):
 
 
 class StepLR(LRScheduler):
-    """Times gamma every `step_size` epochs."""
+    """The rate is multiplied by gamma every `step_size` epochs."""
 
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
@@ -45,7 +45,7 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times gamma at each of some epochs."""
+    """The rate is multiplied by gamma at given epochs."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Times gamma every epoch."""
+    """The rate is multiplied by gamma every epoch."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma

@@ -11,7 +11,7 @@ from contraflow.optim.optimizer import Optimizer
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Times `factor` when a measure has not got better for more than `patience` epochs.
+    """The rate is multiplied by `factor` when a metric stops improving for `patience` epochs.
 
     Better is below the best so far ("min") or above it ("max") by more than `threshold`, a share of
     the best ("rel") or a number ("abs"). After a change, `cooldown` epochs are not looked at.
@@ -57,7 +57,7 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = self._rates()
 
     def step(self, metrics: SupportsFloat) -> None:  # type: ignore[override]
-        """Note what was measured, and set a lower rate if it stays where it is."""
+        """Take a metric into account, and lower the rate if it has stopped improving."""
         self._refuse_recording()
         measured = float(metrics)
         self.last_epoch += 1
@@ -75,7 +75,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether epochs are not looked at, after a change."""
+        """Whether metrics are being ignored, after a reduction."""
         return self.cooldown_counter > 0
 
     def _is_better(self, measured: float) -> bool:

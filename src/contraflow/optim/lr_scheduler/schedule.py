@@ -83,7 +83,7 @@ class LRScheduler:
         return {name: value for name, value in vars(self).items() if name != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave; the optimizer's own state holds the rates."""
+        """Restore a state from `state_dict`; the optimizer's own state holds the rates."""
         vars(self).update(state_dict)
 
 
@@ -117,7 +117,7 @@ class ByFunction(LRScheduler):
         return {**super().state_dict(), "lr_lambdas": [_attributes(f) for f in self.lr_lambdas]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "lr_lambdas"})
         for function, attributes in zip(self.lr_lambdas, state_dict["lr_lambdas"]):
             if attributes is not None:
