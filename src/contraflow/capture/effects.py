@@ -23,7 +23,7 @@ from contraflow.tensors.tensor import Tensor
 
 
 class EffectWriter(ConditionWriter, Protocol):
-    """Who writes out the function of a call that hits, where the program has run."""
+    """Writes the function of a call that hits, where the program has run."""
 
     @property
     def standing(self) -> Collection[int]:
