@@ -15,7 +15,7 @@ import contraflow as cf
 from contraflow.autograd import grad, saved_tensors_hooks
 from contraflow.nn import functional as F
 from contraflow.operation.context import state
-from contraflow.runtime import native
+from contraflow.runtime import eager_programs
 from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close, check_gradients
 
@@ -450,7 +450,7 @@ WRITABLE_RESULTS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
 def test_a_result_may_be_overwritten(
     name: str, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native, "COMPOSITE", least)
+    monkeypatch.setattr(eager_programs, "COMPOSITE", least)
     function, shape = WRITABLE_RESULTS[name]
 
     def doubled(x: Tensor) -> Tensor:
@@ -484,7 +484,7 @@ WRITABLE_INPUTS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
 def test_an_input_may_be_overwritten(
     name: str, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native, "COMPOSITE", least)
+    monkeypatch.setattr(eager_programs, "COMPOSITE", least)
     function, shape = WRITABLE_INPUTS[name]
     x = np.random.default_rng(0).standard_normal(shape)
     grads = []
@@ -503,7 +503,7 @@ def test_an_input_may_be_overwritten(
 def test_a_composite_keeps_no_input_that_its_gradient_does_not_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(native, "COMPOSITE", 1)
+    monkeypatch.setattr(eager_programs, "COMPOSITE", 1)
     x = cf.ones(3, 4, requires_grad=True)
     y = cf.hstack([x * 1.0, x * 2.0])
     assert y.node.name == "hstack"

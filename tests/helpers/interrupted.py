@@ -61,7 +61,7 @@ def forget_kernels(folder: Path) -> None:
     for name, table in {
         "contraflow.devices.cpu.jit": "_addresses",
         "contraflow.devices.cpu.program": "_entries",
-        "contraflow.runtime.native": "_routines",
+        "contraflow.runtime.eager_programs": "_routines",
     }.items():
         getattr(importlib.import_module(name), table).clear()
     shutil.rmtree(folder / "cache", ignore_errors=True)

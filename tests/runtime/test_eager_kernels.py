@@ -20,20 +20,20 @@ import contraflow as cf
 from contraflow import config
 from contraflow.operation.op import Op
 from contraflow.operation.samples import Sample
-from contraflow.runtime import native
-from contraflow.runtime.routine import Routine
+from contraflow.runtime import eager_programs
+from contraflow.runtime.eager_programs import Routine
 from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close, make_inputs
 
 
 @pytest.fixture(autouse=True)
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(native, "SMALL", 0)
-    monkeypatch.setattr(native, "COMPOSITE", 0)
-    monkeypatch.setattr(native, "JOINED", 0)
-    monkeypatch.setattr(native, "SHARED", 0)
+    monkeypatch.setattr(eager_programs, "SMALL", 0)
+    monkeypatch.setattr(eager_programs, "COMPOSITE", 0)
+    monkeypatch.setattr(eager_programs, "JOINED", 0)
+    monkeypatch.setattr(eager_programs, "SHARED", 0)
     yield
-    native._routines.clear()
+    eager_programs._routines.clear()
 
 
 def over_numpy(function: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -43,7 +43,7 @@ def over_numpy(function: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def routines() -> list[Routine]:
-    return [r for r in native._routines.values() if isinstance(r, Routine)]
+    return [r for r in eager_programs._routines.values() if isinstance(r, Routine)]
 
 
 def test_gradients_that_meet_are_added_by_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,7 @@ def test_gradients_that_meet_are_added_by_a_program(monkeypatch: pytest.MonkeyPa
         return found.numpy()
 
     by_program = gradient()
-    assert any("add" in key[:1] for key in native._routines)
+    assert any("add" in key[:1] for key in eager_programs._routines)
     assert (by_program == np.arange(3, dtype=np.float32)[:, None] + 3.0).all()
     assert (by_program == over_numpy(gradient, monkeypatch)).all()
 
@@ -94,7 +94,7 @@ def test_most_of_what_a_network_does_is_a_program() -> None:
     w, b = cf.randn(16, 8, requires_grad=True), cf.randn(16, requires_grad=True)
     h = cf.nn.functional.gelu(cf.nn.functional.layer_norm(cf.linear(x, w, b), (16,)))
     cf.nn.functional.cross_entropy(h.softmax(-1), cf.tensor([0, 3, 5, 15])).backward()
-    made = {(key[0], "backward" in str(key[1])[:12]) for key, r in native._routines.items()
+    made = {(key[0], "backward" in str(key[1])[:12]) for key, r in eager_programs._routines.items()
             if isinstance(r, Routine)}  # fmt: skip
     for name in ("linear", "layer_norm", "gelu", "softmax"):
         assert (name, False) in made
@@ -105,9 +105,9 @@ def test_backward_sums_gradients_to_the_shapes_of_inputs_in_its_program() -> Non
     x, w = cf.randn(4, 8, requires_grad=True), cf.randn(8, requires_grad=True)
     y = cf.nn.functional.rms_norm(x, (8,), w)
     g = cf.randn(4, 8)
-    native._routines.clear()
+    eager_programs._routines.clear()
     y.backward(g)
-    assert [key[0] for key in native._routines] == ["rms_norm"]
+    assert [key[0] for key in eager_programs._routines] == ["rms_norm"]
     assert w.grad is not None
     assert w.grad.shape == (8,)
 
@@ -115,19 +115,19 @@ def test_backward_sums_gradients_to_the_shapes_of_inputs_in_its_program() -> Non
 def test_attention_and_convolution_are_a_program_each_way() -> None:
     q, k, v = (cf.randn(2, 4, 8, requires_grad=True) for _ in range(3))
     cf.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).backward(q.detach())
-    assert [key[0] for key in native._routines] == ["attend", "attend"]
-    native._routines.clear()
+    assert [key[0] for key in eager_programs._routines] == ["attend", "attend"]
+    eager_programs._routines.clear()
     x, w = cf.randn(2, 3, 6, 6, requires_grad=True), cf.randn(4, 3, 3, 3, requires_grad=True)
     bias = cf.randn(4, requires_grad=True)
     out = cf.conv2d(x, w, bias)
     out.backward(out.detach())
-    assert [key[0] for key in native._routines] == ["correlate", "correlate"]
+    assert [key[0] for key in eager_programs._routines] == ["correlate", "correlate"]
 
 
 def test_backward_of_pooling_does_not_pool_again() -> None:
     x = cf.randn(2, 6, 6, requires_grad=True)
     out = cf.nn.functional.max_pool2d(x, 2)
-    native._routines.clear()
+    eager_programs._routines.clear()
     out.backward(out.detach())
     (routine,) = routines()
     assert len(routine.executable.kernels) == 1
@@ -170,9 +170,9 @@ def test_numbers_that_are_equal_but_not_the_same_do_not_share_a_routine() -> Non
     pad = cf.nn.functional.pad
     assert np.signbit(pad(x, (1, 0), value=-0.0).numpy()[0, 0])
     assert not np.signbit(pad(x, (1, 0), value=0.0).numpy()[0, 0])
-    assert native.exactly({"n": 1}) != native.exactly({"n": True})
-    assert native.exactly({"n": 1}) != native.exactly({"n": 1.0})
-    assert native.exactly({"p": 0.0}) != native.exactly({"p": -0.0})
+    assert eager_programs.exactly({"n": 1}) != eager_programs.exactly({"n": True})
+    assert eager_programs.exactly({"n": 1}) != eager_programs.exactly({"n": 1.0})
+    assert eager_programs.exactly({"p": 0.0}) != eager_programs.exactly({"p": -0.0})
 
 
 def test_another_default_dtype_is_another_routine() -> None:
@@ -233,10 +233,10 @@ def test_threads_share_routines() -> None:
 
 
 def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "CAPACITY", 3)
+    monkeypatch.setattr(eager_programs, "CAPACITY", 3)
     for n in range(2, 8):
         cf.ones(n).softmax(0)
-    assert len(native._routines) <= 3
+    assert len(eager_programs._routines) <= 3
 
 
 # --- optimizers --------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ def test_an_element_by_its_number_is_no_program():
     x = cf.rand(20, 3)
     rows = cf.tensor([0, 2])
     assert [x[i].shape for i in range(20)] == [(3,)] * 20
-    assert all(key[0] != "getitem" for key in native._routines)
+    assert all(key[0] != "getitem" for key in eager_programs._routines)
     x[rows], x[rows + 1]
     assert len(routines()) <= 3
 
@@ -317,7 +317,7 @@ def test_parts_are_joined_one_after_the_other() -> None:
     joined = cf.cat(parts)
     assert joined.shape == (800, 4)
     assert joined[::4, 0].tolist() == list(map(float, range(200)))
-    assert not any(key[0] == "cat" for key in native._routines)
+    assert not any(key[0] == "cat" for key in eager_programs._routines)
 
 
 def test_forward_mode_sees_the_parts_of_a_composite(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,16 +353,16 @@ def test_inputs_of_a_composite_that_depend_on_each_other(
         return (g.detach(), *cf.autograd.grad((g * g).sum(), x))
 
     expected, found = over_numpy(gradients, monkeypatch), gradients()
-    assert any("mse_loss" in key for key in native._routines)
+    assert any("mse_loss" in key for key in eager_programs._routines)
     assert_close(found, expected)
 
 
 def test_gradients_of_parts_are_put_side_by_side_by_one_program() -> None:
     x = cf.randn(4, 3, 5, requires_grad=True)
     parts = [x[:, j] * (j + 1.0) for j in range(3)]
-    native._routines.clear()
+    eager_programs._routines.clear()
     sum(part.sum() for part in parts).backward()
-    (joined,) = [r for full, r in native._routines.items() if full[0] == "joined"]
+    (joined,) = [r for full, r in eager_programs._routines.items() if full[0] == "joined"]
     assert isinstance(joined, Routine)
     assert len(joined.executable.kernels) == len(parts), "a store for each, since nothing is left"
     assert_close(x.grad, np.broadcast_to(np.array([[1.0], [2.0], [3.0]], "f4"), (4, 3, 5)))

@@ -28,7 +28,7 @@ from tests.ops.test_peers import (
 import contraflow as cf
 from contraflow.operation.context import apply
 from contraflow.operation.op import REGISTRY, Op
-from contraflow.runtime import native
+from contraflow.runtime import eager_programs
 from contraflow.testing import make_inputs
 
 pytestmark = [
@@ -145,7 +145,7 @@ def cases() -> Iterator[Any]:
 @pytest.mark.parametrize("least", [1, 1 << 40], ids=["as one program", "by parts"])
 @pytest.mark.parametrize("op", list(cases()))
 def test_what_pytorch_allows(op: Op, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "COMPOSITE", least)
+    monkeypatch.setattr(eager_programs, "COMPOSITE", least)
     wrong, excepted = [], set()
     for i, sample in enumerate(op.samples()):
         if (op.name, i) in REFUSED:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contraflow import config, threads
 from contraflow.operation.context import state
-from contraflow.runtime import native
+from contraflow.runtime import eager_programs
 
 if TYPE_CHECKING:
     from contraflow.capture.compiled import Compiled
@@ -26,7 +26,11 @@ def runs_native(tensors: Sequence[Any]) -> bool:
     """Whether what eager mode does to all of these tensors is worth a program of its own."""
     current = state()
     replays = current.context.replays and not current.anomaly
-    return replays and config.compile_mode == "native" and native.is_large(tensors, native.SMALL)
+    return (
+        replays
+        and config.compile_mode == "native"
+        and eager_programs.is_large(tensors, eager_programs.SMALL)
+    )
 
 
 class CompileOptions(NamedTuple):

@@ -21,7 +21,7 @@ from contraflow.operation.context import apply, set_base_context, state
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.operation.promotion import DTYPE_RULES
 from contraflow.operation.reference import Prepared, prepare, quiet
-from contraflow.runtime import native
+from contraflow.runtime import eager_programs
 from contraflow.shapes import Shape, View, numel
 from contraflow.spec import Params, Spec
 from contraflow.tensors.node import Form, fit
@@ -69,7 +69,7 @@ class Eager(Run):
             return Run.apply(self, op, inputs, params)
         ref: Any = op.ref
         try:
-            if size >= native.SMALL and config.eager_kernels:
+            if size >= eager_programs.SMALL and config.eager_kernels:
                 array = self._large(op, inputs, params, arrays, dtype)
             elif params or type(ref) is not np.ufunc:
                 array = np.asarray(quiet.run(ref, *_typed(arrays, dtype), **params))
@@ -102,7 +102,7 @@ class Eager(Run):
         ref: Any = op.ref
         if ref in _QUICK and not params:
             shape = np.broadcast(*arrays).shape
-            if numel(shape) < native.SHARED:
+            if numel(shape) < eager_programs.SHARED:
                 made = np.dtype(np.bool_) if ref in _COMPARING else dtype.numpy
                 out, _ = memory.room(shape, made)
                 return quiet.call(ref, *arrays, out=out)  # type: ignore[no-any-return]
@@ -118,7 +118,7 @@ class Eager(Run):
     def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         # NumPy joins parts one after the other, where a kernel looks for each element's part.
         has_kernel = op.kind.lowering != "opaque" and not op.dynamic and not op.variadic
-        if has_kernel and native.is_large(inputs, native.SMALL):
+        if has_kernel and eager_programs.is_large(inputs, eager_programs.SMALL):
             results = _by_kernel(op, inputs, params)
             if results is not None:
                 return tuple(results)
@@ -139,7 +139,7 @@ class Eager(Run):
         # Numbers may be others at every call; rules of elementwise ops look at their types only.
         kinds = tuple([x if isinstance(x, Spec) else type(x) for x in given])
         if kinds == given or (op.kind.direct and op.types in _NAMED_RULES):
-            key = op, get_default_dtype(), kinds, native.exactly(params)
+            key = op, get_default_dtype(), kinds, eager_programs.exactly(params)
             try:
                 found = self._calls.get(key)
             except TypeError:  # a parameter that is not hashable
@@ -148,13 +148,13 @@ class Eager(Run):
                 return found
         made = op.infer(given, params), prepare(op, given, params)
         if key is not None:
-            if len(self._calls) >= native.CAPACITY:
+            if len(self._calls) >= eager_programs.CAPACITY:
                 self._calls.clear()
             self._calls[key] = made
         return made
 
     def fused(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...] | None:
-        if not native.is_large(inputs, native.COMPOSITE):
+        if not eager_programs.is_large(inputs, eager_programs.COMPOSITE):
             return None
         current = state()
         if not current.context.replays:
@@ -162,24 +162,26 @@ class Eager(Run):
         function = functools.partial(op.body, **params)
         # Without rules its backward runs it again.
         repeats = not op.rules
-        routine = native.find(op.name, native.exactly(params), function, inputs, repeats)
+        routine = eager_programs.find(
+            op.name, eager_programs.exactly(params), function, inputs, repeats
+        )
         if routine is None:
             return None
-        results = native.run(routine, inputs)
+        results = eager_programs.run(routine, inputs)
         several = len(op.outs) + len(op.residuals)
         return None if results is None or len(results) != several else tuple(results)
 
     def retraced(
         self, op: Op, params: Params, made: tuple[Spec, ...] | None, described: Sequence[Any]
     ) -> Form:
-        key = op, get_default_dtype(), native.exactly(params), *described
+        key = op, get_default_dtype(), eager_programs.exactly(params), *described
         form = self._forms.get(key)
         if form is None:
             given = list(zip(described[::3], described[1::3]))
             specs = tuple(None if dtype is None else Spec(shape, dtype) for shape, dtype in given)
             needs = tuple(index is not None for index in described[2::3])
-            form = form_of(op, native.read_back(op, params, specs, needs), made, *described)
-            if len(self._forms) >= native.CAPACITY:
+            form = form_of(op, eager_programs.read_back(op, params, specs, needs), made, *described)
+            if len(self._forms) >= eager_programs.CAPACITY:
                 self._forms.clear()
             self._forms[key] = form
         return form
@@ -190,12 +192,12 @@ class Eager(Run):
             return super().derive(node, named)
         # The rules of a product are several ops, as those of a composite are.
         several = node.op.kind.lowering in ("composite", "contract")
-        least = native.COMPOSITE if several else native.SMALL
+        least = eager_programs.COMPOSITE if several else eager_programs.SMALL
         # Those of what joins many tensors are views of the cotangent.
         joins = node.op.variadic and not several
-        if not joins and native.is_large(named, least):
+        if not joins and eager_programs.is_large(named, least):
             op, params, plan, specs = node.op, node.params, node.plan, tuple(node.input_specs)
-            key = ("backward", plan.needs, plan.saved_inputs, specs, native.exactly(params))
+            key = ("backward", plan.needs, plan.saved_inputs, specs, eager_programs.exactly(params))
 
             def fitted(*xs: Any) -> list[Any]:
                 grads = plan.run(op, list(xs), params, specs)
@@ -204,7 +206,7 @@ class Eager(Run):
                     for g, spec in zip(grads, specs)
                 ]
 
-            results = native.call(op.name, key, fitted, named)
+            results = eager_programs.call(op.name, key, fitted, named)
             if results is not None:
                 return results
         return super().derive(node, named)
@@ -216,16 +218,16 @@ class Eager(Run):
         pieces = [
             x if isinstance(x, Tensor) else Tensor.of_array(np.asarray(x)) for x, _ in parts.pieces
         ]
-        if native.is_large(pieces, native.JOINED):
+        if eager_programs.is_large(pieces, eager_programs.JOINED):
             regions = tuple([region for _, region in parts.pieces])
             function = functools.partial(_joined, parts.shape, regions)
-            results = native.call("joined", (parts.shape, regions), function, pieces)
+            results = eager_programs.call("joined", (parts.shape, regions), function, pieces)
             if results is not None:
                 return results[0]  # type: ignore[no-any-return]
         return Tensor.of_array(parts.joined())
 
     def added(self, held: Cotangent, g: Cotangent) -> Cotangent:
-        if array_of(g).size >= native.SHARED and config.eager_kernels:
+        if array_of(g).size >= eager_programs.SHARED and config.eager_kernels:
             terms = [x if isinstance(x, Tensor) else Tensor.of_array(x) for x in (held, g)]
             results = _by_kernel(REGISTRY["add"], terms, {})
             if results is not None:
@@ -252,7 +254,9 @@ _NAMED_RULES = frozenset(DTYPE_RULES.values())
 
 def _by_kernel(op: Op, inputs: Sequence[Any], params: Params) -> list[Any] | None:
     """The results of an op as a program, None where NumPy does as well."""
-    return native.call(op.name, native.exactly(params), lambda *xs: apply(op, xs, params), inputs)
+    return eager_programs.call(
+        op.name, eager_programs.exactly(params), lambda *xs: apply(op, xs, params), inputs
+    )
 
 
 def _joined(shape: Shape, regions: Sequence[View], *pieces: Tensor) -> Tensor:

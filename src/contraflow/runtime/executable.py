@@ -287,6 +287,11 @@ class Native:
         return found
 
     @property
+    def has_host_steps(self) -> bool:
+        """Whether some of it runs on the host, and not as a kernel."""
+        return any(isinstance(step, HostStep) for step in self.plan.steps)
+
+    @property
     def kernels(self) -> list[str]:
         """The names of the kernels, in order."""
         steps = self.plan.steps

@@ -1,27 +1,121 @@
-"""Routines: pure functions of tensors, recorded once and run as programs."""
+"""Eager calls as programs: large ops, composites and gradients run as generated kernels.
+
+A pure function of tensors (an op, the body of a composite, the gradient rules of a node) is
+recorded once for each set of shapes, strides and dtypes, and from then on runs as one program: a
+composite is one fused kernel, and so is its gradient. Small tensors are not worth the start of a
+program; for them NumPy is faster.
+
+The recorder and the compiler are imported when the first large op needs them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contraflow.compiler.plan import HostStep
-from contraflow.compiler.tape import Value
-from contraflow.contexts.record import Recorder
+from contraflow import config, threads
 from contraflow.devices.cpu import memory
+from contraflow.dtypes import get_default_dtype
 from contraflow.errors import CaptureError
+from contraflow.graph import engine
 from contraflow.graph.recompute import retraced
 from contraflow.operation.context import changed
 from contraflow.operation.op import REGISTRY, Op
-from contraflow.runtime.executable import Native
 from contraflow.shapes import contiguous, numel
 from contraflow.spec import Params, Spec
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import exact
 
+if TYPE_CHECKING:
+    from contraflow.compiler.tape import Tape
+    from contraflow.contexts.record import Recorder
+    from contraflow.runtime.executable import Native
+
+SMALL = engine.SMALL  # elements; an op on fewer of them is done before a program has started
+COMPOSITE = 1 << 8  # the same for composites, which are several ops
+SHARED = 1 << 16  # the same for arithmetic, which NumPy does as fast as one thread can
+JOINED = 1 << 16  # the same for parts of a gradient, which NumPy copies side by side
+CAPACITY = 2048  # routines that are kept
 _MUCH_WORK = ("contract", "scatter", "scan", "sort", "opaque")
+
+
+def is_large(inputs: Sequence[Any], least: int) -> bool:
+    """Whether a call on these inputs may be worth a program: on this many elements, at least."""
+    total = 0
+    for x in inputs:
+        if isinstance(x, Tensor) and x.layout.shape:
+            total += numel(x.layout.shape)
+            if total >= least:
+                break
+    return total >= least and config.eager_kernels
+
+
+_routines: OrderedDict[Any, Routine | str] = OrderedDict()  # or why there is none
+_lock = threads.lock()
+
+
+def call(
+    name: str, key: Any, function: Callable[..., Any], inputs: Sequence[Any]
+) -> list[Any] | None:
+    """The results of a pure function of tensors and numbers, or None where NumPy does as well.
+
+    `key` says which function it is, with everything static that it depends on.
+    """
+    routine = find(name, key, function, inputs)
+    return None if routine is None else run(routine, inputs)
+
+
+def find(
+    name: str, key: Any, function: Callable[..., Any], inputs: Sequence[Any], repeats: bool = False
+) -> Routine | None:
+    """The routine of a function, made when it is first asked for; None where there is none."""
+    described: list[Any] = []
+    for x in inputs:
+        if isinstance(x, Tensor):
+            described.append((x.layout.shape, x.layout.strides, x.dtype))
+        elif x is None:
+            described.append(None)
+        else:  # numbers may be others at every call, and NumPy takes them as they come
+            return None
+    full = (name, key, config.num_threads, get_default_dtype(), *described)
+    try:
+        routine = _routines.get(full)
+    except TypeError:  # a parameter that is not hashable
+        return None
+    if routine is None:
+        routine = _prepare(full, name, function, inputs, repeats)
+    return None if isinstance(routine, str) else routine
+
+
+def run(routine: Routine, inputs: Sequence[Any]) -> list[Any] | None:
+    """The results of a routine; None where the op, done in another way, says what is wrong."""
+    try:
+        return routine.run(inputs)
+    except (IndexError, ZeroDivisionError):
+        return None
+
+
+def _prepare(
+    full: Any, name: str, function: Callable[..., Any], inputs: Sequence[Any], repeats: bool
+) -> Routine | str:
+    try:
+        routine: Routine | str = Routine(name, function, inputs, repeats)
+    except CaptureError as error:
+        routine = str(error)
+    with _lock:
+        _routines[full] = routine
+        if len(_routines) > CAPACITY:
+            _routines.popitem(last=False)
+    return routine
+
+
+def exactly(params: Mapping[str, Any]) -> Any:
+    """Static parameters as a key: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
+    return tuple([(k, type(v), exact(v)) for k, v in params.items()])
 
 
 class Routine:
@@ -33,7 +127,7 @@ class Routine:
         """Record a function; one whose backward `repeats` it must not be much work."""
         standins = [_standin(x) if isinstance(x, Tensor) else x for x in inputs]
         numbers = [i for i, x in enumerate(standins) if isinstance(x, Tensor)]
-        recorder = Recorder(name, [standins[i] for i in numbers])
+        recorder = _recorder(name, [standins[i] for i in numbers])
         try:
             with changed(context=recorder, grad=False, saved_hooks=(), region=0, line=None):
                 found = function(*standins)
@@ -53,8 +147,8 @@ class Routine:
         lines = recorder.tape.lines
         if repeats and any(line.op.kind.lowering in _MUCH_WORK for line in lines):
             raise CaptureError(f"{name} is too much work to do it twice")
-        executable = self.executable = Native(recorder.tape, "cpu")
-        if executable.numbers or any(isinstance(s, HostStep) for s in executable.plan.steps):
+        executable = self.executable = _native(recorder.tape)
+        if executable.numbers or executable.has_host_steps:
             raise CaptureError(f"{name} runs on the host in part")
         assert executable.fixed is not None, "it has no host scalars"
         self._run, self._words = executable.program.run, executable.fixed[1]
@@ -93,7 +187,7 @@ def read_back(
     op: Op, params: Params, specs: Sequence[Spec | None], needs: tuple[bool, ...]
 ) -> tuple[int, ...]:
     """The inputs of a composite whose elements its gradients depend on: recorded, never run."""
-    recorder = Recorder(op.name, [])
+    recorder = _recorder(op.name, [])
     given = [None if spec is None else recorder.placeholder(spec) for spec in specs]
     values = [None if x is None else recorder.value_at_end(x) for x in given]
     try:
@@ -103,13 +197,25 @@ def read_back(
             cotangents = [recorder.placeholder(out.spec) for out in outs]
             plan = retraced(needs, tuple(range(len(specs))))
             grads = plan.run(op, [*cotangents, *given], params, specs)
-            read = {recorder.value_at_end(g) for g in grads if g is not None}
+            read: set[Any] = {recorder.value_at_end(g) for g in grads if g is not None}
+    except CaptureError:
+        return tuple(range(len(specs)))
     finally:
         recorder.restore()
     for line in reversed(recorder.tape.lines):
         if not read.isdisjoint(line.outs):
-            read.update(x for x in line.inputs if isinstance(x, Value))
+            read.update(line.inputs)  # numbers too, which equal no value
     return tuple(i for i, value in enumerate(values) if value in read)
+
+
+def _recorder(name: str, inputs: Sequence[Tensor]) -> Recorder:
+    made: Recorder = threads.imported("contraflow.contexts.record").Recorder(name, inputs)
+    return made
+
+
+def _native(tape: Tape) -> Native:
+    made: Native = threads.imported("contraflow.runtime.executable").Native(tape, "cpu")
+    return made
 
 
 def _standin(x: Tensor) -> Tensor:
