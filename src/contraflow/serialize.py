@@ -39,6 +39,7 @@ from contraflow.operation.context import state
 from contraflow.shapes import Shape, View, contiguous, numel
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import parts
 
 HEADER_LIMIT = 100_000_000  # bytes, the format's own limit
 DEPTH_LIMIT = 100  # containers within containers
@@ -169,12 +170,13 @@ class _FileContents:
             return self._pack_tensor(x, path)
         if isinstance(x, DType):
             return {"dtype": x.name}
-        if isinstance(x, Mapping):
-            kind = type(x).__name__ if type(x) in _MAPPINGS.values() else "dict"
-            pairs = x.items()
-            return {kind: [[_pack_key(k, path), self._pack(v, (*path, k))] for k, v in pairs]}
-        if isinstance(x, (list, tuple)):
-            items = [self._pack(item, (*path, i)) for i, item in enumerate(x)]
+        if isinstance(x, (Mapping, list, tuple)):
+            inside = parts(x, Mapping) or ()
+            packed = [(key, self._pack(value, (*path, key))) for key, value in inside]
+            if isinstance(x, Mapping):
+                kind = type(x).__name__ if type(x) in _MAPPINGS.values() else "dict"
+                return {kind: [[_pack_key(key, path), value] for key, value in packed]}
+            items = [value for _, value in packed]
             return {"tuple": items} if isinstance(x, tuple) else items
         if callable(getattr(x, "state_dict", None)) and not isinstance(x, type):
             return self._pack(x.state_dict(), path)

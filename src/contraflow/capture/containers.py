@@ -26,7 +26,6 @@ from contraflow.capture.places import (
     Item,
     Place,
     lookup,
-    plain_type,
 )
 from contraflow.capture.reads import (
     PLAIN,
@@ -54,6 +53,7 @@ from contraflow.capture.sight import (
 from contraflow.errors import CaptureError
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import plain_type
 
 # In-place operators, as instructions number them.
 IN_PLACE = {

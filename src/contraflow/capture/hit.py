@@ -185,10 +185,7 @@ class _HitWriter:
     def _results(self) -> None:
         program = self.program
         assert program.plain is not None
-        made = program.plain.written(self)
-        text = written(program.structure, iter(made), self.name)
-        if text is None:
-            text = f"{self.name(program.arranged)}([{', '.join(made)}])"
+        text = written(program.structure, iter(program.plain.written(self)), self.name)
         if program.writes:
             self.lines += program.stores.written(self, text)
         else:

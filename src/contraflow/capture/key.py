@@ -16,7 +16,7 @@ from contraflow import config, dtypes
 from contraflow.capture.places import ConditionWriter
 from contraflow.capture.reads import shown
 from contraflow.capture.replay import FunctionCall
-from contraflow.capture.trees import leaf_names
+from contraflow.capture.trees import VALUE, leaf_names
 from contraflow.dtypes import DType
 from contraflow.errors import CaptureError, describe
 from contraflow.operation.context import ThreadState
@@ -194,7 +194,7 @@ def _argument_change(name: str, then: Any, now: Any) -> str | None:
     """What has changed of an argument, if anything has."""
     if then == now:
         return None
-    if then[0] == now[0] == "value":
+    if then[0] == now[0] == VALUE:
         return f"{name} was {shown(then[2])} and is {shown(now[2])}"
     return f"{name} has changed"
 

@@ -7,10 +7,11 @@ tuple cannot: it is found by the way from such an object to it.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any, Protocol
+
+from contraflow.tensors.tree import plain_type
 
 GivenArguments = tuple[Sequence[Any], Mapping[str, Any]]  # the arguments of a call
 
@@ -349,11 +350,3 @@ def lookup(kind: type, name: str) -> Any:
         if name in base.__dict__:
             return base.__dict__[name]
     return MISSING
-
-
-_KEEPERS = (OrderedDict, dict, list, tuple, deque, set, bytearray)
-
-
-def plain_type(kind: type) -> type:
-    """The class of Python's own that keeps the items of containers of a class."""
-    return next((base for base in _KEEPERS if issubclass(kind, base)), kind)

@@ -26,7 +26,6 @@ from contraflow.capture.places import (
     NestedPlace,
     Place,
     lookup,
-    plain_type,
 )
 from contraflow.capture.reads import fingerprint, items
 from contraflow.capture.sight import (
@@ -37,6 +36,7 @@ from contraflow.capture.sight import (
 )
 from contraflow.capture.writes import REFILL, Mutation, SlotStore, refill, registered
 from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import plain_type
 
 # Methods that change a container alike, whatever is in it.
 _BLIND = names("append add extend update clear appendleft extendleft __setitem__ __ior__ __iadd__")

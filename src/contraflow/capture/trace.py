@@ -35,7 +35,7 @@ from contraflow.capture.replay import (
     SharedResult,
     StoreKey,
 )
-from contraflow.capture.trees import ARRAY, flatten, rebuild
+from contraflow.capture.trees import ARRAY, flatten, markers, rebuild
 from contraflow.capture.writes import SlotStore
 from contraflow.compiler.passes import host_values
 from contraflow.compiler.tape import Tape, Value
@@ -197,8 +197,8 @@ def _given(call: FunctionCall, leaves: Sequence[Any], loose: set[int]) -> Any:
 
     def given(structure: Any, own: Any) -> Any:
         nonlocal place
-        start, replaced = place, ARRAY in (markers := _markers(structure))
-        place += len(markers)
+        start, replaced = place, ARRAY in (found := markers(structure))
+        place += len(found)
         if not replaced and loose.isdisjoint(range(start, place)):
             return own
         made = rebuild(structure, iter(leaves[start:place]))
@@ -211,17 +211,6 @@ def _given(call: FunctionCall, leaves: Sequence[Any], loose: set[int]) -> Any:
         {name: given(part, kwargs[name]) for name, part in named[1]},
         [given(part, x) for part, x in zip(carried[1], call.carried)],
     )
-
-
-def _markers(structure: Any) -> list[str]:
-    """What the leaves of a structure are, in order."""
-    if isinstance(structure, str):
-        return [structure]
-    if structure[0] in ("value", "object"):
-        return []
-    parts = structure[2] if structure[0] == "dataclass" else structure[1]
-    named = structure[0] == "dataclass" or issubclass(structure[0], dict)
-    return [marker for part in parts for marker in _markers(part[1] if named else part)]
 
 
 class Trace:

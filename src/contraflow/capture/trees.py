@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import weakref
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from operator import itemgetter
 from typing import Any
@@ -13,15 +12,21 @@ from typing import Any
 import numpy as np
 
 from contraflow.autograd.store import Gradients
-from contraflow.capture.places import Located, plain_type
+from contraflow.capture.places import Located
 from contraflow.errors import CaptureError
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import bare, parts, with_attributes, with_fields
 
 # What a structure has in the place of a leaf.
 TENSOR, ARRAY, INT, FLOAT = "tensor", "array", "int", "float"
 LOCATED = "located"  # something from before, by its place
 KEY = "key"  # of a store of gradients: a tensor, or a place in the graph
+
+
+# The first of what a structure has in the place of an object: its fields, itself, a reference, or
+# what it is as a container and the attributes that it has beside.
+FIELDS, VALUE, OBJECT, ATTRIBUTES = "fields", "value", "object", "attributes"
 
 
 def flatten(x: Any, leaves: list[Any], weak: bool = False) -> Any:
@@ -41,8 +46,10 @@ def flatten(x: Any, leaves: list[Any], weak: bool = False) -> Any:
         leaves.append(x)
         return TENSOR
     kind = type(x)
-    if kind is tuple or kind is list:
+    if kind is tuple or kind is list:  # as `parts` has it, for the containers of every call
         return kind, tuple([flatten(item, leaves, weak) for item in x])
+    if kind is dict:
+        return kind, tuple([(key, flatten(value, leaves, weak)) for key, value in x.items()])
     if kind is float or kind is int or kind is Symbol:
         leaves.append(x)
         return FLOAT if isinstance(x, float) else INT
@@ -52,6 +59,17 @@ def flatten(x: Any, leaves: list[Any], weak: bool = False) -> Any:
     if kind is Located:
         leaves.append(x)
         return LOCATED
+    own = None if weak else getattr(x, "__dict__", None)
+    if own and isinstance(x, (tuple, list, dict)):
+        container = _flatten_container(x, leaves, weak)
+        named = [(name, flatten(value, leaves, weak)) for name, value in own.items()]
+        return ATTRIBUTES, container, tuple(named)
+    return _flatten_container(x, leaves, weak)
+
+
+def _flatten_container(x: Any, leaves: list[Any], weak: bool) -> Any:
+    """The structure of what is seldom found."""
+    kind = type(x)
     if isinstance(x, (tuple, list)):
         return kind, tuple(flatten(item, leaves, weak) for item in x)
     if kind is deque:
@@ -65,19 +83,14 @@ def flatten(x: Any, leaves: list[Any], weak: bool = False) -> Any:
             (tuple, (_flatten_key(key, leaves, weak), flatten(gradient, leaves, weak)))
             for key, gradient in x.items()
         )
-    if isinstance(x, dict):
-        parts = tuple((k, flatten(v, leaves, weak)) for k, v in x.items())
-        return (kind, parts, x.default_factory) if isinstance(x, defaultdict) else (kind, parts)
-    if dataclasses.is_dataclass(x) and not isinstance(x, type):
-        names = [f.name for f in dataclasses.fields(x)]
-        return (
-            "dataclass",
-            kind,
-            tuple((name, flatten(getattr(x, name), leaves, weak)) for name in names),
-        )
-    if not weak and _is_made(x):
-        own = vars(x).items()
-        return "dataclass", kind, tuple((name, flatten(v, leaves, weak)) for name, v in own)
+    named = parts(x)
+    if named is None and not weak and _is_made(x):
+        named = list(vars(x).items())
+    if named is not None:
+        pairs = tuple((name, flatten(value, leaves, weak)) for name, value in named)
+        if not isinstance(x, dict):
+            return FIELDS, kind, pairs
+        return (kind, pairs, x.default_factory) if isinstance(x, defaultdict) else (kind, pairs)
     try:
         hash(x)
     except TypeError:
@@ -86,8 +99,8 @@ def flatten(x: Any, leaves: list[Any], weak: bool = False) -> Any:
             f"array, a container of them, nor hashable. Pass what is needed of it."
         ) from None
     if weak and getattr(kind, "__hash__", None) is object.__hash__ and kind.__weakrefoffset__:
-        return "object", kind, weakref.ref(x)
-    return "value", kind, x  # with its type: 1.0 and True are equal and not the same argument
+        return OBJECT, kind, weakref.ref(x)
+    return VALUE, kind, x  # with its type: 1.0 and True are equal and not the same argument
 
 
 def _is_made(x: Any) -> bool:
@@ -110,7 +123,7 @@ def _flatten_key(key: Any, leaves: list[Any], weak: bool) -> Any:
     """A key of a store. One that is a place in the graph goes to `leaves` too, unless `weak`."""
     if weak and not isinstance(key, Tensor):
         node, index = key if isinstance(key, tuple) else (key, 0)
-        return tuple, (("object", type(node), weakref.ref(node)), ("value", int, index))
+        return tuple, ((OBJECT, type(node), weakref.ref(node)), (VALUE, int, index))
     leaves.append(key)
     return KEY
 
@@ -118,7 +131,7 @@ def _flatten_key(key: Any, leaves: list[Any], weak: bool) -> Any:
 def builder(structure: Any) -> Callable[[list[Any]], Any]:
     """A function that puts the containers of a structure around new leaves.
 
-    It is written out for containers of Python's own, since a replay builds its result with it.
+    It is written out, since a replay builds its result with it.
     """
     if structure == TENSOR:
         return itemgetter(0)
@@ -129,29 +142,36 @@ def builder(structure: Any) -> Callable[[list[Any]], Any]:
         return f"x{len(constants) - 1}"
 
     text = written(structure, (f"leaves[{i}]" for i in count()), name)
-    if text is None:
-        return lambda leaves: rebuild(structure, iter(leaves))
     function: Callable[[list[Any]], Any] = eval(f"lambda leaves: {text}", constants)
     return function
 
 
-def written(structure: Any, leaves: Iterator[str], name: Callable[[Any], str]) -> str | None:
-    """Python's own containers of a structure around leaves, as an expression; None for others.
+def written(structure: Any, leaves: Iterator[str], name: Callable[[Any], str]) -> str:
+    """What `rebuild` gives, as an expression of leaves that are expressions.
 
-    `name` names an object.
+    `name` names an object. The structure is one of results, which has no weak references.
     """
     if isinstance(structure, str):
         return next(leaves)
     kind, *rest = structure
-    if kind == "value":
+    if kind == VALUE:
         return name(rest[1])
-    if kind is not tuple and kind is not list:
-        return None
-    items = [written(part, leaves, name) for part in rest[0]]
-    if None in items:
-        return None
-    inside = "".join(f"{item}, " for item in items)
-    return f"({inside})" if kind is tuple else f"[{inside}]"
+    inside = [(key, written(part, leaves, name)) for key, part in inside_of(structure)]
+    items = "".join(f"{item}, " for _, item in inside)
+    if kind is tuple:
+        return f"({items})"
+    if kind is list:
+        return f"[{items}]"
+    pairs = [(repr(key) if type(key) is str else name(key), item) for key, item in inside]
+    if kind is dict:
+        return f"{{{''.join(f'{key}: {item}, ' for key, item in pairs)}}}"
+    named = f"[{''.join(f'({key}, {item}), ' for key, item in pairs)}]"
+    if kind == FIELDS:
+        return f"{name(with_fields)}({name(rest[0])}, {named})"
+    if kind == ATTRIBUTES:
+        return f"{name(with_attributes)}({inside[0][1]}, {named}[1:])"
+    values = named if issubclass(kind, dict) else f"[{items}]"
+    return f"{name(bare)}({name(kind)}, {values}, {', '.join(map(name, rest[1:]))})"
 
 
 def rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
@@ -159,39 +179,39 @@ def rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
     if isinstance(structure, str):
         return next(leaves)
     kind, *rest = structure
-    if kind == "value":
+    if kind == VALUE:
         return rest[1]
-    if kind == "object":
+    if kind == OBJECT:
         found = rest[1]()
         if found is None:
             raise ReferenceError(f"compile: an argument of type {rest[0].__name__} is gone.")
         return found
-    if kind == "dataclass":
-        made = object.__new__(rest[0])
-        for name, part in rest[1]:
-            object.__setattr__(made, name, rebuild(part, leaves))
-        return made
-    if issubclass(kind, dict):
-        pairs = [(k, rebuild(part, leaves)) for k, part in rest[0]]
-        if kind is Gradients:
-            return kind(pairs)
-        made = kind.__new__(kind)  # without the code of a user's class
-        if issubclass(kind, defaultdict):
-            made.default_factory = rest[1]
-        plain_type(kind).update(made, pairs)  # type: ignore[attr-defined]
-        return made
-    items = [rebuild(part, leaves) for part in rest[0]]
-    if kind is deque:
-        return deque(items, rest[1])
-    if kind is slice:
-        return slice(*items)
-    if issubclass(kind, tuple):
-        return tuple.__new__(kind, items)
-    if issubclass(kind, list):
-        made = kind.__new__(kind)
-        list.extend(made, items)
-        return made
-    return kind(items)
+    inside = [(key, rebuild(part, leaves)) for key, part in inside_of(structure)]
+    if kind == FIELDS:
+        return with_fields(rest[0], inside)
+    if kind == ATTRIBUTES:
+        return with_attributes(inside[0][1], inside[1:])
+    values = inside if issubclass(kind, dict) else [value for _, value in inside]
+    return bare(kind, values, *rest[1:])
+
+
+def inside_of(structure: Any) -> Sequence[tuple[Any, Any]]:
+    """The structures inside that of a container, each with its position, key or field."""
+    kind, *rest = structure
+    if kind in (VALUE, OBJECT):
+        return ()
+    if kind == FIELDS:
+        return rest[1]  # type: ignore[no-any-return]
+    if kind == ATTRIBUTES:
+        return (None, rest[0]), *rest[1]
+    return rest[0] if issubclass(kind, dict) else list(enumerate(rest[0]))
+
+
+def markers(structure: Any) -> list[str]:
+    """What the leaves of a structure are, in order."""
+    if isinstance(structure, str):
+        return [structure]
+    return [marker for _, part in inside_of(structure) for marker in markers(part)]
 
 
 def leaf_names(structure: Any, name: str) -> Iterator[str]:
@@ -203,14 +223,6 @@ def leaf_names(structure: Any, name: str) -> Iterator[str]:
     if isinstance(structure, str):
         yield name
         return
-    kind, *rest = structure
-    if kind in ("value", "object"):
-        return
-    if kind == "dataclass":
-        inside = [(f"{name}.{key}", part) for key, part in rest[1]]
-    elif issubclass(kind, dict) and kind is not Gradients:
-        inside = [(f"{name}[{key!r}]", part) for key, part in rest[0]]
-    else:
-        inside = [(f"{name}[{i}]", part) for i, part in enumerate(rest[0])]
-    for each, part in inside:
+    for key, part in inside_of(structure):
+        each = f"{name}.{key}" if structure[0] == FIELDS else f"{name}[{key!r}]"
         yield from leaf_names(part, each)

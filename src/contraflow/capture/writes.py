@@ -15,9 +15,9 @@ from contraflow.capture.places import (
     GivenArguments,
     NestedPlace,
     Place,
-    plain_type,
 )
 from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import plain_type
 
 
 class Write:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from contraflow.errors import describe
 from contraflow.ops.creation.create import as_tensor, tensor
 from contraflow.ops.shape.joining import stack
 from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import like, parts
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
@@ -41,8 +43,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, (str, bytes)):
         return list(batch)
     if isinstance(first, Mapping):
-        columns = {key: default_collate([sample[key] for sample in batch]) for key in first}
-        return type(first)(columns) if type(first) is not dict else columns  # type: ignore[call-arg]
+        return like(first, [default_collate([sample[key] for sample in batch]) for key in first])
     if isinstance(first, Sequence):
         lengths = sorted({len(sample) for sample in batch})
         if len(lengths) > 1:
@@ -51,7 +52,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
                 f"Write a collate_fn."
             )
         made = [default_collate(column) for column in zip(*batch)]
-        return type(first)(*made) if hasattr(first, "_fields") else made
+        return like(first, made) if hasattr(first, "_fields") else made
     raise TypeError(
         f"default_collate: cannot make a batch of {describe(first)}. It takes tensors, arrays, "
         f"numbers, texts, dicts, lists and tuples; for others write a collate_fn."
@@ -62,11 +63,9 @@ def default_convert(data: Any) -> Any:
     """A sample with its NumPy arrays and scalars as tensors."""
     if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind not in "OSUV":
         return as_tensor(np.asarray(data))
-    if isinstance(data, Mapping):
-        converted = {key: default_convert(value) for key, value in data.items()}
-        return type(data)(converted) if type(data) is not dict else converted  # type: ignore[call-arg]
-    if isinstance(data, tuple) and hasattr(data, "_fields"):
-        return type(data)(*map(default_convert, data))
-    if isinstance(data, (list, tuple)):
-        return [default_convert(value) for value in data]
-    return data
+    inside = parts(data, Mapping)
+    if inside is None or dataclasses.is_dataclass(data):
+        return data
+    made = [default_convert(value) for _, value in inside]
+    named = isinstance(data, Mapping) or hasattr(data, "_fields")
+    return like(data, made) if named else made

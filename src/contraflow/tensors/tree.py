@@ -1,11 +1,111 @@
-"""Nested containers of tensors: taken apart into a flat list, and put together again."""
+"""Nested containers: taken apart, and put together again around other values.
+
+`parts` says what a container holds, `like` and `bare` make another one. Whoever walks through
+containers of tensors goes through these, and adds what its use asks for:
+
+- `map_leaves` (`func`, checkpoints, hooks, autocast): lists, tuples, dicts and dataclasses are
+  containers, and everything else is a leaf. A container is made by its class.
+- Samples of datasets (`data/collate.py`): any Mapping is a container, a dataclass is a leaf, and a
+  tuple without names becomes a list, all as in PyTorch.
+- Files (`serialize.py`): any Mapping, of which the classes that a file knows come back; a tuple
+  with names comes back as a plain one. Leaves are what a file can hold, anything else is refused.
+- Compiled functions (`capture/trees.py`): deques, sets, slices and objects that were made around
+  tensors too. Leaves are tensors, arrays and numbers, and everything else is part of the structure,
+  which can be compared and hashed. Containers are made `bare`: a replay runs no code of the user's.
+
+Dicts keep their own order, and two with the same keys in another order are two structures. A leaf
+that is found twice is two leaves; that two results of a compiled function are one tensor, and that
+two tensors in a file share memory, is for those modules to note. A container found twice becomes
+two.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
-from collections.abc import Callable
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+
+def parts(x: Any, mappings: type = dict) -> list[tuple[Any, Any]] | None:
+    """What a container holds, each with its position, key or field; None for what is a leaf.
+
+    `mappings` are those that count as containers.
+
+    >>> parts({"a": 1}), parts([2]), parts(3)
+    ([('a', 1)], [(0, 2)], None)
+    """
+    if isinstance(x, (tuple, list)):
+        return list(enumerate(x))
+    if isinstance(x, mappings):
+        return list(x.items())  # type: ignore[attr-defined]
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        return [(field.name, getattr(x, field.name)) for field in dataclasses.fields(x)]
+    return None
+
+
+def like(x: Any, values: Sequence[Any]) -> Any:
+    """A container like `x` around other values, made by its class; a dataclass by its fields.
+
+    >>> like({"a": 1, "b": 2}, [3, 4])
+    {'a': 3, 'b': 4}
+    """
+    kind: Any = type(x)
+    if isinstance(x, (tuple, list)):
+        return kind(*values) if hasattr(x, "_fields") else kind(values)
+    if isinstance(x, defaultdict):
+        return kind(x.default_factory, zip(x, values))
+    if isinstance(x, Mapping):
+        return kind(dict(zip(x, values)))
+    return with_fields(kind, zip((field.name for field in dataclasses.fields(x)), values))
+
+
+def with_fields(kind: type, values: Iterable[tuple[str, Any]]) -> Any:
+    """An object of a class with these attributes, made without its code."""
+    made: Any = object.__new__(kind)
+    for name, value in values:
+        object.__setattr__(made, name, value)
+    return made
+
+
+def with_attributes(container: Any, values: Iterable[tuple[str, Any]]) -> Any:
+    """A container, whose class is a user's, with these attributes and no others."""
+    container.__dict__.clear()
+    container.__dict__.update(values)
+    return container
+
+
+def bare(kind: Any, values: Sequence[Any], extra: Any = None) -> Any:
+    """A container of a class around values, or pairs for a dict, made without the class's code.
+
+    `extra` is the longest length of a deque and the default of a defaultdict.
+    """
+    if issubclass(kind, tuple):
+        return tuple.__new__(kind, values)
+    if kind is deque:
+        return deque(values, extra)
+    if kind is slice:
+        return slice(*values)
+    if not issubclass(kind, (list, dict)):
+        return kind(values)
+    made = kind.__new__(kind)
+    if issubclass(kind, defaultdict):
+        made.default_factory = extra
+    if issubclass(kind, list):
+        list.extend(made, values)
+    else:
+        own: Any = plain_type(kind)
+        for key, value in values:
+            own.__setitem__(made, key, value)
+    return made
+
+
+_KEEPERS = (OrderedDict, dict, list, tuple, deque, set, bytearray)
+
+
+def plain_type(kind: type) -> type:
+    """The class of Python's own that keeps the items of containers of a class."""
+    return next((base for base in _KEEPERS if issubclass(kind, base)), kind)
 
 
 def map_leaves(function: Callable[[Any], Any], x: Any) -> Any:
@@ -14,19 +114,10 @@ def map_leaves(function: Callable[[Any], Any], x: Any) -> Any:
     >>> map_leaves(lambda v: v + 1, {"a": (1, 2), "b": [3]})
     {'a': (2, 3), 'b': [4]}
     """
-    if isinstance(x, (tuple, list)):
-        items = [map_leaves(function, item) for item in x]
-        return type(x)(*items) if hasattr(x, "_fields") else type(x)(items)
-    if isinstance(x, dict):
-        pairs = ((k, map_leaves(function, v)) for k, v in x.items())
-        return dict(pairs) if isinstance(x, defaultdict) else type(x)(pairs)
-    if dataclasses.is_dataclass(x) and not isinstance(x, type):
-        made = object.__new__(type(x))
-        for field in dataclasses.fields(x):
-            value = map_leaves(function, getattr(x, field.name))
-            object.__setattr__(made, field.name, value)
-        return made
-    return function(x)
+    inside = parts(x)
+    if inside is None:
+        return function(x)
+    return like(x, [map_leaves(function, value) for _, value in inside])
 
 
 def leaves_of(x: Any) -> list[Any]:
