@@ -466,7 +466,7 @@ def _dims(name: str, dims: Any, tree: Any) -> list[int | None]:
         return [dim for d, part in zip(dims, tree) for dim in _dims(name, d, part)]
     if isinstance(dims, dict) and isinstance(tree, dict) and dims.keys() == tree.keys():
         return [dim for key, part in tree.items() for dim in _dims(name, dims[key], part)]
-    raise TypeError(f"vmap: {name} {dims!r} is not like what it is for.")
+    raise TypeError(f"vmap: {name} {dims!r} does not have the structure of its values.")
 
 
 def _to_front(name: str, x: Any, dim: int | None) -> Any:
@@ -479,7 +479,7 @@ def _to_front(name: str, x: Any, dim: int | None) -> Any:
 
 def _from_front(x: Tensor, dim: int | None) -> Tensor:
     if dim is None:
-        raise ValueError("vmap: out_dims is None for a result; every result has one per example.")
+        raise ValueError("vmap: out_dims is None for a result; every result needs a batch dim.")
     moved: Tensor = REGISTRY["movedim"](x, 0, dim)
     return moved
 

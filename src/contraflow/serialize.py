@@ -4,7 +4,7 @@ A file is one of the safetensors format: eight bytes with the length of a header
 (for each tensor its dtype, its shape and its range of bytes), and the bytes. So PyTorch's files of
 that format are read here, and those written here are read elsewhere, as tensors under dotted names.
 Tensors that share memory are written once for us, and for other readers under each of their names.
-What else an object holds (keys, lists, numbers, texts, views of one storage) is JSON in the header.
+The rest of an object (keys, lists, numbers, strings, views of one storage) is JSON in the header.
 
 A file holds data and nothing that could run: reading one makes tensors and Python's own containers
 of what was checked. Everything is checked before memory is asked for, and what is asked for is no
@@ -65,7 +65,7 @@ class _Damaged(ValueError):
 
 
 def save(obj: Any, path: FilePath) -> None:
-    """Write tensors, numbers, texts and None, in dicts, lists and tuples, to a safetensors file.
+    """Write tensors, numbers, strings and None, in dicts, lists and tuples, to a safetensors file.
 
     Whatever has a `state_dict` is asked for it. Tensors that share memory still do when loaded. The
     file appears whole or not at all, in place of an older one.
@@ -141,7 +141,7 @@ def _as_path(op: str, path: Any) -> Path:
 class _FileContents:
     """An object taken apart: `structure` is JSON, `regions` are arrays by the names in it.
 
-    Numbers, texts, None and lists are themselves in JSON. All else is an object with one key that
+    Numbers, strings, None and lists are themselves in JSON. All else is an object with one key that
     says what it is, `{"tuple": [1, 2]}`, and for tensors more that say how they lie in the region.
     """
 
@@ -181,7 +181,7 @@ class _FileContents:
         if callable(getattr(x, "state_dict", None)) and not isinstance(x, type):
             return self._pack(x.state_dict(), path)
         raise TypeError(
-            f"save: {_dotted(path)} is {type(x).__name__}. Files hold tensors, numbers, texts, "
+            f"save: {_dotted(path)} is {type(x).__name__}. Files hold tensors, numbers, strings, "
             f"None, dicts, lists, tuples, and what has a state_dict."
         )
 
@@ -254,7 +254,7 @@ def _pack_key(key: Any, path: tuple[Any, ...]) -> Any:
     if isinstance(key, float):
         return float(key) if np.isfinite(key) else {"float": str(float(key))}
     raise TypeError(
-        f"save: {_dotted(path)} has a key of type {type(key).__name__}. Keys are texts, numbers, "
+        f"save: {_dotted(path)} has a key of type {type(key).__name__}. Keys are strings, numbers, "
         f"None and tuples of these."
     )
 
@@ -388,7 +388,7 @@ def _header(
     text = _BEGINNING + checksum.encode() + rest
     if len(text) > HEADER_LIMIT:
         raise ValueError(
-            f"save: names, numbers and texts take {len(text)} bytes; the format allows "
+            f"save: names, numbers and strings take {len(text)} bytes; the format allows "
             f"{HEADER_LIMIT}. Put long lists of numbers into tensors."
         )
     return len(text).to_bytes(8, "little") + text

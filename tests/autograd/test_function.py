@@ -371,7 +371,7 @@ def test_under_capture() -> None:
 
 
 def test_wrong_use() -> None:
-    with refused(TypeError, "Exp: a Function is not made into an object; call Exp.apply(...)."):
+    with refused(TypeError, "Exp: a Function cannot be instantiated; call Exp.apply(...)."):
         Exp()
 
     class Saves(Function):

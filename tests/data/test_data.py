@@ -138,10 +138,12 @@ def test_random_split():
 
 
 WRONG_DATASETS = {
-    "getitem": (lambda: Dataset()[0], NotImplementedError, "Dataset: __getitem__ is not written."),
+    "getitem": (lambda: Dataset()[0], NotImplementedError,
+                "Dataset: __getitem__ is not implemented."),
     "iter": (lambda: iter(IterableDataset()), NotImplementedError,
-             "IterableDataset: __iter__ is not written."),
-    "sampler": (lambda: iter(Sampler()), NotImplementedError, "Sampler: __iter__ is not written."),
+             "IterableDataset: __iter__ is not implemented."),
+    "sampler": (lambda: iter(Sampler()), NotImplementedError,
+                "Sampler: __iter__ is not implemented."),
     "tensors": (lambda: TensorDataset(cf.ones(2), cf.ones(3, 1)), ValueError,
                 "TensorDataset: (float32[2], float32[3, 1]) are not tensors of the same length."),
     "scalar": (lambda: TensorDataset(cf.ones(())), ValueError,
@@ -217,7 +219,7 @@ WRONG_SAMPLERS = {
     "replacement": (lambda: RandomSampler("abc", replacement=1), TypeError,
                     "RandomSampler: replacement is 1; it must be True or False."),
     "weights": (lambda: WeightedRandomSampler([[1.0]], 1), ValueError,
-                "WeightedRandomSampler: weights have the shape [1, 1]; they must be one row."),
+                "WeightedRandomSampler: weights have the shape [1, 1]; they must be a vector."),
     "batch_size": (lambda: BatchSampler([], True, False), ValueError,
                    "BatchSampler: batch_size is True; it must be a positive whole number."),
 }  # fmt: skip
@@ -264,7 +266,7 @@ def test_wrong_samples():
     with refused(
         TypeError,
         "default_collate: cannot make a batch of NoneType. It takes tensors, arrays, numbers, ",
-        "texts, dicts, lists and tuples; for others write a collate_fn.",
+        "strings, dicts, lists and tuples; for others write a collate_fn.",
     ):
         default_collate([None])
     with pytest.raises(ValueError, match="stack: "):
@@ -338,7 +340,7 @@ def test_a_dataset_needs_samples_and_their_number():
         def __getitem__(self, i):
             return i
 
-    message = "has no {}. A dataset has samples by number and their number, or is an Iterable"
+    message = "has no {}. A dataset has __getitem__ and __len__, or is an IterableDataset"
     with pytest.raises(TypeError, match="dataset, int, " + message.format("__getitem__")):
         DataLoader(5)
     with pytest.raises(TypeError, match="dataset, Endless, " + message.format("__len__")):
@@ -416,7 +418,7 @@ WRONG_LOADERS: dict[str, tuple[dict[str, Any], str]] = {
                 "multiprocessing_context cannot be given, since worker_type is \"thread\"."),
     "fork": ({"multiprocessing_context": "fork", "num_workers": 1, "worker_type": "process"},
              "multiprocessing_context is 'fork'; it must be 'spawn' or 'forkserver', since a "
-             "forked process has locks of threads that it does not have."),
+             "forked process inherits locks of threads that it lacks."),
     "stream": ({"dataset": Shares(3), "shuffle": True},
                "shuffle cannot be given, since an IterableDataset has its own order."),
 }  # fmt: skip

@@ -686,7 +686,7 @@ def muon() -> Any:
 
 @optimizers(
     "lbfgs_finds_the_minimum", plain(3), state=True,
-    refuses="it decides by the loss what to do next",
+    refuses="its control flow depends on the loss",
 )  # fmt: skip
 def steps_that_read_values() -> Any:
     p = cf.ones(3, dtype=cf.float64, requires_grad=True)

@@ -205,13 +205,13 @@ def test_training_state_goes_on(path):
 def test_objects_that_are_no_data(path):
     with refused(
         TypeError,
-        "save: 'a.1' is builtin_function_or_method. Files hold tensors, numbers, texts, None, ",
+        "save: 'a.1' is builtin_function_or_method. Files hold tensors, numbers, strings, None, ",
         "dicts, lists, tuples, and what has a state_dict.",
     ):
         cf.save({"a": [1, print]}, path)
     with refused(
         TypeError,
-        "save: the object has a key of type frozenset. Keys are texts, numbers, None and tuples ",
+        "save: the object has a key of type frozenset. Keys are strings, numbers, None and tuples ",
         "of these.",
     ):
         cf.save({frozenset(): 1}, path)
@@ -298,7 +298,9 @@ def test_header_longer_than_the_file_or_the_limit(path, monkeypatch):
     written(path, b" " * 101)
     with pytest.raises(ValueError, match="its header has 101 bytes; the format allows 100"):
         cf.load(path)
-    with pytest.raises(ValueError, match=r"save: names, numbers and texts take \d+ bytes; the for"):
+    with pytest.raises(
+        ValueError, match=r"save: names, numbers and strings take \d+ bytes; the for"
+    ):
         cf.save(list(range(100)), path)
     assert list(path.parent.iterdir()) == [path]
 

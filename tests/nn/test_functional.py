@@ -570,7 +570,7 @@ def test_multilabel_margin_loss_of_few_and_of_many_classes(named: int) -> None:
 
 def test_numbers_that_cannot_be() -> None:
     with refused(
-        ValueError, "one_hot: num_classes is 0; there must be one, or -1 for the largest."
+        ValueError, "one_hot: num_classes is 0; it must be at least 1, or -1 to count them."
     ):
         F.one_hot(cf.tensor([0]), 0)
     with refused(ValueError, "local_response_norm: size is 0; it must be positive."):

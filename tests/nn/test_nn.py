@@ -129,7 +129,7 @@ def test_registration_errors():
 
     with pytest.raises(TypeError, match=r"Hasty\.weight: call super\(\)\.__init__\(\) before ass"):
         Hasty()
-    with pytest.raises(NotImplementedError, match="Module: forward is not written"):
+    with pytest.raises(NotImplementedError, match="Module: forward is not implemented"):
         nn.Module()(1)
 
 
@@ -767,7 +767,7 @@ def test_attention_masks_and_errors():
         ValueError, match=r"attn_mask float32\[2, 2\] must be \[3, 3\] or \[4, 3, 3\]"
     ):
         layer(x, x, x, attn_mask=cf.zeros(2, 2))
-    with pytest.raises(ValueError, match="is_causal only says what attn_mask is"):
+    with pytest.raises(ValueError, match="is_causal only describes attn_mask"):
         layer(x, x, x, is_causal=True)
     with pytest.raises(
         ValueError, match=r"query float32\[2, 3, 4\], key float32\[1, 3, 4\] and value"
@@ -799,7 +799,7 @@ def test_ctc_loss():
     of_nothing[0].backward()
     assert not log_probs.grad.any()
     with pytest.raises(
-        ValueError, match=r"ctc_loss: blank 5 is none of the classes of float32\[3, 1, 3\]"
+        ValueError, match=r"ctc_loss: blank 5 is not one of the classes of float32\[3, 1, 3\]"
     ):
         F.ctc_loss(certain, cf.tensor([1]), 3, 1, blank=5)
 

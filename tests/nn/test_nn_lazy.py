@@ -119,7 +119,7 @@ def test_state_of_a_lazy_layer():
     assert layer(cf.ones(1, 3)).tolist() == plain(cf.ones(1, 3)).tolist()
     assert type(layer) is nn.Linear
     assert layer.in_features == 3
-    with pytest.raises(ValueError, match="its shape is not known before its module was called"):
+    with pytest.raises(ValueError, match="it has no shape until its module is first called"):
         layer.load_state_dict(unknown)
     assigned = nn.LazyLinear(2)
     assigned.load_state_dict(plain.state_dict(), assign=True)
@@ -129,7 +129,7 @@ def test_state_of_a_lazy_layer():
 
 def test_what_has_no_shape_is_refused(tmp_path):
     layer = nn.LazyLinear(2)
-    message = "UninitializedParameter: its shape is not known before its module was called. Call"
+    message = "UninitializedParameter: it has no shape until its module is first called. Call"
     for use in (
         lambda: layer.weight.shape,
         lambda: layer.weight + 1,

@@ -248,9 +248,9 @@ def test_attention_as_a_function_is_that_of_the_module(compiled):
         ({"in_proj_weight": None}, "use_separate_proj_weight is False, so it needs in_proj_weight"),
         ({"embed_dim_to_check": 6}, "query float32[4, 3, 8] must have the width 6, which must div"),
         ({"num_heads": 3}, "must have the width 8, which must divide into 3 heads"),
-        ({"bias_k": cf.zeros(1, 1, 8)}, "bias_k and bias_v come together"),
+        ({"bias_k": cf.zeros(1, 1, 8)}, "bias_k and bias_v must be given together"),
         ({"static_k": cf.zeros(6, 5, 3)}, "static_k and static_v must be [6, s, 4], got float32[6"),
-        ({"is_causal": True}, "is_causal only says what attn_mask is; pass that too"),
+        ({"is_causal": True}, "is_causal only describes attn_mask; pass attn_mask too"),
     ],
 )
 def test_attention_as_a_function_refuses(changed, message):

@@ -169,7 +169,7 @@ def x() -> Tensor:
             IndexError,
             "getitem: index 2 is out of range for dim 0 of float32[2, 3] with size 2.",
         ),
-        (lambda x: x[0, 0, 0], IndexError, "getitem: 3 indices for float32[2, 3]."),
+        (lambda x: x[0, 0, 0], IndexError, "getitem: 3 indices are too many for float32[2, 3]."),
         (
             lambda x: x[cf.tensor([2])],
             IndexError,

@@ -221,7 +221,7 @@ def test_repeat_interleave_takes_a_tensor() -> None:
     assert x.grad is not None
     assert_close(x.grad, [[1.0, 1.0], [2.0, 2.0]])
     assert cf.repeat_interleave(cf.tensor([2, 0, 1])).tolist() == [0, 0, 2]
-    with pytest.raises(ValueError, match="must be as many as dim 0"):
+    with pytest.raises(ValueError, match="one number per element of dim 0"):
         x.repeat_interleave(cf.tensor([1, 2, 3]), dim=0)
 
 

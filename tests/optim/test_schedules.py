@@ -262,7 +262,7 @@ ERRORS = {
     ),
     "restarts": (
         lambda: lr_scheduler.CosineAnnealingWarmRestarts(optimizer_of(), 0), ValueError,
-        "CosineAnnealingWarmRestarts: T_0 is 0; it must be an integer from 1.",
+        "CosineAnnealingWarmRestarts: T_0 is 0; it must be an integer, at least 1.",
     ),
     "backward": (
         lambda: lr_scheduler.CosineAnnealingWarmRestarts(optimizer_of(), 2).step(-1), ValueError,
@@ -310,7 +310,7 @@ ERRORS = {
         lambda: lr_scheduler.SequentialLR(
             o := optimizer_of(), [lr_scheduler.StepLR(o, 3)], [5]
         ), ValueError,
-        "SequentialLR: 1 milestones for 1 schedulers; there must be one less.",
+        "SequentialLR: 1 milestones for 1 schedulers; there must be one fewer.",
     ),
     "no schedules": (
         lambda: lr_scheduler.ChainedScheduler([]), ValueError,
@@ -323,14 +323,14 @@ ERRORS = {
     "a measure": (
         lambda: lr_scheduler.ChainedScheduler([lr_scheduler.ReduceLROnPlateau(optimizer_of())]),
         ValueError,
-        "ChainedScheduler: scheduler 0 is ReduceLROnPlateau, whose step takes a measure. Step it "
-        "beside this one.",
+        "ChainedScheduler: scheduler 0 is ReduceLROnPlateau, whose step takes a metric. Step it "
+        "separately.",
     ),
     "another optimizer": (
         lambda: lr_scheduler.ChainedScheduler(
             [lr_scheduler.StepLR(optimizer_of(), 3), lr_scheduler.StepLR(optimizer_of(), 3)]
         ), ValueError,
-        "ChainedScheduler: scheduler 1, StepLR, is of another optimizer.",
+        "ChainedScheduler: scheduler 1, StepLR, belongs to another optimizer.",
     ),
 }  # fmt: skip
 

@@ -224,8 +224,8 @@ class GradScaler:
             return
         if not state_dict:
             raise ValueError(
-                "GradScaler.load_state_dict: the state is empty: that of a scaler that was not "
-                "enabled."
+                "GradScaler.load_state_dict: the state is empty: it is from a scaler that was "
+                "disabled."
             )
         self._scale.fill_(float(state_dict["scale"]))
         self.set_growth_factor(state_dict["growth_factor"])

@@ -197,24 +197,24 @@ class Function:
 
     def __init__(self) -> None:
         raise TypeError(
-            f"{type(self).__name__}: a Function is not made into an object; call "
+            f"{type(self).__name__}: a Function cannot be instantiated; call "
             f"{type(self).__name__}.apply(...)."
         )
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """Compute the result."""
-        raise NotImplementedError("Function: forward is not written.")
+        raise NotImplementedError("Function: forward is not implemented.")
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Any) -> Any:
         """Prepare `ctx` for backward, where forward does not take it."""
-        raise NotImplementedError("Function: setup_context is not written.")
+        raise NotImplementedError("Function: setup_context is not implemented.")
 
     @staticmethod
     def backward(ctx: FunctionCtx, *grads: Any) -> Any:
         """The gradients of the arguments, given those of the outputs."""
-        raise NotImplementedError("Function: backward is not written.")
+        raise NotImplementedError("Function: backward is not implemented.")
 
     @classmethod
     def apply(cls, *args: Any) -> Any:

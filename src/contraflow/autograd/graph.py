@@ -167,7 +167,9 @@ class Graph:
         for root in self.roots:
             edge = root.edge
             if edge is None:
-                raise GradientError(f"graph: {describe(root)} does not require grad; it has none.")
+                raise GradientError(
+                    f"graph: {describe(root)} does not require grad, so it has no graph."
+                )
             stack.append(edge[0])
             self._specs[id(edge[0]), edge[1]] = root.spec
         while stack:

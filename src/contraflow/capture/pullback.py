@@ -367,7 +367,9 @@ class CompiledNode(Node):
             return _flat(kept.get(self))
         storage = kept.source.find(())
         if storage is None:
-            raise GradientError(f"backward: what a hook inside {self.name} reads is gone.")
+            raise GradientError(
+                f"backward: a value that a hook inside {self.name} reads no longer exists."
+            )
         return storage.data  # type: ignore[no-any-return]
 
     def _again(self, cotangents: list[Tensor | None]) -> list[Tensor | None]:

@@ -528,7 +528,7 @@ class CapturedProgram:
         arguments = [x for x in leaves if isinstance(x, Tensor)]
         found = self.find_inputs(FunctionCall(None, list(leaves), arguments, ((), {})))
         if found is None:
-            raise GradientError(f"backward: what {self.owner.name} read is gone.")
+            raise GradientError(f"backward: a value that {self.owner.name} read no longer exists.")
         storages = found[0]
         slots = [held.get(arguments) for held, _ in self.slot_outputs]
         grads = [(t, t._grad) for t in slots if t is not None]

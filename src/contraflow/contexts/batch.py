@@ -290,8 +290,8 @@ class Batch(Run):
             self.below.leave(tensor, what)
             return
         raise GradientError(
-            f"vmap: {what} needs the value of {describe(tensor)}, which is another for each "
-            f"example. Use contraflow.where, or move this out of the function."
+            f"vmap: {what} needs the value of {describe(tensor)}, which differs between "
+            f"examples. Use contraflow.where, or move this out of the function."
         )
 
     def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:

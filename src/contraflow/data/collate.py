@@ -18,7 +18,7 @@ from contraflow.tensors.tree import like, parts
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """A batch of samples: tensors and arrays stacked, numbers as a tensor, texts as a list.
+    """A batch of samples: tensors and arrays stacked, numbers as a tensor, strings as a list.
 
     A batch of dicts is a dict of batches, and one of lists or tuples a list of batches.
 
@@ -55,7 +55,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
         return like(first, made) if hasattr(first, "_fields") else made
     raise TypeError(
         f"default_collate: cannot make a batch of {describe(first)}. It takes tensors, arrays, "
-        f"numbers, texts, dicts, lists and tuples; for others write a collate_fn."
+        f"numbers, strings, dicts, lists and tuples; for others write a collate_fn."
     )
 
 

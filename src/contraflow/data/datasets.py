@@ -32,7 +32,7 @@ class Dataset:
     """
 
     def __getitem__(self, index: Any) -> Any:
-        raise NotImplementedError(f"{type(self).__name__}: __getitem__ is not written.")
+        raise NotImplementedError(f"{type(self).__name__}: __getitem__ is not implemented.")
 
     def __add__(self, other: Any) -> ConcatDataset:
         return ConcatDataset([self, other])
@@ -46,7 +46,7 @@ class IterableDataset(Dataset):
     """
 
     def __iter__(self) -> Iterator[Any]:
-        raise NotImplementedError(f"{type(self).__name__}: __iter__ is not written.")
+        raise NotImplementedError(f"{type(self).__name__}: __iter__ is not implemented.")
 
     def __add__(self, other: Any) -> ChainDataset:  # type: ignore[override]
         return ChainDataset([self, other])

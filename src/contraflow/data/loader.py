@@ -268,13 +268,13 @@ class _WorkerLoop:
 
 
 def _check_dataset(dataset: Any, ordered: bool) -> None:
-    """Refuse what has no samples by number, or not their number where that is needed."""
+    """Refuse a dataset without `__getitem__`, or without `__len__` where that is needed."""
     needed = ["__getitem__"] if ordered else ["__getitem__", "__len__"]
     for method in needed:
         if not hasattr(dataset, method):
             raise TypeError(
                 f"DataLoader: the dataset, {type(dataset).__name__}, has no {method}. A dataset "
-                f"has samples by number and their number, or is an IterableDataset."
+                f"has __getitem__ and __len__, or is an IterableDataset."
             )
 
 
@@ -294,6 +294,6 @@ def _context(worker_type: str, given: Any) -> Any:
     if method not in ("spawn", "forkserver"):
         raise ValueError(
             f"DataLoader: multiprocessing_context is {method!r}; it must be 'spawn' or "
-            f"'forkserver', since a forked process has locks of threads that it does not have."
+            f"'forkserver', since a forked process inherits locks of threads that it lacks."
         )
     return multiprocessing.get_context(method)

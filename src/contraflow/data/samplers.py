@@ -16,7 +16,7 @@ class Sampler:
     """The base of samplers. Write `__iter__`, and `__len__` where it is known."""
 
     def __iter__(self) -> Iterator[Any]:
-        raise NotImplementedError(f"{type(self).__name__}: __iter__ is not written.")
+        raise NotImplementedError(f"{type(self).__name__}: __iter__ is not implemented.")
 
 
 class SequentialSampler(Sampler):
@@ -109,7 +109,7 @@ class WeightedRandomSampler(Sampler):
         if self.weights.ndim != 1:
             raise ValueError(
                 f"WeightedRandomSampler: weights have the shape {list(self.weights.shape)}; "
-                f"they must be one row."
+                f"they must be a vector."
             )
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
 

@@ -184,7 +184,7 @@ class _ConvTranspose(_Convolution):
         if any(not 0 <= e < st for e, st in zip(extra, self.stride)):
             most = [low + st - 1 for low, st in zip(least, self.stride)]
             raise ValueError(
-                f"{type(self).__name__}: output_size {list(output_size)} cannot come of "
+                f"{type(self).__name__}: output_size {list(output_size)} is impossible for "
                 f"{describe(input)}; it must be from {least} to {most}."
             )
         return extra

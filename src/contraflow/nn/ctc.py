@@ -49,7 +49,7 @@ def ctc_loss(
     _, batch, classes = log_probs.shape
     if not 0 <= blank < classes:
         raise ValueError(
-            f"ctc_loss: blank {blank} is none of the classes of {describe(log_probs)}."
+            f"ctc_loss: blank {blank} is not one of the classes of {describe(log_probs)}."
         )
     in_a_row = targets.ndim == 1
     counted = _numbers(target_lengths)

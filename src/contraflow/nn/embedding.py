@@ -25,7 +25,7 @@ class _EmbeddingTable(Module):
     ) -> None:  # fmt: skip
         name = type(self).__name__
         if padding_idx is not None and not -rows <= padding_idx < rows:
-            raise ValueError(f"{name}: padding_idx {padding_idx} is none of {rows}.")
+            raise ValueError(f"{name}: padding_idx {padding_idx} is not one of the {rows} rows.")
         self.num_embeddings, self.embedding_dim = rows, width
         self.padding_idx = None if padding_idx is None else padding_idx % rows
         if given is None:

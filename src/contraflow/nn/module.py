@@ -72,7 +72,7 @@ class Module:
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What calling the module computes."""
-        raise NotImplementedError(f"{type(self).__name__}: forward is not written.")
+        raise NotImplementedError(f"{type(self).__name__}: forward is not implemented.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         context = state().context
@@ -476,11 +476,11 @@ class Module:
 
     def get_extra_state(self) -> Any:
         """Further state for `state_dict`, under "_extra_state"; write `set_extra_state` too."""
-        raise NotImplementedError(f"{type(self).__name__}: get_extra_state is not written.")
+        raise NotImplementedError(f"{type(self).__name__}: get_extra_state is not implemented.")
 
     def set_extra_state(self, state: Any) -> None:
         """Restore a state from `get_extra_state`."""
-        raise NotImplementedError(f"{type(self).__name__}: set_extra_state is not written.")
+        raise NotImplementedError(f"{type(self).__name__}: set_extra_state is not implemented.")
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False

@@ -59,7 +59,7 @@ def attend(
     query, key, value = inputs
     _check(caller, inputs, weights.widths, batch_first)
     if masks.is_causal and masks.attention is None:
-        raise ValueError(f"{caller}: is_causal only says what attn_mask is; pass that too.")
+        raise ValueError(f"{caller}: is_causal only describes attn_mask; pass attn_mask too.")
     single = query.ndim == 2
     if single and masks.padding is not None:
         masks = masks._replace(padding=masks.padding[None])
@@ -238,7 +238,7 @@ def multi_head_attention_forward(
     static = static_k, static_v
     if (bias_k is None) != (bias_v is None) or (bias_k is not None and static != (None, None)):
         raise ValueError(
-            f"{name}: bias_k and bias_v come together, and not beside static_k or static_v."
+            f"{name}: bias_k and bias_v must be given together, and not with static_k or static_v."
         )
     weights = Weights(
         None if use_separate_proj_weight else in_proj_weight, *separate, in_proj_bias,

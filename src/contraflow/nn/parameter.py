@@ -98,7 +98,7 @@ class UninitializedTensorMixin(Tensor):
 
     def _refuse(self) -> NoReturn:
         raise ValueError(
-            f"{type(self).__name__}: its shape is not known before its module was called. Call "
+            f"{type(self).__name__}: it has no shape until its module is first called. Call "
             f"the module once, with inputs like those that it will get."
         )
 

@@ -85,7 +85,7 @@ class LBFGS(Optimizer):
         """Minimize the loss that `closure` computes; give the first one."""
         if is_compiling():
             raise CaptureError(
-                "LBFGS.step: it decides by the loss what to do next, which a recording would "
+                "LBFGS.step: its control flow depends on the loss, which a recording would "
                 "freeze. Compile the closure instead, and call step outside."
             )
         if closure is None:

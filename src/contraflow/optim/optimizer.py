@@ -129,7 +129,7 @@ class Optimizer(HookedOptimizer):
 
     def update(self, group: ParamGroup, updated: list[Updated]) -> None:
         """Write new values into the parameters and their state; runs under no_grad."""
-        raise NotImplementedError(f"{type(self).__name__}: update is not written.")
+        raise NotImplementedError(f"{type(self).__name__}: update is not implemented.")
 
     def check_group(self, group: Mapping[str, Any]) -> None:
         """Refuse hyper-parameters that make no sense."""

@@ -83,8 +83,8 @@ def _shape(op: str, data: Any) -> Shape:
     for shape in shapes:
         if shape != shapes[0]:
             raise ValueError(
-                f"{op}: the nested sequences are ragged: parts of shape {list(shapes[0])} and "
-                f"{list(shape)} stand side by side."
+                f"{op}: the nested sequences are ragged: they hold parts of shape "
+                f"{list(shapes[0])} and {list(shape)}."
             )
     return (len(shapes), *(shapes[0] if shapes else ()))
 

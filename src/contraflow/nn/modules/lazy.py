@@ -41,7 +41,9 @@ class LazyModuleMixin(Module):
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
         """Materialize the parameters and buffers, given the arguments of the first call."""
-        raise NotImplementedError(f"{type(self).__name__}: initialize_parameters is not written.")
+        raise NotImplementedError(
+            f"{type(self).__name__}: initialize_parameters is not implemented."
+        )
 
     def has_uninitialized_params(self) -> bool:
         """Whether a parameter or a buffer has no shape yet."""

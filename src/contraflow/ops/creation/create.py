@@ -44,7 +44,7 @@ def shape_of(op: str, given: Any) -> Shape:
         if n < 0:
             raise ValueError(f"{op}: size {n} in shape {shape} is negative.")
     if math.prod(shape) >= 1 << 60:
-        raise ValueError(f"{op}: shape {shape} has more elements than memory can have.")
+        raise ValueError(f"{op}: shape {shape} has more elements than memory can hold.")
     return shape
 
 

@@ -172,7 +172,7 @@ def _check_probability(op: str, p: Any) -> None:
 def _check_values(op: str, x: Tensor, valid: Tensor, rule: str) -> None:
     """Refuse a tensor for its values; while a function is recorded, they are not known."""
     if not valid.storage.is_recorded and not valid.array.all():
-        raise ValueError(f"{op}: {describe(x)} has wrong elements; {rule}.")
+        raise ValueError(f"{op}: {describe(x)} has invalid elements; {rule}.")
 
 
 @method
@@ -205,7 +205,7 @@ def multinomial(
     """
     check_floating("multinomial", input.dtype)
     if input.ndim not in (1, 2) or not input.shape[-1]:
-        raise ValueError(f"multinomial: {describe(input)} must be a row of weights, or a matrix.")
+        raise ValueError(f"multinomial: {describe(input)} must be a vector or a matrix of weights.")
     if num_samples < 1 or (num_samples > input.shape[-1] and not replacement):
         raise ValueError(
             f"multinomial: cannot draw {num_samples} of the {input.shape[-1]} columns of "

@@ -149,7 +149,7 @@ def celu(x, alpha=1.0):
 @celu.signature
 def _celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     if alpha == 0:
-        raise ZeroDivisionError("celu: alpha is 0, and x is divided by it.")
+        raise ZeroDivisionError("celu: alpha is 0; x is divided by it, so it must not be.")
     return apply(celu, (x, alpha))
 
 

@@ -65,7 +65,7 @@ def scaled(name: str, a: Any, b: Any, alpha: Any) -> Any:
         x.is_floating_point() if isinstance(x, Tensor) else type(x) is float for x in (a, b)
     )
     if isinstance(alpha, float) and not floats:
-        raise TypeError(f"{name}: alpha is {alpha}, but nothing else is a float; use an integer.")
+        raise TypeError(f"{name}: alpha is {alpha}, but no operand is a float; use an integer.")
     return mul(b, alpha)
 
 
@@ -173,7 +173,7 @@ def _pow(a: Any, exponent: Any) -> Tensor:
     if isinstance(a, Tensor) and known:
         if whole and exponent < 0 and not a.is_floating_point():
             raise ValueError(
-                f"pow: integers have no power {exponent} among the integers. "
+                f"pow: integers to the negative power {exponent} are not integers. "
                 f"Use x.to(contraflow.float32)."
             )
         if exponent in _POWERS and (a.is_floating_point() or whole):

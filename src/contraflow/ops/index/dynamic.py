@@ -231,8 +231,8 @@ def repeat_interleave(x, repeats, *, dim=None):
     if isinstance(repeats, Tensor):
         if repeats.ndim != 1 or repeats.shape[0] != x.shape[dim]:
             raise ValueError(
-                f"repeat_interleave: the repeats {describe(repeats)} must be as many as dim {dim} "
-                f"of {describe(x)} has elements."
+                f"repeat_interleave: repeats {describe(repeats)} must be a vector with one number "
+                f"per element of dim {dim} of {describe(x)}."
             )
         return index_select(x, dim, repeated_numbers(repeats))
     if repeats < 0:

@@ -52,9 +52,7 @@ def _as_key(key: Any) -> Any:
     elif isinstance(key, np.ndarray):
         key = tensor(key)
     if isinstance(key, Tensor) and key.dtype.is_floating_point:
-        raise IndexError(
-            f"getitem: an index is {describe(key)}; it must hold integers or truth values."
-        )
+        raise IndexError(f"getitem: an index is {describe(key)}; it must hold integers or bools.")
     return key
 
 
@@ -63,10 +61,10 @@ def _listed(x: Tensor, key: Any) -> list[Any]:
     keys = [_as_key(k) for k in key] if isinstance(key, tuple) else [_as_key(key)]
     used = sum(map(_span, keys))
     if used > x.ndim:
-        raise IndexError(f"getitem: {used} indices for {describe(x)}.")
+        raise IndexError(f"getitem: {used} indices are too many for {describe(x)}.")
     dots = [i for i, k in enumerate(keys) if k is Ellipsis]
     if len(dots) > 1:
-        raise IndexError("getitem: an index holds ... at most once.")
+        raise IndexError("getitem: ... may appear at most once in an index.")
     for i in dots:
         keys[i : i + 1] = [slice(None)] * (x.ndim - used)
     return keys
@@ -243,8 +241,8 @@ _ROWS = np.array([2, 0, -1, 2])
     ),
     failures=lambda: (
         Failure((Array((3,)),), {"key": 3}, IndexError, "getitem: index 3 is out of range for dim"),
-        Failure((Array((3,)),), {"key": (0, 0)}, IndexError, "getitem: 2 indices for"),
-        Failure((Array((3,)),), {"key": (..., ...)}, IndexError, "getitem: an index holds ... at"),
+        Failure((Array((3,)),), {"key": (0, 0)}, IndexError, "getitem: 2 indices are too many for"),
+        Failure((Array((3,)),), {"key": (..., ...)}, IndexError, "getitem: ... may appear at"),
         Failure((Array((3,)),), {"key": "a"}, TypeError, "getitem: cannot index with str"),
         Failure((Array((3,)),), {"key": 1.0}, TypeError, "getitem: cannot index with float"),
         Failure((Array((3,)),), {"key": slice(None, None, -1)}, ValueError, "a slice's step must"),
@@ -335,7 +333,9 @@ def index_put(x, values, *, indices, accumulate=False):
             f"index_put: the indices must be a tuple of tensors, not {type(indices).__name__}."
         )
     if isinstance(values, Tensor) and values.dtype is not x.dtype:
-        raise TypeError(f"index_put: {describe(values)} and {describe(x)} must have one dtype.")
+        raise TypeError(
+            f"index_put: {describe(values)} and {describe(x)} must have the same dtype."
+        )
     key = tuple(slice(None) if k is None else k for k in indices)
     region, points = resolve(x, key)
     if not points:
@@ -438,7 +438,7 @@ def _masked_scatter_ref(x: np.ndarray, mask: np.ndarray, source: np.ndarray) -> 
         ),
         Failure(
             (Array((2,)), Array((2,), dtype=bool_), np.zeros(2, np.int64)), {}, TypeError,
-            "masked_scatter: int64[2] and float64[2] must have one dtype.",
+            "masked_scatter: int64[2] and float64[2] must have the same dtype.",
         ),
     ),
     inplace=True,
@@ -448,7 +448,7 @@ def masked_scatter(x, mask, source):
     _masked("masked_scatter", mask)
     if source.dtype is not x.dtype:
         raise TypeError(
-            f"masked_scatter: {describe(source)} and {describe(x)} must have one dtype."
+            f"masked_scatter: {describe(source)} and {describe(x)} must have the same dtype."
         )
     shape = broadcast_shapes("masked_scatter", [x.shape, mask.shape])
     if not numel(shape):

@@ -103,7 +103,7 @@ def take(x, index):
     failures=lambda: (
         Failure(
             (Array((3, 4)), Array((3,), 0, 3, int64)), {"dim": 1}, ValueError,
-            "take_along_dim: float64[3, 4] and the indices int64[3] must have as many dims.",
+            "take_along_dim: float64[3, 4] and the indices int64[3] must have equally many dims.",
         ),
     ),
 )  # fmt: skip
@@ -113,8 +113,8 @@ def take_along_dim(x, indices, *, dim=None):
         return gather(reshape(x, (-1,)), 0, reshape(indices, (-1,)))
     if x.ndim != indices.ndim:
         raise ValueError(
-            f"take_along_dim: {describe(x)} and the indices {describe(indices)} must have as many "
-            f"dims."
+            f"take_along_dim: {describe(x)} and the indices {describe(indices)} must have "
+            f"equally many dims."
         )
     dim = normalize_dim("take_along_dim", dim, x.ndim)
     others = [(*t.shape[:dim], *t.shape[dim + 1 :]) for t in (x, indices)]
@@ -138,7 +138,7 @@ def _put_along(name: str, x: Tensor, dim: int, index: Tensor, source: Tensor, **
     """put_at along one dim, for a source of exactly the shape that `index` selects."""
     dim, at = _line(name, x, dim, index)
     if source.dtype is not x.dtype:
-        raise TypeError(f"{name}: {describe(source)} and {describe(x)} must have one dtype.")
+        raise TypeError(f"{name}: {describe(source)} and {describe(x)} must have the same dtype.")
     if not x.ndim:
         return reshape(
             _put_along(name, reshape(x, (1,)), 0, index, reshape(source, (1,)), **how), ()
@@ -255,7 +255,7 @@ def _put_ref_flat(
     failures=lambda: (
         Failure(
             (Array((2, 3)), np.array([1, 1]), Array((3,))), {"accumulate": False}, IndexError,
-            "put: the index int64[2] and the source float64[3] must have as many elements.",
+            "put: the index int64[2] and the source float64[3] must have equally many elements.",
         ),
     ),
     inplace=True,
@@ -265,8 +265,8 @@ def put(x, index, source, *, accumulate=False):
     check_integers("put", index.spec)
     if index.numel() != source.numel():
         raise IndexError(
-            f"put: the index {describe(index)} and the source {describe(source)} must have as "
-            f"many elements."
+            f"put: the index {describe(index)} and the source {describe(source)} must have "
+            f"equally many elements."
         )
     flat = put_at(
         reshape(x, (-1,)), reshape(index, (1, -1)), reshape(source, (-1,)),
@@ -287,8 +287,8 @@ def _scatter_shape(name: str) -> Any:
         )
         if not fits and numel(index.shape):
             raise ValueError(
-                f"{name}: index {index} does not fit {src} and {x} along dim {dim}; only along "
-                f"that dim may it be larger than the latter."
+                f"{name}: index {index} does not fit {src} and {x} along dim {dim}; it may be "
+                f"larger than {x} along that dim only."
             )
         found: Shape = x.shape
         return found
@@ -404,7 +404,9 @@ def _scattered(op: Op, x: Tensor, dim: int, index: Tensor, source: Any, **params
     if not isinstance(source, Tensor):
         source = full(index.shape, source, x.dtype)
     elif source.dtype is not x.dtype:
-        raise TypeError(f"{op.name}: {describe(source)} and {describe(x)} must have one dtype.")
+        raise TypeError(
+            f"{op.name}: {describe(source)} and {describe(x)} must have the same dtype."
+        )
     if not x.ndim and index.ndim <= 1:  # PyTorch lets a number have one dim
         parts = (reshape(t, (t.numel(),)) for t in (x, index, source))
         return reshape(apply(op, tuple(parts), {"dim": 0, **params}), ())

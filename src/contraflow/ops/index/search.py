@@ -42,7 +42,7 @@ from contraflow.tensors.tensor import Tensor
         Failure((Array((2,)),), {"num_classes": 4}, TypeError, "one_hot: the index is"),
         Failure(
             (np.zeros(0, np.int64),), {"num_classes": -1}, ValueError,
-            "one_hot: int64[0] has no largest class; give num_classes.",
+            "one_hot: int64[0] is empty, so classes cannot be counted; give num_classes.",
         ),
     ),
     method=False,
@@ -56,12 +56,14 @@ def _one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
     check_integers("one_hot", x.spec)
     if num_classes == -1:
         if not x.numel():
-            raise ValueError(f"one_hot: {describe(x)} has no largest class; give num_classes.")
+            raise ValueError(
+                f"one_hot: {describe(x)} is empty, so classes cannot be counted; give num_classes."
+            )
         num_classes = int(x.amax().item()) + 1
     count = index_of(num_classes)
     if count < 1 and x.numel():
         raise ValueError(
-            f"one_hot: num_classes is {count}; there must be one, or -1 for the largest."
+            f"one_hot: num_classes is {count}; it must be at least 1, or -1 to count them."
         )
     return apply(one_hot, (x,), {"num_classes": count})
 

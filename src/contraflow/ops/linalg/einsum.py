@@ -99,7 +99,9 @@ def _einsum_labels(equation: str, operands: Sequence[Tensor]) -> tuple[list[str]
     out = out.replace("...", dots, 1)
     known = set("".join(labels))
     if len(set(out)) != len(out) or not set(out) <= known:
-        raise ValueError(f"einsum: the result {out!r} repeats a label, or has one of no operand.")
+        raise ValueError(
+            f"einsum: the result {out!r} repeats a label, or has one that no operand has."
+        )
     return labels, out
 
 
@@ -110,7 +112,9 @@ def _without_repeats(x: Tensor, labels: str) -> tuple[Tensor, str]:
             i = labels.index(c)
             j = labels.index(c, i + 1)
             if x.shape[i] != x.shape[j]:
-                raise ValueError(f"einsum: {c!r} is {x.shape[i]} and {x.shape[j]} in one operand.")
+                raise ValueError(
+                    f"einsum: label {c!r} has sizes {x.shape[i]} and {x.shape[j]} in one operand."
+                )
             x = diagonal(x, 0, i, j)
             labels = labels[:i] + labels[i + 1 : j] + labels[j + 1 :] + c
     return x, labels
@@ -141,8 +145,8 @@ def _without_ones(x: Tensor, labels: str, sizes: dict[str, int]) -> tuple[Tensor
     failures=lambda: (
         Failure((Array((2, 3)),), {"equation": "ij,jk"}, ValueError, "names 2 operands, not 1"),
         Failure((Array((2, 3)),), {"equation": "ijk->i"}, ValueError, "'ijk' does not label the"),
-        Failure((Array((2, 3)),), {"equation": "ij->k"}, ValueError, "or has one of no operand"),
-        Failure((Array((2, 3)),), {"equation": "ii"}, ValueError, "'i' is 2 and 3 in one operand"),
+        Failure((Array((2, 3)),), {"equation": "ij->k"}, ValueError, "one that no operand has"),
+        Failure((Array((2, 3)),), {"equation": "ii"}, ValueError, "'i' has sizes 2 and 3 in"),
         Failure(
             (Array((2, 3)), Array((4, 2))), {"equation": "ij,jk"}, ValueError,
             "einsum: dim 0 of float64[4, 2] has size 4, but elsewhere its label has size 3.",
@@ -199,7 +203,7 @@ def _tensordot_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[tuple[int, ...], t
         return tuple(range(a.ndim - dims, a.ndim)), tuple(range(dims))
     left, right = ((d,) if isinstance(d, int) else tuple(d) for d in dims)
     if len(left) != len(right):
-        raise ValueError(f"tensordot: dims {left} and {right} are not equally many.")
+        raise ValueError(f"tensordot: dims {left} and {right} differ in number.")
     return (
         tuple(normalize_dim("tensordot", d, a.ndim) for d in left),
         tuple(normalize_dim("tensordot", d, b.ndim) for d in right),
@@ -222,7 +226,7 @@ def _np_tensordot(a: np.ndarray, b: np.ndarray, dims: Any) -> np.ndarray:
     ),
     failures=lambda: (
         Failure((Array((2, 3)), Array((4, 3))), {"dims": 1}, ValueError, "sizes 3 and 4 differ"),
-        Failure((Array((2,)), Array((2,))), {"dims": ((0,), ())}, ValueError, "not equally many"),
+        Failure((Array((2,)), Array((2,))), {"dims": ((0,), ())}, ValueError, "differ in number"),
         Failure((Array((2,)), Array((2,))), {"dims": 2}, ValueError, "cannot sum over 2 dims"),
     ),
     method=False,

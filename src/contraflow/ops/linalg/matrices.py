@@ -181,10 +181,12 @@ def _cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _COMPUTE_
 
 def _matrix_dims(name: str, x: Tensor, dim: Any) -> tuple[int, int]:
     if isinstance(dim, int) or len(dim) != 2:
-        raise ValueError(f"{name}: dim is {dim}; a matrix has two dims.")
+        raise ValueError(f"{name}: dim is {dim}; it must name two dims.")
     rows, columns = (normalize_dim(name, d, x.ndim) for d in dim)
     if rows == columns or x.ndim < 2:
-        raise ValueError(f"{name}: dims {tuple(dim)} of {describe(x)} are not two.")
+        raise ValueError(
+            f"{name}: dim {tuple(dim)} does not name two different dims of {describe(x)}."
+        )
     return rows, columns
 
 
@@ -207,7 +209,7 @@ def _np_matrix_norm(x: np.ndarray, ord: Any, dim: Any, keepdim: bool) -> Any:
             "matrix_norm: ord is 3; it must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf.",
         ),
         Failure((Array((2,)),), {"ord": 2, "dim": (0, 1), "keepdim": False}, IndexError, "dim 1"),
-        Failure((Array((2, 2)),), {"ord": 2, "dim": 0, "keepdim": False}, ValueError, "has two d"),
+        Failure((Array((2, 2)),), {"ord": 2, "dim": 0, "keepdim": False}, ValueError, "name two d"),
     ),
     method=False,
 )  # fmt: skip

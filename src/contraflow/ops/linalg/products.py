@@ -36,7 +36,7 @@ def _of_numbers(name: str) -> Any:
         types = DTYPE_RULES["promote"](inputs, params)
         if types[1][0] is bool_:
             a, b = inputs
-            raise TypeError(f"{name}: {a} and {b} are truth values. Use x.long() or x.float().")
+            raise TypeError(f"{name}: {a} and {b} are bool. Use x.long() or x.float().")
         return types
 
     return rule
@@ -80,7 +80,7 @@ def _matmul_labels(a: Any, b: Any) -> tuple[str, str, str]:
             "matmul: cannot multiply float64[32, 128] by float64[64, 10]: inner sizes 128 and 64 "
             "differ.",
         ),
-        Failure((np.eye(2) > 0,) * 2, {}, TypeError, "matmul: bool[2, 2] and bool[2, 2] are truth"),
+        Failure((np.eye(2) > 0,) * 2, {}, TypeError, "matmul: bool[2, 2] and bool[2, 2] are bool"),
     ),
     operators=("__matmul__", "__rmatmul__"),
     autocast="low",
@@ -236,7 +236,7 @@ def mm(x, mat2):
     failures=lambda: (
         Failure(
             (Array((2, 3, 4)), Array((3, 4, 5))), {}, ValueError,
-            "bmm: float64[2, 3, 4] and float64[3, 4, 5] are 2 and 3 matrices.",
+            "bmm: float64[2, 3, 4] and float64[3, 4, 5] hold 2 and 3 matrices; they",
         ),
     ),
     autocast="low",
@@ -246,8 +246,8 @@ def bmm(x, mat2):
     _require_ranks("bmm", (3, 3), x, mat2)
     if x.shape[0] != mat2.shape[0]:
         raise ValueError(
-            f"bmm: {describe(x)} and {describe(mat2)} are {x.shape[0]} and {mat2.shape[0]} "
-            f"matrices."
+            f"bmm: {describe(x)} and {describe(mat2)} hold {x.shape[0]} and {mat2.shape[0]} "
+            f"matrices; they must hold equally many."
         )
     return matmul(x, mat2)
 
@@ -446,7 +446,7 @@ def _best_order(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
     failures=lambda: (
         Failure((Array((2, 3)),), {}, ValueError, "multi_dot: needs at least 2 tensors, got 1."),
         Failure(
-            (Array((2,)), Array((2,)), Array((2,))), {}, ValueError, "only the ends may be 1-d"
+            (Array((2,)), Array((2,)), Array((2,))), {}, ValueError, "only the first and last may"
         ),
     ),
     method=False,
@@ -460,7 +460,9 @@ def multi_dot(*tensors):
     ranks = (tensors[0].ndim in (1, 2), *(x.ndim == 2 for x in tensors[1:-1]))
     if not all(ranks) or tensors[-1].ndim not in (1, 2):
         listed = ", ".join(map(describe, tensors))
-        raise ValueError(f"multi_dot: got {listed}; all are matrices, only the ends may be 1-d.")
+        raise ValueError(
+            f"multi_dot: got {listed}; all must be matrices; only the first and last may be 1-d."
+        )
     first, last = tensors[0], tensors[-1]
     matrices = [
         reshape(first, (1, *first.shape)) if first.ndim == 1 else first,

@@ -327,7 +327,7 @@ def _solve(a: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
         out: Tensor = apply(solve, (a, b), {"left": left})
         return out
     if not left:
-        raise ValueError("solve: a vector stands on the right of A; left=False takes a matrix.")
+        raise ValueError("solve: left=False takes a matrix B, not a vector.")
     columns = apply(solve, (a, reshape(b, (*b.shape, 1))), {"left": True})
     return reshape(columns, columns.shape[:-1])
 

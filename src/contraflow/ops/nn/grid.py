@@ -163,7 +163,7 @@ _IMAGES, _POINTS = Array((2, 3, 4, 5)), Array((2, 3, 2, 2), -1.3, 1.3)
     ),
     failures=lambda: (
         Failure((_IMAGES, Array((2, 3, 2, 3))), _how("bilinear", "zeros", False), ValueError,
-                "grid_sample: float64[2, 3, 4, 5] cannot be read at float64[2, 3, 2, 3]; it needs"),
+                "grid_sample: float64[2, 3, 4, 5] cannot be sampled at float64[2, 3, 2, 3]; it"),
         Failure((_IMAGES, _POINTS), _how("cubic", "zeros", False), ValueError,
                 "grid_sample: mode is 'cubic'; it must be one of bilinear, nearest, bicubic."),
         Failure((_IMAGES, _POINTS), _how("nearest", "wrap", False), ValueError,
@@ -190,13 +190,13 @@ def grid_sample(x, grid, *, mode="bilinear", padding_mode="zeros", align_corners
     n, channels, *size = (*x.shape, 0, 0)[: max(x.ndim, 2)]
     if x.ndim not in (4, 5) or grid.ndim != x.ndim or grid.shape[-1] != len(size):
         raise ValueError(
-            f"grid_sample: {describe(x)} cannot be read at {describe(grid)}; it needs points "
+            f"grid_sample: {describe(x)} cannot be sampled at {describe(grid)}; it needs points "
             f"[n, ..., d] for images [n, c, ...] of d = 2 or 3 sizes."
         )
     if grid.shape[0] != n or 0 in size:
         raise ValueError(
-            f"grid_sample: {describe(x)} cannot be read at {describe(grid)}; both need the same n, "
-            f"and the images some pixels."
+            f"grid_sample: {describe(x)} cannot be sampled at {describe(grid)}; both need the same "
+            f"n, and the images at least one pixel."
         )
     if mode == "bicubic" and len(size) != 2:
         raise ValueError(f"grid_sample: mode 'bicubic' needs [n, c, h, w], not {describe(x)}.")

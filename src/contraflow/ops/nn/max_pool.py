@@ -420,7 +420,7 @@ def _np_max_unpool(x: Any, indices: Any, size: Any) -> Any:
         ),
         Failure(
             (Array((1, 2)), np.array([[0]])), {"size": (4,)}, ValueError,
-            "max_unpool: float64[1, 2] and its indices int64[1, 1] must have one shape.",
+            "max_unpool: float64[1, 2] and its indices int64[1, 1] must have the same shape.",
         ),
     ),
     method=False,
@@ -430,7 +430,8 @@ def max_unpool(x, indices, *, size):
     """Elements at their row-major indices of images of `size`, zeros elsewhere."""
     if x.shape != indices.shape:
         raise ValueError(
-            f"max_unpool: {describe(x)} and its indices {describe(indices)} must have one shape."
+            f"max_unpool: {describe(x)} and its indices {describe(indices)} must have the same "
+            f"shape."
         )
     check_integers("max_unpool", indices.spec)
     outer = x.shape[: x.ndim - len(size)]

@@ -217,12 +217,12 @@ def _grids(
     if mode not in _MODES or n not in _MODES[mode][1]:
         known = ", ".join(repr(name) for name, (_, dims) in _MODES.items() if n in dims)
         raise ValueError(
-            f"interpolate: mode {mode!r} is not for {describe(x)}, which has {max(n, 0)} spatial "
-            f"dims; it must be one of {known or 'none: three to five dims are needed'}."
+            f"interpolate: mode {mode!r} does not apply to {describe(x)}, which has {max(n, 0)} "
+            f"spatial dims; it must be one of {known or 'none: three to five dims are needed'}."
         )
     along = _MODES[mode][0]
     if align_corners is not None and along not in ("linear", "cubic"):
-        raise ValueError(f"interpolate: align_corners is not for mode {mode!r}.")
+        raise ValueError(f"interpolate: align_corners does not apply to mode {mode!r}.")
     if (size is None) == (scale_factor is None):
         raise ValueError("interpolate: needs either size or scale_factor, and not both.")
     old = x.shape[2:]
@@ -275,11 +275,11 @@ def _np_interpolate(
     ),
     failures=lambda: (
         Failure((Array((1, 2, 5)),), {"size": 3, "mode": "bilinear"}, ValueError,
-                "interpolate: mode 'bilinear' is not for float64[1, 2, 5], which has 1 spatial"),
+                "interpolate: mode 'bilinear' does not apply to float64[1, 2, 5], which has 1"),
         Failure((Array((1, 2, 5)),), {}, ValueError,
                 "interpolate: needs either size or scale_factor, and not both."),
         Failure((Array((1, 2, 5)),), {"size": 3, "align_corners": True}, ValueError,
-                "interpolate: align_corners is not for mode 'nearest'."),
+                "interpolate: align_corners does not apply to mode 'nearest'."),
         Failure((Array((1, 2, 5)),), {"size": (3, 3)}, ValueError,
                 "interpolate: size [3, 3] does not name 1 spatial dims."),
         Failure((Array((1, 2, 5)),), {"size": 1.5}, TypeError,

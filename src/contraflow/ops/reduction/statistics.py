@@ -163,7 +163,7 @@ for _op in (var, std, var_mean, std_mean):
         ),
         Failure(
             (Array((2, 3)), None, Array((2,))), {"correction": 1}, ValueError,
-            "cov: the weights float64[2] are not one for each of 3 observations.",
+            "cov: the weights float64[2] must be a vector of 3, one per observation.",
         ),
     ),
 )  # fmt: skip
@@ -181,7 +181,7 @@ def cov(x, fweights=None, aweights=None, *, correction=1):
     for given in weights:
         if given.shape != (n,):
             raise ValueError(
-                f"cov: the weights {describe(given)} are not one for each of {n} observations."
+                f"cov: the weights {describe(given)} must be a vector of {n}, one per observation."
             )
     if not x.dtype.is_floating_point:
         x = x.to(get_default_dtype())
@@ -336,7 +336,7 @@ def _quantile(
     require_floating(name, x)
     if interpolation not in _INTERPOLATIONS:
         listed = ", ".join(_INTERPOLATIONS)
-        raise ValueError(f"{name}: interpolation is {interpolation!r}; it must be of {listed}.")
+        raise ValueError(f"{name}: interpolation is {interpolation!r}; it must be one of {listed}.")
     if isinstance(q, Tensor):
         if q.ndim > 1:
             raise ValueError(f"{name}: q is {describe(q)}; it must be a number or 1-d.")
@@ -503,7 +503,7 @@ def _histc_ref(x: np.ndarray, bins: int, min: float, max: float) -> np.ndarray:
     failures=lambda: (
         Failure((Array((3,)),), {"bins": 0, "min": 0, "max": 0}, ValueError, "histc: bins is 0"),
         Failure((Array((3,)),), {"bins": 2, "min": 1, "max": 0}, ValueError, "max 0 is below min"),
-        Failure((np.ones(3, bool),), {}, TypeError, "histc: bool[3] has no range of numbers."),
+        Failure((np.ones(3, bool),), {}, TypeError, "histc: bool[3] is bool; it takes numbers."),
     ),
     normalize=lambda x, bins, min, max: _histc_params(x, bins, min, max),
 )
@@ -513,7 +513,7 @@ def histc(x, *, bins=100, min=0, max=0):
 
 def _histc_params(x: Tensor, bins: int, low: float, high: float) -> dict[str, Any]:
     if x.dtype is bool_:
-        raise TypeError(f"histc: {describe(x)} has no range of numbers. Use x.int().")
+        raise TypeError(f"histc: {describe(x)} is bool; it takes numbers. Use x.int().")
     bins = index_of(bins)
     if bins < 1:
         raise ValueError(f"histc: bins is {bins}; it must be positive.")
@@ -530,7 +530,7 @@ def _bincount_ref(x: np.ndarray, weights: Any, minlength: int) -> np.ndarray:
 
 def _bincount_shape(x: Spec, weights: Any, minlength: int) -> Any:
     if len(x.shape) != 1 or x.dtype.category != INT:
-        raise ValueError(f"bincount: got {x}; it takes 1-d tensors of whole numbers.")
+        raise ValueError(f"bincount: got {x}; it takes 1-d tensors of integers.")
     return (minlength,)
 
 

@@ -334,7 +334,7 @@ def _fill_diagonal_ref(x: np.ndarray, value: Any, wrap: bool) -> np.ndarray:
         Failure((Array((3,)), 1.0), {"wrap": False}, ValueError, "fill_diagonal: float64[3] has"),
         Failure(
             (Array((2, 3, 2)), 1.0), {"wrap": False}, ValueError,
-            "fill_diagonal: float64[2, 3, 2] has more than two dims, which must be equal.",
+            "fill_diagonal: float64[2, 3, 2] has more than two dims, so all sizes must be equal.",
         ),
     ),
     method=False,
@@ -347,7 +347,7 @@ def fill_diagonal(x, value, *, wrap=False):
         raise ValueError(f"fill_diagonal: {describe(x)} has fewer than two dims.")
     if x.ndim > 2 and len(set(x.shape)) > 1:
         raise ValueError(
-            f"fill_diagonal: {describe(x)} has more than two dims, which must be equal."
+            f"fill_diagonal: {describe(x)} has more than two dims, so all sizes must be equal."
         )
     count = min(x.shape)
     step = sum(contiguous_strides(x.shape))
@@ -436,7 +436,9 @@ def _as_strided(x: Tensor, size: Any, stride: Any, storage_offset: int | None = 
         start = whole("as_strided", "storage_offset", storage_offset)
     low, high = View(size, stride, start).extent()
     if len(size) != len(stride) or min((*size, *stride), default=0) < 0:
-        raise ValueError(f"as_strided: size {size} and stride {stride} must be equally many, >= 0.")
+        raise ValueError(
+            f"as_strided: size {size} and stride {stride} must be of one length and not negative."
+        )
     first, end = x.layout.extent()
     if numel(size) and not (first <= low and high <= end):
         raise ValueError(

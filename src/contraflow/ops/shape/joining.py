@@ -154,7 +154,7 @@ def _promoted(all_given: Any, kept: Any) -> Any:
     failures=lambda: (
         Failure(
             (Array((2,)), Array((3,))), {"dim": 0}, ValueError,
-            "stack: float64[3] does not fit float64[2]; all must have one shape.",
+            "stack: float64[3] does not fit float64[2]; all must have the same shape.",
         ),
     ),
     method=False,
@@ -164,7 +164,8 @@ def stack(*xs, dim=0):
     for x in xs:
         if x.shape != xs[0].shape:
             raise ValueError(
-                f"stack: {describe(x)} does not fit {describe(xs[0])}; all must have one shape."
+                f"stack: {describe(x)} does not fit {describe(xs[0])}; all must have the same "
+                f"shape."
             )
     dim = normalize_dim("stack", dim, xs[0].ndim + 1)
     return cat([unsqueeze(x, dim) for x in xs], dim)
@@ -314,7 +315,9 @@ def meshgrid(*xs, indexing="ij"):
         if x.ndim > 1:
             raise ValueError(f"meshgrid: {describe(x)} has more than one dim.")
         if x.dtype is not xs[0].dtype:
-            raise TypeError(f"meshgrid: {describe(x)} and {describe(xs[0])} must have one dtype.")
+            raise TypeError(
+                f"meshgrid: {describe(x)} and {describe(xs[0])} must have the same dtype."
+            )
     shape = tuple(x.numel() for x in xs)
     grids = [expand(reshape(x, (-1, *(1,) * (len(xs) - 1 - d))), shape) for d, x in enumerate(xs)]
     if indexing == "xy" and len(xs) > 1:  # the first two dims are exchanged

@@ -274,7 +274,7 @@ def _every(n: int, size: int) -> list[int]:
         ),
         Failure(
             (Array((5,)),), {"split_size_or_sections": 0, "dim": 0}, ValueError,
-            "split: a size of 0 cuts dim 0 of float64[5] into no pieces.",
+            "split: cannot split dim 0 of float64[5] into pieces of size 0.",
         ),
     ),
     several=True,
@@ -286,7 +286,7 @@ def split(x, *, split_size_or_sections, dim=0):
     if isinstance(given, int):
         if given < 0 or (given == 0 and n):
             raise ValueError(
-                f"split: a size of {given} cuts dim {dim} of {describe(x)} into no pieces."
+                f"split: cannot split dim {dim} of {describe(x)} into pieces of size {given}."
             )
         return _cut(x, dim, _every(n, given))
     if sum(given) != n or min(given, default=0) < 0:
@@ -392,7 +392,9 @@ def _split_along(name: str, ref: Any, least: int, dim_of: Any) -> Op:
             raise ValueError(f"{name}: {describe(x)} has fewer than {least} dims.")
         dim, given = dim_of(x.ndim), indices_or_sections
         if isinstance(given, int) and (given < 1 or x.shape[dim] % given):
-            raise ValueError(f"{name}: {describe(x)} has no {given} equal parts along dim {dim}.")
+            raise ValueError(
+                f"{name}: cannot cut dim {dim} of {describe(x)} into {given} equal parts."
+            )
         return tensor_split(x, given, dim)
 
     body.__name__ = name
@@ -405,7 +407,7 @@ def _split_along(name: str, ref: Any, least: int, dim_of: Any) -> Op:
             Sample((Array(shape),), {"indices_or_sections": (1, 3)}),
         ),
         failures=lambda: (
-            Failure((Array(shape),), {"indices_or_sections": 5}, ValueError, "no 5 equal parts"),
+            Failure((Array(shape),), {"indices_or_sections": 5}, ValueError, "into 5 equal"),
             Failure((Array(()),), {"indices_or_sections": 1}, ValueError, f"fewer than {least}"),
         ),
         several=True,

@@ -355,7 +355,7 @@ def view_(x, *, shape):
     target = _wanted_shape("view", x, shape)
     if x.layout.reshape(target) is None:
         raise ValueError(
-            f"view: {describe(x)} with strides {x.stride()} cannot be seen as {list(target)} "
+            f"view: {describe(x)} with strides {x.stride()} cannot be viewed as {list(target)} "
             f"without a copy. Use reshape."
         )
     return apply(reshape, (x,), {"shape": target})
@@ -455,7 +455,7 @@ def t(x):
     failures=lambda: (
         Failure(
             (Array((2, 3)),), {"source": (0, 1), "destination": (0,)}, ValueError,
-            "movedim: source (0, 1) and destination (0,) must name as many distinct dims.",
+            "movedim: source (0, 1) and destination (0,) must name equally many distinct dims.",
         ),
         Failure(
             (Array((2, 3)),), {"source": 2, "destination": 0}, IndexError,
@@ -469,8 +469,8 @@ def movedim(x, *, source, destination):
     old, new = ([normalize_dim("movedim", d, x.ndim) for d in dims] for dims in given)
     if not len(old) == len(new) == len(set(old)) == len(set(new)):
         raise ValueError(
-            f"movedim: source {given[0]} and destination {given[1]} must name as many distinct "
-            f"dims."
+            f"movedim: source {given[0]} and destination {given[1]} must name equally many "
+            f"distinct dims."
         )
     dims = [d for d in range(x.ndim) if d not in old]
     for place, d in sorted(zip(new, old)):
@@ -541,7 +541,8 @@ def _refused(name: str) -> Any:
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         raise NotImplementedError(
-            f"{name}_: a tensor keeps its shape. Use x = x.{name}(...), which copies nothing."
+            f"{name}_: a shape cannot be changed in place. Use x = x.{name}(...), which copies "
+            f"nothing."
         )
 
     return method

@@ -27,13 +27,13 @@ class _Several(LRScheduler):
                 raise TypeError(f"{name}: {which} is {type(scheduler).__name__}, not a scheduler.")
             if isinstance(scheduler, ReduceLROnPlateau):
                 raise ValueError(
-                    f"{name}: {which} is ReduceLROnPlateau, whose step takes a measure. Step it "
-                    f"beside this one."
+                    f"{name}: {which} is ReduceLROnPlateau, whose step takes a metric. Step it "
+                    f"separately."
                 )
             optimizer = scheduler.optimizer if optimizer is None else optimizer
             if scheduler.optimizer is not optimizer:
-                raise ValueError(f"{name}: {which}, {type(scheduler).__name__}, is of another "
-                                 f"optimizer.")  # fmt: skip
+                raise ValueError(f"{name}: {which}, {type(scheduler).__name__}, belongs to "
+                                 f"another optimizer.")  # fmt: skip
         check_optimizer(name, optimizer)
         assert optimizer is not None
         self.optimizer = optimizer
@@ -76,7 +76,7 @@ class SequentialLR(_Several):
         if len(milestones) != len(self._schedulers) - 1:
             raise ValueError(
                 f"SequentialLR: {len(milestones)} milestones for {len(self._schedulers)} "
-                f"schedulers; there must be one less."
+                f"schedulers; there must be one fewer."
             )
         self._milestones = list(milestones)
         self._begin_first()

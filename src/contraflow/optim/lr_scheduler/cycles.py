@@ -52,7 +52,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         for name, value in (("T_0", T_0), ("T_mult", T_mult)):
             if not isinstance(value, int) or value < 1:
                 raise ValueError(
-                    f"CosineAnnealingWarmRestarts: {name} is {value}; it must be an integer from 1."
+                    f"CosineAnnealingWarmRestarts: {name} is {value}; it must be an integer, at "
+                    f"least 1."
                 )
         self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
         self.T_i, self.T_cur = T_0, float(last_epoch)

@@ -37,7 +37,7 @@ class LRScheduler:
 
     def get_lr(self) -> list[float]:
         """The rate of each group in epoch `last_epoch`."""
-        raise NotImplementedError(f"{type(self).__name__}: get_lr is not written.")
+        raise NotImplementedError(f"{type(self).__name__}: get_lr is not implemented.")
 
     def get_last_lr(self) -> list[float]:
         """The rates set last."""
