@@ -1,7 +1,7 @@
-"""Nested containers: taken apart, and put together again around other values.
+"""Pytrees: nested containers taken apart, and put together again around other values.
 
-`parts` says what a container holds, `like` and `bare` make another one. Whoever walks through
-containers of tensors goes through these, and adds what its use asks for:
+`parts` says what a container holds, `like` and `bare` make another one. All code that walks through
+containers of tensors uses these, and adds what it needs:
 
 - `map_leaves` (`func`, checkpoints, hooks, autocast): lists, tuples, dicts and dataclasses are
   containers, and everything else is a leaf. A container is made by its class.
