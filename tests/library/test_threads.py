@@ -316,7 +316,8 @@ def test_making_and_freeing(rounds: int) -> None:
 
     def alive() -> int:
         gc.collect()
-        return sum(isinstance(o, Storage) for o in gc.get_objects())
+        # By type: isinstance asks objects of other libraries for __class__, where some warn.
+        return sum(issubclass(type(o), Storage) for o in gc.get_objects())
 
     assert together(work) == list(range(THREADS))
     before = alive()

@@ -90,21 +90,25 @@ def twice(few: int, many: int) -> Callable[[Callable[..., None]], Callable[..., 
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Fail rather than hang, where the platform has a timer."""
+    """Fail rather than compute on and on, where the platform has a timer.
+
+    Processor time is counted, so that other processes may be busy meanwhile. An example that waits
+    for ever is ended by pytest's own limit.
+    """
     if not hasattr(signal, "setitimer"):
         yield
         return
 
     def late(*_: Any) -> None:
-        raise AssertionError(f"still running after {seconds} s")
+        raise AssertionError(f"still running after {seconds} s of processor time")
 
-    previous = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    previous = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, previous)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, previous)
 
 
 # --- what is drawn -----------------------------------------------------------------------------
