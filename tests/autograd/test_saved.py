@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,10 @@ from tests.helpers import engine_common
 from tests.helpers.engine_common import Counter, leaf, nodes_below, place, refused
 
 import contraflow as cf
+from contraflow import thresholds
 from contraflow.autograd import grad, saved_tensors_hooks
 from contraflow.nn import functional as F
 from contraflow.operation.context import state
-from contraflow.runtime import eager_programs
 from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close, check_gradients
 
@@ -445,12 +445,15 @@ WRITABLE_RESULTS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("least", [1, 1 << 40], ids=["as one program", "by parts"])
+@pytest.fixture(params=[1, 1 << 40], ids=["as one program", "by parts"])
+def composites(request: pytest.FixtureRequest) -> Iterator[None]:
+    with thresholds.using(eager_composite=request.param):
+        yield
+
+
+@pytest.mark.usefixtures("composites")
 @pytest.mark.parametrize("name", WRITABLE_RESULTS)
-def test_a_result_may_be_overwritten(
-    name: str, least: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(eager_programs, "COMPOSITE", least)
+def test_a_result_may_be_overwritten(name: str) -> None:
     function, shape = WRITABLE_RESULTS[name]
 
     def doubled(x: Tensor) -> Tensor:
@@ -479,12 +482,9 @@ WRITABLE_INPUTS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("least", [1, 1 << 40], ids=["as one program", "by parts"])
+@pytest.mark.usefixtures("composites")
 @pytest.mark.parametrize("name", WRITABLE_INPUTS)
-def test_an_input_may_be_overwritten(
-    name: str, least: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(eager_programs, "COMPOSITE", least)
+def test_an_input_may_be_overwritten(name: str) -> None:
     function, shape = WRITABLE_INPUTS[name]
     x = np.random.default_rng(0).standard_normal(shape)
     grads = []
@@ -500,10 +500,8 @@ def test_an_input_may_be_overwritten(
     assert_close(*grads)
 
 
-def test_a_composite_keeps_no_input_that_its_gradient_does_not_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(eager_programs, "COMPOSITE", 1)
+@thresholds.using(eager_composite=1)
+def test_a_composite_keeps_no_input_that_its_gradient_does_not_read() -> None:
     x = cf.ones(3, 4, requires_grad=True)
     y = cf.hstack([x * 1.0, x * 2.0])
     assert y.node.name == "hstack"

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from contraflow.compiler import arena
+from contraflow import thresholds
 from contraflow.compiler.arena import Temporary, lay_out
 
 
@@ -42,12 +42,10 @@ def needed(temporaries: list[Temporary]) -> int:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("many", [0, 1000], ids=["in order", "largest first"])
-def test_no_two_that_live_at_the_same_time_overlap(
-    many: int, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(arena, "MANY", many)
+def test_no_two_that_live_at_the_same_time_overlap(many: int, seed: int) -> None:
     temporaries = drawn(150, seed)
-    size = check(temporaries)
+    with thresholds.using(best_fit_values=many):
+        size = check(temporaries)
     assert size <= needed(temporaries) * (1.05 if many else 1.4)
 
 
@@ -55,14 +53,14 @@ def test_nothing_takes_no_room() -> None:
     assert lay_out([], 64) == ([], 0)
 
 
-def test_memory_that_is_free_again_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_is_free_again_is_used_again() -> None:
     chain = [Temporary(i, i + 1, 100) for i in range(50)]
     assert lay_out(chain, 64)[1] == 128 + 100
-    monkeypatch.setattr(arena, "MANY", 0)
-    assert lay_out(chain, 64)[1] == 128 + 100
+    with thresholds.using(best_fit_values=0):
+        assert lay_out(chain, 64)[1] == 128 + 100
 
 
-def test_a_gap_at_the_top_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arena, "MANY", 0)
+@thresholds.using(best_fit_values=0)
+def test_a_gap_at_the_top_grows() -> None:
     offsets, size = lay_out([Temporary(0, 0, 64), Temporary(1, 1, 640)], 64)
     assert (offsets, size) == ([0, 0], 640)

@@ -21,9 +21,8 @@ from typing import Any
 import pytest
 
 import contraflow as cf
-from contraflow import nn
+from contraflow import nn, thresholds
 from contraflow.autograd.checkpoint import checkpoint
-from contraflow.compiler import arena
 
 Function = Callable[..., Any]
 
@@ -227,8 +226,8 @@ def python_lines(run: Callable[[], Any]) -> int:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_one_more_line_takes_the_same_work(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arena, "MANY", 0)  # below that, each temporary is compared with all
+@thresholds.using(best_fit_values=0)  # up to which each temporary is compared with all others
+def test_one_more_line_takes_the_same_work(name: str) -> None:
     functions = [FUNCTIONS[name](lines) for lines in (200, 400, 800)]
     # Recorded once before, so that what is found out for all programs is known.
     lines = [len(first_call(f).tape.lines) for f in functions]

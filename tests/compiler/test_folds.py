@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 
 import contraflow as cf
-from contraflow import config
-from contraflow.compiler.folds import FEW_ROWS, LONG, LONGEST_ROW, PART, may_return
+from contraflow import config, thresholds
+from contraflow.compiler.folds import may_return
 from contraflow.compiler.fuse import fuse
 from contraflow.compiler.kernel import BLOCK, KernelCall, part_length
 from contraflow.compiler.passes import optimize
 from contraflow.compiler.tape import Tape
 from contraflow.devices import lookup
 from contraflow.testing import assert_close
+
+LONG, PART = thresholds.long_fold, thresholds.fold_part
+LONGEST_ROW, FEW_ROWS = thresholds.long_row, thresholds.few_long_rows
 
 
 def calls(text: str) -> list[KernelCall]:

@@ -20,7 +20,7 @@ import pytest
 from tests.helpers.native import bits
 
 import contraflow as cf
-from contraflow import config, devices
+from contraflow import config, devices, thresholds
 from contraflow.compiler.kernel import (
     STRIDED,
     Contraction,
@@ -267,7 +267,7 @@ def test_small_programs_wake_no_worker(threads):
 
 
 def test_every_part_of_a_long_kernel_is_done_once(threads, sleeping):
-    assert LARGE >= program.LONG_LOOP
+    assert thresholds.cpu_long_loop <= LARGE
     slots = [Slot("output", float32, LARGE), Slot("output", float32, 1000)]
     loaded = program.load(
         Plan(
@@ -324,7 +324,7 @@ def test_work_counts_what_is_done_at_each_point():
 
 
 def test_threads_that_meet_more_often_need_more_work():
-    call = KernelCall(map_kernel(lambda x: x), (4 * program.SMALL_WORK,), ((1,), (1,)))
+    call = KernelCall(map_kernel(lambda x: x), (4 * thresholds.cpu_shared_work,), ((1,), (1,)))
     tiny = KernelCall(map_kernel(lambda x: x), (1,), ((1,), (1,)))
     assert not program._is_small([call])
     assert program._is_small([call, tiny, tiny])

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import contraflow as cf
+from contraflow import thresholds
 from contraflow.devices.cpu import memory
-from contraflow.graph import parallel
 from contraflow.testing import assert_close
 
 
@@ -261,8 +261,8 @@ def test_what_a_hook_was_given_is_not_added_to_by_parts() -> None:
     assert np.array_equal(seen[0].array, first)
 
 
-def test_gradients_of_parts_by_several_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "SMALL", 0)
+@thresholds.using(parallel_backward=0)
+def test_gradients_of_parts_by_several_workers() -> None:
     x = leaf(8, 40)
 
     def loss() -> cf.Tensor:

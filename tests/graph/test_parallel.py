@@ -12,19 +12,19 @@ import pytest
 from tests.helpers.engine_common import leaf, refused
 
 import contraflow as cf
+from contraflow import thresholds
 from contraflow.autograd.modes import no_grad
-from contraflow.graph import parallel
 from contraflow.operation.context import state
 from contraflow.tensors.tensor import Tensor
 
 
 @pytest.fixture(autouse=True)
-def every_graph_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def every_graph_is_large() -> Iterator[None]:
     """And threads take turns as often as they can."""
-    monkeypatch.setattr(parallel, "SMALL", 0)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
-    yield
+    with thresholds.using(parallel_backward=0):
+        yield
     sys.setswitchinterval(interval)
 
 
@@ -172,8 +172,8 @@ def test_small_graphs_and_recordings_stay_sequential(monkeypatch: pytest.MonkeyP
         (x * 2.0 + x.exp()).backward(workers=4)
 
     cf.compile(step)()
-    monkeypatch.setattr(parallel, "SMALL", 1 << 18)
-    step()
+    with thresholds.using(parallel_backward=1 << 18):
+        step()
     for workers in (0, 2.0, True):
         with (
             refused(

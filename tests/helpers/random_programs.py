@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import importlib
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -18,13 +17,11 @@ from typing import Any
 import numpy as np
 
 import contraflow as cf
-from contraflow import config, devices
-from contraflow.compiler import narrow_layouts
+from contraflow import config, devices, thresholds
 from contraflow.compiler.interpret import run_call
 from contraflow.compiler.plan import HostStep, Plan, Slot
 from contraflow.runtime import executable
 
-native: Any = importlib.import_module("contraflow.devices.cpu.program")
 LIMIT = 50.0  # elements beyond this would only test how errors grow
 CALLS = 3
 
@@ -588,22 +585,23 @@ def mode(name: str) -> Iterator[None]:
     all.
     """
     before = config.compile_mode, config.eager_kernels
-    load, small, few = executable.load, native.SMALL_WORK, narrow_layouts.FEW_ROWS
+    load, sizes = executable.load, {}
     ways = {"eager": "off", "numpy": "off", "interpret": "interpret"}
     config.compile_mode = ways.get(name, "native")
     config.eager_kernels = name not in ("numpy", "interpret")
     if name in ("plan", "threads"):
-        narrow_layouts.FEW_ROWS = 2  # values are small here
+        sizes["narrow_rows"] = 2  # values are small here
     if name == "threads":
-        native.SMALL_WORK = 0
+        sizes["cpu_shared_work"] = 0
     if name == "plan":
         devices._loaded["plan"] = PlanDevice()
         executable.load = lambda tape: executable.Native(tape, "plan")
     try:
-        yield
+        with thresholds.using(**sizes):
+            yield
     finally:
         config.compile_mode, config.eager_kernels = before
-        executable.load, native.SMALL_WORK, narrow_layouts.FEW_ROWS = load, small, few
+        executable.load = load
 
 
 Record = list[tuple[str, Any]]

@@ -21,7 +21,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / PACKAGE
 
 # From the lowest: modules and folders. Whatever is not named here is the library, above them all.
 LAYERS = (
-    "gil errors config dtypes shapes spec threads",
+    "gil errors config thresholds dtypes shapes spec threads",
     "expressions",
     "operation",
     "compiler",
@@ -326,8 +326,8 @@ FORBIDDEN = {
     "upward by plain import": (
         "errors",
         "import contraflow.operation.op as op",
-        "contraflow.errors, line 1: layer 0 (gil errors config dtypes shapes spec threads) "
-        "imports upward: contraflow.operation.op is in layer 2 (operation)",
+        "contraflow.errors, line 1: layer 0 (gil errors config thresholds dtypes shapes spec "
+        "threads) imports upward: contraflow.operation.op is in layer 2 (operation)",
     ),
     "upward by relative import": (
         "ops.custom",

@@ -17,7 +17,7 @@ import pytest
 from tests.helpers.engine_common import refused
 
 import contraflow as cf
-from contraflow.graph import parallel
+from contraflow import thresholds
 from contraflow.operation.context import state
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
@@ -263,10 +263,8 @@ def test_the_common_generator_gives_nothing_twice(rounds: int) -> None:
         assert sorted(b for part in drawn for b in part) == alone
 
 
-def test_backward_on_several_threads_in_several_threads(
-    monkeypatch: pytest.MonkeyPatch, rounds: int
-) -> None:
-    monkeypatch.setattr(parallel, "SMALL", 0)
+@thresholds.using(parallel_backward=0)
+def test_backward_on_several_threads_in_several_threads(rounds: int) -> None:
     w = rows(2, 6, 6)
 
     def work(number: int) -> bytes:

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 
 import contraflow as cf
-from contraflow import config
+from contraflow import config, thresholds
 from contraflow.compiler.fuse import fuse
 from contraflow.compiler.kernel import Box, Limits
 from contraflow.compiler.lower import KernelUse
 from contraflow.compiler.passes import optimize
-from contraflow.compiler.spans import SPAN
 from contraflow.compiler.tape import Tape
 from contraflow.dtypes import bfloat16, float16, float64
 from contraflow.expressions import expression as s
 
+SPAN = thresholds.long_product
 QUICK, LONG = 1 << 20, 1 << 26  # elements that are added up
 MOST = 3e-6  # of the result, in float32; or ten times PyTorch's
 THREADS = (1, 2, 3, 7)

@@ -10,10 +10,9 @@ import pytest
 
 import contraflow as cf
 import contraflow.nn.functional as F
-from contraflow import config
+from contraflow import config, thresholds
 from contraflow.autograd import grad
-from contraflow.ops.nn import max_pool, window
-from contraflow.ops.nn.window import MANY, overlap
+from contraflow.ops.nn.window import overlap
 from contraflow.testing import assert_close
 
 WAYS: dict[str, tuple[tuple[int, ...], Callable[[Any], Any]]] = {
@@ -49,9 +48,8 @@ def test_both_ways_agree(name: str, compiled: bool, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(config, "eager_kernels", False)
     x = cf.tensor(np.random.default_rng(0).standard_normal(shape)).requires_grad_()
     expected = results(function, x)
-    for module in (window, max_pool):
-        monkeypatch.setattr(module, "MANY", 0)
-    found = (cf.compile if compiled else lambda f: f)(lambda x: results(function, x))(x)
+    with thresholds.using(written_terms=0):
+        found = (cf.compile if compiled else lambda f: f)(lambda x: results(function, x))(x)
     for a, b in zip(found, expected):
         assert_close(a, b)
 
@@ -64,7 +62,7 @@ def test_how_many_windows_cover_an_element() -> None:
 
 
 def test_large_windows_take_no_long_programs() -> None:
-    assert overlap((500,), (1,), (1,)) > MANY
+    assert overlap((500,), (1,), (1,)) > thresholds.written_terms
     x = cf.rand(1, 1, 1500).requires_grad_()
 
     def step(x: Any) -> Any:

@@ -1,6 +1,6 @@
 """Large eager ops as programs: the same values, gradients and errors as over NumPy.
 
-`SMALL` is set to 0 here, so that every tensor is large.
+Thresholds are set to 0 here, so that every tensor is large.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.ops.test_compiled_ops import cases, program
 from tests.ops.test_ops import differentiable, to_tensor
 
 import contraflow as cf
-from contraflow import config
+from contraflow import config, thresholds
 from contraflow.operation.op import Op
 from contraflow.operation.samples import Sample
 from contraflow.runtime import eager_programs
@@ -27,12 +27,9 @@ from contraflow.testing import assert_close, make_inputs
 
 
 @pytest.fixture(autouse=True)
-def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(eager_programs, "SMALL", 0)
-    monkeypatch.setattr(eager_programs, "COMPOSITE", 0)
-    monkeypatch.setattr(eager_programs, "JOINED", 0)
-    monkeypatch.setattr(eager_programs, "SHARED", 0)
-    yield
+def everything_is_large() -> Iterator[None]:
+    with thresholds.using(eager_kernel=0, eager_composite=0, eager_join=0, eager_arithmetic=0):
+        yield
     eager_programs._routines.clear()
 
 
@@ -232,8 +229,8 @@ def test_threads_share_routines() -> None:
     assert not any(t.is_alive() for t in threads)
 
 
-def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eager_programs, "CAPACITY", 3)
+@thresholds.using(kept_programs=3)
+def test_the_cache_is_bounded() -> None:
     for n in range(2, 8):
         cf.ones(n).softmax(0)
     assert len(eager_programs._routines) <= 3

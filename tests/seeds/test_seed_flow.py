@@ -10,8 +10,8 @@ import pytest
 from tests.helpers.engine_common import leaf, place, refused, temporary
 
 import contraflow as cf
+from contraflow import thresholds
 from contraflow.autograd import grad
-from contraflow.graph import parallel
 from contraflow.operation.kinds import elementwise
 from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close
@@ -171,8 +171,8 @@ def test_line_12_hooks_may_replace_the_gradient_and_run_in_order(run: Any) -> No
     assert set(seen) == {True}  # a replay repeats what the hook did to lists and tensors
 
 
-def test_line_13_parallel_backward(monkeypatch: pytest.MonkeyPatch, run: Any) -> None:
-    monkeypatch.setattr(parallel, "SMALL", 0)
+@thresholds.using(parallel_backward=0)
+def test_line_13_parallel_backward(run: Any) -> None:
     rng = np.random.default_rng(0)
     w = cf.tensor(rng.standard_normal((5, 5)).astype(np.float32), requires_grad=True)
     x = cf.tensor(rng.standard_normal((3, 5)).astype(np.float32))
@@ -190,8 +190,8 @@ def test_line_13_parallel_backward(monkeypatch: pytest.MonkeyPatch, run: Any) ->
     assert one.array.tobytes() == four.array.tobytes()
 
 
-def test_line_13_an_error_in_one_branch_surfaces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "SMALL", 0)
+@thresholds.using(parallel_backward=0)
+def test_line_13_an_error_in_one_branch_surfaces() -> None:
     x = leaf(1.0)
     branches = [(x * float(k)).sin() for k in range(8)]
     branches[2].register_hook(lambda g: 1 / 0)

@@ -26,9 +26,9 @@ from tests.ops.test_peers import (
 )
 
 import contraflow as cf
+from contraflow import thresholds
 from contraflow.operation.context import apply
 from contraflow.operation.op import REGISTRY, Op
-from contraflow.runtime import eager_programs
 from contraflow.testing import make_inputs
 
 pytestmark = [
@@ -142,10 +142,15 @@ def cases() -> Iterator[Any]:
             yield pytest.param(op, id=op.name)
 
 
-@pytest.mark.parametrize("least", [1, 1 << 40], ids=["as one program", "by parts"])
+@pytest.fixture(params=[1, 1 << 40], ids=["as one program", "by parts"])
+def composites(request: pytest.FixtureRequest) -> Iterator[None]:
+    with thresholds.using(eager_composite=request.param):
+        yield
+
+
+@pytest.mark.usefixtures("composites")
 @pytest.mark.parametrize("op", list(cases()))
-def test_what_pytorch_allows(op: Op, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eager_programs, "COMPOSITE", least)
+def test_what_pytorch_allows(op: Op) -> None:
     wrong, excepted = [], set()
     for i, sample in enumerate(op.samples()):
         if (op.name, i) in REFUSED:

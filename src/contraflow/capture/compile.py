@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from contraflow import config, threads
+from contraflow import config, threads, thresholds
 from contraflow.operation.context import state
 from contraflow.runtime import eager_programs
 
@@ -29,7 +29,7 @@ def runs_native(tensors: Sequence[Any]) -> bool:
     return (
         replays
         and config.compile_mode == "native"
-        and eager_programs.is_large(tensors, eager_programs.SMALL)
+        and eager_programs.is_large(tensors, thresholds.eager_kernel)
     )
 
 

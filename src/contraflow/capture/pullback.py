@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from contraflow import threads
+from contraflow import threads, thresholds
 from contraflow.capture.guards import Held
 from contraflow.capture.observe import undone
 from contraflow.capture.trees import flatten, rebuild
@@ -38,8 +38,6 @@ from contraflow.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from contraflow.capture.replay import CapturedProgram
-
-LONGEST = 16  # lines that are worth computing again for one value
 
 
 class Inward(Pass):
@@ -175,7 +173,7 @@ def _derive(
         if v in free or v in again or v in lines:
             continue
         line = makers.get(v)
-        if line is None or line.region or len(lines) == LONGEST:
+        if line is None or line.region or len(lines) == thresholds.recomputed_lines:
             return None
         if not (line.op.is_view or line.op.kind.pointwise):
             return None

@@ -7,9 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# Each of so many temporaries is compared with all others, which takes the least memory. More than
-# that are laid out in the order of steps: in a time that grows as they do, with gaps between them.
-MANY = 2048
+from contraflow import thresholds
 
 
 class Temporary(NamedTuple):
@@ -22,7 +20,7 @@ class Temporary(NamedTuple):
 
 def lay_out(temporaries: Sequence[Temporary], alignment: int) -> tuple[list[int], int]:
     """The offset of each temporary, and the bytes that all of them need."""
-    fit = _fit_largest_first if len(temporaries) <= MANY else _fit_in_order
+    fit = _fit_largest_first if len(temporaries) <= thresholds.best_fit_values else _fit_in_order
     offsets = fit(temporaries, alignment)
     return offsets, max((at + t.nbytes for at, t in zip(offsets, temporaries)), default=0)
 

@@ -13,23 +13,19 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from contraflow import thresholds
 from contraflow.compiler.kernel import BLOCK, STRIDED, KernelFold, Loops, Operand, Store, loops
 from contraflow.dtypes import DType
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
 from contraflow.shapes import Shape, contiguous_strides, numel
 
-LONG = 8192  # points: a fold of more is cut
-PART = 4096  # points of a part, about
-# A kernel that goes over a row more than once is not cut: the row is still in a cache when it is
-# needed again. Longer rows are folded by one kernel and used by the next.
-LONGEST_ROW = 1 << 17
-FEW_ROWS = 32  # so few long rows leave threads idle
-
 
 def may_return(rows: int, points: int) -> bool:
     """Whether a kernel may go over rows of so many points again, with what it folded them to."""
-    return points <= LONG or (points <= LONGEST_ROW and rows >= FEW_ROWS)
+    if points <= thresholds.long_fold:
+        return True
+    return points <= thresholds.long_row and rows >= thresholds.few_long_rows
 
 
 class Settled(NamedTuple):
@@ -63,10 +59,10 @@ def cut(whole: Settled, first: int) -> tuple[list[Settled], list[Partial]]:
     """The kernels that together do the work of one, in order, and their partial results, which are
     arguments from number `first` on."""
     points = whole.sizes[whole.outer :]
-    if math.prod(points) <= LONG or not whole.reductions or not _is_one_pass(whole):
+    if math.prod(points) <= thresholds.long_fold or not whole.reductions or not _is_one_pass(whole):
         return [whole], []
     longest = max(range(len(points)), key=points.__getitem__)
-    length = PART * points[longest] // math.prod(points)
+    length = thresholds.fold_part * points[longest] // math.prod(points)
     parts = -(-points[longest] // max(BLOCK, length // BLOCK * BLOCK))
     if parts < 2:
         return [whole], []

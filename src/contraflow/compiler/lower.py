@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from contraflow import thresholds
 from contraflow.compiler.folds import may_return
 from contraflow.compiler.kernel import READS, WRITES, KernelCall, contraction
 from contraflow.compiler.narrow_layouts import rearranged_view
@@ -45,8 +46,6 @@ from contraflow.shapes import Shape, View, contiguous, contiguous_strides, numel
 from contraflow.spec import Spec
 
 Access = tuple[Value, View]
-
-MOST_AREAS = 64  # shares that may sort at a time
 
 
 class OperandPlace(NamedTuple):
@@ -296,7 +295,7 @@ def lower_sorting(scope: TapeScope, number: int, line: TapeLine) -> KernelUse:
     walk, dim = _Walk(scope, line, False), line.params["dim"]
     shape, (given,) = walk.line.shape, walk.line.given
     assert isinstance(line.op.kind, Sorting) and isinstance(given, Spec)
-    areas = max(1, min(numel(shape[:dim] + shape[dim + 1 :]), MOST_AREAS))
+    areas = max(1, min(numel(shape[:dim] + shape[dim + 1 :]), thresholds.sort_areas))
     argument, strides = walk.target(line.outs[0])
     key = line.op.kind.key(line.op, leaf("input", given.dtype.compute, 0), line.params)
     words = 4 * key.dtype.itemsize // int64.itemsize  # two keys and two positions
@@ -404,8 +403,6 @@ def _number_dtype(x: bool | int | float) -> DType:
 
 # --- contractions ------------------------------------------------------------------------------
 
-
-LONG_SUM = 64  # products
 
 Groups = tuple[list[str], list[str], list[str], list[str]]  # labels of g, b, m and n
 
@@ -524,7 +521,8 @@ class ContractionLayout:
         for split in range(len(depth) if found else 0):
             outer, inner = depth[:split], depth[split:]
             if self._even((*lead, outer, inner), strides) is not None:
-                return (outer, inner) if self._count(inner) >= LONG_SUM else ([], depth)
+                long = self._count(inner) >= thresholds.long_inner_sum
+                return (outer, inner) if long else ([], depth)
         return [], depth
 
     def _window(

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from contraflow import thresholds
 from contraflow.compiler.pattern import reduced_dims
 from contraflow.compiler.tape import Tape, TapeLine, Value
 from contraflow.shapes import Shape, View, contiguous_strides, numel
-
-FEW_ROWS = 16  # fewer are not worth it
 
 
 def columnwise(shape: Shape) -> View:
@@ -69,7 +68,8 @@ class _Narrow:
 
     def _is_narrow(self, v: Value) -> bool:
         shape = self.tape.specs[v].shape
-        return len(shape) > 1 and 1 < shape[-1] <= self.most and numel(shape[:-1]) >= FEW_ROWS
+        narrow = len(shape) > 1 and 1 < shape[-1] <= self.most
+        return narrow and numel(shape[:-1]) >= thresholds.narrow_rows
 
     def _look_at(self, line: TapeLine) -> None:
         lowering, specs = line.op.kind.lowering, self.tape.specs

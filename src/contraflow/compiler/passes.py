@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Any, NamedTuple, cast
 
+from contraflow import thresholds
 from contraflow.compiler.spans import cut_products
 from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Value
 from contraflow.dtypes import DType, bool_, float64, int64, of_number
@@ -87,9 +88,6 @@ def fold_whole_assignments(tape: Tape) -> Tape:
         return line._replace(op=op, inputs=(line.inputs[1],), params=params)
 
     return tape.replaced(map(folded, tape.lines))
-
-
-FEW = 4  # padded pieces that one kernel sums as fast as several put them side by side
 
 
 class PaddedPiece(NamedTuple):
@@ -217,7 +215,7 @@ def _part(whole: View, region: View) -> tuple[int, int, int] | None:
 def _is_worth_joining(tape: Tape, row: list[PaddedPiece]) -> bool:
     """Whether there are more pieces than one kernel sums, which pads them as it reads them."""
     stored = any(tape.lines[piece.line].op.is_assign for piece in row)
-    return len(row) > (1 if stored else FEW)
+    return len(row) > (1 if stored else thresholds.padded_pieces)
 
 
 def _rows(pieces: Iterable[PaddedPiece]) -> list[list[PaddedPiece]]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from contraflow import thresholds
 from contraflow.compiler.folds import Partial, Settled, classes, cut, pruned, rewritten, roots_of
 from contraflow.compiler.kernel import Kernel, KernelCall, KernelFold, Operand, Store
 from contraflow.dtypes import DType, int64
@@ -145,6 +146,9 @@ def lower_pattern(pattern: Pattern) -> tuple[list[Lowered], list[Partial]]:
         builder.add(number, line)
     kernels, partials = cut(builder.settle(builder.stored()), len(pattern.arguments))
     return [builder.lowered(settled.kernel(), settled) for settled in kernels], partials
+
+
+thresholds.decide(lower_pattern.cache_clear)
 
 
 @lru_cache(maxsize=4096)

@@ -12,13 +12,12 @@ import string
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from contraflow import thresholds
 from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Value
 from contraflow.dtypes import HALVES, float32
 from contraflow.operation.kinds import Contracting
 from contraflow.operation.op import REGISTRY
 from contraflow.shapes import View, contiguous, numel
-
-SPAN = 1 << 15  # products: a hundred panels of a kernel
 
 
 class Cut(NamedTuple):
@@ -53,7 +52,8 @@ def cut_products(tape: Tape) -> Tape:
 def _cut(tape: Tape, line: TapeLine) -> Cut | None:
     """How a contraction is cut, None if it is short."""
     sizes = [numel(tape.specs[v].shape) for v in (*line.inputs, *line.outs)]  # type: ignore[index]
-    if sizes[0] * sizes[1] <= SPAN * SPAN * sizes[2]:  # it is the square of the length, or more
+    most = thresholds.long_product
+    if sizes[0] * sizes[1] <= most * most * sizes[2]:  # it is the square of the length, or more
         return None
     if not tape.specs[line.outs[0]].dtype.is_floating_point:  # sums of integers are exact
         return None
@@ -62,9 +62,9 @@ def _cut(tape: Tape, line: TapeLine) -> Cut | None:
     shape = tape.specs[line.inputs[0]].shape  # type: ignore[index]
     summed = [(c, n) for c, n in zip(labels[0], shape) if c in labels[1] and c not in labels[2]]
     length = numel(n for _, n in summed)
-    if length <= SPAN:
+    if length <= most:
         return None
-    wanted = -(-length // SPAN)
+    wanted = -(-length // most)
     # The first label with as many coordinates as there are to be parts, or the one with most.
     enough = ((c, n) for c, n in summed if n >= wanted)
     along, size = next(enough, max(summed, key=lambda pair: pair[1]))

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from contraflow import thresholds
 from contraflow.dtypes import float32, float64
 from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS, GradientError
-from contraflow.graph.engine import SMALL
 from contraflow.graph.op_node import OpNode
 from contraflow.graph.recompute import retraced
 from contraflow.operation.context import Context, ThreadState, changed, state
@@ -252,7 +252,7 @@ def form_of(
     sweeps = plan.arithmetic and op.direct and len(kinds) == 1
     if sweeps:
         (kind,) = kinds
-        sweeps = kind.dtype in (float32, float64) and numel(kind.shape) <= SMALL
+        sweeps = kind.dtype in (float32, float64) and numel(kind.shape) <= thresholds.bare_arrays
     numbers = tuple(index or 0 for index in indices)
     moves = "distinct" in op.extra or op.kind.lowering == "assign"
     return Form(given, numbers, op.output_count, op, plan, sweeps, moves, made)

@@ -13,7 +13,6 @@ from contraflow.shapes import Shape, View
 
 Cotangent = Any  # a Tensor, an array or scalar that is the engine's own, or Parts
 BARE = frozenset((np.ndarray, np.float32, np.float64))
-MOST_PIECES = 8  # that wait for each other; more are put in their places one by one
 
 
 class Parts:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contraflow import threads
+from contraflow import threads, thresholds
 from contraflow.devices.cpu import memory
 from contraflow.errors import (
     GradientError,
@@ -26,7 +26,6 @@ from contraflow.errors import (
 )
 from contraflow.graph.cotangent import (
     BARE,
-    MOST_PIECES,
     OURS,
     Cotangent,
     Parts,
@@ -44,7 +43,6 @@ from contraflow.tensors.storage import serials
 if TYPE_CHECKING:
     from contraflow.tensors.tensor import Tensor
 
-SMALL = 1 << 13  # elements; rules on more of them are worth a program of their own
 _NOBODY = Watchers()
 
 
@@ -293,7 +291,7 @@ class Pass:
         if not self.bare:
             return held + g
         if type(held) is Parts:
-            if type(g) is Parts and len(held.pieces) < MOST_PIECES:
+            if type(g) is Parts and len(held.pieces) < thresholds.waiting_pieces:
                 held.pieces += g.pieces
                 return held
             held = self.whole(held)

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from contraflow import threads
+from contraflow import threads, thresholds
 from contraflow.graph import engine
 from contraflow.graph.cotangent import Cotangent
 from contraflow.graph.engine import Pass
@@ -27,9 +27,6 @@ from contraflow.shapes import numel
 from contraflow.tensors.methods import method
 from contraflow.tensors.node import Edge, Node, nodes_below
 from contraflow.tensors.tensor import Tensor
-
-# Fewer elements than this, over the inputs of all nodes, are not worth a thread.
-SMALL = 1 << 18
 
 Gift = tuple[int, Cotangent]  # which output it is for, and the cotangent
 
@@ -92,7 +89,7 @@ class ParallelPass(Pass):
     def run(self, starts: Sequence[tuple[Edge, Tensor]]) -> None:
         nodes = nodes_below(edge for edge, _ in starts)[::-1]
         specs = (spec for node in nodes for spec in node.input_specs if spec is not None)
-        small = sum(numel(spec.shape) for spec in specs) < SMALL
+        small = sum(numel(spec.shape) for spec in specs) < thresholds.parallel_backward
         if small or state().context.recording:
             super().run(starts)
             return

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from contraflow import dtypes
+from contraflow import dtypes, thresholds
 from contraflow.dtypes import DType, float64, int64
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr, Source
@@ -17,7 +17,6 @@ from contraflow.spec import Given, Params, Spec
 
 LINEAR = s.leaf("axis", int64, "linear")  # the element's row-major number in the output
 REDUCED = s.leaf("axis", int64, "reduced")  # its row-major number within the reduced dims
-FEW = 128  # values that may be folded into one element, one after the other, in float32
 
 
 class Kind:
@@ -342,8 +341,8 @@ class Scattering(Kind):
         if not dtype.is_floating_point or numel(points) < numel(shape):
             return None
         meeting = numel(points[d] for d in self.walked(op, inputs, params))
-        rounds = meeting > FEW and s.rounds(self.sweeps(op, dtype.compute, params))
-        return float64 if rounds else None
+        many = meeting > thresholds.meeting_values
+        return float64 if many and s.rounds(self.sweeps(op, dtype.compute, params)) else None
 
     def sweeps(self, op: Op, dtype: DType, params: Params) -> tuple[Expr, ...]:
         """What an element becomes in each sweep, over `left`, what it was, and `right`."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from contraflow import config
+from contraflow import config, thresholds
 from contraflow.contexts.interpreter import Run, form_of, specs
 from contraflow.devices.cpu import memory
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
@@ -69,7 +69,7 @@ class Eager(Run):
             return Run.apply(self, op, inputs, params)
         ref: Any = op.ref
         try:
-            if size >= eager_programs.SMALL and config.eager_kernels:
+            if size >= thresholds.eager_kernel and config.eager_kernels:
                 array = self._large(op, inputs, params, arrays, dtype)
             elif params or type(ref) is not np.ufunc:
                 array = np.asarray(quiet.run(ref, *_typed(arrays, dtype), **params))
@@ -102,7 +102,7 @@ class Eager(Run):
         ref: Any = op.ref
         if ref in _QUICK and not params:
             shape = np.broadcast(*arrays).shape
-            if numel(shape) < eager_programs.SHARED:
+            if numel(shape) < thresholds.eager_arithmetic:
                 made = np.dtype(np.bool_) if ref in _COMPARING else dtype.numpy
                 out, _ = memory.room(shape, made)
                 return quiet.call(ref, *arrays, out=out)  # type: ignore[no-any-return]
@@ -118,7 +118,7 @@ class Eager(Run):
     def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         # NumPy joins parts one after the other, where a kernel looks for each element's part.
         has_kernel = op.kind.lowering != "opaque" and not op.dynamic and not op.variadic
-        if has_kernel and eager_programs.is_large(inputs, eager_programs.SMALL):
+        if has_kernel and eager_programs.is_large(inputs, thresholds.eager_kernel):
             results = _by_kernel(op, inputs, params)
             if results is not None:
                 return tuple(results)
@@ -148,13 +148,13 @@ class Eager(Run):
                 return found
         made = op.infer(given, params), prepare(op, given, params)
         if key is not None:
-            if len(self._calls) >= eager_programs.CAPACITY:
+            if len(self._calls) >= thresholds.kept_programs:
                 self._calls.clear()
             self._calls[key] = made
         return made
 
     def fused(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...] | None:
-        if not eager_programs.is_large(inputs, eager_programs.COMPOSITE):
+        if not eager_programs.is_large(inputs, thresholds.eager_composite):
             return None
         current = state()
         if not current.context.replays:
@@ -181,7 +181,7 @@ class Eager(Run):
             specs = tuple(None if dtype is None else Spec(shape, dtype) for shape, dtype in given)
             needs = tuple(index is not None for index in described[2::3])
             form = form_of(op, eager_programs.read_back(op, params, specs, needs), made, *described)
-            if len(self._forms) >= eager_programs.CAPACITY:
+            if len(self._forms) >= thresholds.kept_programs:
                 self._forms.clear()
             self._forms[key] = form
         return form
@@ -192,7 +192,7 @@ class Eager(Run):
             return super().derive(node, named)
         # The rules of a product are several ops, as those of a composite are.
         several = node.op.kind.lowering in ("composite", "contract")
-        least = eager_programs.COMPOSITE if several else eager_programs.SMALL
+        least = thresholds.eager_composite if several else thresholds.eager_kernel
         # Those of what joins many tensors are views of the cotangent.
         joins = node.op.variadic and not several
         if not joins and eager_programs.is_large(named, least):
@@ -218,7 +218,7 @@ class Eager(Run):
         pieces = [
             x if isinstance(x, Tensor) else Tensor.of_array(np.asarray(x)) for x, _ in parts.pieces
         ]
-        if eager_programs.is_large(pieces, eager_programs.JOINED):
+        if eager_programs.is_large(pieces, thresholds.eager_join):
             regions = tuple([region for _, region in parts.pieces])
             function = functools.partial(_joined, parts.shape, regions)
             results = eager_programs.call("joined", (parts.shape, regions), function, pieces)
@@ -227,7 +227,7 @@ class Eager(Run):
         return Tensor.of_array(parts.joined())
 
     def added(self, held: Cotangent, g: Cotangent) -> Cotangent:
-        if array_of(g).size >= eager_programs.SHARED and config.eager_kernels:
+        if array_of(g).size >= thresholds.eager_arithmetic and config.eager_kernels:
             terms = [x if isinstance(x, Tensor) else Tensor.of_array(x) for x in (held, g)]
             results = _by_kernel(REGISTRY["add"], terms, {})
             if results is not None:

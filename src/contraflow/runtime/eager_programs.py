@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contraflow import config, threads
+from contraflow import config, threads, thresholds
 from contraflow.devices.cpu import memory
 from contraflow.dtypes import get_default_dtype
 from contraflow.errors import CaptureError
-from contraflow.graph import engine
 from contraflow.graph.recompute import retraced
 from contraflow.operation.context import changed
 from contraflow.operation.op import REGISTRY, Op
@@ -35,11 +34,6 @@ if TYPE_CHECKING:
     from contraflow.contexts.record import Recorder
     from contraflow.runtime.executable import Native
 
-SMALL = engine.SMALL  # elements; an op on fewer of them is done before a program has started
-COMPOSITE = 1 << 8  # the same for composites, which are several ops
-SHARED = 1 << 16  # the same for arithmetic, which NumPy does as fast as one thread can
-JOINED = 1 << 16  # the same for parts of a gradient, which NumPy copies side by side
-CAPACITY = 2048  # routines that are kept
 _MUCH_WORK = ("contract", "scatter", "scan", "sort", "opaque")
 
 
@@ -108,7 +102,7 @@ def _prepare(
         routine = str(error)
     with _lock:
         _routines[full] = routine
-        if len(_routines) > CAPACITY:
+        if len(_routines) > thresholds.kept_programs:
             _routines.popitem(last=False)
     return routine
 

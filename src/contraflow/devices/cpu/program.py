@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from contraflow import config, threads
+from contraflow import config, threads, thresholds
 from contraflow.compiler.kernel import (
     READS,
     WRITES,
@@ -41,11 +41,8 @@ from contraflow.operation.context import state
 from contraflow.render.llvm.kernels import entry_name, render, text_identity
 from contraflow.render.llvm.text import lower
 
-SMALL_WORK = 12_500  # element operations that one thread does sooner than it meets another
 MEETINGS = 3  # beside those after its kernels, of the threads of a program: they are called first
 FREE_STEPS = 8  # steps of an expression that take as long as reading and writing an element
-LONG_LOOP = 100_000  # points of a kernel that are worth dealing out
-LONG_RESULT = 1 << 15  # elements of a contraction's result: small ones are not worth packing twice
 HUGE_PAGE = 1 << 21
 
 TOUCHES = READS + WRITES  # modes of operands that lie in memory
@@ -89,7 +86,7 @@ def _weight(kernel: Box) -> int:
 
 def _is_small(calls: Sequence[KernelCall]) -> bool:
     """Whether one thread does all calls sooner than several, which meet after each."""
-    limit, total = SMALL_WORK * (MEETINGS + len(calls)), 0
+    limit, total = thresholds.cpu_shared_work * (MEETINGS + len(calls)), 0
     for call in calls:
         total += work(call)
         if total >= limit:
@@ -102,8 +99,8 @@ def _is_long(call: KernelCall) -> bool:
     kernel, sizes = call.kernel, call.sizes
     if isinstance(kernel, Contraction):
         columns = sizes[4 + kernel.digits[0] :] if kernel.digits else sizes[3:4]
-        return math.prod((*sizes[:3], *columns)) >= LONG_RESULT
-    return math.prod(sizes) >= LONG_LOOP and not isinstance(kernel, Sort)
+        return math.prod((*sizes[:3], *columns)) >= thresholds.cpu_long_result
+    return math.prod(sizes) >= thresholds.cpu_long_loop and not isinstance(kernel, Sort)
 
 
 # --- scratch memory ----------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from contraflow import thresholds
 from contraflow.dtypes import int32, int64
 from contraflow.errors import describe
 from contraflow.expressions import expression as s
@@ -23,7 +24,7 @@ from contraflow.ops.elementwise.basic import where
 from contraflow.ops.index.gather import check_integers, gather, scatter_sum
 from contraflow.ops.index.scatter import scatter
 from contraflow.ops.nn.pool import np_adaptive, output_sizes, part_ends, pool_geometry
-from contraflow.ops.nn.window import MANY, Pads, covering, np_windows, overlap, padded, windows
+from contraflow.ops.nn.window import Pads, covering, np_windows, overlap, padded, windows
 from contraflow.ops.reduction.reduce import lowest
 from contraflow.ops.shape.view import reshape
 from contraflow.shapes import Shape, contiguous_strides, numel, reduced_shape
@@ -265,7 +266,7 @@ def _max_windows_x(
         return None
     n, geometry = len(kernel), {"kernel": kernel, "stride": stride, "dilation": dilation}
     size = x_spec.shape[-n:]
-    if overlap(**geometry) <= MANY:
+    if overlap(**geometry) <= thresholds.written_terms:
         return put_windows(g_values, taps, size=size, pads=pads, **geometry)
     rows = (*g_values.shape[:-n], numel(taps.shape[-n:]))
     places = reshape(tap_places(taps, size=size, pads=pads, **geometry), rows)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from contraflow import dtypes
+from contraflow import dtypes, thresholds
 from contraflow.dtypes import int64
 from contraflow.errors import describe
 from contraflow.expressions import expression as s
@@ -124,12 +124,9 @@ def table(grid: Grid) -> Table:
     return places, shares
 
 
-FEW = 16  # elements that one kernel reads for each of its results
-
-
 def _along(x: Tensor, grid: Grid, dim: int) -> Tensor:
     at, weights = table(grid)
-    if len(at) <= FEW:
+    if len(at) <= thresholds.gathered_terms:
         return weigh_along(x, tensor(at), tensor(weights, dtype=x.dtype), dim=dim, grid=grid)
     # A sum whose terms would be written out one by one: they are taken first, and then added up.
     shape = (*at.shape, *(1,) * (x.ndim - dim - 1))

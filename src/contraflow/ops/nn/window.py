@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from contraflow import thresholds
 from contraflow.dtypes import int64
 from contraflow.errors import describe
 from contraflow.expressions import expression as s
@@ -219,9 +220,6 @@ def sum_windows(x, *, kernel, stride, dilation, size, start):
     """The transpose of windows: overlapping windows added up; of the sum, `size` from `start`."""
 
 
-MANY = 64  # windows that may cover an element: the terms of so many are not written out
-
-
 def overlap(kernel: Shape, stride: Shape, dilation: Shape) -> int:
     """How many windows may cover an element."""
     spans = extents(kernel, dilation)
@@ -232,7 +230,7 @@ def add_windows(
     x: Tensor, *, kernel: Shape, stride: Shape, dilation: Shape, size: Shape, start: Shape
 ) -> Tensor:
     """`sum_windows`, or where many windows overlap the same by scattering, dim after dim."""
-    if overlap(kernel, stride, dilation) <= MANY:
+    if overlap(kernel, stride, dilation) <= thresholds.written_terms:
         return sum_windows(
             x, kernel=kernel, stride=stride, dilation=dilation, size=size, start=start
         )

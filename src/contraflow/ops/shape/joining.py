@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from contraflow import dtypes
+from contraflow import dtypes, thresholds
 from contraflow.errors import describe
 from contraflow.expressions import expression as s
 from contraflow.operation.context import apply, state
@@ -19,7 +19,7 @@ from contraflow.operation.op import Op
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.elementwise.basic import clone, to_dtype
 from contraflow.ops.index.gather import constant_pad
-from contraflow.ops.shape.parts import MANY, split, unbind
+from contraflow.ops.shape.parts import split, unbind
 from contraflow.ops.shape.view import (
     atleast_1d,
     atleast_2d,
@@ -33,10 +33,6 @@ from contraflow.ops.shape.view import (
 )
 from contraflow.shapes import Shape, normalize_dim, whole
 from contraflow.tensors.tensor import Tensor
-
-# A kernel asks of each element which of its operands it comes from: with many that is quadratic.
-WIDEST = 16
-
 
 # --- joining -----------------------------------------------------------------------------------
 
@@ -67,7 +63,7 @@ def _cat_source(at: Any, *xs: Any, dim: int) -> Any:
 
 
 def _cat_vjp(g: Tensor, specs: Any, needs: Any, dim: int) -> list[Tensor | None]:
-    if len(specs) > MANY:
+    if len(specs) > thresholds.eager_pieces:
         pieces = split(g, tuple(spec.shape[dim] for spec in specs), dim)
         return [part if needed else None for part, needed in zip(pieces, needs)]
     ends = list(itertools.accumulate((spec.shape[dim] for spec in specs), initial=0))
@@ -123,8 +119,9 @@ def _cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
         if x.shape != (0,) or x.requires_grad or len(shape) == 1
     ]
     parts = tuple(_promoted(given, full))
-    while len(parts) > WIDEST and state().context.recording:
-        groups = (parts[i : i + WIDEST] for i in range(0, len(parts), WIDEST))
+    most = thresholds.joined_inputs
+    while len(parts) > most and state().context.recording:
+        groups = (parts[i : i + most] for i in range(0, len(parts), most))
         parts = tuple(apply(cat, group, {"dim": dim}) for group in groups)
     return apply(cat, parts, {"dim": dim})
 
@@ -174,7 +171,7 @@ def stack(*xs, dim=0):
 @stack.signature
 def _stack(tensors: Any, dim: int = 0) -> Tensor:
     given = _listed("stack", tensors)
-    if len(given) > MANY and state().context.bare:
+    if len(given) > thresholds.eager_pieces and state().context.bare:
         shape = given[0].shape
         if all(x.shape == shape for x in given):
             dim = normalize_dim("stack", dim, len(shape) + 1)
@@ -202,7 +199,7 @@ def _stack_vjp(g: Tensor, needs: Any, dim: int) -> list[Tensor | None]:
     vjp={"xs": _stack_vjp},
     samples=lambda: (
         Sample((Array((2, 3)), Array((2, 3)), Array((2, 3))), {"dim": 1}),
-        Sample((Array(()),) * (MANY + 1), {"dim": 0}),
+        Sample((Array(()),) * (thresholds.eager_pieces + 1), {"dim": 0}),
     ),
     method=False,
     internal=True,

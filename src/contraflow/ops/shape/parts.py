@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from contraflow import thresholds
 from contraflow.dtypes import INT
 from contraflow.errors import describe
 from contraflow.graph.op_node import PartsNode
@@ -200,15 +201,12 @@ def piece(x, *, dim, start, stop):
     return x.slice(dim, start, stop, 1)
 
 
-MANY = 16  # pieces that eager mode makes one node of
-
-
 def _cut(x: Tensor, dim: int, ends: Any, drops: bool = False) -> tuple[Tensor, ...]:
     """The pieces of a dim between the numbers in `ends`, which rise from 0 to its size.
 
     Of size 1 each, and without that dim, if it `drops`.
     """
-    if state().context.bare and len(ends) > MANY and isinstance(x, Tensor):
+    if state().context.bare and len(ends) > thresholds.eager_pieces and isinstance(x, Tensor):
         return _cut_together(x, dim, ends, drops)
     pieces = (
         apply(piece, (x,), {"dim": dim, "start": a, "stop": b}) for a, b in itertools.pairwise(ends)
