@@ -9,7 +9,7 @@ import gc
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -22,6 +22,7 @@ if "CONTRAFLOW_CACHE_DIR" not in os.environ:
     _cache = tempfile.TemporaryDirectory(prefix="contraflow-tests-", ignore_cleanup_errors=True)
     os.environ["CONTRAFLOW_CACHE_DIR"] = _cache.name
 
+from contraflow import config  # noqa: E402
 from contraflow.compiler.tape import Tape  # noqa: E402
 from contraflow.runtime import executable  # noqa: E402 (with its cache set)
 
@@ -32,6 +33,15 @@ def _verifying(optimize: Callable[[Tape], Tape]) -> Callable[[Tape], Tape]:
 
 
 executable.optimize = _verifying(executable.optimize)
+
+
+@pytest.fixture(params=["interpret", "native"])
+def mode(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Compiled functions run as they are told: their tapes interpreted, or as native programs."""
+    before = config.compile_mode
+    config.compile_mode = request.param
+    yield request.param
+    config.compile_mode = before
 
 
 def pytest_collection_finish() -> None:

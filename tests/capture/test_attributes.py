@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import queue
 import types
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import contraflow as cf
-from contraflow import config
 from contraflow.testing import assert_close
 
-
-@pytest.fixture(params=["interpret", "native"], autouse=True)
-def mode(request: pytest.FixtureRequest) -> Iterator[str]:
-    before = config.compile_mode
-    config.compile_mode = request.param
-    yield request.param
-    config.compile_mode = before
+pytestmark = pytest.mark.usefixtures("mode")
 
 
 class Inner:

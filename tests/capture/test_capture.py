@@ -14,7 +14,7 @@ import re
 import threading
 import types
 from collections import OrderedDict, namedtuple
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,7 @@ from contraflow.testing import assert_close
 F = cf.nn.functional
 
 
-@pytest.fixture(params=["interpret", "native"], autouse=True)
-def mode(request: pytest.FixtureRequest) -> Iterator[str]:
-    before = config.compile_mode
-    config.compile_mode = request.param
-    yield request.param
-    config.compile_mode = before
+pytestmark = pytest.mark.usefixtures("mode")
 
 
 @dataclasses.dataclass

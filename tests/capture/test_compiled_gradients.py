@@ -10,25 +10,19 @@ import queue
 import random
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import contraflow as cf
-from contraflow import config
 from contraflow.testing import assert_close
 
 F = cf.nn.functional
 
 
-@pytest.fixture(params=["interpret", "native"], autouse=True)
-def mode(request: pytest.FixtureRequest) -> Iterator[str]:
-    before = config.compile_mode
-    config.compile_mode = request.param
-    yield request.param
-    config.compile_mode = before
+pytestmark = pytest.mark.usefixtures("mode")
 
 
 def leaf(*shape: int, dtype: Any = cf.float64) -> cf.Tensor:

@@ -8,25 +8,20 @@ import operator
 import random
 import types
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 import contraflow as cf
-from contraflow import config, nn, optim
+from contraflow import nn, optim
 from contraflow.tensors.symbol import MOST_QUESTIONS
 from contraflow.testing import assert_close
 
 F = nn.functional
 
 
-@pytest.fixture(params=["interpret", "native"], autouse=True)
-def mode(request: pytest.FixtureRequest) -> Iterator[str]:
-    before = config.compile_mode
-    config.compile_mode = request.param
-    yield request.param
-    config.compile_mode = before
+pytestmark = pytest.mark.usefixtures("mode")
 
 
 def _chain(x: Any, n: Any) -> Any:

@@ -14,19 +14,13 @@ import numpy as np
 import pytest
 
 import contraflow as cf
-from contraflow import config
 from contraflow.operation.op import REGISTRY
 from contraflow.testing import assert_close, make_inputs
 
 F = cf.nn.functional
 
 
-@pytest.fixture(params=["interpret", "native"], autouse=True)
-def mode(request: pytest.FixtureRequest) -> Iterator[str]:
-    before = config.compile_mode
-    config.compile_mode = request.param
-    yield request.param
-    config.compile_mode = before
+pytestmark = pytest.mark.usefixtures("mode")
 
 
 COMPUTED: dict[str, Callable[..., Any]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,21 +12,12 @@ from tests.helpers.random_programs import generate
 from tests.helpers.random_programs import mode as compiled_as
 
 import contraflow as cf
-from contraflow import config
 from contraflow.compiler import passes
 from contraflow.compiler.interpret import run_tape
 from contraflow.compiler.tape import Tape, Value
 from contraflow.runtime.executable import load
 
 X = "input %0 : float32[2, 3]  arg"
-
-
-@pytest.fixture(params=["interpret", "native"])
-def mode(request: pytest.FixtureRequest) -> Iterator[str]:
-    before = config.compile_mode
-    config.compile_mode = request.param
-    yield request.param
-    config.compile_mode = before
 
 
 def tape(rows: str) -> Tape:

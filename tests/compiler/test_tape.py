@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import contraflow as cf
-from contraflow import config, dtypes
+from contraflow import dtypes
 from contraflow.compiler.interpret import run_tape
 from contraflow.compiler.tape import Tape, Value
 from contraflow.operation.context import apply
@@ -33,14 +32,6 @@ tape step
   %8 = sub(%7, 0.5) : float32[4, 3]  region 2
   write %1 = %8
   return %5, %6"""
-
-
-@pytest.fixture(params=["interpret", "native"])
-def mode(request: pytest.FixtureRequest) -> Iterator[str]:
-    before = config.compile_mode
-    config.compile_mode = request.param
-    yield request.param
-    config.compile_mode = before
 
 
 def stands_on_tapes(op: Op) -> bool:

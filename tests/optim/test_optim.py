@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import contraflow as cf
-from contraflow import config, devices
+from contraflow import devices
 from contraflow.operation.context import Context, changed, state
 from contraflow.optim import (
     ASGD,
@@ -389,12 +389,6 @@ def scheduled(kind, options, compiled):
     if compiled:
         assert run.captures == 1
     return np.concatenate(path), optimizer
-
-
-@pytest.fixture(params=["interpret", "native"])
-def mode(request, monkeypatch):
-    monkeypatch.setattr(config, "compile_mode", request.param)
-    return request.param
 
 
 @pytest.mark.parametrize(
