@@ -1,4 +1,4 @@
-"""What this installation consists of: versions, devices, processor, threads, cache."""
+"""A description of this installation: versions, devices, processor, threads, cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Element types and how they combine.
+"""Element types (dtypes) and how they combine.
 
 A `DType` names a type once for every backend: NumPy reads `.numpy`, renderers read `.name`.
 Promotion is PyTorch's: the category (bool < int < float) decides first, tensors with dimensions

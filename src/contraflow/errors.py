@@ -1,4 +1,4 @@
-"""The three errors of wrong state, and the one way a tensor is named in a message.
+"""Errors of wrong state, and how messages name tensors and arguments.
 
 Wrong arguments raise Python's own TypeError, ValueError and IndexError. What is wrong with the
 state of the program (the graph, a recording, a machine) raises one of these. Every message reads

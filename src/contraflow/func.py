@@ -1,4 +1,4 @@
-"""Functions of functions: gradients, products with Jacobians, Jacobians and Hessians as values.
+"""Function transforms: grad, vjp, jvp, Jacobians, Hessians, vmap and functional_call.
 
 Arguments and results may be nested containers of tensors. All of these nest with each other, with
 `backward` and with `compile`; a function that uses tensors which require grad, beside those it is

@@ -1,4 +1,4 @@
-"""Where the time goes: per op, per line of yours, per kernel of a compiled function; and memory.
+"""The profiler: time per op, per line of user code and per kernel; and memory.
 
 A profile is a context on the thread's stack that notes when each op begins and ends. Gradient rules
 are noted under the op they belong to, with the line that applied it. A compiled function still

@@ -1,4 +1,4 @@
-"""What is known of a value without its data, and the static parameters of a call."""
+"""Specs: the shape and dtype of a value, and the static parameters of a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For tests: comparing tensors, inputs for an op's samples, and gradients against differences.
+"""Helpers for tests: comparing tensors, inputs from samples, and checks of gradients.
 
 Tolerances come from the dtype alone, and only from `dtypes.TOLERANCES`.
 """

@@ -1,4 +1,4 @@
-"""Threads that no interrupt reaches, and locks that a forked child finds free.
+"""Work in threads that no interrupt reaches, and locks that a forked child finds free.
 
 Python raises KeyboardInterrupt in the main thread, after any call that it makes there. What must
 not end halfway, such as work with LLVM, whose objects have locks and owners, is done by a thread of

@@ -1,4 +1,4 @@
-"""Checkpointing: drop what a block saves, and compute it again when backward needs it.
+"""Checkpointing: values saved in a block are dropped, and recomputed when backward needs them.
 
 The block runs once as usual, but each value it saves is replaced by its number. When backward
 asks for the first of them the block runs again, with the same random state, and its saved values

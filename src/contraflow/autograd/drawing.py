@@ -1,4 +1,4 @@
-"""Pictures of graphs. Loaded when one is first asked for."""
+"""Drawings of graphs and tapes in graphviz's DOT language; loaded when first used."""
 
 from __future__ import annotations
 

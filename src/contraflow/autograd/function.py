@@ -1,4 +1,4 @@
-"""Functions with a backward of their own, written by users."""
+"""Custom autograd functions: a forward and a backward written by the user."""
 
 from __future__ import annotations
 

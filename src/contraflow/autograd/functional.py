@@ -1,4 +1,4 @@
-"""PyTorch's older names for products with Jacobians: thin wrappers around `contraflow.func`.
+"""`torch.autograd.functional`: vjp, jvp, Jacobians and Hessians as wrappers of `contraflow.func`.
 
 `inputs` is a tensor or a tuple of tensors, and results are structured alike. With `create_graph`
 results can be differentiated further; without, they have no graph. With `strict` an output that

@@ -1,4 +1,4 @@
-"""Comparing gradients with differences, for users' own functions."""
+"""gradcheck: gradients compared with central differences, for users' own functions."""
 
 from __future__ import annotations
 

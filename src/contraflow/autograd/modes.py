@@ -1,4 +1,4 @@
-"""Modes of the graph, per thread: with-blocks that are decorators too, and always restored."""
+"""Gradient modes (`no_grad`, `inference_mode`, ...): per thread, with-blocks and decorators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where code cannot be rewritten, what a function reads by name is read before it runs.
+"""Guards on globals and closure variables, read ahead of the call where code is not rewritten.
 
 That is the whole of what is noticed on a Python that `bytecode.py` does not know: the global and
 closure variables that the function's own code reads. What it reads of them, what other functions

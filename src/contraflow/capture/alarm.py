@@ -1,4 +1,4 @@
-"""An alarm for functions of the user's that run unobserved while a function is recorded.
+"""Detection of user functions that run unobserved during a recording, by `sys.monitoring`.
 
 Functions come into sight before they run (`sight.py`), and run observed from then on. One that was
 kept where nobody looks, in an object of C's for instance, runs as it is: what it reads is not

@@ -1,4 +1,4 @@
-"""Reads of variables and attributes: what an object keeps itself, its class, a module."""
+"""The observer's part for reads of variables and attributes, of objects, classes and modules."""
 
 from __future__ import annotations
 

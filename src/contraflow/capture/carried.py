@@ -1,4 +1,4 @@
-"""What a function reads and then changes: it becomes an input of the program.
+"""The observer's part for carried state: values read and then changed become inputs.
 
 `self.h = self.h * 0.5 + x` reads what the last call has written. If that were guarded, every call
 would be recorded again; so what is there at the beginning of a call is one more argument.

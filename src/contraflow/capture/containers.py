@@ -1,4 +1,4 @@
-"""Reads of containers: of an item, of their length, or of all that they hold.
+"""The observer's part for reads of containers: items, lengths, membership, whole contents.
 
 What is given to C or to a library is looked at as a whole.
 """

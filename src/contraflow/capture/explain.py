@@ -1,4 +1,4 @@
-"""What a compiled function has captured, for people to read."""
+"""`explain()`: a text about what a compiled function has captured, guards and runs."""
 
 from __future__ import annotations
 

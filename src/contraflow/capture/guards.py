@@ -1,4 +1,4 @@
-"""Guards: what a program depends on beside its arguments, and whether that is still so.
+"""Guards: the conditions beyond its key under which a program serves a call.
 
 The modules it called, the tensors it found, the `.grad` slots it read, and what it read of Python's
 state (`reads.py`).

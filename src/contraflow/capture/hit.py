@@ -1,4 +1,4 @@
-"""The call that hits, written out: one Python function for each program that is called again.
+"""Cache hits: one generated Python function per program, with guards and replay inlined.
 
 `Compiled` finds a program by a key, asks its guards, gathers inputs and builds results, in loops
 over what the recording found. That does not change, so here the loops are unrolled into a function

@@ -1,4 +1,4 @@
-"""Functions whose answer a replay could not give: random numbers, clocks, files, input."""
+"""Impure functions, which a recording refuses: random numbers, clocks, files, input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose code is whose: contraflow, what it needs and the standard library are not observed."""
+"""Which code is observed: not contraflow, its dependencies or the standard library."""
 
 from __future__ import annotations
 

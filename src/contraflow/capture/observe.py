@@ -1,4 +1,4 @@
-"""Observing what Python reads and writes while a function is recorded.
+"""Hooks that rewritten code calls: they report reads, stores and calls to the observer.
 
 While a recording lasts, functions of the program run rewritten (`rewrite.py`): every load of a
 global, a closure variable, an attribute or an item, every iteration, comparison, call and store

@@ -1,4 +1,4 @@
-"""The observer of a recording: what it does at a call.
+"""The observer of a recording: calls, on top of its parts for reads and stores.
 
 Code of the user's runs observed. What is C's or the library's does not: what it is given is looked
 at as a whole, and some functions stand for reads and writes themselves.

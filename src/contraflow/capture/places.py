@@ -1,4 +1,4 @@
-"""Places: where a value of Python's is found at each call.
+"""Places: how a Python value is found again at each call.
 
 A recording reads `self.config["scale"]`; a call that comes later has to look there again. An object
 that can be referred to weakly is found by that reference, and never kept alive. A list, a dict or a

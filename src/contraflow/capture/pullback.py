@@ -1,4 +1,4 @@
-"""The backward of a recorded call: its tape, what it keeps of the forward, and its node.
+"""The vector-Jacobian product of a recorded call: its tape, its residuals and its node.
 
 A recording goes on after the function has returned: placeholders for the cotangents of its results
 are sent through the graph that it built, down to the tensors from outside. The lines up to there

@@ -1,4 +1,4 @@
-"""What comes into sight while a function is recorded: what was there before, and where it is found.
+"""The observer's base: objects that existed before the recording, and the places of each.
 
 Only what is reached from globals, closures, defaults and arguments was there before: it is `known`.
 Functions that come into sight run observed from then on, with those that their classes have.

@@ -1,4 +1,4 @@
-"""Stores: what a function does to what was there before, so that it can be undone and repeated."""
+"""The observer's part for stores: changes of state, logged to be undone and repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call, recorded: the function runs under a recorder, and what it did is described."""
+"""Tracing: one call runs under a recorder, and becomes a program with inputs and effects."""
 
 from __future__ import annotations
 

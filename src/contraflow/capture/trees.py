@@ -1,4 +1,4 @@
-"""Nested containers as a hashable structure and a flat list of leaves."""
+"""Pytrees of arguments and results: a hashable structure and a flat list of leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`verify`: the same call eagerly, on the same state, and what differs.
+"""`verify=`: a call is run eagerly too, on the same state, and the results are compared.
 
 Whatever a recording has frozen that it should not have (a counter in Python, the contents of a
 list) shows as a difference.

@@ -1,4 +1,4 @@
-"""Writes: what a function does to Python's state that outlives the call, done by every replay.
+"""Writes: changes of Python's state that outlive the call, and that every replay repeats.
 
 A value that was computed is a result of the program; the containers around it are made anew.
 """

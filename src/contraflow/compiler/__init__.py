@@ -1,1 +1,1 @@
-"""From tapes of ops to plans of kernels, for any device."""
+"""The compiler: from tapes of ops to plans of kernels, for any device."""

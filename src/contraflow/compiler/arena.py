@@ -1,4 +1,4 @@
-"""Where temporaries lie in one arena: those that are alive at the same time do not overlap."""
+"""Offsets of temporaries in one arena, by lifetime: values alive at the same time are disjoint."""
 
 from __future__ import annotations
 

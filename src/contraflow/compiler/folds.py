@@ -1,4 +1,4 @@
-"""From settled axes to kernels: the lane, and long folds cut into parts.
+"""Lowering of folds: the vector axis of a kernel, and long reductions split into partial ones.
 
 A fold over many points becomes two kernels, or more: one stores a partial result for each part of
 an axis, another folds those. The parts are independent points, so every thread of a processor and

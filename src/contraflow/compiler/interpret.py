@@ -1,4 +1,4 @@
-"""What tapes and kernels mean, over NumPy.
+"""Interpreters of tapes and kernels over NumPy, which define their meaning.
 
 `run_tape` runs a program line by line through the ops' references; `run_call` is what every
 renderer's kernels are tested against.

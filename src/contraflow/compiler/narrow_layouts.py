@@ -1,4 +1,4 @@
-"""In which order the elements of temporaries lie, where row-major is not the best one.
+"""Column-major layouts for tall, narrow temporaries such as logits.
 
 Logits are tall and narrow: many rows of a few columns. Vectors run down such columns, since a row
 does not fill one, so these lie side by side in memory. That is decided for all values together

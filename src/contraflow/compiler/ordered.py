@@ -1,4 +1,4 @@
-"""Lines whose points are visited in order, made into kernels: scatters, scans and sorts.
+"""Lowering of ops that visit points in order: scatters, scans and sorts.
 
 As in `pattern.py` the names are taken out first, so that what is left is lowered once for all lines
 that do the same; `fuse.py` gives each such line a kernel of its own.

@@ -1,4 +1,4 @@
-"""Where everything lies: slots for values, and the order of steps. No device is named here.
+"""Plans: a slot of memory for each value, and the order of steps. No device is named here.
 
 A `Plan` is what a device loads: steps over slots. A slot is a whole value; temporaries also get
 an offset in one arena, chosen so that values alive at the same time do not overlap. A device may

@@ -1,4 +1,4 @@
-"""Long sums of products cut into spans, whose sums are added up.
+"""Split-k products: a long summed dim is cut into spans, whose partial products are added.
 
 A product keeps one running sum of its panels for each element, whose error grows with their number.
 So where k is longer than a span the spans are a batch, and one more sum adds up what each gives.

@@ -1,1 +1,1 @@
-"""What applying an op does: eagerly, recorded, in forward mode, in a batch."""
+"""Contexts: how an op is applied when it is recorded, in forward mode, or batched."""

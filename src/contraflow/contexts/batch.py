@@ -1,4 +1,4 @@
-"""Batching: a context in which a tensor stands for as many examples as a batch has.
+"""Batching, for `vmap`: a context in which one tensor stands for all examples of a batch.
 
 A tensor made here has the shape of one example and a storage without data; the context maps the
 storage to a *full* tensor, whose leading dim is the batch, in the context below. Views, composites

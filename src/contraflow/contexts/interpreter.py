@@ -1,4 +1,4 @@
-"""How an op is applied, by eager execution and by recording alike: views, composites, the graph.
+"""Applying an op, eagerly or recorded: views, composites, and the node in the graph.
 
 What computes a result is left to `execute`: `eager.py` runs it, `record.py` writes it down, so that
 a recording has eager's meaning by construction.

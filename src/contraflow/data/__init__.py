@@ -1,4 +1,4 @@
-"""Datasets, the order in which their samples are read, and loaders of batches."""
+"""Datasets, samplers and the `DataLoader`."""
 
 from contraflow.data.collate import default_collate, default_convert
 from contraflow.data.datasets import (

@@ -1,4 +1,4 @@
-"""Datasets: what gives samples, by number or one after the other."""
+"""Datasets: samples by index, or one after the other."""
 
 from __future__ import annotations
 

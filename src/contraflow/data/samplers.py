@@ -1,4 +1,4 @@
-"""Samplers: the numbers of samples in the order in which they are to be read."""
+"""Samplers: the indices of samples, in the order in which they are read."""
 
 from __future__ import annotations
 

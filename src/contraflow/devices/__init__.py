@@ -1,4 +1,4 @@
-"""What a device must offer, and where devices are found.
+"""Devices: the interface that each implements, and the lookup by name.
 
 A device's folder is imported when a tensor or a program first needs it, never before, so an
 optional dependency costs nothing until it is used.

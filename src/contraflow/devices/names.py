@@ -1,4 +1,4 @@
-"""Names of devices: "cpu", "cuda", "cuda:1", "webgpu". Which of them are here, `devices` knows."""
+"""Names of devices: "cpu", "cuda", "cuda:1", "webgpu"; `devices` knows which are available."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Expressions of scalars: the language in which ops say what they compute, and its functions."""
+"""Scalar expressions: the language of the bodies of ops, and its table of functions."""

@@ -1,4 +1,4 @@
-"""The transcendental functions as paragraphs of simpler rows, for backends that lack them.
+"""Transcendental functions decomposed into simpler rows, for backends that lack them.
 
 Each function is branch-free (`select` only), is written once for float32 and float64, and keeps
 NaN, infinities, signed zeros and, where the machine has them, subnormal numbers. docs/accuracy.md

@@ -1,4 +1,4 @@
-"""What expressions mean to NumPy: their values over arrays."""
+"""Evaluation of scalar expressions over NumPy arrays."""
 
 from __future__ import annotations
 

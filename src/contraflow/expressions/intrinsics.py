@@ -1,4 +1,4 @@
-"""The table of the functions that expressions are made of.
+"""The table of scalar functions, with their text in the language of each backend.
 
 The language is closed: every function is a row of `INTRINSICS`, with a column per backend. A column
 holds text for that backend's language, or None where the backend uses the row's decomposition into

@@ -1,4 +1,4 @@
-"""More functions as paragraphs of simpler rows: inverse trigonometry, hyperbolics, erfc, gamma.
+"""More functions decomposed into simpler rows: inverse trigonometry, hyperbolics, erfc, gamma.
 
 The same promises as in `elementary.py`, whose pieces are used here: branch-free, NaN, infinities
 and signed zeros kept, and nothing that contraction into fma could spoil. docs/accuracy.md has the

@@ -1,4 +1,4 @@
-"""Sine, cosine and tangent of every finite number, as paragraphs of simpler rows.
+"""Sine, cosine and tangent of every finite number, decomposed into simpler rows.
 
 An angle x is reduced to a quadrant q and a remainder r with x = q pi / 2 + r and |r| <= pi / 4.
 Up to 65536 in float32 and 1048576 in float64 that is done by taking multiples of pi / 2 away, in

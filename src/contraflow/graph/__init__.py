@@ -1,1 +1,1 @@
-"""The graph of applied ops, and the backward pass over it."""
+"""The autograd graph: nodes of applied ops, saved values, and the backward pass."""

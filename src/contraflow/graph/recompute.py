@@ -1,4 +1,4 @@
-"""Gradients of composites that declare no rules: their parts are run again, and differentiated.
+"""Backward of composites without rules: their parts are recomputed and differentiated.
 
 So a composite is one node of the graph that keeps of its inputs those whose elements the gradients
 depend on, and nothing else; its backward is one function of those, which eager mode makes one

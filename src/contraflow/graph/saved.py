@@ -1,4 +1,4 @@
-"""Values kept for backward: what a tensor was, given back at its place in the graph."""
+"""Saved values: tensors kept for backward, with the versions that their storages had."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activation layers: the functions of nn.functional with their arguments kept, and PReLU."""
+"""Activation layers: functions of nn.functional with stored arguments, and PReLU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The softmax of many classes, of which few are frequent (Grave et al., 2017)."""
+"""Adaptive softmax for many classes, few of them frequent (Grave et al., 2017)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules that are a function with its arguments kept: most activations, pools, pads and losses.
+"""Modules that apply a function with stored arguments: most activations, pools, pads and losses.
 
 Such a class is declared as a dataclass is: what it annotates is what its constructor takes.
 """

@@ -1,4 +1,4 @@
-"""Hooks on the backward of a module: a mark in the graph before it, and one after it.
+"""Backward hooks of modules: a marker node in the graph before the module, and one after it.
 
 The gradients of a module's arguments are complete when backward passes the mark before it, those of
 its results when it reaches the mark after it.

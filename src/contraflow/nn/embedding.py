@@ -1,4 +1,4 @@
-"""Tables of vectors, looked up by index, one by one or in bags."""
+"""Embedding layers: tables of vectors looked up by index, one by one or in bags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers that are told all but the size of their inputs, which the first of them shows.
+"""Lazy layers, which take the size of their inputs from the first one.
 
 A lazy layer takes the arguments of its layer less the first. Its parameters have no shape before
 the first call, or before a state dict with shapes is loaded; then it is that layer.

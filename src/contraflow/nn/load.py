@@ -1,4 +1,4 @@
-"""Writing a state dict into a module: everything or nothing."""
+"""Loading a state dict into a module: everything or nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses as modules: the functions of nn.functional with their arguments kept."""
+"""Losses as modules: functions of nn.functional with stored arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention with several heads as a function of its weights."""
+"""Multi-head attention as a function of its weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cross entropy of the outputs of a linear layer, which need not all be in memory at once."""
+"""Cross entropy of a linear layer, chunked so that not all logits are in memory at once."""
 
 from __future__ import annotations
 

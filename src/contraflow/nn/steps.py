@@ -1,4 +1,4 @@
-"""Time: the rows of a tensor, one step after the other."""
+"""Time steps of recurrent layers: the rows of a tensor, one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A module as a table: what is in it, how many parameters, which shapes come out."""
+"""`Module.summary`: a table of submodules, parameters and output shapes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Operations: what an op is, its declaration, its gradient rules and the contexts that apply it."""
+"""Operations: the declaration of an op, kinds, gradient rules, promotion, and dispatch."""

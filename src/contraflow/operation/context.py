@@ -1,4 +1,4 @@
-"""Dispatch: what applying an op does is decided by the context on top of this thread's stack.
+"""Dispatch: the context on top of the thread's stack decides what applying an op does.
 
 `apply(op, inputs, params)` is how an op is used inside the library.
 """

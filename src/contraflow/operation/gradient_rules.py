@@ -1,4 +1,4 @@
-"""Gradient rules: which values each names, so that exactly those are saved, and how they run."""
+"""Gradient rules: the values that each names, which are saved, and how rules are run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds: what ops of one sort share, and the decorators that declare ops."""
+"""Kinds: the shape rule and lowering that ops of one sort share, and their decorators."""
 
 from __future__ import annotations
 

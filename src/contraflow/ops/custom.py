@@ -1,4 +1,4 @@
-"""Ops of users: NumPy code as one op, in eager mode and as a host segment of compiled programs."""
+"""Custom ops: users' NumPy code as one op, eager or as a host step of compiled programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameter groups: what users read and change of an optimizer's hyper-parameters.
+"""Parameter groups: an optimizer's hyper-parameters, as users read and change them.
 
 Numbers live in host scalars (`host_scalar.py`), so that a schedule changes the learning rate of a
 compiled step without compiling anything; every other change is one of structure, which recordings

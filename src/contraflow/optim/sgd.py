@@ -1,4 +1,4 @@
-"""Stochastic gradient descent, with momentum, and with an average of its path."""
+"""Stochastic gradient descent: SGD with momentum, and averaged SGD."""
 
 from __future__ import annotations
 

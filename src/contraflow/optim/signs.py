@@ -1,4 +1,4 @@
-"""Steps by the signs of gradients: Lion and Rprop."""
+"""Optimizers that step by the signs of gradients: Lion and Rprop."""
 
 from __future__ import annotations
 

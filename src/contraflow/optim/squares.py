@@ -1,4 +1,4 @@
-"""Steps scaled by the sizes of past gradients: Adagrad, Adadelta and RMSprop."""
+"""Optimizers that scale steps by past squared gradients: Adagrad, Adadelta and RMSprop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an optimizer keeps for each parameter, as users may read and change it.
+"""Optimizer state: values kept for each parameter, as users read and change them.
 
 Counters are host scalars and running means are tensors that recordings know. So a value that is put
 in their place becomes one too: a number makes another counter; None, or deleting an entry, lets it

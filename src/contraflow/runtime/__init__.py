@@ -1,1 +1,1 @@
-"""Programs made ready to run, and eager execution by them."""
+"""The runtime: executables, the memory of their outputs, and eager execution."""

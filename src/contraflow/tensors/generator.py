@@ -1,4 +1,4 @@
-"""The state of random numbers: a seed and an offset, host integers, one generator for all devices.
+"""Random generators: a seed and an offset, host integers, one generator for all devices.
 
 The numbers themselves are ops (`ops/random.py`) of these two integers and the element's position
 (`philox.py`), so they are the same on every device, eager and compiled.

@@ -1,4 +1,4 @@
-"""What a `.grad` slot may hold beside a tensor: the memory that a program has filled.
+"""Blocks: memory filled by a program, which a `.grad` slot may hold in place of a tensor.
 
 A gradient of a compiled step stays a `Block` until somebody looks at it. Looking at it, or
 replacing it, gives notice, so that the next replay fills other memory.

@@ -1,4 +1,4 @@
-"""Methods of tensors that are attached: ops of the registry, and functions from elsewhere."""
+"""Attaching methods to tensors: ops of the registry, and functions from higher layers."""
 
 from __future__ import annotations
 

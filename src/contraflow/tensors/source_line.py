@@ -1,4 +1,4 @@
-"""Lines of the user's code: which of them led here, and what it called.
+"""Source positions: the line of user code that led to an op, and the function it called.
 
 A line is kept as code and instruction, since most are never printed. A frame belongs to this
 package, to the standard library or to the user, by the name of its file.

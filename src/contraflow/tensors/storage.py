@@ -1,4 +1,4 @@
-"""Storages: the memory behind tensors, and the count of its writes.
+"""Storages: the memory behind tensors, with versions that count writes.
 
 Views share a storage. Every write through a tensor raises `version`, so that a value saved for
 backward and then overwritten is noticed; `writer` says what wrote last and where.

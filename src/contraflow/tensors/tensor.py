@@ -1,4 +1,4 @@
-"""Tensors: what users hold. Storage, view, dtype, and the node that made it.
+"""Tensors: the handles that users hold, with storage, view, dtype and node.
 
 Methods that are ops are attached from the registry (`methods.py`), so none is written here. What is
 here is what a tensor is: its data and its place in the graph. Writing to it is in `writing.py`.

@@ -1,4 +1,4 @@
-"""Writing to tensors in place: what is refused, the data, and what becomes of the graph."""
+"""In-place writes to tensors: the checks, the data, and the graph afterwards."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The processor: kernels become machine code through LLVM and run on a pool of threads."""
+"""The CPU: kernels compiled to machine code by LLVM, run on a pool of threads."""

@@ -1,4 +1,4 @@
-"""Object code kept on disk, for the next process on this machine.
+"""The cache of object code on disk, shared by processes of this machine.
 
 An entry is the digest of the object code and the code itself, in a file named by everything that
 decides about it. Files appear under their final name only when complete, and one that does not

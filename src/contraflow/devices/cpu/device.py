@@ -1,4 +1,4 @@
-"""The cpu as a device."""
+"""The CPU as a device."""
 
 from __future__ import annotations
 

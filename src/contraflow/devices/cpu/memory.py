@@ -1,4 +1,4 @@
-"""Memory of large arrays, used again when no array shows it any more.
+"""An allocator for large arrays that reuses the memory of arrays that are gone.
 
 The system gives memory page by page as it is first written to, which takes longer than what most
 kernels do with a page. So memory whose last array is gone waits here for the next of its size.

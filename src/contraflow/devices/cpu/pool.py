@@ -1,4 +1,4 @@
-"""Threads that run a table of kernels together, share by share.
+"""The thread pool: threads run a table of kernels together, each its share.
 
 A job is a table of rows, the bases that they refer to, and a number of shares, one per thread.
 A row of the table is (function, arguments, flags, tickets): every thread calls every function for

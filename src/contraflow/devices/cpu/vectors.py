@@ -1,4 +1,4 @@
-"""How wide the vectors of a kernel are: by the kernel and the processor's name, never by a
+"""The vector width of a kernel, by the kernel and the processor's name, never by a
 measurement on the user's machine."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What PyTorch has in `nn.modules` and nowhere else."""
+"""The names that PyTorch has in `nn.modules` and nowhere else."""
 
 from contraflow.nn.modules import lazy, module
 

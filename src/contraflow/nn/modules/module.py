@@ -1,4 +1,4 @@
-"""Hooks on every module there is, at the path where PyTorch has them.
+"""Global module hooks, under PyTorch's path.
 
 They are called before the hooks of the module itself. A compiled function notices when one comes
 or goes.

@@ -1,4 +1,4 @@
-"""What training loops need around modules: clipping, flat parameters, weights made of others."""
+"""Training utilities: gradient clipping, flat parameters, parametrizations, packed sequences."""
 
 from contraflow.nn.utils import parametrizations, parametrize, rnn
 from contraflow.nn.utils.clip_grad import (

@@ -1,4 +1,4 @@
-"""Gradients held within bounds. It is tensor code, so that it compiles."""
+"""Gradient clipping, written with ops, so that it compiles."""
 
 from __future__ import annotations
 

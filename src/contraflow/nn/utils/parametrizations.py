@@ -1,4 +1,4 @@
-"""Ready parametrizations: a weight by its length and direction, by its largest stretch."""
+"""Ready parametrizations: weight normalization and spectral normalization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters that are functions of others, computed anew at every use.
+"""Parametrizations: parameters that are functions of others, recomputed at every use.
 
 A parametrized module becomes of a class of its own, with a property in the parameter's place. The
 originals are in `module.parametrizations.<name>`, and so in the state dict under these names.

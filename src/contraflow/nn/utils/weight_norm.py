@@ -1,4 +1,4 @@
-"""weight_norm under its old names: `weight_g` and `weight_v` beside the other parameters."""
+"""The older weight_norm: `weight_g` and `weight_v` among the other parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors out of nothing: constants and ranges, and data from Python, NumPy and other libraries.
+"""Creation of tensors: constants, ranges, and data from Python, NumPy and other libraries.
 
 Every function takes `dtype`, `device` and `requires_grad`, checked before anything is made.
 """

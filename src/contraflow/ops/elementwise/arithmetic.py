@@ -1,4 +1,4 @@
-"""Questions about numbers, limits, signs, and combinations of several tensors.
+"""Elementwise predicates, clamping, signs, and arithmetic of several tensors.
 
 clamp passes the gradient at its bounds, fmax and fmin give ties to the first operand, as PyTorch
 does.

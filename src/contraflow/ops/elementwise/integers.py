@@ -1,4 +1,4 @@
-"""Rounding, division that rounds, and bits.
+"""Elementwise rounding, integer division and bitwise ops.
 
 Step functions have gradient zero. Integers stay integers, and their division by zero is an error.
 """

@@ -1,4 +1,4 @@
-"""Functions of analysis, element by element: exponentials, logarithms, angles, erf and gamma.
+"""Elementwise mathematical functions: exponentials, logarithms, angles, erf and gamma.
 
 Their scalar meaning is a row of `intrinsics.py` or a paragraph of `special_functions.py`. Where a
 factor of zero meets an infinite one (xlogy, sinc, atan2 at the origin) the gradient is zero, as

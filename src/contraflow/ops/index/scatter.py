@@ -1,4 +1,4 @@
-"""Elements chosen and written along one dim, or anywhere, by tensors of integers."""
+"""Gathers and scatters by tensors of indices, along one dim or anywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking up: classes as rows of zeros and ones, and places in sorted sequences."""
+"""one_hot, and searches in sorted sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors of length one, angles between vectors, and distances row by row."""
+"""Normalized vectors, cosine similarity, and pairwise distances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products: matmul, contractions of two operands by label, and what is made of them.
+"""Matrix products: matmul, labelled contractions of two operands, and ops composed of them.
 
 Products of more operands, and with labels that are summed or repeated, are in `einsum.py`.
 """

@@ -1,4 +1,4 @@
-"""Images read at points between their pixels, and the points that an affine map gives.
+"""Grid sampling: images interpolated at given points, and grids of affine maps.
 
 Points are PyTorch's: coordinates from -1 to 1, the last dim's first.
 """

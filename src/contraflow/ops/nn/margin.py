@@ -1,4 +1,4 @@
-"""Losses of margins between the scores of classes."""
+"""Margin losses between the scores of classes."""
 
 from __future__ import annotations
 

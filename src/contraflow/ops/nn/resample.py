@@ -1,4 +1,4 @@
-"""Resampling: other spatial sizes by weighing a few elements along one dim after another.
+"""Resizing of images: weighted sums of a few elements along one dim after another.
 
 Interpolation and uneven average pooling are separable and linear, and along one dim they are a
 table: which elements an output takes, and with which weights. A `Grid` names such a table. The

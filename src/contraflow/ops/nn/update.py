@@ -1,4 +1,4 @@
-"""What optimizers do to each parameter, as ops: one line of a tape where arithmetic takes a dozen.
+"""Optimizer updates as ops: one line of a tape where arithmetic would take a dozen.
 
 A network has many parameters, so the lines of their updates are most of those of a training step.
 """

@@ -1,4 +1,4 @@
-"""Rearranging: elements in another order, on diagonals, in windows, or with a border around."""
+"""Rearranging: flips, rolls, triangles, diagonals, windows and padding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several schedules together, or one after the other."""
+"""Combined schedules: several together, or one after the other."""
 
 from __future__ import annotations
 

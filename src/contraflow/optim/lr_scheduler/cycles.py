@@ -1,4 +1,4 @@
-"""Schedules whose rates go up and down again, some of them with momentum going the other way."""
+"""Cyclic schedules, some of which cycle momentum inversely."""
 
 from __future__ import annotations
 

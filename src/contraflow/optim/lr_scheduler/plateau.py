@@ -1,4 +1,4 @@
-"""A schedule by what is measured."""
+"""ReduceLROnPlateau: a schedule that follows a metric."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the C-like renderers agree on: names, the order of arguments, and how work is counted.
+"""Conventions of the C-like renderers: names, the order of arguments, and launch sizes.
 
 `cuda.py` and `wgsl.py` each give a `Syntax` and the text around a kernel's body; `bodies.py` writes
 the body. A body uses these names, which the text around it declares:

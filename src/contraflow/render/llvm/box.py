@@ -1,8 +1,10 @@
-"""What kernels that visit a box of points share, as LLVM IR: arguments, parts, loops, expressions
-and memory. The kernels themselves are in `loops.py`, `scatter.py` and `scan.py`.
+"""The base of renderers to LLVM IR for kernels over a box of points.
 
-The lane axis advances by a whole vector; what remains at its end is done under a mask, so every
-element goes through the same instructions. Values are computed in the outermost loop that has all
+Arguments, parts, loops, expressions and memory are here; the kernels themselves are in `loops.py`,
+`scatter.py`, `scan.py` and `sort.py`.
+
+The lane axis advances by a whole vector; the rest at its end is done under a mask, so every element
+goes through the same instructions. Values are computed in the outermost loop that has all
 they depend on; a load therefore runs wherever the axes it varies along have been entered.
 
 The outer axis with the most vectors or points is the one that is cut into parts. Its points are

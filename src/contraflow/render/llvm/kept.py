@@ -1,4 +1,4 @@
-"""Values that a later pass of a kernel needs again, kept where its result will lie.
+"""Values kept between the passes of a kernel, in the memory of its result.
 
 A softmax sums exponentials in one pass and divides them in the next. What costs more than a load to
 compute is stored by the first, in the memory of the result, and read there by the second.

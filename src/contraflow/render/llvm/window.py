@@ -1,4 +1,4 @@
-"""Contractions of which B is read through several strides, as windows are.
+"""Contractions as LLVM IR whose operand B is read through several strides, for convolutions.
 
 Along k and along n an element's number has several digits, each with a size and a stride: for a
 convolution these are channel and tap, and the place. No copy is made that shows every window: a
