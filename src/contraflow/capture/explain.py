@@ -65,8 +65,8 @@ def _program(program: CapturedProgram) -> Iterator[str]:
     roles = Counter(tape.inputs.values())
     yield "inputs  " + (", ".join(f"{n} {role}" for role, n in roles.items()) or "none")
     watched = [f"{len(guards.modules)} modules", f"{len(guards.watched)} tensors"]
-    if guards.read_slots:
-        watched.append(f"{len(guards.read_slots)} .grad slots")
+    if guards.gradients:
+        watched.append(f"{len(guards.gradients)} .grad slots")
     watched += dict.fromkeys(str(read) for read in guards.reads if read.matters)
     yield "guards  " + ", ".join(watched)
     effects = [f"writes {len(tape.writes)} inputs"]

@@ -7,11 +7,11 @@ state (`reads.py`).
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from contraflow.capture.places import GivenArguments
+from contraflow.capture.places import ConditionWriter, GivenArguments
 from contraflow.capture.reads import Read
 from contraflow.tensors.epoch import Structure
 from contraflow.tensors.storage import Storage
@@ -61,6 +61,26 @@ def layout_of(gradient: Tensor | None) -> Any:
     )
 
 
+class GradientRead(NamedTuple):
+    """A `.grad` that was read: what was there, beside its elements."""
+
+    held: Held
+    layout: Any  # what `layout_of` gave
+
+    def holds(self, arguments: Sequence[Tensor]) -> bool:
+        """Whether it is so in this call."""
+        number, tensor = self.held
+        owner = tensor() if number < 0 else arguments[number]
+        return owner is not None and layout_of(owner._grad) == self.layout
+
+    def written(self, write: ConditionWriter) -> str:
+        """The condition that it is so."""
+        owner = f"{write.name(self.held)}.get(args)"
+        if self.layout is None:
+            return f"{owner}._slot is None"
+        return f"{write.name(layout_of)}({owner}._grad) == {write.name(self.layout)}"
+
+
 class KeptArrays:
     """Keeps arrays alive until one of their owners dies.
 
@@ -79,7 +99,7 @@ class Guards:
     def __init__(self, modules: list[tuple[weakref.ref[Any], int]]) -> None:
         self.modules = modules
         self.epoch = Structure.epoch
-        self.read_slots: list[tuple[Held, Any]] = []  # with the layout of the gradient found
+        self.gradients: list[GradientRead] = []
         self.watched: list[Watched] = []
         self.state: set[int] = set()  # ids of the storages that are not arguments
         self.pins: dict[int, weakref.ref[Storage]] = {}  # of arguments that are also state
@@ -154,8 +174,20 @@ class Guards:
             for number, pin in self.pins.items():
                 if pin() is not arguments[number].storage:
                     return False
-        for held, layout in self.read_slots:
-            owner = held.get(arguments)
-            if owner is None or layout_of(owner._grad) != layout:
-                return False
-        return True
+        return not self.gradients or all(read.holds(arguments) for read in self.gradients)
+
+    def written(self, write: ConditionWriter, arguments: int) -> Iterator[str]:
+        """What `hold` asks, as conditions in the function of a call that hits.
+
+        There the storages of arguments are `s0`, `s1`, ..., none of which is one of state.
+        """
+        known = write.name(self)
+        yield f"not {known}.gone"
+        yield f"({known}.epoch == {write.name(Structure)}.epoch or {known}.are_current())"
+        for read in self.reads:
+            yield read.written(write)
+        if self.state and arguments:
+            state = write.name(self.state)
+            yield " and ".join(f"id(s{i}) not in {state}" for i in range(arguments))
+        for gradient in self.gradients:
+            yield gradient.written(write)

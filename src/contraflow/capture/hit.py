@@ -13,14 +13,12 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from contraflow.capture.guards import layout_of
 from contraflow.capture.key import SCOPE, CallKey, conditions
 from contraflow.capture.places import Place
 from contraflow.capture.replay import CapturedProgram, FunctionCall, Hit
 from contraflow.capture.trees import written
 from contraflow.operation.context import state
 from contraflow.runtime.executable import Native
-from contraflow.tensors.epoch import Structure
 from contraflow.tensors.replayed import moments
 from contraflow.tensors.tensor import Tensor
 
@@ -68,7 +66,7 @@ class _HitWriter:
         self.standing = [position for _, position in standing]
         program.standing = native.standing(standing) if standing else None
         self.scope: dict[str, Any] = {
-            **SCOPE, **native.scope, "MISS": MISS, "Structure": Structure, "layout_of": layout_of,
+            **SCOPE, **native.scope, "MISS": MISS,
             "moment": moments.__next__, "state": state,
         }  # fmt: skip
         self.lines: list[str] = []
@@ -139,24 +137,10 @@ class _HitWriter:
             source = f"args[{i}]" if i < given else carried[i - given].written(self)
             self.lines.append(f"a{i} = {source}; s{i} = a{i}.storage")
             self._unless(f"type(a{i}) is {self.name(type(t))}", *conditions(known, self, i))
-        if self.program.guards.state and count:
-            state_ids = self.name(self.program.guards.state)
-            self._unless(*(f"id(s{i}) not in {state_ids}" for i in range(count)))
 
     def _guards(self) -> None:
-        guards = self.program.guards
-        known = self.name(guards)
-        self._unless(
-            f"not {known}.gone", f"({known}.epoch == Structure.epoch or {known}.are_current())"
-        )
-        for read in guards.reads:
-            self._unless(read.written(self))
-        for held, layout in guards.read_slots:
-            owner = f"{self.name(held)}.get(args)"
-            empty = f"{owner}._slot is None"
-            self._unless(
-                empty if layout is None else f"layout_of({owner}._grad) == {self.name(layout)}"
-            )
+        for condition in self.program.guards.written(self, len(self.arguments)):
+            self._unless(condition)
 
     def _state(self) -> None:
         """Hold the memory of state, and read numbers. Guards notice state that was gone before;

@@ -14,7 +14,7 @@ from typing import Any
 from contraflow.capture import rewrite
 from contraflow.capture.ahead import read_ahead, warn_once
 from contraflow.capture.alarm import alarmed, describe_code
-from contraflow.capture.guards import Held, layout_of
+from contraflow.capture.guards import GradientRead, Held, layout_of
 from contraflow.capture.observe import hide_observer, observing
 from contraflow.capture.observer import Observer
 from contraflow.capture.places import Located, Place
@@ -388,7 +388,7 @@ class Trace:
             final = recording.final_grads[key]
             held = Held(slot.argument, weakref.ref(slot.tensor))
             if slot.read_first:
-                program.guards.read_slots.append((held, layout_of(slot.original)))
+                program.guards.gradients.append(GradientRead(held, layout_of(slot.original)))
             if final is not slot.original:
                 gradient = None if final is None else self._describe_tensor(final)
                 program.slot_outputs.append((held, gradient))

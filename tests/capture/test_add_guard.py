@@ -1,0 +1,78 @@
+"""A new guard is a class with both faces and the method of the observer that adds it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import contraflow as cf
+from contraflow.capture.containers import Containers
+from contraflow.capture.hit import MISS, misses
+from contraflow.capture.places import ConditionWriter, Place
+from contraflow.capture.reads import Read
+
+asked: list[str] = []  # which face was asked
+
+
+class Parity(Read):
+    """Whether the length of a container is even, for functions that depend on nothing else."""
+
+    __slots__ = ("odd",)
+
+    def __init__(self, place: Place, length: int) -> None:
+        super().__init__(place)
+        self.odd = length % 2
+
+    def fits(self, value: Any) -> bool:
+        asked.append("the long way")
+        return len(value) % 2 == self.odd
+
+    def written(self, write: ConditionWriter) -> str:
+        note = write.name(asked.append)
+        return f"({note}('a hit') or len({write.place(self.place)}) % 2 == {self.odd})"
+
+    def was(self) -> str:
+        return ("even", "odd")[self.odd]
+
+    def now(self, value: Any) -> str:
+        return ("even", "odd")[len(value) % 2]
+
+
+sizes = [1, 2]
+
+
+@cf.compile
+def scaled(x: cf.Tensor) -> cf.Tensor:
+    return x * (2.0 if len(sizes) % 2 == 0 else 3.0)
+
+
+def test_a_guard_is_added_at_run_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def length(self: Any, x: Any) -> None:
+        if x is sizes:
+            self._add(("length", id(x)), Parity(self.place_of(x), len(x)))
+
+    monkeypatch.setattr(Containers, "length", length)
+    x = cf.ones(2)
+    assert scaled(x).tolist() == [2.0, 2.0]
+    assert "sizes" in next(row for row in scaled.explain().splitlines() if "guards" in row)
+
+    asked.clear()
+    scaled(x)
+    assert set(asked) == {"the long way"}
+    assert scaled._hit is not misses
+    asked.clear()
+    scaled(x)
+    assert asked == ["a hit"]
+
+    sizes.extend((3, 4))  # another length, as even as before
+    asked.clear()
+    assert scaled(x).tolist() == [2.0, 2.0]
+    assert (asked, scaled.captures) == (["a hit"], 1)
+
+    sizes.append(5)
+    assert scaled._hit((x,)) is MISS
+    assert scaled(x).tolist() == [3.0, 3.0]
+    assert scaled.captures == 2
+    assert scaled.changes == ["sizes was even and is odd"]
+    assert "recorded again: sizes was even and is odd" in scaled.explain()
