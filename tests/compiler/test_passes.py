@@ -12,7 +12,7 @@ from tests.helpers.random_programs import generate
 from tests.helpers.random_programs import mode as compiled_as
 
 import contraflow as cf
-from contraflow.compiler import passes
+from contraflow.compiler import host_numbers, passes
 from contraflow.compiler.interpret import run_tape
 from contraflow.compiler.tape import Tape, Value
 from contraflow.runtime.executable import load
@@ -238,7 +238,7 @@ def test_what_host_scalars_alone_decide_is_known_before_a_replay() -> None:
         return %5, %6, %7, %8, %9
         """
     )
-    assert passes.host_values(given) == {Value(n) for n in (0, 3, 4, 7)}
+    assert host_numbers.host_values(given) == {Value(n) for n in (0, 3, 4, 7)}
 
 
 # --- all of them ---------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from contraflow.capture.replay import (
 )
 from contraflow.capture.trees import ARRAY, flatten, markers, rebuild
 from contraflow.capture.writes import SlotStore
-from contraflow.compiler.passes import host_values
+from contraflow.compiler.host_numbers import host_values
 from contraflow.compiler.tape import Tape, Value
 from contraflow.contexts.record import Recorder
 from contraflow.errors import CaptureError, GradientError, describe

@@ -16,15 +16,14 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
+from contraflow.compiler.contraction_layout import ContractionLayout, Target
 from contraflow.compiler.kernel import Limits
 from contraflow.compiler.lower import (
-    ContractionLayout,
     Fused,
     Group,
     HostUse,
     OperandPlace,
     TapeScope,
-    Target,
     Use,
     Visit,
     is_access,
@@ -35,8 +34,8 @@ from contraflow.compiler.lower import (
     lower_store,
 )
 from contraflow.compiler.narrow_layouts import narrow_layouts
-from contraflow.compiler.passes import count_uses, first_parts_of_wholes
-from contraflow.compiler.tape import Tape, TapeLine, Value
+from contraflow.compiler.pieces import first_parts_of_wholes
+from contraflow.compiler.tape import Tape, TapeLine, Value, count_uses
 from contraflow.dtypes import DType
 from contraflow.operation.kinds import Contracting, Scattering
 from contraflow.shapes import View, contiguous, rearranged

@@ -17,9 +17,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from contraflow import dtypes
@@ -220,6 +222,21 @@ class Tape:
 
     def _row(self, line: TapeLine) -> str:
         return f"{', '.join(map(repr, line.outs))} = {line.op.name}"
+
+
+def count_uses(tape: Tape) -> Counter[TapeOperand]:
+    """How often each value is read, or is a result; numbers are counted too."""
+    uses: Counter[TapeOperand] = Counter(chain.from_iterable([line.inputs for line in tape.lines]))
+    uses.update(tape.roots)
+    return uses
+
+
+def renamed(line: TapeLine, names: Mapping[Value, Value]) -> TapeLine:
+    """A line with other names for some of the values it reads."""
+    if names.keys().isdisjoint(line.inputs):
+        return line
+    inputs = [names.get(x, x) if isinstance(x, Value) else x for x in line.inputs]
+    return line._replace(inputs=tuple(inputs))
 
 
 def _infer(op: Op, given: Sequence[Given], params: Params) -> tuple[Spec, ...]:

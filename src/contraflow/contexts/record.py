@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from contraflow import dtypes
-from contraflow.compiler.passes import is_wide
+from contraflow.compiler.host_numbers import is_wide
 from contraflow.compiler.tape import Tape, TapeOperand, Value
 from contraflow.contexts.interpreter import Run, specs
 from contraflow.dtypes import DType, float64, int64

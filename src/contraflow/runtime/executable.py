@@ -17,9 +17,10 @@ import numpy as np
 
 from contraflow import config, devices
 from contraflow.compiler.fuse import fuse
+from contraflow.compiler.host_numbers import host_values, wide_numbers
 from contraflow.compiler.interpret import run_tape
 from contraflow.compiler.lower import Fused
-from contraflow.compiler.passes import host_values, optimize, wide_numbers
+from contraflow.compiler.passes import optimize
 from contraflow.compiler.plan import HostStep, make_plan
 from contraflow.compiler.tape import Tape, Value
 from contraflow.render import python
