@@ -1,7 +1,7 @@
-"""One meaning per name: no two types of the package share one, and the glossary is true.
+"""One meaning per name: no two types of the package share one, and docs/architecture.md is true.
 
-The glossary is the table of that section in docs/architecture.md. Types are the classes and the
-aliases (`Edge = tuple[...]`) at the top of a module.
+Its glossary names types where they are defined, and its text files and attributes that exist. Types
+are the classes and the aliases (`Edge = tuple[...]`) at the top of a module.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from pathlib import Path
 import contraflow
 
 SOURCE = Path(contraflow.__file__).parent
-PAGE = SOURCE.parents[1] / "docs" / "architecture.md"
+ROOT = SOURCE.parents[1]
+FOLDERS = ("src", "docs", "tests", "benchmarks")
+PAGE = ROOT / "docs" / "architecture.md"
 
 
 def types(text: str) -> Iterator[str]:
@@ -67,3 +69,33 @@ def test_glossary_has_a_sentence_for_each_noun_once():
     nouns = [noun for noun, _, _ in rows()]
     assert len(nouns) == len(set(nouns))
     assert not [noun for noun, sentence, _ in rows() if not re.fullmatch(r"[A-Z].*\.", sentence)]
+
+
+def missing(text: str) -> list[str]:
+    """The files and attributes that a page names between backticks, and that do not exist."""
+    files = [f"/{path.as_posix()}" for top in FOLDERS for path in (ROOT / top).rglob("*.*")]
+    modules = defaultdict(str)
+    for path in SOURCE.rglob("*.py"):
+        modules[path.stem] += path.read_text(encoding="utf-8")
+    found, wrong = defined(), []
+    for code in re.findall(r"`([^`\n]+)`", text):
+        for name in re.findall(r"[\w/]+\.(?:pyi?|md|txt)\b", code):
+            if not any(file.endswith(f"/{name}") for file in files):
+                wrong.append(name)
+        for owner, name in re.findall(r"^(\w+)\.([A-Za-z_]\w*)\b(?!\.)", code):
+            text = modules.get(owner, "")
+            if owner in found:
+                text = (SOURCE / found[owner][0]).read_text(encoding="utf-8")
+            if text and name not in ("py", "pyi") and not re.search(rf"\b{name}\b", text):
+                wrong.append(code)
+    return wrong
+
+
+def test_architecture_names_what_exists():
+    page = PAGE.read_text(encoding="utf-8").replace("`Tensor.squareplus`", "")  # its worked example
+    assert not missing(page)
+
+
+def test_names_that_do_not_exist_are_found():
+    text = "`plan.py`, `compiler/plan.py`, `Plan.steps`, `op.Op`, `plam.py`, `Plan.stops`, `op.Ob`"
+    assert missing(text) == ["plam.py", "Plan.stops", "op.Ob"]
