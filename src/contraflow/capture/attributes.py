@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from contraflow import config
@@ -36,6 +36,7 @@ from contraflow.capture.reads import (
 )
 from contraflow.capture.sight import (
     Sight,
+    is_alias,
     is_dunder,
     is_passed,
     is_structured,
@@ -106,7 +107,7 @@ class Attributes(Sight):
     def _own_attribute(self, x: Any, name: str) -> Any:
         """An attribute that an object from before keeps itself."""
         own, place = own_attributes(x), self.place_of(x)
-        value = own[name]
+        value = dict.__getitem__(own, name)
         described = (
             hasattr(type(x), "__dataclass_fields__") and place is not None and is_passed(place)
         )
@@ -275,24 +276,31 @@ class Attributes(Sight):
             found = getattr(x, name)  # observed
             self.show(found)
             return found
+        return self.plain_attribute(x, name, getattr)
+
+    def plain_attribute(self, x: Any, name: str, get: Callable[[Any, str], Any]) -> Any:
+        """An attribute of an object from before, which `get` gives without code of its class's for
+        all of them: as `object` does, or with `__getattr__` for what it lacks."""
+        kind, place = type(x), self.place_of(x)
+        assert place is not None
+        own, raw = own_attributes(x), lookup(kind, name)
         data = raw is not MISSING and hasattr(type(raw), "__set__")
         if type(raw) is _TUPLE_FIELD:
             return self.item(x, raw.__reduce__()[1][0])
         if name == "__dict__":
-            found = getattr(x, name)
             self._know_namespace(own, place)
-            return found
+            return get(x, name)
         if data and type(raw) is types.MemberDescriptorType:
             return self._field(x, name, place)
         if data and type(raw) is types.GetSetDescriptorType:
-            found = getattr(x, name)
+            found = get(x, name)
             if not name.startswith("__"):
                 self._add((id(x), name), self._expected(Field(place, name), found))
                 self.see(found, Field(place, name))
             return found
         if data:  # computed by code, which is observed itself
             self.in_class(kind.__mro__, name)
-            found = getattr(x, name)
+            found = get(x, name)
             self.show(found)
             return found
         if name in own:
@@ -302,11 +310,15 @@ class Attributes(Sight):
             if (id(own), name) not in self.stored:
                 self._add((id(own), name), LacksAttribute(Attribute(place, name)))
         if raw is not MISSING:
-            found = getattr(x, name)
+            found = get(x, name)
             return self._settled(found, kind.__mro__, name)
         self.in_class(kind.__mro__, name)
-        found = getattr(x, name)  # by __getattr__, or an error
-        if own_attributes(x, None) is None and lookup(kind, "__getattr__") is MISSING:
+        getter = lookup(kind, "__getattr__")
+        if get is getattr and is_alias(getter, "__getattr__"):
+            self.in_class(kind.__mro__, "__getattr__")
+            return self.call(getter, (x, name), {})
+        found = get(x, name)  # by __getattr__, or an error
+        if own_attributes(x, None) is None and getter is MISSING:
             where = Field(place, name)  # an object of C's, which keeps it to itself
             return self.read((id(x), name, "field"), where, found)
         self.show(found)

@@ -53,7 +53,7 @@ from contraflow.capture.sight import (
 from contraflow.errors import CaptureError
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
-from contraflow.tensors.tree import plain_type
+from contraflow.tensors.tree import elements_of, length_of, plain_type
 
 # In-place operators, as instructions number them.
 IN_PLACE = {
@@ -96,20 +96,26 @@ class Containers(Attributes):
             found = container[key]  # observed
             self.show(found)
             return found
+        return self.plain_item(container, place, key)
+
+    def plain_item(self, container: Any, place: Place, key: Any) -> Any:
+        """Read an item as C does; code of a user's class does not run."""
+        kind = type(container)
         if issubclass(kind, np.ndarray):
             self.touch(container)
             return container[key]
         if not issubclass(kind, (list, dict, tuple, deque)):
             return self._asked(container, place, operator.itemgetter(key))
+        own: Any = plain_type(kind)
         if type(key) is slice:
             self.touch_all(container)
-            return container[key]
+            return own.__getitem__(container, key)
         if issubclass(kind, dict):
             return self._dict_item(container, place, key)
         try:
-            found = container[key]
+            found = own.__getitem__(container, key)
         except (IndexError, TypeError):
-            self.length(container)
+            self.plain_length(container)
             raise
         key = self.position(container, key)
         if self._is_mutated(container):
@@ -123,12 +129,12 @@ class Containers(Attributes):
         index = operator.index(index)
         if index >= 0:
             return int(index)
-        self.length(container)
-        return int(index) + len(container)
+        self.plain_length(container)
+        return int(index) + length_of(container)
 
     def _dict_item(self, container: dict[Any, Any], place: Place, key: Any) -> Any:
         kind, slot = type(container), (id(container), key)
-        if key in container:
+        if dict.__contains__(container, key):
             found = dict.__getitem__(container, key)
             before = self.before.get(id(container))
             if before is not None and before.get(key, MISSING) is not found:
@@ -136,8 +142,8 @@ class Containers(Attributes):
                 return found
             return self.read(slot, Item(place, key, kind), found)
         self._lacks(container, place, key)
-        found = container[key]  # made by its class, or an error
-        if key in container:
+        found = dict.__getitem__(container, key)  # made by its class, or an error
+        if dict.__contains__(container, key):
             self._stored(container, slot, Item(place, key, kind), found)
             self._undo.append(functools.partial(dict.pop, container, key, None))
         return found
@@ -180,13 +186,36 @@ class Containers(Attributes):
             elif place is not None and not in_python(kind) and not is_passed(place):
                 self._asked(x, place, len)
             return
-        if not is_passed(place) and not is_ours(kind):
+        if not self._is_code(kind, "__len__"):
+            self.plain_length(x)
+
+    def plain_length(self, x: Any) -> None:
+        """The length of a container was asked for, as C knows it."""
+        place, kind = self.place_of(x), type(x)
+        if place is not None and not is_passed(place) and not is_ours(kind):
             known = self.before.get(id(x), x)
-            self._add(("length", id(x)), Sized(place, len(known)))
+            self._add(("length", id(x)), Sized(place, known))
+
+    def _is_code(self, kind: type, name: str) -> bool:
+        """Whether a class has a function of the user's for an instruction, which is observed."""
+        if not in_python(kind) or type(lookup(kind, name)) is not types.FunctionType:
+            return False
+        self.show_class(kind)
+        self.in_class(kind.__mro__, name)
+        return not is_library_class(kind)
 
     def truth(self, x: Any) -> None:
         """Whether something is empty was asked for."""
-        if issubclass(type(x), CONTAINERS) and id(x) in self.known:
+        kind = type(x)
+        if is_leaf(kind):
+            return
+        if in_python(kind) and not is_library_class(kind):
+            for name in ("__bool__", "__len__"):
+                if self.in_class(kind.__mro__, name) is not MISSING:
+                    break
+            if lookup(kind, "__bool__") is not MISSING:
+                return
+        if issubclass(kind, CONTAINERS) and id(x) in self.known:
             self.length(x)
 
     def member(self, item: Any, container: Any) -> None:
@@ -199,6 +228,12 @@ class Containers(Attributes):
         if is_library_class(kind) and in_python(kind) and not issubclass(kind, CONTAINERS):
             self._asked(container, place, functools.partial(_holds, item))
             return
+        if not self._is_code(kind, "__contains__"):
+            self.plain_member(item, container, place)
+
+    def plain_member(self, item: Any, container: Any, place: Place) -> None:
+        """The same, as C knows it."""
+        kind = type(container)
         if not issubclass(kind, (dict, set, frozenset)) or self._is_mutated(container):
             self.look(container)
             return
@@ -208,8 +243,7 @@ class Containers(Attributes):
             self.look(container)
             return
         if (id(container), item) not in self.stored:
-            held = kind.__contains__(container, item)
-            self._add(("member", id(container), item), Member(place, item, held))
+            self._add(("member", id(container), item), Member(place, item, container))
 
     def iterate(self, x: Any) -> None:
         """Something is about to be taken apart."""
@@ -287,8 +321,8 @@ class Containers(Attributes):
         if place is not None and id(x) not in self._touched:
             self._touched.add(id(x))
             content = self.before.get(id(x), x)
-            if len(content) > LARGEST:
-                raise self._too_many(place, len(content))
+            if length_of(content) > LARGEST:
+                raise self._too_many(place, length_of(content))
             if not is_passed(place):
                 if all((id(x), key) not in self.carried for key in keys_of(content)):
                     self._add(("contents", id(x)), Contents(place, content, self._keep))
@@ -303,7 +337,7 @@ class Containers(Attributes):
                 if key is not None and (id(x), key) not in self.stored:
                     self.slots.setdefault((id(x), key), (Item(place, key, type(x)), item))
             if issubclass(type(x), dict):
-                for key in content:
+                for key in elements_of(content):
                     self.see(key)
 
     def _too_many(self, place: Place, count: int) -> CaptureError:
@@ -315,7 +349,7 @@ class Containers(Attributes):
 
     def _touch_items(self, x: Any, content: Any, place: Place) -> None:
         """The same where some items are inputs of the program."""
-        self._add(("length", id(x)), Sized(place, len(content)))
+        self._add(("length", id(x)), Sized(place, content))
         for key, item in items_of(content):
             carried = self.carried.get((id(x), key))
             if type(carried) is Symbol and (id(x), key) not in self.stored:

@@ -56,16 +56,16 @@ def impurity(
     """
     kind = type(f)
     name = getattr(f, "__name__", "") if kind is not types.ModuleType else ""
-    owner = getattr(f, "__self__", None)
-    if isinstance(owner, types.ModuleType):
+    owner: Any = getattr(f, "__self__", None)
+    if issubclass(type(owner), types.ModuleType):
         module: Any = owner.__name__
     elif owner is not None and kind in (types.BuiltinFunctionType, types.MethodType):
-        holder = owner if isinstance(owner, type) else type(owner)
+        holder = owner if issubclass(type(owner), type) else type(owner)
         module = holder.__module__
     else:
         module = getattr(f, "__module__", None)
         holder = f
-    if isinstance(owner, types.ModuleType) and module.startswith("numpy"):
+    if issubclass(type(owner), types.ModuleType) and module.startswith("numpy"):
         module = "numpy"
     if not isinstance(module, str):
         return None
@@ -106,7 +106,7 @@ def _of_generator(
         if seeded:
             return None
         return f"{name}() is seeded by chance, and a replay would repeat it", _RANDOM
-    if isinstance(owner, types.ModuleType) or owner is None:
+    if issubclass(type(owner), types.ModuleType) or owner is None:
         return None
     if name in ("__init__", "__new__", "spawn", "bit_generator"):
         return None

@@ -166,13 +166,13 @@ class Observer(Carrying):
             found = f()
             self.see(found)
             return found
-        if isinstance(owner, ContextVar):
+        if type(owner) is ContextVar:
             return self._context_variable(owner, f, args)
         unbound = kind in (types.MethodDescriptorType, types.WrapperDescriptorType) and args
         if unbound and (issubclass(type(args[0]), CONTAINERS) or f.__name__ in _OBJECT_METHODS):
             bound = functools.partial(f, args[0])
             return self._call_bound(args[0], f.__name__, bound, args[1:], kwargs)
-        if owner is not None and kind in C_CALLABLES and not isinstance(owner, types.ModuleType):
+        if owner is not None and kind in C_CALLABLES and type(owner) is not types.ModuleType:
             return self._call_bound(owner, f.__name__, f, args, kwargs)
         if kind is types.BuiltinFunctionType and owner is _OPERATORS:
             found = self._operate(f, args)
@@ -273,7 +273,11 @@ class Observer(Carrying):
             self._plain_setattr(owner, args[0], MISSING)
             return None
         if name == "__getattribute__" and len(args) == 1:
-            if place is not None and args[0] in own_attributes(owner):
+            if place is None:
+                return f(*args)
+            if not is_structured(kind) and not issubclass(kind, (type, types.ModuleType, Tensor)):
+                return self.plain_attribute(owner, args[0], lambda x, name: f(name))
+            if args[0] in own_attributes(owner):
                 return self._own_attribute(owner, args[0])
             return f(*args)
         if self.class_of(owner) is not None:
@@ -309,7 +313,7 @@ class Observer(Carrying):
             self.hand_over(x)
         mapping = issubclass(type(c), dict)
         if mapping and name in ("get", "setdefault", "pop", "__getitem__") and args:
-            if args[0] in c:
+            if dict.__contains__(c, args[0]):
                 found = self._dict_item(c, place, args[0])
                 if name == "pop":
                     self._put_item(c, args[0], MISSING, Item(place, args[0], type(c)))
@@ -325,15 +329,15 @@ class Observer(Carrying):
                 self._put_item(c, key, value, Item(place, key, type(c)))
             return c if name == "__ior__" else None
         if name == "__getitem__" and len(args) == 1:
-            return self.item(c, args[0])
+            return self.plain_item(c, place, args[0])
         if name == "__setitem__" and len(args) == 2:
             self.put_item(c, *args)
             return None
         if name == "__len__":
-            self.length(c)
+            self.plain_length(c)
             return f()
         if name == "__contains__":
-            self.member(args[0], c)
+            self.plain_member(args[0], c, place)
             return f(*args)
         if name in _READING:
             self.touch(c)

@@ -22,7 +22,7 @@ from contraflow.capture.places import (
     Place,
 )
 from contraflow.capture.rewrite import original
-from contraflow.tensors.tree import exact
+from contraflow.tensors.tree import elements_of, exact, is_exact, is_in, length_of
 
 PLAIN = frozenset([
     bool, int, float, complex, str, bytes, types.NoneType, types.EllipsisType,
@@ -265,39 +265,42 @@ class LacksAttribute(Absent):
 class Sized(Read):
     """How many there are."""
 
-    __slots__ = ("length",)
+    __slots__ = ("length", "exact")
 
-    def __init__(self, place: Place, length: int) -> None:
+    def __init__(self, place: Place, value: Any) -> None:
         super().__init__(place)
-        self.length = length
+        self.length, self.exact = length_of(value), is_exact(type(value))
 
     def fits(self, value: Any) -> bool:
-        return len(value) == self.length
+        return length_of(value) == self.length
 
     def written(self, write: ConditionWriter) -> str:
-        return f"len({write.place(self.place)}) == {self.length}"
+        count = "len" if self.exact else write.name(length_of)
+        return f"{count}({write.place(self.place)}) == {self.length}"
 
     def was(self) -> str:
         return f"of length {self.length}"
 
     def now(self, value: Any) -> str:
-        return f"of length {len(value)}"
+        return f"of length {length_of(value)}"
 
 
 class Member(Read):
     """Whether something is in a container."""
 
-    __slots__ = ("item", "answer")
+    __slots__ = ("item", "answer", "exact")
 
-    def __init__(self, place: Place, item: Any, answer: bool) -> None:
+    def __init__(self, place: Place, item: Any, value: Any) -> None:
         super().__init__(place)
-        self.item, self.answer = item, answer
+        self.item, self.answer, self.exact = item, is_in(item, value), is_exact(type(value))
 
     def fits(self, value: Any) -> bool:
-        return (self.item in value) is self.answer
+        return is_in(self.item, value) is self.answer
 
     def written(self, write: ConditionWriter) -> str:
-        return f"({write.name(self.item)} in {write.place(self.place)}) is {self.answer}"
+        item, here = write.name(self.item), write.place(self.place)
+        held = f"({item} in {here})" if self.exact else f"{write.name(is_in)}({item}, {here})"
+        return f"{held} is {self.answer}"
 
     def was(self) -> str:
         return f"{'with' if self.answer else 'without'} {shown(self.item)}"
@@ -314,10 +317,10 @@ class Contents(Read):
     def __init__(self, place: Place, value: Any, keep: Callable[[Any], Any]) -> None:
         super().__init__(place)
         self.known, self.kept = fingerprint(value), [keep(x) for x in _elements(value)]
-        self.length = len(value)
+        self.length = length_of(value)
 
     def fits(self, value: Any) -> bool:
-        return len(value) == self.length and fingerprint(value) == self.known
+        return length_of(value) == self.length and fingerprint(value) == self.known
 
     def written(self, write: ConditionWriter) -> str:
         return f"{write.name(self.fits)}({write.place(self.place)})"
@@ -328,8 +331,9 @@ class Contents(Read):
     def change(self, given: GivenArguments) -> str:
         try:
             value = self.place.get(given)
-            if len(value) != self.length:
-                return f"{self.place} was of length {self.length} and is of length {len(value)}"
+            length = length_of(value)
+            if length != self.length:
+                return f"{self.place} was of length {self.length} and is of length {length}"
         except NOTHING_THERE:
             return f"{self.place} was a container and is gone"
         return f"what {self.place} holds has changed"
@@ -410,8 +414,8 @@ def fingerprint(container: Any) -> Any:
     if issubclass(type(container), dict):
         return [(_print(k), _print(v)) for k, v in items(container)]
     if isinstance(container, (set, frozenset)):
-        return frozenset(map(_print, container))
-    return [_print(x) for x in container]
+        return frozenset(map(_print, elements_of(container)))
+    return [_print(x) for x in elements_of(container)]
 
 
 def items(container: Any) -> Any:
@@ -429,7 +433,7 @@ def _print(x: Any) -> Any:
 def _elements(container: Any) -> list[Any]:
     if issubclass(type(container), dict):
         return [x for pair in items(container) for x in pair]
-    return list(container)
+    return list(elements_of(container))
 
 
 def shown(x: Any) -> str:

@@ -58,6 +58,7 @@ from contraflow.tensors.epoch import Every
 from contraflow.tensors.host_scalar import HostScalar
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import elements_of
 
 LARGEST = 1000  # elements of a container that may be guarded as a whole
 
@@ -366,6 +367,10 @@ class Sight:
         """What to call for `f`: itself where it is the user's code, which is observed."""
         raise NotImplementedError
 
+    def call(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call what is C's or the library's."""
+        raise NotImplementedError
+
     def item(self, container: Any, key: Any) -> Any:
         """Read an item."""
         raise NotImplementedError
@@ -482,7 +487,7 @@ def own_attributes(x: Any, default: Any = types.MappingProxyType({})) -> Any:
         found = object.__getattribute__(x, "__dict__")
     except (AttributeError, TypeError):
         return default
-    return found if type(found) is dict else default
+    return found if issubclass(type(found), dict) else default
 
 
 def lives_on(x: Any) -> bool:
@@ -517,6 +522,11 @@ def is_leaf(kind: type) -> bool:
     return kind in PLAIN or kind is Symbol or issubclass(kind, Tensor)
 
 
+def is_alias(method: Any, name: str) -> bool:
+    """Whether a class has another method of C's by a name, as in `__getattr__ = dict.get`."""
+    return type(method) in C_CALLABLES and method.__name__ != name
+
+
 def is_dunder(name: str) -> bool:
     """Whether a name is one of Python's own."""
     return name.startswith("__") and name.endswith("__")
@@ -539,9 +549,9 @@ def items_of(container: Any) -> list[tuple[Any, Any]]:
     if issubclass(type(container), dict):
         return list(items(container))
     if issubclass(type(container), (list, tuple, deque)):
-        return list(enumerate(container))
+        return list(enumerate(elements_of(container)))
     if issubclass(type(container), (set, frozenset)):
-        return [(None, x) for x in container]
+        return [(None, x) for x in elements_of(container)]
     return []
 
 

@@ -31,12 +31,13 @@ from contraflow.capture.reads import fingerprint, items
 from contraflow.capture.sight import (
     MUTABLE,
     SlotKey,
+    is_alias,
     is_structured,
     own_attributes,
 )
 from contraflow.capture.writes import REFILL, Mutation, SlotStore, refill, registered
 from contraflow.tensors.tensor import Tensor
-from contraflow.tensors.tree import plain_type
+from contraflow.tensors.tree import elements_of, plain_type
 
 # Methods that change a container alike, whatever is in it.
 _BLIND = names("append add extend update clear appendleft extendleft __setitem__ __ior__ __iadd__")
@@ -93,8 +94,12 @@ class Stores(Containers):
             return
         self.show_class(kind)
         raw = lookup(kind, name)
-        if kind is not type and type(lookup(kind, "__setattr__")) is types.FunctionType:
+        setter = lookup(kind, "__setattr__")
+        if kind is not type and type(setter) is types.FunctionType:
             setattr(x, name, value)  # observed
+            return
+        if is_alias(setter, "__setattr__"):
+            self.call(setter, (x, name, value), {})
             return
         if name == "__dict__" and id(x) in self.known:
             self._replace_namespace(x, value)
@@ -231,8 +236,12 @@ class Stores(Containers):
         if is_structured(type(x)):
             self._store_structured(x, name, MISSING)
         elif id(x) in self.known or issubclass(type(x), type):
+            remover = lookup(type(x), "__delattr__")
+            if is_alias(remover, "__delattr__"):
+                self.call(remover, (x, name), {})
+                return
             getattr(x, name)  # the error
-            if type(lookup(type(x), "__delattr__")) is types.FunctionType:
+            if type(remover) is types.FunctionType:
                 delattr(x, name)
             else:
                 self.put_attribute(x, name, MISSING)
@@ -290,8 +299,8 @@ class Stores(Containers):
                 container, key, value
             )
         else:
-            before, key = container[key], self.position(container, key)
             own: Any = plain_type(kind)
+            before, key = own.__getitem__(container, key), self.position(container, key)
             self._change(
                 container, (id(container), key), Item(place, key, kind), before, value,
                 functools.partial(own.__setitem__, container, key),
@@ -389,9 +398,9 @@ class Stores(Containers):
 
 def _copied(container: Any) -> Any:
     if issubclass(type(container), deque):
-        return deque(container, container.maxlen)
+        return deque(elements_of(container), container.maxlen)
     if issubclass(type(container), np.ndarray):
         return container.copy()
     if issubclass(type(container), dict):
         return dict(items(container))
-    return plain_type(type(container))(container)
+    return plain_type(type(container))(elements_of(container))

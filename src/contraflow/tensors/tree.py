@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -100,12 +100,36 @@ def bare(kind: Any, values: Sequence[Any], extra: Any = None) -> Any:
     return made
 
 
-_KEEPERS = (OrderedDict, dict, list, tuple, deque, set, bytearray)
+_KEEPERS = (OrderedDict, dict, list, tuple, deque, set, frozenset, bytearray)
 
 
 def plain_type(kind: type) -> type:
     """The class of Python's own that keeps the items of containers of a class."""
     return next((base for base in _KEEPERS if issubclass(kind, base)), kind)
+
+
+def is_exact(kind: type) -> bool:
+    """Whether containers of a class have no code of a user's."""
+    return plain_type(kind) is kind
+
+
+def length_of(container: Any) -> int:
+    """How many there are in a container; code of a user's class that is one does not run."""
+    kind: Any = plain_type(type(container))
+    return int(kind.__len__(container))
+
+
+def elements_of(container: Any) -> Iterator[Any]:
+    """The elements of a container, or its keys, likewise."""
+    kind: Any = plain_type(type(container))
+    found: Iterator[Any] = kind.__iter__(container)
+    return found
+
+
+def is_in(item: Any, container: Any) -> bool:
+    """Whether a container holds something, likewise."""
+    kind: Any = plain_type(type(container))
+    return bool(kind.__contains__(container, item))
 
 
 def map_leaves(function: Callable[[Any], Any], x: Any) -> Any:
