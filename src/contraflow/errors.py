@@ -152,7 +152,7 @@ def describe_spec(dtype: object, shape: Sequence[int]) -> str:
 
 
 def bytes_text(n: int) -> str:
-    """A number of bytes as listings of graphs and profiles write it."""
+    """A number of bytes with a unit, for listings of graphs and profiles."""
     for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if n >= 10 * scale:
             return f"{n / scale:.1f} {unit}"
@@ -161,7 +161,7 @@ def bytes_text(n: int) -> str:
 
 # --- errors that are Python's or NumPy's ---------------------------------------------------------
 
-# What goes wrong inside an op that was handed something it cannot use, and what a user is told.
+# Errors raised inside an op that was given a wrong argument, and the type that the user sees.
 TRANSLATED: dict[type[Exception], type[Exception]] = {
     AttributeError: TypeError,
     TypeError: TypeError,
@@ -225,7 +225,7 @@ def _raised_inside(traceback: TracebackType | None) -> bool:
 
 
 def brief(x: Any) -> str:
-    """An argument for a message: numbers, texts and short sequences of such as they are."""
+    """An argument for a message: numbers, strings and short sequences of them as they are."""
     if x is None or isinstance(x, (str, slice)):
         return repr(x) if len(repr(x)) < 60 else type(x).__name__
     if isinstance(x, (tuple, list)) and len(x) <= 6 and not hasattr(x, "dtype"):

@@ -53,7 +53,7 @@ PATTERNS = {
 
 def joined(text: str) -> str:
     """A text on one line, without the code between backticks."""
-    return re.sub(r"\s+", " ", re.sub(r"`[^`]*`", "`x`", text))
+    return re.sub(r"\s+", " ", re.sub(r"`[^`]*`", "`x`", text)).strip()
 
 
 def paragraphs(line: int, text: str) -> Iterator[tuple[int, str]]:

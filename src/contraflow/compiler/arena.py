@@ -30,7 +30,7 @@ def _aligned(n: int, alignment: int) -> int:
 
 
 def _fit_largest_first(temporaries: Sequence[Temporary], alignment: int) -> list[int]:
-    """Each at the first place that is free while it lives, the largest before the others."""
+    """First fit by size: the largest first, each at the lowest offset free while it lives."""
     offsets = [0] * len(temporaries)
     placed: list[tuple[int, int, int, int]] = []  # start, stop, birth and death, in order
     for number in sorted(range(len(temporaries)), key=lambda i: -temporaries[i].nbytes):
@@ -93,7 +93,7 @@ class _Gaps:
 
 
 def _fit_in_order(temporaries: Sequence[Temporary], alignment: int) -> list[int]:
-    """Each in the smallest gap there is when it is born."""
+    """Best fit in order of birth: each in the smallest gap that is free then."""
     offsets = [0] * len(temporaries)
     births: dict[int, list[int]] = defaultdict(list)
     deaths: dict[int, list[int]] = defaultdict(list)

@@ -22,14 +22,14 @@ from contraflow.shapes import Shape, contiguous_strides, numel
 
 
 def may_return(rows: int, points: int) -> bool:
-    """Whether a kernel may go over rows of so many points again, with what it folded them to."""
+    """Whether a kernel may read rows of so many points a second time, after reducing them."""
     if points <= thresholds.long_fold:
         return True
     return points <= thresholds.long_row and rows >= thresholds.few_long_rows
 
 
 class Settled(NamedTuple):
-    """What a kernel is made of, with its axes as they will be."""
+    """The parts of a kernel, with its final axes."""
 
     reductions: tuple[KernelFold, ...]
     stores: tuple[Store, ...]
@@ -49,7 +49,7 @@ class Settled(NamedTuple):
 
 
 class Partial(NamedTuple):
-    """Memory between two kernels of a fold."""
+    """Memory for partial results, between the two kernels of a split fold."""
 
     elements: int
     dtype: DType
@@ -86,7 +86,7 @@ def _components(whole: Settled) -> Iterator[tuple[int, int, DType]]:
 
 
 def _memory(whole: Settled, parts: int) -> tuple[int, ...]:
-    """Strides of a partial result along the outer axes and the parts: these lie farthest apart."""
+    """Strides of a partial result along the outer axes and the parts, which have the largest."""
     along, *rest = contiguous_strides((parts, *whole.sizes[: whole.outer]))
     return (*rest, along)
 
@@ -115,7 +115,7 @@ def _part(whole: Settled, longest: int, parts: int, first: int) -> tuple[Settled
 
 
 def _rest(whole: Settled, parts: int, partials: Sequence[Partial], first: int) -> Settled:
-    """The kernel that folds partial results, and does what waits for the whole fold."""
+    """The kernel that folds partial results, and computes what depends on the whole fold."""
     outer = whole.outer
     strides = [(*st[:outer], 0) if st else () for st in whole.strides]
     operands, bindings = list(whole.operands), list(whole.bindings)

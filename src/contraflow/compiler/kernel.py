@@ -55,14 +55,15 @@ class Limits(NamedTuple):
     """What a device can do, as far as fusion and planning need to know."""
 
     bindings: int = 1 << 16  # operands one kernel may have
-    # Lines one kernel may have: so many are work enough for what is read and written around them,
-    # and the time to compile a kernel grows faster than its length.
+    # Lines one kernel may have: more would not hide memory traffic any better, and the time to
+    # compile a kernel grows faster than its length.
     lines: int = 48
     alignment: int = 64  # bytes at which values in the arena begin
     windows: bool = False  # whether a contraction may have digits
-    narrow: int = 0  # columns up to which rows do not fill a vector, so that columns should lie
-    # side by side
-    # Of the kernels that not every device has: scatter, scan, sort. Others run on the host.
+    # Matrices with at most this many columns are stored column-major: their rows are shorter than
+    # a vector.
+    narrow: int = 0
+    # The kinds that not every device has: scatter, scan, sort. Those not named run on the host.
     kernels: frozenset[str] = frozenset()
     doubles: bool = False  # whether sums may be carried in float64, where an op asks for it
 
@@ -93,7 +94,7 @@ class KernelFold(NamedTuple):
 
 
 def part_length(size: int, parts: int) -> int:
-    """How many points of a cut axis each part has, the last ones less; vectors are not cut."""
+    """How many points of a cut axis each part has (the last fewer), a multiple of BLOCK."""
     return -(-size // (parts * BLOCK)) * BLOCK
 
 
@@ -107,7 +108,7 @@ class Store(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Box:
-    """What kernels that visit a box of points share."""
+    """The base of kernels that visit a box of points."""
 
     outer: int
     inner: int
@@ -283,7 +284,7 @@ class Sort(Box):
         yield f"sort {self.target} {self.scratch} {[number(e) for e in self.roots]}"
 
 
-# What is found out about a kernel is kept with it.
+# Kernels are interned, so that properties computed of one are kept with it.
 loops = lru_cache(maxsize=8192)(Loops)
 scatter = lru_cache(maxsize=1024)(Scatter)
 scan = lru_cache(maxsize=1024)(Scan)

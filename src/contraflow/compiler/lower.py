@@ -124,7 +124,7 @@ class Visit(NamedTuple):
 
 
 class TapeScope:
-    """What lowering knows of a tape: how each operand is found."""
+    """A tape as lowering sees it: how each operand is found."""
 
     def __init__(self, tape: Tape, host: set[Value]) -> None:
         self.tape, self.host = tape, host
@@ -223,7 +223,7 @@ class Group:
 
 
 def lower_group(scope: TapeScope, group: Group, wanted: set[Value]) -> list[KernelUse]:
-    """The kernels of a group, none if nobody wants anything of it."""
+    """The kernels of a group, none if no result of it is used."""
     if wanted.isdisjoint(group.made):
         return []
     naming, lines = _Naming(scope), []
@@ -282,7 +282,7 @@ def lower_scattering(
 def lower_scanning(
     scope: TapeScope, number: int, line: TapeLine, carried: DType | None
 ) -> KernelUse:
-    """The kernel for a running fold; one from the end walks over everything backwards."""
+    """The kernel for a scan; a reversed one walks over all operands backwards."""
     walk = _Walk(scope, line, line.params.get("reverse", False))
     results = tuple(StoredResult(i, *walk.target(v)) for i, v in enumerate(line.outs))
     dtypes = tuple(walk.naming.dtypes)
@@ -383,7 +383,7 @@ class _Naming:
         return self._argument(OperandPlace(v, offset), self.specs[v].dtype)
 
     def use(self, lowered: Lowered, line: int, rest: Value | None = None) -> KernelUse:
-        """A kernel with what is behind the numbers."""
+        """A kernel with the values that its operand numbers stand for."""
         places = tuple(
             OperandPlace(None)
             if x is None

@@ -17,7 +17,7 @@ from contraflow.shapes import Shape, View, contiguous_strides, numel
 
 
 def columnwise(shape: Shape) -> View:
-    """Columns, the last dim, one after the other."""
+    """A column-major layout: the elements of a column of the last dim are neighbours."""
     rows = shape[:-1]
     return View(shape, (*contiguous_strides(rows), numel(rows)))
 
@@ -50,7 +50,7 @@ class _Narrow:
         self.spread: set[Value] = set()  # views that repeat elements, or do not show rows of them
 
     def layouts(self) -> dict[Value, View]:
-        """The layouts of all groups that have no reason against, and one for it."""
+        """Column-major layouts for all groups that gain by it and allow it."""
         lines = self.tape.lines
         if not any(self._is_narrow(v) for line in lines for v in line.outs):
             return {}

@@ -71,7 +71,7 @@ class StoredResult(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """What a group does, whatever it does it to; `arguments` has the dtype of each."""
+    """What a group computes, whatever it computes it on; `arguments` has the dtype of each."""
 
     domain: Shape
     inner: frozenset[int]
@@ -371,7 +371,7 @@ class Builder:
         return Lowered(call, settled.bindings, self.checks)
 
     def settle(self, stores: list[Store]) -> Settled:
-        """Drop operands that nobody needs, merge axes, and make arguments of sizes."""
+        """Drop unused operands, merge axes, and turn sizes into arguments."""
         stores = self._prune(stores)
         axes, sizes = set(), False
         for e in s.walk(roots_of(self.reductions, stores)):
@@ -399,7 +399,7 @@ class Builder:
         )
 
     def _prune(self, stores: list[Store]) -> list[Store]:
-        """Drop operands that only values nobody wants would have read."""
+        """Drop operands that only unused values would read."""
         reductions, kept, used = pruned(self.reductions, stores)
         self.reductions = list(reductions)
         self.operands = [self.operands[i] for i in used]

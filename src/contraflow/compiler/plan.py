@@ -43,7 +43,7 @@ SCALARS = -1
 
 @dataclass(eq=False, repr=False)
 class Slot:
-    """Room for one value. `kind` is temp (in the arena), input or output (given per replay)."""
+    """Memory for one value. `kind` is temp (in the arena), input or output (given per replay)."""
 
     kind: str
     dtype: DType
@@ -105,7 +105,7 @@ class Plan:
 def make_plan(
     tape: Tape, fused: Fused, host: set[Value], limits: Limits
 ) -> tuple[Plan, list[TapeOperand]]:
-    """Slots and steps for a fused tape, and what each word of the scalar block holds."""
+    """Slots and steps for a fused tape, and the host scalar in each word of the scalar block."""
     return _Planner(tape, fused, host, limits.alignment).run()
 
 
@@ -198,7 +198,7 @@ class _Planner:
     # --- sharing --------------------------------------------------------------------------
 
     def _may_share(self, v: Value, slot: int, but: Value | None = None) -> bool:
-        """Whether `v` may live in a slot beside all that live there, `but` one aside."""
+        """Whether `v` can share the slot with its residents, ignoring `but`."""
         first, last = self.lives[v]
         residents = self.residents[slot]
         at = bisect_right(residents, last, key=itemgetter(0))
@@ -249,7 +249,7 @@ class _Planner:
             self.uses[step] = None
 
     def _start_in_output(self, base: Value, out: Value) -> None:
-        """Make a value, of which an output is made in the end, where the output lies."""
+        """Compute a value in the memory of the output to which it would be copied in the end."""
         slot = self.slot_of.get(out)
         if slot is None or self.slots[slot].kind != "output" or base in self.host:
             return
@@ -323,7 +323,7 @@ def _run_on_host(op: Op, inputs: Any, given: Any, params: Any, *arrays: Any) -> 
 
 
 def _loads(use: Use) -> set[Value]:
-    """The values a step reads; those it leaves as the rest of a value have a copy of their own."""
+    """The values a step reads, without one whose rest it keeps: that has a copy of its own."""
     return use.loads if isinstance(use, KernelUse) else use.reads
 
 

@@ -28,10 +28,10 @@ class ProgramInterface(Protocol):
         """The same, with buffers given by their addresses."""
 
     def put(self, number: int, address: int) -> None:
-        """Say where one of the buffers is from now on."""
+        """Set the address of one of the buffers from now on."""
 
     def rerun(self, scalars: tuple[float | int, ...]) -> None:
-        """The same, with buffers where they were, unless they have been put elsewhere."""
+        """The same, with buffers at the addresses of the last run, or those set by `put` since."""
 
 
 class DeviceInterface(Protocol):
@@ -44,7 +44,7 @@ class DeviceInterface(Protocol):
         """Compile a plan's kernels and lay out its memory."""
 
     def address(self, array: Any) -> int:
-        """Where the memory of an array begins, as programs are told."""
+        """The address of an array's memory, as programs are given it."""
 
 
 _KNOWN = ("cpu",)

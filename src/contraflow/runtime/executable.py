@@ -172,7 +172,7 @@ class Native:
         return frozenset(i for i, slot in zip(made, found, strict=True) if slot not in early)
 
     def prepare(self, scalars: Sequence[int | float]) -> tuple[Any, tuple[int | float, ...]]:
-        """What follows from the host scalars: outputs, and words for kernels."""
+        """The values computed from host scalars: outputs, and words for kernels."""
         known = self.prologue(scalars)
         return known, known[len(self.host_outputs) :]
 

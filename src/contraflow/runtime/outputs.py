@@ -21,9 +21,9 @@ from contraflow.tensors.tensor import Tensor
 
 
 class OutputRoom:
-    """Blocks for one output. The last but one is used again, unless somebody holds it.
+    """Blocks for one output, used in turn: the older of two is reused unless something holds it.
 
-    Memory that was written before is faster to write than memory the system has yet to give.
+    Memory that was written before is faster to write than fresh pages.
     """
 
     __slots__ = ("idle", "recent", "_spec", "_device")
@@ -41,7 +41,7 @@ class OutputRoom:
 
 
 def take(rooms: Sequence[OutputRoom], addresses: list[Any]) -> list[Block]:
-    """A block for each output, whose elements nobody needs; where they lie goes to a list."""
+    """A free block for each output; its address is appended to a list."""
     blocks = []
     for room in rooms:
         block = room.idle
@@ -67,7 +67,7 @@ def take_written(room: str, block: str, place: int) -> list[str]:
 
 
 class Standing:
-    """Outputs that stay in one block from replay to replay, as long as nobody looks at it.
+    """Outputs that stay in one block from replay to replay, while nothing looks at them.
 
     `places` are their numbers among a program's buffers, and `owners` the tensors whose gradients
     they are.
@@ -86,7 +86,7 @@ class Standing:
         self._fresh = False
 
     def take(self) -> None:
-        """Use blocks that nobody looks at from now on."""
+        """Switch to blocks that nothing looks at."""
         addresses: list[int] = []
         take([room for _, room, _ in self._all], addresses)
         for (place, _, _), address in zip(self._all, addresses):
@@ -96,7 +96,7 @@ class Standing:
     def settle(self) -> None:
         """Give the blocks to their owners, now that they are filled.
 
-        Who looked at one meanwhile keeps it, and its owner gets a copy.
+        A block that was looked at meanwhile stays as it is, and its owner gets a copy.
         """
         with slots_lock:
             self.notice.given = False

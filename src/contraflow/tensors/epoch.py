@@ -21,7 +21,7 @@ class Structure:
 
 
 class Every:
-    """The hooks of all modules, or of all optimizers; to a recording, one more that was used."""
+    """The hooks of all modules, or of all optimizers; a recording treats it as a module it used."""
 
     known: ClassVar[list[Every]] = []
     _structure = 0

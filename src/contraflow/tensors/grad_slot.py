@@ -12,7 +12,7 @@ from contraflow import threads
 
 
 class Notice:
-    """Tells whether somebody has looked at blocks, or put something else in their place."""
+    """A flag: whether something has read or replaced the blocks that carry this notice."""
 
     __slots__ = ("given",)
 
@@ -23,7 +23,7 @@ class Notice:
 _NOBODY = Notice()  # of blocks that no program waits for
 
 
-# For `.grad` slots: a slot is changed, and notice given, in the same moment.
+# Held while a `.grad` slot changes, so that the change and its notice are one step.
 slots_lock = threads.recursive_lock()
 
 

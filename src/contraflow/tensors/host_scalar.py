@@ -25,7 +25,7 @@ class HostScalar:
         return state().context.read_scalar(self)
 
     def set(self, value: Any) -> None:
-        """Give it another value, one computed from other host scalars included."""
+        """Set its value, which may be computed from other host scalars."""
         state().context.write_scalar(self, value)
 
     def __repr__(self) -> str:
@@ -33,10 +33,10 @@ class HostScalar:
 
 
 class StepScalar(HostScalar):
-    """A number that a step counts on, and leaves alone where it undoes itself (`amp.GradScaler`).
+    """A counter that a step advances unless the step is skipped (`amp.GradScaler`).
 
-    Whether it does is known when the step has run, so that it may be set from elements of tensors;
-    every other host scalar is known before.
+    Whether it is skipped is known only when the step has run, so a replay may set the counter from
+    elements of tensors; every other host scalar is known before a replay.
     """
 
     __slots__ = ()

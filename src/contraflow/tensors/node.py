@@ -57,9 +57,9 @@ class Input(NamedTuple):
 
 
 class Form:
-    """What nodes have in common that apply one op to inputs of the same kinds.
+    """The fields shared by nodes that apply one op to inputs of the same specs.
 
-    Graphs are long: what need not be kept with each of their nodes is kept here, once.
+    Graphs are long, so these fields are kept here once, and not with each node.
     """
 
     __slots__ = (
@@ -125,7 +125,7 @@ class Node:
         self.watchers: Watchers | None = None
 
     def watched(self) -> Watchers:
-        """The watchers, to which one is about to be added."""
+        """The watchers, created if there are none yet."""
         if self.watchers is None:
             self.watchers = Watchers()
         return self.watchers
@@ -158,7 +158,7 @@ class Node:
 
     @property
     def label(self) -> str:
-        """The same in a listing of nodes, where the parts of what was applied are told apart."""
+        """The name in a listing of nodes, where the parts of a composite are told apart."""
         return self.name
 
     @property
@@ -173,7 +173,7 @@ class Node:
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """What it was applied to, as far as the graph knows: see `Input`.
+        """The inputs that it was applied to, as far as the graph knows them: see `Input`.
 
         >>> import contraflow as cf
         >>> x = cf.ones(2, requires_grad=True)
@@ -190,17 +190,17 @@ class Node:
 
     @property
     def input_names(self) -> Sequence[str]:
-        """The names of the inputs, which are numbers where they have none."""
+        """The names of the inputs, or their numbers where they have no names."""
         return [str(i) for i in range(len(self.targets))]
 
     @property
     def saved(self) -> dict[str, Any]:
-        """What is kept for backward, by name: as it is kept, with its bytes. See `saved_values`."""
+        """The values kept for backward, by name, as they are kept; see `saved_values`."""
         return {}
 
     @property
     def saved_values(self) -> dict[str, Any]:
-        """What is kept for backward, by name: tensors, each at its place in the graph, and numbers.
+        """The values kept for backward, by name: tensors at their places in the graph, and numbers.
 
         A value that was overwritten since raises what backward would raise. After a backward that
         freed the graph there are none.
@@ -261,7 +261,7 @@ class Node:
         return grads[0] if len(grads) == 1 else tuple(grads)
 
     def _fitting(self, g: Tensor | None, spec: Spec | None) -> Tensor | None:
-        """A gradient that a caller gives for an output, in the dtype of that."""
+        """A gradient that a caller gives for an output, cast to the dtype of the output."""
         if g is None:
             return None
         if not hasattr(g, "layout"):

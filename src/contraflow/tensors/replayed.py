@@ -54,7 +54,7 @@ class _Log(NamedTuple):
         return when, writer
 
     def folded(self) -> _Log:
-        """The same, with the counts of programs that are gone as writes of its own."""
+        """The same log, with the counts of programs that no longer exist as its own writes."""
         alive = [entry[0].owner() is not None for entry in self.replays]
         if all(alive):
             return self
@@ -68,7 +68,7 @@ _counting = threads.recursive_lock()  # held while a log is replaced
 
 
 class _Replayed(Storage):
-    """A storage that programs write to. What they count is added up when somebody asks."""
+    """A storage that programs write to; their counts are added up when its version is asked for."""
 
     log: _Log
 

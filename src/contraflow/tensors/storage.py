@@ -25,7 +25,7 @@ class Storage:
     version = 0
     writer: tuple[str, UserLine | None] | None = None
     inference = False  # made in inference mode, so nothing may be differentiated through it
-    frozen = False  # somebody else's memory, which may not be written to
+    frozen = False  # memory of a read-only array
     address = 0  # where the memory begins, once a program has asked
     # Nodes that keep this memory, and want a copy before it is overwritten: see `lend`.
     borrowers: dict[int, weakref.ref[Any]] | None = None  # by their ids
@@ -38,7 +38,7 @@ class Storage:
         self.serial = next(serials)  # later storages have higher numbers
 
     def lend(self, node: Any) -> None:
-        """Let a node keep this memory until it is overwritten, and have a copy from then on."""
+        """Let a node refer to this memory until it is overwritten, and give it a copy then."""
         if self.borrowers is None:
             self.borrowers = {}
         # The callback is C: an interrupt in one of Python's, which a WeakSet has, would be lost.

@@ -35,9 +35,10 @@ class Known(NamedTuple):
 
 
 class NumberStep(NamedTuple):
-    """What Python computed of numbers, and what came of it.
+    """An operation of Python on numbers, and its recorded outcome.
 
-    That is a kind of number, or an error, and of a comparison or a truth test the answer itself.
+    The outcome is the type of the result, or an error; for a comparison or a truth test it is the
+    answer itself.
     """
 
     function: Callable[..., Any]
@@ -66,7 +67,7 @@ class Symbols:
     def note(
         self, function: Callable[..., Any], operands: Sequence[Any], outcome: type | bool
     ) -> Known:
-        """A step, and what its result is known by."""
+        """Note a step; its result is known by what this returns."""
         known = tuple(x._known if type(x) is Symbol else x for x in operands)
         key = function, *(x if isinstance(x, Known) else (type(x), exact(x)) for x in known)
         if key not in self._known:
@@ -89,7 +90,7 @@ class Symbols:
 
 
 class Symbol:
-    """A number: its value in the call that is recorded, and what it is known by in others."""
+    """A number: its value in the recorded call, and how later calls find its value."""
 
     __slots__ = ("_known", "_number", "_places", "_symbols")
 
@@ -113,7 +114,7 @@ class Symbol:
         return type(self._number)
 
     def _value(self) -> Any:
-        """The number itself. A symbol that outlives the recording is no more than that."""
+        """The number itself, which is all that a symbol is after the recording."""
         if self._symbols.open:
             self._symbols.need(self)
         return self._number
@@ -297,14 +298,14 @@ LONGEST = 80  # characters of an expression that is shown
 
 
 def number_text(x: int | float) -> str:
-    """A number for people; Python does not write out very long ones."""
+    """A number as text; Python refuses to write very long ones."""
     return f"an int of {x.bit_length()} bits" if type(x) is int and x not in INT64 else str(x)
 
 
 def departure(
     steps: Sequence[NumberStep], leaves: Sequence[Any], names: Sequence[str]
 ) -> str | None:
-    """The first step of which something else comes than when it was recorded, for people.
+    """The first step whose outcome differs from the recorded one, as text.
 
     >>> departure([NumberStep(operator.gt, (Known(0), 2), True)], [1], ["n"])
     'n > 2 was True and is False'

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from contraflow import config
 
-MOST_BYTES = 256 << 20  # of all entries; what a kernel takes is some thousand
+MOST_BYTES = 256 << 20  # of all entries; a kernel takes a few thousand
 _KEPT = 0.75  # the part of these that is left when the oldest entries go
-_LOOKS = 32  # after each such part of them written the folder is measured
+_LOOKS = 32  # the folder is measured again after this part of them was written
 _DIGEST_BYTES = 32
 
 _written: dict[Path, int] = {}  # bytes written by this process since a folder was measured

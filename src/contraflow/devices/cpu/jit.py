@@ -36,7 +36,7 @@ def processor() -> str:
 
 @functools.cache
 def _features() -> llvm.targets.FeatureMap:
-    """What the processor has, and has not."""
+    """The features that the processor has, and those that it lacks."""
     return threads.run(llvm.get_host_cpu_features)
 
 

@@ -29,33 +29,33 @@ class _Piece(np.ndarray):
 
     start = 0
     address = 0  # of the start, which is asked for once
-    # Of the loan that it is out on. A loan cannot keep its receipt alive until it tells: what an
-    # array keeps, or its base does, may go before its weak references are told. So the two keep
-    # each other, until the piece is taken back.
+    # The receipt of its current loan. A loan cannot keep its receipt alive until the end: what an
+    # array or its base refers to may be freed before callbacks of weak references run. So piece
+    # and receipt refer to each other until the piece is taken back.
     receipt: _Receipt | None = None
 
 
 class _Loan(np.ndarray):
-    """A piece that is in use: the base of the array that shows it, which is the base of its views.
+    """A piece in use: the base of the array over it, and so of all views of that array.
 
-    So it goes when the last of them does, and its receipt tells of that.
+    It is freed with the last of them, and its receipt reports that.
     """
 
 
 class _Receipt(weakref.ref[_Loan]):
-    """Outlives a loan, and knows its piece."""
+    """A weak reference to a loan, which knows the piece and reports its end."""
 
     __slots__ = ("piece",)
     piece: _Piece
 
 
 class _Idle:
-    """Pieces that wait, by their sizes; when they become too many all are let go."""
+    """Idle pieces by size; when they become too many all are freed."""
 
     def __init__(self) -> None:
         self._pieces: dict[int, list[_Piece]] = {}
         self._total = 0
-        # Taken by one thread twice if a finalizer of the user's wants memory while it is held.
+        # Recursive: a user's finalizer may ask for memory while this thread holds it.
         self._lock = threads.recursive_lock()
         # What came back since a piece was last taken, by the powers of two of sizes. It is put
         # there without Python code, in which an interrupt would be lost; the oldest make room.
@@ -65,7 +65,7 @@ class _Idle:
         ]
 
     def lend(self, size: int) -> tuple[_Loan, _Piece]:
-        """A piece of a size, a new one if none waits, which is back when the loan is gone."""
+        """An idle piece of a size, or a new one; it comes back when the loan is freed."""
         with self._lock:
             for back in self._back:
                 while back:
@@ -84,7 +84,7 @@ class _Idle:
         return loan, lent
 
     def _give(self, piece: _Piece) -> None:
-        """Let a piece wait for its next use."""
+        """Keep a piece idle for its next use."""
         self._total += piece.size
         if self._total > LIMIT:
             self._pieces, self._total = {}, 0

@@ -71,7 +71,7 @@ def work(call: KernelCall) -> int:
 
 @functools.lru_cache(maxsize=8192)
 def _weight(kernel: Box) -> int:
-    """How many times as long as one that is only read and written a point of a kernel takes."""
+    """The cost of a point of a kernel, relative to one that is only read and written."""
     inner = slice(kernel.outer if kernel.inner else 0, None)
     varying: set[Expr] = set()  # what differs from point to point
     steps = 0
@@ -85,7 +85,7 @@ def _weight(kernel: Box) -> int:
 
 
 def _is_small(calls: Sequence[KernelCall]) -> bool:
-    """Whether one thread does all calls sooner than several, which meet after each."""
+    """Whether one thread is faster than several, which synchronize after each call."""
     limit, total = thresholds.cpu_shared_work * (MEETINGS + len(calls)), 0
     for call in calls:
         total += work(call)
@@ -115,7 +115,7 @@ class _Arena(NamedTuple):
 
 
 class _Scratch:
-    """The arenas, and the lock that whoever runs a program holds."""
+    """The arenas, and the lock that a running program holds."""
 
     def __init__(self) -> None:
         self.lock = threads.recursive_lock()
@@ -186,7 +186,7 @@ class _Touched:
                 self._starts[first:last], self._stops[first:last] = [start], [stop]
 
     def meets(self, numbers: Iterable[int]) -> bool:
-        """Whether some memory of these slots is touched."""
+        """Whether any memory of these slots is touched."""
         for number in numbers:
             slot = self._slots[number]
             if slot.kind != "temp":
@@ -372,7 +372,7 @@ class CpuProgram:
             self.rerun(scalars)
 
     def rerun(self, scalars: tuple[float | int, ...]) -> None:
-        """The same, with buffers where they were, unless they have been put elsewhere."""
+        """The same, with buffers at the addresses of the last run, or those set by `put` since."""
         timeline = state().context.timeline
         with _scratch.lock:
             if self._arena is not _scratch.arena:
