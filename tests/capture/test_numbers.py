@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 import operator
 import traceback
@@ -46,6 +47,30 @@ COMPUTED: dict[str, Callable[..., Any]] = {
     "whole powers": lambda x, n: x * n**2 + (n + 1) ** 3,
     "returned": lambda x, n: (x * 1, n, n + 1),
 }  # fmt: skip
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Rate(float):
+    """A number whose text is no number."""
+
+    def __repr__(self) -> str:
+        return "a rate"
+
+    __str__ = __repr__
+
+
+def test_numbers_of_classes_of_the_user_s() -> None:
+    function = cf.compile(lambda x, n: x * n + n)
+    chosen = cf.compile(lambda x, n: x * Level(n % 2 + 1))
+    x = cf.tensor([1.0, -2.0])
+    for n in (Level.LOW, Level.HIGH, 2, 2.0, Rate(2.0), Rate("inf"), Rate("nan")):
+        assert_close(function(x, n), x * float(n) + float(n))
+    for n in range(5):
+        assert_close(chosen(x, n), x * (n % 2 + 1))
 
 
 @pytest.mark.parametrize("kind", [float, int])

@@ -28,6 +28,10 @@ PLAIN = frozenset([
     bool, int, float, complex, str, bytes, types.NoneType, types.EllipsisType,
     types.NotImplementedType, range,
 ])  # fmt: skip
+VALUED: tuple[Any, ...] = (
+    int,
+    bytes,
+)  # whose subclasses have values, and cannot be referred to weakly
 _CODE = ("the class ", "the function ", "a code", "a module", "a property", "a staticmethod")
 
 
@@ -205,6 +209,34 @@ class Typed(Read):
 
     def was(self) -> str:
         return f"a {self.kind.__name__}"
+
+
+class Valued(Typed):
+    """A number or bytes of a user's class, an IntEnum for instance: compared by type and value.
+
+    What else is read of it, its attributes for instance, is guarded by itself.
+    """
+
+    __slots__ = ("base", "value")
+
+    def __init__(self, place: Place, value: Any) -> None:
+        super().__init__(place, value)
+        self.base = next(base for base in VALUED if isinstance(value, base))
+        self.value = self.base.__add__(value, self.base())  # of no class but the base
+
+    def fits(self, value: Any) -> bool:
+        return type(value) is self.kind and self.base.__eq__(value, self.value) is True
+
+    def written(self, write: ConditionWriter) -> str:
+        return f"{write.name(self.fits)}({write.value(self.place)})"
+
+    def was(self) -> str:
+        return f"{self.kind.__name__}({self.value!r})"
+
+    def now(self, value: Any) -> str:
+        if type(value) is not self.kind:
+            return shown(value)
+        return f"{self.kind.__name__}({self.base.__repr__(value)})"
 
 
 class Absent(Read):

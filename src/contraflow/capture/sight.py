@@ -40,6 +40,7 @@ from contraflow.capture.places import (
 )
 from contraflow.capture.reads import (
     PLAIN,
+    VALUED,
     Equal,
     FunctionCode,
     Lacks,
@@ -47,6 +48,7 @@ from contraflow.capture.reads import (
     Same,
     Together,
     Typed,
+    Valued,
     is_plain,
     items,
 )
@@ -411,6 +413,8 @@ class Sight:
             return Same(place, value, weakref.ref(value, self.gone.append))
         except TypeError:
             pass
+        if issubclass(kind, VALUED):
+            return Valued(place, value)
         if in_python(kind) and not is_library_class(kind):
             return Typed(place, value)
         self.kept.append(value)

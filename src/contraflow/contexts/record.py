@@ -250,10 +250,9 @@ class Recorder(Run):
         return Tensor.of_storage(storage, contiguous(spec.shape), spec.dtype)
 
     def read(self, x: Any) -> TapeOperand:
-        """The tape value of a tensor as it is now; numbers stay literals."""
+        """The tape value of a tensor as it is now; numbers are literals."""
         if not isinstance(x, Tensor):
-            literal: TapeOperand = x
-            return literal
+            return _literal(x)
         value = self._values.get(id(x.storage)) or self._value_of(x)
         if x.layout == contiguous(self.tape.specs[value].shape):
             return value
@@ -565,6 +564,13 @@ class Recorder(Run):
             for storage, spec, line in found
             if storage is not None
         ]
+
+
+def _literal(number: bool | int | float) -> TapeOperand:
+    """A number as a tape has it: one of a class made of int or float is written in its own way."""
+    if type(number) in (int, float, bool):
+        return number
+    return float(number) if isinstance(number, float) else int(number)
 
 
 def _among(number: Tensor, others: Sequence[Tensor]) -> Tensor:
