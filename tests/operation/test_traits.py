@@ -100,7 +100,7 @@ def zeroed() -> list[Any]:
     return [
         pytest.param(op, sample, row, id=f"{op.name}-{number}-{row}")
         for op in REGISTRY.values()
-        for row in op._zero_if
+        for row in op._vanishing
         for number, sample in enumerate(op.samples())
     ]
 

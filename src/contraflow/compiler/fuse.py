@@ -12,7 +12,7 @@ own; ops without a kernel are host steps.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
@@ -323,36 +323,9 @@ class _Fuser:
 
     def _fits(self, group: Any, visit: Visit) -> bool:
         """Whether a line may become part of what makes one of its inputs."""
-        line = visit.line
-        if not isinstance(group, Group) or group.region != line.region:
-            return False
-        operands = len(group.reads) + len(group.made) + len(line.inputs) + len(line.outs)
-        return (
-            operands <= self.limits.bindings
-            and len(group.lines) < self.limits.lines
-            and self._visits(group, visit)
-            and self._aligned(group, visit)
+        return isinstance(group, Group) and all(
+            allows(self.limits, group, visit) for allows in RULES
         )
-
-    def _visits(self, group: Group, visit: Visit) -> bool:
-        """Whether a line's points are those of the group, or of its reduced results."""
-        shape, dims = visit.shape, visit.reduced
-        if dims is None:
-            return group.axes(shape) is not None
-        return shape == group.domain and group.inner in (frozenset(), dims)
-
-    def _aligned(self, group: Group, visit: Visit) -> bool:
-        """Whether every value of the group that the line reads is at hand at the same point."""
-        for value, view in visit.reads:
-            if value in group.made:
-                if visit.line.op.kind.indexes or view.offset:
-                    return False
-                if group.reading(visit.shape, view) != group.made[value]:
-                    return False
-                returns = group.inner and visit.shape == group.domain and group.folds(value)
-                if returns and not group.may_return():
-                    return False
-        return True
 
     def _merge(self, old: int, new: int, visit: Visit) -> None:
         """Move an older group into a newer one, if nothing in between needs it where it is."""
@@ -375,7 +348,53 @@ class _Fuser:
         )
         # What the target reads of the source must be at the same point, and so must the line.
         readers = map(self.scope.visit, target.lines)
-        if self._fits(merged, visit) and all(self._aligned(merged, x) for x in readers):
+        if self._fits(merged, visit) and all(is_at_hand(self.limits, merged, x) for x in readers):
             self.groups[new], self.groups[old] = merged, None
             self.maker.update(dict.fromkeys(source.made, new))
             self._note_reads(source.reads, new, merged.made)
+
+
+# --- rules: what may become part of a group ------------------------------------------------------
+
+
+def is_of_the_region(limits: Limits, group: Group, visit: Visit) -> bool:
+    """Whether line and group belong to the same checkpoint, or to none."""
+    return group.region == visit.line.region
+
+
+def is_within_limits(limits: Limits, group: Group, visit: Visit) -> bool:
+    """Whether a kernel of the device may have so many operands and lines."""
+    line = visit.line
+    operands = len(group.reads) + len(group.made) + len(line.inputs) + len(line.outs)
+    return operands <= limits.bindings and len(group.lines) < limits.lines
+
+
+def is_on_the_points(limits: Limits, group: Group, visit: Visit) -> bool:
+    """Whether a line's points are those of the group, or of its reduced results."""
+    shape, dims = visit.shape, visit.reduced
+    if dims is None:
+        return group.axes(shape) is not None
+    return shape == group.domain and group.inner in (frozenset(), dims)
+
+
+def is_at_hand(limits: Limits, group: Group, visit: Visit) -> bool:
+    """Whether every value of the group that the line reads is at hand at the same point."""
+    for value, view in visit.reads:
+        if value in group.made:
+            if visit.line.op.kind.indexes or view.offset:
+                return False
+            if group.reading(visit.shape, view) != group.made[value]:
+                return False
+            returns = group.inner and visit.shape == group.domain and group.folds(value)
+            if returns and not group.may_return():
+                return False
+    return True
+
+
+# A line joins the group that makes one of its inputs if all of these allow it.
+RULES: tuple[Callable[[Limits, Group, Visit], bool], ...] = (
+    is_of_the_region,
+    is_within_limits,
+    is_on_the_points,
+    is_at_hand,
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from contraflow.compiler.pieces import join_pieces
 from contraflow.compiler.spans import cut_products
@@ -81,7 +81,19 @@ def own_results(tape: Tape) -> Tape:
     return result
 
 
+# What every program goes through, in order.
+PASSES: tuple[Callable[[Tape], Tape], ...] = (
+    merge_common,
+    fold_whole_assignments,
+    join_pieces,
+    cut_products,
+    eliminate_dead,
+    own_results,
+)
+
+
 def optimize(tape: Tape) -> Tape:
-    """The passes every program goes through, in order."""
-    tape = join_pieces(fold_whole_assignments(merge_common(tape)))
-    return own_results(eliminate_dead(cut_products(tape)))
+    """The tape after all passes."""
+    for run in PASSES:
+        tape = run(tape)
+    return tape

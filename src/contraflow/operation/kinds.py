@@ -10,7 +10,7 @@ from contraflow import dtypes, thresholds
 from contraflow.dtypes import DType, float64, int64
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr, Source
-from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.op import REGISTRY, Op, Traits
 from contraflow.operation.samples import Array, Sample
 from contraflow.shapes import broadcast_shapes, contiguous, normalize_dims, numel, reduced_shape
 from contraflow.spec import Given, Params, Spec
@@ -52,7 +52,8 @@ class Kind:
                 raise TypeError(f"{op.name}: an op of kind {self.name} needs {name}=.")
         for name in op.extra:
             if name not in self.required + self.optional:
-                known = ", ".join(sorted({*_FIELDS, *self.required, *self.optional}))
+                own = (*self.required, *self.optional)
+                known = ", ".join(sorted({*_FIELDS, *Traits.__annotations__, *own}))
                 raise TypeError(
                     f"{op.name}: an op of kind {self.name} has no field {name!r}. Known: {known}."
                 )

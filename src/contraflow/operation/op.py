@@ -14,22 +14,7 @@ that must know ops (eager, capture, fusion, tensor methods, stubs, tests) reads 
 context on top of this thread's stack. Calling the op itself takes PyTorch's signature and
 normalises it to that form.
 
-Passes and contexts never ask for an op by its name. They ask for *traits*, which the declaration
-states, or which follow from it:
-
-    linear        results are linear in the inputs that have a gradient rule, taken together
-    zero_if       ("a", "b, c"): results are zero if `a` is, and if `b` and `c` both are; if it is
-                  not given, it follows for linear ops, and for contractions
-    is_sum        the sum of two inputs
-    is_copy       the elements of the input, in memory of their own
-    is_fill       every element is the one number that is the first input
-    is_padding    the first input among copies of the second, a number, by the parameter `pads`
-    takes_points  elements of the first input at the coordinates [dims, points...] in the second,
-                  of the dims that the parameter `dims` names
-    along_dim     goes along the dim that the parameter `dim` names, whatever the other dims are;
-                  scans and sorts do
-    is_view, is_assign   follow from the kind
-    gives_view    the parameters are those of a View of the first input, as if it were contiguous
+Passes and contexts never ask for an op by its name: they ask for the `Traits` of its declaration.
 """
 
 from __future__ import annotations
@@ -76,7 +61,26 @@ def _name_code(function: Any, name: str) -> None:
         function.__code__ = code.replace(co_name=name)
 
 
-class Op:
+class Traits:
+    """What an op is to passes and contexts: fields that a declaration of any kind may have."""
+
+    linear: bool = False  # in the inputs that have a gradient rule, taken together
+    dynamic: bool = False  # the shape of its result depends on values
+    effects: bool = False  # it does more than its results show: it always runs, and in order
+    # ("a", "b, c"): its results are zero if `a` is, and if `b` and `c` both are. Where it is not
+    # given it follows for linear ops and for contractions.
+    zero_if: tuple[str, ...] = ()
+    is_sum: bool = False  # of two inputs
+    is_copy: bool = False  # the elements of its input, in memory of their own
+    is_fill: bool = False  # every element is the number that is its first input
+    is_padding: bool = False  # its first input among copies of its second, by `pads`
+    # Elements of its first input at the coordinates [dims, points...] in its second, of the dims
+    # that `dims` names.
+    takes_points: bool = False
+    along_dim: bool = False  # it goes along the dim that `dim` names, whatever the other dims are
+
+
+class Op(Traits):
     """One operation. Calling it takes PyTorch's signature; see the module's text."""
 
     def __init__(
@@ -97,16 +101,6 @@ class Op:
         inplace: bool = False,
         operators: tuple[str, ...] = (),
         autocast: str | None = None,
-        dynamic: bool = False,
-        linear: bool = False,
-        effects: bool = False,
-        zero_if: tuple[str, ...] = (),
-        is_sum: bool = False,
-        is_copy: bool = False,
-        is_fill: bool = False,
-        is_padding: bool = False,
-        takes_points: bool = False,
-        along_dim: bool = False,
         aliases: tuple[str, ...] = (),
         internal: bool = False,
         **extra: Any,
@@ -125,15 +119,14 @@ class Op:
         self.normalize = normalize
         self.shape = shape
         self.method, self.inplace, self.operators = method, inplace, operators
-        self.autocast, self.dynamic, self.linear = autocast, dynamic, linear
-        # Whether shapes and dtypes of inputs and parameters alone say those of the outputs.
-        self.infers = not dynamic and kind.lowering != "composite"
-        self.effects = effects  # it does more than its results show: it always runs, and in order
-        # What passes and contexts take the op for; the module's text says what each means.
+        self.autocast = autocast
+        for name in Traits.__annotations__:  # of the instance, which is faster to read
+            setattr(self, name, extra.pop(name, getattr(Traits, name)))
+        # Traits that follow from the kind.
         self.is_view, self.is_assign = kind.lowering == "view", kind.lowering == "assign"
-        self.is_sum, self.is_copy, self.is_fill = is_sum, is_copy, is_fill
-        self.is_padding, self.takes_points = is_padding, takes_points
-        self.along_dim = along_dim or kind.lowering in ("scan", "sort")
+        self.along_dim |= kind.lowering in ("scan", "sort")
+        # Whether shapes and dtypes of inputs and parameters alone say those of the outputs.
+        self.infers = not self.dynamic and kind.lowering != "composite"
         self.extra = extra
         if isinstance(dtype, str) and dtype not in DTYPE_RULES:
             rules = ", ".join(DTYPE_RULES)
@@ -148,6 +141,7 @@ class Op:
         defaults = body.__defaults__ or ()
         self.defaults = dict(zip(self.inputs[len(self.inputs) - len(defaults) :], defaults))
         self.params = {k: (body.__kwdefaults__ or {}).get(k, REQUIRED) for k in keywords}
+        # Whether the parameters are those of a View of the first input, as if it were contiguous.
         self.gives_view = tuple(self.params) == View._fields
         _name_code(body, self.name)
         self.call: Callable[..., Any] = self.bind
@@ -156,11 +150,11 @@ class Op:
         self.samples = samples or (lambda: kind.samples(self))
         self.failures = failures or (lambda: ())
         self.rules = tuple(self._rule(names, rule) for names, rule in (vjp or {}).items())
-        self._zero_if = self._vanishing(zero_if)
+        self._vanishing = self._vanishing_inputs(self.zero_if)
         self._backwards: dict[tuple[bool, ...], Backward] = {}
         kind.check(self)
 
-    def _vanishing(self, zero_if: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    def _vanishing_inputs(self, zero_if: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
         """The inputs that make the results zero if all of a row are; an empty row means all."""
         if not zero_if and self.kind.bilinear:
             zero_if = self.inputs
@@ -178,7 +172,7 @@ class Op:
 
     def vanishes(self, zero: Sequence[bool]) -> bool:
         """Whether the results are zero, whatever the other inputs are, where those marked are."""
-        return any(all(zero[i] for i in row) if row else all(zero) for row in self._zero_if)
+        return any(all(zero[i] for i in row) if row else all(zero) for row in self._vanishing)
 
     def _rule(self, inputs: str, function: Callable[..., Any]) -> Rule:
         """Check a rule's names now, so that a misspelt one fails at import."""
