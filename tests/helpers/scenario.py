@@ -79,23 +79,26 @@ SCENARIOS: dict[str, Scenario] = {}
 
 
 class EagerFile:
-    """The tests of one file; calling it declares a scenario that stands for some of them."""
+    """The tests of one subject; calling it declares a scenario that stands for some of them.
 
-    def __init__(self, stem: str) -> None:
-        self.stem = stem
+    A subject has the name of a file. Tests may be in other files of the subject.
+    """
+
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
 
     def __call__(self, *given: str | Argument, state: bool = False, **expected: Any) -> Any:
         """A decorator for a function, or with `state` for one that gives it and its state.
 
         `given` are names of tests, without `test_`, then the arguments.
         """
-        covers = tuple(f"{self.stem}.test_{name}" for name in given if isinstance(name, str))
+        covers = tuple(f"{self.subject}.test_{name}" for name in given if isinstance(name, str))
         arguments = tuple(x for x in given if not isinstance(x, str))
         fields = {**dict.fromkeys(Scenario._fields[3:]), **expected}
 
         def declare(function: Any) -> Any:
             build = function if state else lambda: (function, ())
-            name = f"{self.stem.removeprefix('test_')}: {function.__name__}"
+            name = f"{self.subject.removeprefix('test_')}: {function.__name__}"
             assert name not in SCENARIOS, name
             SCENARIOS[name] = Scenario(build, arguments, covers, **fields)
             return function
@@ -259,9 +262,11 @@ def compare(actual: Notes, expected: Notes, exact: bool, through: cf.dtype | Non
 TESTS = Path(__file__).resolve().parents[1]
 
 
-def declared_tests(stem: str) -> Iterator[tuple[str, bool]]:
-    """The tests of a file, and whether each compiles its functions itself, by a fixture."""
-    (path,) = TESTS.rglob(f"{stem}.py")
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            yield f"{stem}.{node.name}", any(a.arg in ("run", "mode") for a in node.args.args)
+def declared_tests(subject: str, stems: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """The tests of some files, and whether each compiles its functions itself, by a fixture."""
+    for stem in stems:
+        (path,) = TESTS.rglob(f"{stem}.py")
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                itself = any(a.arg in ("run", "mode") for a in node.args.args)
+                yield f"{subject}.{node.name}", itself

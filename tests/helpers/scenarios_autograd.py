@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tests.autograd import test_autograd
+from tests.autograd import test_autograd, test_autograd_hooks, test_autograd_rules
 from tests.helpers.engine_common import temporary
 from tests.helpers.scenario import EagerFile, among, leaf, parameters, plain, positive
 from tests.tensors import test_inplace
@@ -328,7 +328,7 @@ def hooks_put_on_state_before() -> Any:
 
 
 for number, (wrong,) in enumerate(
-    parameters(test_autograd.test_a_hook_that_returns_a_number_or_another_dtype)
+    parameters(test_autograd_hooks.test_a_hook_that_returns_a_number_or_another_dtype)
 ):
     autograd.named(
         f"refused, a hook that returns {number}",
@@ -436,7 +436,9 @@ def one_slot(x: Tensor) -> Any:
     return slot
 
 
-for (dtype,) in parameters(test_autograd.test_seed_14_gradients_keep_the_dtype_of_their_tensor):
+for (dtype,) in parameters(
+    test_autograd_hooks.test_seed_14_gradients_keep_the_dtype_of_their_tensor
+):
     autograd.named(
         f"gradients in {dtype}", "seed_14_gradients_keep_the_dtype_of_their_tensor",
         leaf(3, dtype=dtype),
@@ -502,7 +504,7 @@ def a_leaf_made_inside(x: Tensor) -> Any:
 @autograd("one_rule_may_serve_several_inputs", leaf(1), leaf(1))
 def one_rule_for_several_inputs(x: Tensor, y: Tensor) -> None:
     both = {"a, b": lambda g, a, b: (g * b, g * a)}
-    with temporary(elementwise, test_autograd.product, ref=np.multiply, vjp=both) as op:
+    with temporary(elementwise, test_autograd_rules.product, ref=np.multiply, vjp=both) as op:
         op(x, y).backward()
         op(x, 2.0).backward()
 
@@ -510,14 +512,14 @@ def one_rule_for_several_inputs(x: Tensor, y: Tensor) -> None:
 @autograd("seed_11_a_rule_that_returns_too_few", leaf(1), leaf(1), raises=cf.GradientError)
 def a_rule_that_returns_too_few(x: Tensor, y: Tensor) -> None:
     wrong = {"a, b": lambda g, a: (g * a,)}
-    with temporary(elementwise, test_autograd.product, ref=np.multiply, vjp=wrong) as op:
+    with temporary(elementwise, test_autograd_rules.product, ref=np.multiply, vjp=wrong) as op:
         op(x, y).backward()
 
 
 @autograd("seed_11_a_rule_that_returns_the_wrong_shape", leaf(2), raises=cf.GradientError)
 def a_rule_of_the_wrong_shape(x: Tensor) -> None:
     wrong = {"x": lambda g, x: (g * x)[:1]}
-    with temporary(elementwise, test_autograd.squaring, ref=np.square, vjp=wrong) as op:
+    with temporary(elementwise, test_autograd_rules.squaring, ref=np.square, vjp=wrong) as op:
         op(x).sum().backward()
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 from tests.graph import test_parallel
+from tests.helpers import update_rules
+from tests.helpers.modules import Block
 from tests.helpers.scenario import EagerFile, leaf, parameters, plain, tensors, truth, whole
-from tests.nn import test_nn
-from tests.optim import test_optim
+from tests.nn import test_nn, test_nn_layers, test_nn_utils
 
 import contraflow as cf
 from contraflow import nn
@@ -54,7 +55,7 @@ def a_parameter_and_its_data() -> Any:
 @modules("writing_a_buffer_with_an_operator_is_no_change_of_structure", plain(2, 3, dtype=f32),
          state=True)  # fmt: skip
 def a_buffer_written_with_an_operator() -> Any:
-    block = test_nn.Block()
+    block = Block()
 
     def step(x: Tensor) -> Tensor:
         block.offset += x[0]
@@ -87,7 +88,7 @@ def training_switched_inside() -> Any:
 
 @modules("requires_grad_and_zero_grad", plain(2, 3, dtype=f32), state=True)
 def gradients_set_to_zero() -> Any:
-    block = test_nn.Block()
+    block = Block()
 
     def step(x: Tensor) -> Any:
         block.zero_grad(set_to_none=False)
@@ -117,7 +118,7 @@ def gradients_with_a_graph_set_to_zero() -> Any:
 
 @modules("state_dict_round_trip", plain(2, 3, dtype=f32), state=True)
 def state_loaded_inside() -> Any:
-    first, second = test_nn.Block(), test_nn.Block()
+    first, second = Block(), Block()
 
     def step(x: Tensor) -> Any:
         second.load_state_dict(first.state_dict())
@@ -182,7 +183,7 @@ MODULES: dict[str, tuple[str, Any, Any]] = {
         f"weight norm {number}": (
             "weight_norm", lambda apply=apply: apply(nn.Linear(3, 2)), plain(4, 3, dtype=f32)
         )
-        for number, (apply,) in enumerate(parameters(test_nn.test_weight_norm))
+        for number, (apply,) in enumerate(parameters(test_nn_utils.test_weight_norm))
     },
     "BatchNorm2d": (
         "batch_norm_gradient_goes_through_the_statistics",
@@ -203,7 +204,7 @@ for name, (covered, make, argument) in MODULES.items():
     modules(covered, argument, state=True)(a_module)
 
 
-for (momentum,) in parameters(test_nn.test_batch_norm_keeps_statistics):
+for (momentum,) in parameters(test_nn_layers.test_batch_norm_keeps_statistics):
 
     def statistics(momentum: Any = momentum) -> Any:
         layer = nn.BatchNorm2d(2, momentum=momentum)
@@ -433,7 +434,7 @@ def containers() -> Any:
 for name in sorted(test_nn.CHANGES.keys() - {"parameter to None", "deletion"}):
 
     def a_changed_module(name: str = name) -> Any:
-        block = test_nn.Block()
+        block = Block()
 
         def change(number: int) -> None:
             if number == 1:
@@ -472,7 +473,7 @@ def a_module_converted_between_calls() -> Any:
 
 @modules("deepcopy_is_independent_and_keeps_sharing", plain(2, 3, dtype=f32), state=True)
 def a_copied_module() -> Any:
-    block = test_nn.Block()
+    block = Block()
     twin = copy.deepcopy(block)
     step, _ = trained(twin)
     return step, [block, twin]
@@ -498,7 +499,7 @@ def optimized(make: Callable[[list[Tensor]], Optimizer], *shape: int, dtype: Any
     return step, [p, optimizer]
 
 
-for number, (kind, options) in enumerate(test_optim.CASES):
+for number, (kind, options) in enumerate(update_rules.CASES):
 
     def an_optimizer(kind: Any = kind, options: Any = options) -> Any:
         return optimized(lambda ps: kind(ps, **options), 3, 4, dtype=cf.float64)
@@ -509,7 +510,7 @@ for number, (kind, options) in enumerate(test_optim.CASES):
         state=True,
     )(an_optimizer)  # fmt: skip
 
-for kind in test_optim.REFERENCES:
+for kind in update_rules.REFERENCES:
 
     def a_number(kind: Any = kind) -> Any:
         return optimized(lambda ps: kind(ps, lr=0.125), dtype=cf.float64)
