@@ -31,6 +31,7 @@ from tests.helpers.state_worlds import (
 
 import contraflow as cf
 from contraflow import config, nn
+from contraflow.capture import compiled
 from contraflow.testing import assert_close
 
 ALONE = ("either", "failures", "refusals", "prelude")
@@ -395,3 +396,28 @@ def test_a_debugger_shows_the_lines_of_the_user() -> None:
     assert "-> return y + 1" in compiled
     assert "-> return helper(x, debugger)" in compiled
     assert "capture/observe" not in compiled
+
+
+def test_an_argument_with_the_key_none_is_recorded_once() -> None:
+    f = cf.compile(lambda table: sum(table.values()))
+    for k in range(3):
+        assert f({None: cf.ones(1) * k, "a": cf.ones(1)}).item() == k + 1
+    assert f.captures == 1
+
+
+def test_what_is_never_settled_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often a recording finds more that it must carry, a call comes to an end."""
+    monkeypatch.setattr(compiled, "MOST_LEARNED", 0)
+    state = {"h": cf.zeros(1)}
+
+    def f(x: cf.Tensor) -> None:
+        state["h"] = state["h"] + x
+
+    f = cf.compile(f)
+    with pytest.raises(cf.CaptureError, match=r"it is not settled what .* reads and changes"):
+        f(cf.ones(1))
+    assert f.refusals
+    assert "state['h']" in f.refusals[0]
+    monkeypatch.setattr(compiled, "MOST_LEARNED", 1)
+    f(cf.ones(1))
+    assert state["h"].item() == 1

@@ -113,6 +113,8 @@ class Carrying(Stores):
         if store.key not in self.slots or store.key in self.carried:
             return None
         place, before = self.slots[store.key]
+        if type(store.value) in (list, dict) and id(store.value) in self.known:
+            return None  # it is found at its own place, whatever it holds
         changes = store.value is not before and id(before) not in self.described
         return place if changes and _varies(before) and _varies(store.value) else None
 
@@ -125,9 +127,9 @@ class Carrying(Stores):
 
     def _was_read(self, container: Any) -> bool:
         """Whether the function depends on what a container held."""
-        return any((kind, id(container)) in self.reads for kind in ("contents", "length")) or any(
-            (id(container), key) in self.reads for key in keys_of(container)
-        )
+        return any(
+            (kind, id(container)) in self.reads for kind in ("contents", "length", "keys")
+        ) or any((id(container), key) in self.reads for key in keys_of(container))
 
 
 def is_carried(x: Any, depth: int = 3) -> bool:

@@ -10,7 +10,7 @@ import types
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,7 @@ from contraflow.tensors.tree import exact
 MANY_CAPTURES = 8
 REASONS_KEPT = 8
 STRUCTURES_KEPT = 256
+MOST_LEARNED = 32  # recordings of one call that find more places to carry
 
 
 class Compiled:
@@ -151,6 +152,7 @@ class Compiled:
         """A program for a call, and its key and inputs, which have what the function needs."""
         settled = False  # all that can be carried is
         again = False
+        learned = 0  # how often it turned out that more has to be carried
         while True:
             fixed = self._fixed.get(call.structure, frozenset())
             try:
@@ -158,6 +160,9 @@ class Compiled:
             except Carried as found:
                 known = {identity(place, call.given) for place in self._carried}
                 new = [p for p in found.places if identity(p, call.given) not in known]
+                learned += 1
+                if learned > MOST_LEARNED:
+                    raise self._refusal(new) from None
                 self._carried += new
                 settled = not new
                 call = self._call_of(call.given)
@@ -169,9 +174,23 @@ class Compiled:
                 self._fixed[call.structure] = fixed | found.places
                 key = self._key(call, state())
             except CaptureError as error:
-                self.refusals = [*self.refusals[-REASONS_KEPT + 1 :], str(error)]
+                self._note_refusal(error)
                 raise
             again = True
+
+    def _refusal(self, places: Sequence[Place]) -> CaptureError:
+        """The error for places that turn out to be inputs of the program again and again."""
+        self._carried = []
+        error = CaptureError(
+            f"compile({self.name}): after {MOST_LEARNED} recordings it is not settled what the "
+            f"function reads and changes beside its arguments: {', '.join(map(str, places[:4]))}. "
+            f"Pass that as an argument, and return what becomes of it."
+        )
+        self._note_refusal(error)
+        return error
+
+    def _note_refusal(self, error: CaptureError) -> None:
+        self.refusals = [*self.refusals[-REASONS_KEPT + 1 :], str(error)]
 
     def _run(self, program: CapturedProgram, call: FunctionCall, inputs: ReplayInputs) -> Any:
         # What a call leaves behind for later ones has no value yet for an eager run before it.

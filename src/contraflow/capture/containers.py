@@ -38,6 +38,7 @@ from contraflow.capture.reads import (
     Sized,
     Together,
     is_plain,
+    items,
 )
 from contraflow.capture.sight import (
     CONTAINERS,
@@ -142,8 +143,10 @@ class Containers(Attributes):
                 return found
             return self.read(slot, Item(place, key, kind), found)
         self._lacks(container, place, key)
+        before = dict(items(container))
         found = dict.__getitem__(container, key)  # made by its class, or an error
         if dict.__contains__(container, key):
+            self.before.setdefault(id(container), before)
             self._stored(container, slot, Item(place, key, kind), found)
             self._undo.append(functools.partial(dict.pop, container, key, None))
         return found
@@ -173,7 +176,7 @@ class Containers(Attributes):
         return answer
 
     def _is_mutated(self, container: Any) -> bool:
-        return id(container) in self.before
+        return id(container) in self._mutated
 
     # --- looking into containers ------------------------------------------------------------
 
@@ -251,10 +254,11 @@ class Containers(Attributes):
         if type(x) not in _OF_KEYS or place is None or self._is_mutated(x):
             self.touch(x)
         elif not is_passed(place):
-            if len(x) > LARGEST:
-                raise self._too_many(place, len(x))
-            self._add(("keys", id(x)), Names(place, x))
-            for key in x:
+            content = self.before.get(id(x), x)
+            if len(content) > LARGEST:
+                raise self._too_many(place, len(content))
+            self._add(("keys", id(x)), Names(place, content))
+            for key in content:
                 self.see(key)
 
     def look(self, x: Any) -> None:
@@ -324,17 +328,18 @@ class Containers(Attributes):
             if length_of(content) > LARGEST:
                 raise self._too_many(place, length_of(content))
             if not is_passed(place):
-                if all((id(x), key) not in self.carried for key in keys_of(content)):
+                slots = [(id(x), key) for key in keys_of(content)]
+                if all(slot not in self.carried and slot not in self.stored for slot in slots):
                     self._add(("contents", id(x)), Contents(place, content, self._keep))
                 else:
                     self._touch_items(x, content, place)
             for key, item in items_of(content):
-                where = None if key is None else Item(place, key, type(x))
+                where = None if key is MISSING else Item(place, key, type(x))
                 if where is not None and is_passed(where):
                     self._see_argument(item, where)
                 else:
                     self.see(item, where)
-                if key is not None and (id(x), key) not in self.stored:
+                if key is not MISSING and (id(x), key) not in self.stored:
                     self.slots.setdefault((id(x), key), (Item(place, key, type(x)), item))
             if issubclass(type(x), dict):
                 for key in elements_of(content):
@@ -348,13 +353,16 @@ class Containers(Attributes):
         )
 
     def _touch_items(self, x: Any, content: Any, place: Place) -> None:
-        """The same where some items are inputs of the program."""
-        self._add(("length", id(x)), Sized(place, content))
+        """The same where some items are inputs of the program, or the function has set them."""
+        if issubclass(type(x), dict):
+            self._add(("keys", id(x)), Names(place, content))
+        else:
+            self._add(("length", id(x)), Sized(place, content))
         for key, item in items_of(content):
             carried = self.carried.get((id(x), key))
             if type(carried) is Symbol and (id(x), key) not in self.stored:
                 self.recorder.symbols.need(carried)  # C reads the number itself
-            if key is not None and carried is None:
+            if carried is None and (id(x), key) not in self.stored:
                 where = Item(place, key, type(x))
                 self._add((id(x), key), self._expected(where, item))
 

@@ -162,8 +162,10 @@ class StateWritten(NamedTuple):
             if isinstance(write, SlotStore) and isinstance(write.place, Registered) and write.quiet:
                 module = write.place.parent.get(given)
                 counts.append((module, module._structure))
-        for write, value in zip(self.writes, values):
-            write.do(value, given)
+        # A write may change the way to what another one is about.
+        changed = [write.target.get(given) for write in self.writes]
+        for write, target, value in zip(self.writes, changed, values):
+            write.do(target, value)
         if counts:
             guards.renew(counts)
         return result
@@ -180,8 +182,8 @@ class StateWritten(NamedTuple):
 
     def written(self, write: ConditionWriter, results: str) -> Iterator[str]:
         """The same as lines, where it `is_quiet`."""
+        changed = [write.place(each.target) for each in self.writes]
         yield f"result, values = {results}"
-        yield "given = args, {}"
-        for i, each in enumerate(self.writes):
-            yield f"{write.name(each.do)}(values[{i}], given)"
+        for i, (each, target) in enumerate(zip(self.writes, changed)):
+            yield f"{write.name(each.do)}({target}, values[{i}])"
         yield "return result"

@@ -171,6 +171,6 @@ class _HitWriter:
         assert program.plain is not None
         text = written(program.structure, iter(program.plain.written(self)), self.name)
         if program.writes:
-            self.lines += program.stores.written(self, text)
+            self.lines += [*program.stores.written(self, text)]
         else:
             self.lines.append(f"return {text}")

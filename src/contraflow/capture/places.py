@@ -8,6 +8,7 @@ tuple cannot: it is found by the way from such an object to it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import FunctionType
 from typing import Any, Protocol
 
@@ -112,12 +113,12 @@ class NestedPlace(Place):
         """What an observer knows it by in this call: the address of its holder, and the key."""
         return id(self.parent.get(given)), self.key
 
-    def put(self, value: Any, given: GivenArguments) -> None:
-        """Put a value there."""
+    def put(self, holder: Any, value: Any) -> None:
+        """Put a value there; `holder` is what is found at `parent`."""
         raise NotImplementedError
 
-    def remove(self, given: GivenArguments) -> None:
-        """Take away what is there."""
+    def remove(self, holder: Any) -> None:
+        """Take away what is there, if anything is."""
         raise NotImplementedError
 
 
@@ -135,11 +136,11 @@ class Attribute(NestedPlace):
     def written(self, write: ConditionWriter) -> str:
         return f"{write.place(self.parent)}.__dict__[{self.key!r}]"
 
-    def put(self, value: Any, given: GivenArguments) -> None:
-        self.parent.get(given).__dict__[self.key] = value
+    def put(self, holder: Any, value: Any) -> None:
+        holder.__dict__[self.key] = value
 
-    def remove(self, given: GivenArguments) -> None:
-        self.parent.get(given).__dict__.pop(self.key, None)
+    def remove(self, holder: Any) -> None:
+        holder.__dict__.pop(self.key, None)
 
     def __str__(self) -> str:
         return f"{self.parent}.{self.key}"
@@ -159,17 +160,16 @@ class Field(NestedPlace):
     def written(self, write: ConditionWriter) -> str:
         return f"{write.place(self.parent)}.{self.key}"
 
-    def put(self, value: Any, given: GivenArguments) -> None:
-        holder = self.parent.get(given)
+    def put(self, holder: Any, value: Any) -> None:
         kind: Any = type(holder)
         by_code = isinstance(kind.__setattr__, FunctionType)
         (object.__setattr__ if by_code else kind.__setattr__)(holder, self.key, value)
 
-    def remove(self, given: GivenArguments) -> None:
-        holder = self.parent.get(given)
+    def remove(self, holder: Any) -> None:
         kind: Any = type(holder)
         by_code = isinstance(kind.__delattr__, FunctionType)
-        (object.__delattr__ if by_code else kind.__delattr__)(holder, self.key)
+        with suppress(AttributeError):
+            (object.__delattr__ if by_code else kind.__delattr__)(holder, self.key)
 
     def __str__(self) -> str:
         return f"{self.parent}.{self.key}"
@@ -189,15 +189,13 @@ class ClassAttribute(NestedPlace):
     def written(self, write: ConditionWriter) -> str:
         return f"{write.place(self.parent)}.__dict__[{self.key!r}]"
 
-    def put(self, value: Any, given: GivenArguments) -> None:
-        kind = self.parent.get(given)
-        if kind is not None:  # else it was made within the function, and is gone
-            type.__setattr__(kind, self.key, value)
+    def put(self, holder: Any, value: Any) -> None:
+        if holder is not None:  # else it was made within the function, and is gone
+            type.__setattr__(holder, self.key, value)
 
-    def remove(self, given: GivenArguments) -> None:
-        kind = self.parent.get(given)
-        if kind is not None:
-            type.__delattr__(kind, self.key)
+    def remove(self, holder: Any) -> None:
+        if holder is not None and self.key in holder.__dict__:
+            type.__delattr__(holder, self.key)
 
     def __str__(self) -> str:
         return f"{self.parent}.{self.key}"
@@ -222,11 +220,11 @@ class Item(NestedPlace):
             return f"{write.place(self.parent)}[{key}]"
         return f"{write.name(self.kind.__getitem__)}({write.place(self.parent)}, {key})"
 
-    def put(self, value: Any, given: GivenArguments) -> None:
-        self.kind.__setitem__(self.parent.get(given), self.key, value)
+    def put(self, holder: Any, value: Any) -> None:
+        self.kind.__setitem__(holder, self.key, value)
 
-    def remove(self, given: GivenArguments) -> None:
-        self.kind.__delitem__(self.parent.get(given), self.key)
+    def remove(self, holder: Any) -> None:
+        self.kind.pop(holder, self.key, None)
 
     def __str__(self) -> str:
         return f"{self.parent}[{self.key!r}]"
@@ -264,11 +262,12 @@ class Cell(NestedPlace):
             return f"{write.name(self.parent.value.__closure__[self.key])}.cell_contents"
         return f"{write.place(self.parent)}.__closure__[{self.key}].cell_contents"
 
-    def put(self, value: Any, given: GivenArguments) -> None:
-        self.parent.get(given).__closure__[self.key].cell_contents = value
+    def put(self, holder: Any, value: Any) -> None:
+        holder.__closure__[self.key].cell_contents = value
 
-    def remove(self, given: GivenArguments) -> None:
-        del self.parent.get(given).__closure__[self.key].cell_contents
+    def remove(self, holder: Any) -> None:
+        with suppress(ValueError):
+            del holder.__closure__[self.key].cell_contents
 
     def __str__(self) -> str:
         return self.label

@@ -178,11 +178,11 @@ class Names(Read):
 
     def __init__(self, place: Place, names: Iterable[Any]) -> None:
         super().__init__(place)
-        self.names = [_print(name) for name in names]
-        self.kept = [name for name in names if not is_plain(name)]
+        self.names = [_print(name) for name in elements_of(names)]
+        self.kept = [name for name in elements_of(names) if not is_plain(name)]
 
     def fits(self, value: Any) -> bool:
-        return [_print(name) for name in value] == self.names
+        return [_print(name) for name in elements_of(value)] == self.names
 
     def written(self, write: ConditionWriter) -> str:
         return f"{write.name(self.fits)}({self.place.written(write)})"

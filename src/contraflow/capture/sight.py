@@ -27,6 +27,7 @@ from contraflow.capture.library import (
     is_library_module,
 )
 from contraflow.capture.places import (
+    MISSING,
     Argument,
     Cell,
     Constant,
@@ -90,10 +91,11 @@ class Sight:
         # Read before anything was stored there: where it is, and what was there.
         self.slots: dict[SlotKey, tuple[NestedPlace, Any]] = {}
         self.stored: dict[SlotKey, None] = {}
-        self.before: dict[int, Any] = {}  # copies of containers that were changed
+        self.before: dict[int, Any] = {}  # what containers held that were changed
+        self._mutated: set[int] = set()  # containers that a method has changed
         self.writes: list[Write] = []
-        # The stores that count, by what holds them.
-        self._latest: dict[int, dict[SlotKey, SlotStore]] = {}
+        # The stores that count, by what holds them: a deletion, a value, or one and then the other.
+        self._latest: dict[int, dict[SlotKey, list[SlotStore]]] = {}
         self.tensors: dict[int, Tensor] = {}
         self.gone: list[Any] = []  # references to what is no more
         self.kept: list[Any] = []  # what cannot be referred to weakly
@@ -481,7 +483,7 @@ class Sight:
         """Let go of what was there, and of what the function made."""
         self.known, self.slots, self.before, self.tensors = {}, {}, {}, {}
         self._own, self._made, self._shown, self._touched = [], {}, {}, set()
-        self.writes, self._latest, self._undo = [], {}, [None]
+        self.writes, self._latest, self._mutated, self._undo = [], {}, set(), [None]
         self.carried, self.described, self._proxies = {}, {}, {}
 
 
@@ -549,19 +551,19 @@ def is_passed(place: Place) -> bool:
 
 
 def items_of(container: Any) -> list[tuple[Any, Any]]:
-    """Keys and items of a container; what has no keys has None for them."""
+    """Keys and items of a container; what has no keys has MISSING for them."""
     if issubclass(type(container), dict):
         return list(items(container))
     if issubclass(type(container), (list, tuple, deque)):
         return list(enumerate(elements_of(container)))
     if issubclass(type(container), (set, frozenset)):
-        return [(None, x) for x in elements_of(container)]
+        return [(MISSING, x) for x in elements_of(container)]
     return []
 
 
 def keys_of(container: Any) -> list[Any]:
     """The keys of a container."""
-    return [key for key, _ in items_of(container) if key is not None]
+    return [key for key, _ in items_of(container) if key is not MISSING]
 
 
 def undefined_names(code: types.CodeType, namespace: dict[str, Any]) -> Iterator[str]:

@@ -35,7 +35,7 @@ from contraflow.capture.sight import (
     is_structured,
     own_attributes,
 )
-from contraflow.capture.writes import REFILL, Mutation, SlotStore, refill, registered
+from contraflow.capture.writes import REFILL, Mutation, Registered, SlotStore, refill, registered
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import elements_of, plain_type
 
@@ -50,16 +50,25 @@ class Stores(Containers):
         """A slot of something from before was given a value."""
         self.stored[key] = None
         line = self.recorder.user_line()
-        # The last store counts, unless a method has changed the container since.
-        latest = self._latest.setdefault(id(holder), {})
-        store = latest.get(key)
-        if store is not None:
-            if value is not MISSING and store.value is not MISSING:
-                store.value, store.line = value, line
+        # The last store counts, unless a method has changed the container since. What was taken
+        # away before it is taken away all the same: a key that is put back comes last in a dict.
+        latest = self._latest.setdefault(id(holder), {}).setdefault(key, [])
+        if latest and latest[-1].value is not MISSING:
+            if value is not MISSING:
+                latest[-1].value, latest[-1].line = value, line
                 return
+            store = latest.pop()
             self.writes.remove(store)
-        latest[key] = store = SlotStore(key, place, value, line)
-        self.writes.append(store)
+            if isinstance(store.place, Registered) and store.place.created:
+                return
+        if not latest or value is not MISSING:
+            latest.append(SlotStore(key, place, value, line))
+            self.writes.append(latest[-1])
+
+    def _remember(self, container: Any) -> None:
+        """Keep what a container from before holds that is about to be changed."""
+        if id(container) not in self.before:
+            self.before[id(container)] = _copied(container)
 
     def _change(
         self,
@@ -74,6 +83,8 @@ class Stores(Containers):
         """Give a slot a value, or take away what it holds, by functions of C: see `undo`."""
         if value is not MISSING and self._stays(key, before, value):
             return
+        if issubclass(type(holder), MUTABLE):
+            self._remember(holder)
         remove() if value is MISSING else put(value)  # or an error, before anything is noted
         self._undo.append(remove if before is MISSING else functools.partial(put, before))
         self._stored(holder, key, place, value)
@@ -155,9 +166,9 @@ class Stores(Containers):
         kind: Any = plain_type(type(holder))
         before, key = dict.get(holder, name, MISSING), (id(holder), name)
         if value is MISSING:
-            whole = _copied(holder)
+            self._remember(holder)
             kind.__delitem__(holder, name)
-            self._undo_all(holder, whole)  # in its order
+            self._undo_all(holder)  # in its order
             self._stored(holder, key, place, value)
             return
         put = functools.partial(kind.__setitem__, holder, name)
@@ -337,15 +348,17 @@ class Stores(Containers):
             method in ("pop", "setdefault") and issubclass(kind, dict)
         ):
             self.touch(container)
-        if id(container) not in self.before:
-            self.before[id(container)] = copy = _copied(container)
-            self._undo_all(container, copy)
+        self._remember(container)
+        if id(container) not in self._mutated:
+            self._mutated.add(id(container))
+            self._undo_all(container)
         self._latest.pop(id(container), None)
         line = self.recorder.user_line()
         self.writes.append(Mutation(container, place, method, args, kwargs, line))
 
-    def _undo_all(self, container: Any, contents: Any) -> None:
+    def _undo_all(self, container: Any) -> None:
         """See to it that a container holds again what it held."""
+        contents = self.before[id(container)]
         own: Any = plain_type(type(container))
         fill = own.update if issubclass(own, (dict, set)) else own.extend
         self._undo.append(functools.partial(fill, container, contents))

@@ -37,8 +37,13 @@ class Write:
         """Let go of the values of the recording."""
         raise NotImplementedError
 
-    def do(self, values: Any, given: GivenArguments) -> None:
-        """Do it in a call, with the values of this call."""
+    @property
+    def target(self) -> Place:
+        """Where to find what is changed, before any write of the call is done."""
+        raise NotImplementedError
+
+    def do(self, changed: Any, values: Any) -> None:
+        """Change what was found at `target` in a call, with the values of this call."""
         raise NotImplementedError
 
 
@@ -61,11 +66,15 @@ class SlotStore(Write):
         if self.value is not MISSING:
             self.value = None
 
-    def do(self, values: Any, given: GivenArguments) -> None:
+    @property
+    def target(self) -> Place:
+        return self.place.parent
+
+    def do(self, changed: Any, values: Any) -> None:
         if self.value is MISSING:
-            self.place.remove(given)
+            self.place.remove(changed)
         else:
-            self.place.put(values, given)
+            self.place.put(changed, values)
 
     def __str__(self) -> str:
         return str(self.place)
@@ -78,12 +87,15 @@ class Registered(NestedPlace):
     recording that reads it guards on it. Any other change is one that all recordings must notice.
     """
 
-    __slots__ = ("slot", "loud")
+    __slots__ = ("slot", "loud", "created")
 
-    def __init__(self, slot: NestedPlace, module: Place, name: str, loud: bool) -> None:
+    def __init__(
+        self, slot: NestedPlace, module: Place, name: str, loud: bool, created: bool
+    ) -> None:
         super().__init__(module, name)
         self.slot = slot
         self.loud = loud
+        self.created = created  # by the write: the count of changes guards that it is not there
 
     def address(self, given: GivenArguments) -> tuple[Any, ...]:
         return self.slot.address(given)
@@ -94,14 +106,17 @@ class Registered(NestedPlace):
     def written(self, write: ConditionWriter) -> str:
         return self.slot.written(write)
 
-    def put(self, value: Any, given: GivenArguments) -> None:
+    def put(self, holder: Any, value: Any) -> None:
         if self.loud:
-            setattr(self.parent.get(given), self.key, value)
+            setattr(holder, self.key, value)
+        elif isinstance(self.slot, Attribute):
+            self.slot.put(holder, value)
         else:
-            self.slot.put(value, given)
+            holder._buffers[self.key] = value
 
-    def remove(self, given: GivenArguments) -> None:
-        delattr(self.parent.get(given), self.key)
+    def remove(self, holder: Any) -> None:
+        if hasattr(holder, self.key):
+            delattr(holder, self.key)
 
     def __str__(self) -> str:
         return f"{self.parent}.{self.key}"
@@ -111,7 +126,8 @@ def registered(slot: NestedPlace, module: Place, name: str, before: Any, ours: b
     """The attribute of a module that a slot of its registries stands for."""
     own = isinstance(slot, Attribute)
     buffer = not own and isinstance(slot.parent, Attribute) and slot.parent.key == "_buffers"
-    return Registered(slot, module, name, ours or before is MISSING or not (own or buffer))
+    created = before is MISSING
+    return Registered(slot, module, name, ours or created or not (own or buffer), created)
 
 
 REFILL = "="  # stands for a method that gives a container other contents
@@ -144,9 +160,13 @@ class Mutation(Write):
     def settle(self) -> None:
         self.container, self.args, self.kwargs = None, (), {}
 
-    def do(self, values: Any, given: GivenArguments) -> None:
+    @property
+    def target(self) -> Place:
+        return self.place
+
+    def do(self, changed: Any, values: Any) -> None:
         args, kwargs = values
-        self.function(self.place.get(given), *args, **kwargs)
+        self.function(changed, *args, **kwargs)
 
     def __str__(self) -> str:
         return str(self.place) if self.method == REFILL else f"{self.place}.{self.method}"
