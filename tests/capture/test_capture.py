@@ -108,8 +108,20 @@ def test_a_cache_of_no_programs_is_refused(size: Any) -> None:
 
 
 def test_unhashable_arguments_are_refused() -> None:
-    with pytest.raises(cf.CaptureError, match="an argument or result of type set is neither"):
-        cf.compile(lambda x: x)({1, 2})
+    compiled = cf.compile(lambda x, n=1: x, name="f")
+    with pytest.raises(cf.CaptureError) as raised:
+        compiled({1, 2})
+    assert str(raised.value) == (
+        "compile(f): x is or holds a set, which is neither a tensor, an array, a container of "
+        "these, nor hashable. Pass what is needed of it."
+    )
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    with pytest.raises(cf.CaptureError) as raised:
+        compiled(cf.ones(2), n=cycle)
+    assert str(raised.value) == (
+        "compile(f): n is or holds a container that contains itself. Pass what is needed of it."
+    )
 
 
 def test_methods() -> None:
@@ -225,10 +237,15 @@ def test_a_failed_capture_changes_nothing(how: str, graded: bool) -> None:
         problem, statement = REFUSALS[how]  # type: ignore[misc]
         source = Path(__file__).read_text().splitlines()
         line = next(i for i, row in enumerate(source, 1) if row.strip() == statement)
+        remedy = (
+            "Use contraflow.where, or move this out of the compiled function."
+            if how == "if"
+            else "Return the tensor and do this outside the compiled function, or compute with "
+            "tensors."
+        )
         assert str(raised.value) == (
             f"compile(step): `{statement}` at {Path(__file__).name}:{line}: {problem}, but nothing "
-            f"is computed while a function is being recorded. Use contraflow.where, or move this "
-            f"out of the compiled function."
+            f"is computed while a function is being recorded. {remedy}"
         )
     assert step.captures == 0
 

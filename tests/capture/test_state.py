@@ -89,6 +89,7 @@ def test_refused(form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(cf.CaptureError) as raised:
             world.call(argument(0))
         assert place in str(raised.value)
+        assert str(raised.value).endswith(f" {form.says()}")
         assert difference(world.seen(), before) is None
     world.names["f"](argument(0))
     for part in range(1, len(form.parts)):

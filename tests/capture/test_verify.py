@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import queue
+import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -137,3 +139,23 @@ def test_how_often() -> None:
     assert runs.qsize() == 3, "one recording and two comparisons"
     with pytest.raises(ValueError, match="verify is -1; it must be a number of calls"):
         cf.compile(lambda x: x, verify=-1)
+
+
+def test_what_only_the_eager_run_does_is_named_with_its_line() -> None:
+    runs: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    @cf.compile(verify=1)
+    def f(x: Any) -> Any:
+        factor = random.random() if runs.qsize() > 0 else 1.0
+        runs.put(1)
+        return x * factor
+
+    line = f.function.__code__.co_firstlineno + 2
+    with pytest.raises(cf.CaptureError) as raised:
+        f(cf.ones(3))
+    assert str(raised.value) == (
+        f"compile(f): `factor = random.random() if runs.qsize() > 0 else 1.0` at "
+        f"{Path(__file__).name}:{line}: random.random draws a random number, and a replay would "
+        f"give the same again. Use contraflow's random functions, or draw outside and pass it as "
+        f"an argument."
+    )

@@ -16,6 +16,9 @@ object as what. Two worlds of one form, one of which compiles `f`, must be indis
 
 Words after `::` say what is expected beside that: `learns` (a round may record once more, to learn
 which state is carried from call to call), `records=n` (at most n recordings in all).
+
+A form that is refused has the mark `# refused` at the line that the error names, and says under its
+name, in a comment that begins with `# says:`, how the error ends; LINE stands for the line there.
 """
 
 from __future__ import annotations
@@ -64,6 +67,15 @@ class Form(NamedTuple):
                 if line.endswith(f"# {mark}"):
                     return number
         raise AssertionError(f"{self.name}: no line is marked {mark}")
+
+    def says(self) -> str | None:
+        """What a refusal says, from its comment under the name; LINE is the line of the mark."""
+        lines = self.parts[0][1].splitlines()
+        if not lines[0].startswith("# says: "):
+            return None
+        said = itertools.takewhile(lambda line: line.startswith("#"), lines)
+        text = " ".join(line.removeprefix("# says:").removeprefix("#").strip() for line in said)
+        return text.replace("LINE", f"{self.path.name}:{self.marked('refused')}")
 
     def most_recordings(self) -> int | None:
         """What `records=n` says."""

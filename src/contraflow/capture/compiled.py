@@ -10,7 +10,7 @@ import types
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from contraflow.capture.key import CallKey, key_of
 from contraflow.capture.places import MISSING, NOTHING_THERE, GivenArguments, Place
 from contraflow.capture.replay import CapturedProgram, FunctionCall, Hit, ReplayInputs
 from contraflow.capture.trace import Carried, StructuralNumbers, capture
-from contraflow.capture.trees import flatten
+from contraflow.capture.trees import NoStructure, flatten
 from contraflow.capture.verify import replay_verified
 from contraflow.compiler.tape import Tape
 from contraflow.dtypes import from_numpy
@@ -138,7 +138,24 @@ class Compiled:
             return self._run(program, call, inputs)
 
     def _call_of(self, given: GivenArguments) -> FunctionCall:
-        return _call_of(given, [_contents(place, given) for place in self._carried])
+        carried = [_contents(place, given) for place in self._carried]
+        try:
+            return _call_of(given, carried)
+        except (NoStructure, RecursionError):
+            raise next(self._refused(given)) from None
+
+    def _refused(self, given: GivenArguments) -> Iterator[CaptureError]:
+        """Errors for arguments that cannot be part of a key."""
+        names = parameter_names(self.function, self.instance, len(given[0]))
+        for name, x in (*zip(names, given[0]), *given[1].items()):
+            try:
+                flatten(x, [], weak=True)
+            except (NoStructure, RecursionError) as error:
+                itself = isinstance(error, RecursionError)
+                what = "a container that contains itself" if itself else error
+                yield CaptureError(
+                    f"compile({self.name}): {name} is or holds {what}. Pass what is needed of it."
+                )
 
     def _turn_to(self, key: CallKey) -> None:
         """Look up the programs of a key."""

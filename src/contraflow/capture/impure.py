@@ -37,12 +37,14 @@ _FILES = {
         "stat mkdir unlink touch rename"
     ),
     "numpy": names("fromfile load loadtxt genfromtxt memmap save savez savetxt"),
-    "queue": names("get get_nowait put put_nowait join task_done"),
-    "threading": names("acquire release wait notify notify_all set clear start join"),
-    "_queue": names("get get_nowait"),
     **dict.fromkeys(
         ["io", "_io", "socket", "_socket", "subprocess", "tempfile", "shutil", "glob"], None
     ),
+}
+_THREADS = {
+    "queue": names("get get_nowait put put_nowait join task_done"),
+    "threading": names("acquire release wait notify notify_all set clear start join"),
+    "_queue": names("get get_nowait"),
 }
 _QUIET = names("write flush isatty fileno")  # what print does happens once
 
@@ -80,12 +82,18 @@ def impurity(
     for table, what, remedy in (
         (_RANDOMS, "draws a random number, and a replay would give the same again", _RANDOM),
         (_FILES, "uses a file or the system, which a replay would not", _REMEDY),
+        (
+            _THREADS,
+            "waits for other threads or tells them something, which a replay would not",
+            _REMEDY,
+        ),
     ):
         package = module if module in table else module.partition(".")[0]
         if package in table:
             known = table[package]
             if (known is None or name in known) and name not in _QUIET:
-                return f"{'os' if package in ('posix', 'nt') else package}.{name} {what}", remedy
+                known_as = "os" if package in ("posix", "nt") else package.lstrip("_")
+                return f"{known_as}.{name} {what}", remedy
     return None
 
 

@@ -29,6 +29,7 @@ from contraflow.capture.places import (
     Place,
 )
 from contraflow.capture.session import give_back_later, listening, putting_back
+from contraflow.contexts.record import refusal
 from contraflow.errors import CaptureError
 
 _PACKAGE = __name__.rpartition(".")[0]
@@ -262,9 +263,8 @@ def _users(first: types.TracebackType | None) -> types.TracebackType | None:
 class Unheard:
     """Stands for a recorder where a function runs eagerly and only its writes are of interest."""
 
-    name = "a function that runs again"
-
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.arrays: dict[int, Any] = {}
 
     def visit_module(self, module: Any) -> None:
@@ -279,7 +279,7 @@ class Unheard:
 
     def refusal(self, problem: str, remedy: str) -> CaptureError:
         """The error for what could not have been recorded."""
-        return CaptureError(f"compile: {problem}. {remedy}")
+        return refusal(self.name, problem, remedy)
 
 
 @contextmanager
@@ -290,7 +290,7 @@ def undone(
 
     What it reads at some places is what was there in an earlier call.
     """
-    observer = Observer(Unheard())
+    observer = Observer(Unheard(owner.name))
     observer.carry(places, contents, given)
     with observing(observer):
         observer.begin(owner.function, owner.instance, *given)

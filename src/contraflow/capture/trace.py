@@ -7,9 +7,11 @@ import gc
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
+
+import numpy as np
 
 from contraflow.capture import rewrite
 from contraflow.capture.ahead import read_ahead, warn_once
@@ -35,8 +37,8 @@ from contraflow.capture.replay import (
     SharedResult,
     StoreKey,
 )
-from contraflow.capture.trees import ARRAY, flatten, markers, rebuild
-from contraflow.capture.writes import SlotStore
+from contraflow.capture.trees import ARRAY, NoStructure, flatten, markers, rebuild
+from contraflow.capture.writes import SlotStore, Write
 from contraflow.compiler.host_numbers import host_values
 from contraflow.compiler.tape import Tape, Value
 from contraflow.contexts.record import Recorder
@@ -240,9 +242,7 @@ class Trace:
         self.program = program = CapturedProgram(recorder.finish(), owner)
         known = self._known_tensors()
         program.writes = list(self.observer.writes)
-        values = [self.observer.located(write) for write in program.writes]
-        result = self.observer.located_result(result)
-        graded = self._describe_results((result, values) if values else result)
+        graded = self._describe_results(self._take_apart(result))
         for write in program.writes:
             write.settle()
         self._describe_effects()
@@ -292,11 +292,46 @@ class Trace:
         self.recorder.tape.outputs.append(value)
         return self.outputs.setdefault(value, len(self.recorder.tape.outputs) - 1)
 
-    def _describe_results(self, result: Any) -> list[Tensor]:
-        """Note what each result is; those with a graph that begins outside are given."""
+    def _take_apart(self, result: Any) -> list[Any]:
+        """The leaves of the result and of what is stored, which is the second of a pair if
+        anything is."""
         found: list[Any] = []
+        structure = self._structure(self.observer.located_result, result, found)
+        if self.program.writes:
+            stored = [self._structure(self.observer.located, w, found) for w in self.program.writes]
+            structure = tuple, (structure, (list, tuple(stored)))
+        self.program.structure = structure
+        return found
+
+    def _structure(self, located: Callable[[Any], Any], x: Any, found: list[Any]) -> Any:
+        """The structure of the result, or of what is written; its leaves go to `found`."""
+        first, write = len(found), x if isinstance(x, Write) else None
+        try:
+            structure = flatten(located(x), found)
+        except NoStructure as error:
+            raise self._refuse_value(str(error), write) from None
+        except RecursionError:
+            raise self._refuse_value("a container that contains itself", write) from None
+        if any(isinstance(leaf, np.ndarray) for leaf in found[first:]):
+            raise self._refuse_value("a NumPy array, which would never change", write)
+        return structure
+
+    def _refuse_value(self, what: str, write: Write | None) -> CaptureError:
+        """The error for something that is returned, or stored, and cannot be made again."""
+        if write is None:
+            code = getattr(self.owner.function, "__code__", None)
+            function = "the function" if code is None else describe_code(code)
+            return CaptureError(
+                f"compile({self.owner.name}): {function} returned {what}. Return tensors, numbers, "
+                f"or containers of them."
+            )
+        return self.recorder.refusal(
+            f"{write} is given {what}", "Store tensors, numbers, or containers of them.", write.line
+        )
+
+    def _describe_results(self, found: Sequence[Any]) -> list[Tensor]:
+        """Note what each result is; those with a graph that begins outside are given."""
         program, arguments = self.program, self.call.arguments
-        program.structure = flatten(result, found)
         graded: list[Tensor] = []
         first: dict[int, int] = {}  # the number under which a tensor is first found
         places: dict[tuple[int, int], int] = {}  # the same by its place in the graph
@@ -323,11 +358,6 @@ class Trace:
             if isinstance(t, (Node, tuple)):
                 program.results.append(_place(t, places))
                 continue
-            if not isinstance(t, Tensor):
-                raise CaptureError(
-                    f"compile({self.owner.name}): the function returned a NumPy array; it would "
-                    f"never change. Return tensors."
-                )
             same = next((i for i, a in enumerate(arguments) if a is t), None)
             if same is not None:
                 program.results.append(ArgumentResult(same))

@@ -13,7 +13,6 @@ import numpy as np
 
 from contraflow.autograd.store import Gradients
 from contraflow.capture.places import Located
-from contraflow.errors import CaptureError
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import bare, parts, with_attributes, with_fields
@@ -27,6 +26,10 @@ KEY = "key"  # of a store of gradients: a tensor, or a place in the graph
 # The first of what a structure has in the place of an object: its fields, itself, a reference, or
 # what it is as a container and the attributes that it has beside.
 FIELDS, VALUE, OBJECT, ATTRIBUTES = "fields", "value", "object", "attributes"
+
+
+class NoStructure(Exception):
+    """Says of what is in containers why they have no structure: "a set, which ..."."""
 
 
 def flatten(x: Any, leaves: list[Any], weak: bool = False) -> Any:
@@ -94,9 +97,9 @@ def _flatten_container(x: Any, leaves: list[Any], weak: bool) -> Any:
     try:
         hash(x)
     except TypeError:
-        raise CaptureError(
-            f"compile: an argument or result of type {kind.__name__} is neither a tensor, an "
-            f"array, a container of them, nor hashable. Pass what is needed of it."
+        raise NoStructure(
+            f"a {kind.__name__}, which is neither a tensor, an array, a container of these, nor "
+            f"hashable"
         ) from None
     if weak and getattr(kind, "__hash__", None) is object.__hash__ and kind.__weakrefoffset__:
         return OBJECT, kind, weakref.ref(x)

@@ -330,19 +330,19 @@ class Recorder(Run):
         untouched = id(storage) not in self._values or self._values[id(storage)] in self.tape.inputs
         if not storage.is_recorded and storage.serial > self.start and untouched:
             return  # a constant the function itself has just made from Python data
-        raise self.refusal(f"{what} needs the value of {describe(tensor)}")
+        if what.startswith("bool"):
+            raise self.refusal(f"{what} needs the value of {describe(tensor)}")
+        raise self.refusal(
+            f"{what} needs the value of {describe(tensor)}{_NOT_COMPUTED}",
+            "Return the tensor and do this outside the compiled function, or compute with tensors.",
+        )
 
-    def refusal(self, problem: str, remedy: str = "") -> CaptureError:
+    def refusal(self, problem: str, remedy: str = "", line: UserLine | None = None) -> CaptureError:
         """The error for something that cannot be recorded, with the user's line."""
         if not remedy:
-            problem += ", but nothing is computed while a function is being recorded"
+            problem += _NOT_COMPUTED
             remedy = "Use contraflow.where, or move this out of the compiled function."
-        line = state().line or user_line()
-        where = ""
-        if line is not None:
-            source = linecache.getline(line.code.co_filename, line.number).strip()
-            where = f"`{source}` at {line}: " if source else f"at {line}: "
-        return CaptureError(f"compile({self.name}): {where}{problem}. {remedy}")
+        return refusal(self.name, problem, remedy, line)
 
     def detached(self, tensor: Tensor, origin: Tensor) -> Tensor:
         if not tensor.storage.is_recorded:
@@ -571,6 +571,19 @@ def _literal(number: bool | int | float) -> TapeOperand:
     if type(number) in (int, float, bool):
         return number
     return float(number) if isinstance(number, float) else int(number)
+
+
+_NOT_COMPUTED = ", but nothing is computed while a function is being recorded"
+
+
+def refusal(name: str, problem: str, remedy: str, line: UserLine | None = None) -> CaptureError:
+    """The error for what cannot be recorded of a function, at a line or the one that is running."""
+    line = line or state().line or user_line()
+    where = ""
+    if line is not None:
+        source = linecache.getline(line.code.co_filename, line.number).strip()
+        where = f"`{source}` at {line}: " if source else f"at {line}: "
+    return CaptureError(f"compile({name}): {where}{problem}. {remedy}")
 
 
 def _among(number: Tensor, others: Sequence[Tensor]) -> Tensor:
