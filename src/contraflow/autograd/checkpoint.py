@@ -77,7 +77,7 @@ class _Before(NamedTuple):
 
 
 class _Listener(Context):
-    """Notes what a run of a block reads, writes and draws from that is older than the run."""
+    """Notes the tensors and generators from before a run that it reads, writes or draws from."""
 
     def __init__(self, below: Context, arguments: Iterable[Any]) -> None:
         self.below = below
@@ -95,7 +95,7 @@ class _Listener(Context):
         self.random: dict[Generator, tuple[int, int]] = {}  # states before the first draw
 
     def close(self) -> None:
-        """Listen no more: a checkpoint within this one may hold on to the context."""
+        """Stop listening: a checkpoint within this one may keep the context."""
         self.end = next(serials)
 
     def _is_outside(self, storage: Storage) -> bool:
@@ -131,7 +131,7 @@ class _Listener(Context):
     # --- before and after a second run ----------------------------------------------------
 
     def rewind(self, first: _Listener, random: bool) -> None:
-        """Let tensors and generators be again what they were before the first run."""
+        """Restore tensors and generators to their states before the first run."""
         for generator, seed_and_offset in first.random.items():
             if random:
                 generator.set_state(seed_and_offset)
@@ -145,7 +145,7 @@ class _Listener(Context):
         _set_grads(first.grads.values())
 
     def undo(self, random: bool) -> None:
-        """Listen no more, and put back all that was written, and drawn, since the start."""
+        """Stop listening, and undo all writes and draws since the start."""
         self.close()
         for generator, seed_and_offset in self.random.items():
             if random:

@@ -19,7 +19,7 @@ from contraflow.tensors.writing import take_place
 
 
 class FunctionCtx:
-    """What `forward` leaves for `backward`: saved tensors, and any attributes you set."""
+    """The context that `forward` passes to `backward`: saved tensors, and attributes you set."""
 
     needs_input_grad: tuple[bool, ...] = ()  # which arguments of `apply` need a gradient
 

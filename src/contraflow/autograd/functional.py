@@ -20,7 +20,7 @@ from contraflow.tensors.tree import leaves_of, map_leaves
 
 
 class _FunctionalCall:
-    """What the functions here have in common: inputs, how they were given, what is returned."""
+    """The part that the functions here share: inputs, how they were given, what is returned."""
 
     def __init__(
         self, caller: str, func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool
@@ -65,7 +65,7 @@ class _FunctionalCall:
 
 
 def _check_dependence(caller: str, func: Callable[..., Any], inputs: Sequence[Tensor]) -> None:
-    """Refuse an output that some input has no part in."""
+    """Refuse an output that does not depend on some input."""
     with changed(grad=True):
         fresh = [x.detach().requires_grad_() for x in inputs]
         outs = leaves_of(func(*fresh))

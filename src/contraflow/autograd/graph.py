@@ -134,7 +134,7 @@ def registered_hooks(x: Any) -> dict[str, tuple[Any, ...]]:
 
 
 class Graph:
-    """What a tensor was computed from. Printing it lists every node in order of application.
+    """The graph that a tensor was computed by. Printing it lists the nodes in order of application.
 
     A line is a node: its inputs, the shape of its result, the user's line, and what it keeps for
     backward with the bytes. `names` gives leaves names, as `dict(model.named_parameters())` does.

@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Entered(threading.local):
-    """The end of the with-block that a thread has entered last with a mode, None outside of one."""
+    """The exit of the innermost with-block of a mode that a thread is in, None outside of one."""
 
     end: Any = None
 

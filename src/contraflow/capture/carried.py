@@ -39,7 +39,7 @@ class Carrying(Stores):
     def carry(
         self, places: Sequence[Place], contents: Sequence[Any], given: GivenArguments
     ) -> None:
-        """What is at some places is an input of the program: `contents`, or stands for it."""
+        """Make the values at some places inputs of the program; `contents` stand for them."""
         for place, x in zip(places, contents):
             self._carry(place, x, given)
 
@@ -56,16 +56,16 @@ class Carrying(Stores):
             self.carried[key], self.carried_at[key] = x, place
 
     def inputs(self) -> list[Any]:
-        """The tensors among what is carried."""
+        """The tensors among the carried values."""
         found = [*self.carried.values(), *(x for x, _ in self.described.values())]
         return [x for x in _leaves(found) if isinstance(x, Tensor)]
 
     def located(self, write: Write) -> Any:
-        """What is written, in which what was there before is found again at each call."""
+        """A written value, in which objects from before are found again at each call."""
         return self._located(write.values, f"kept at {write.line}")
 
     def located_result(self, result: Any) -> Any:
-        """A result, likewise: the function's own state is returned as it is."""
+        """The same for a result: the function's own state is returned as it is."""
         return self._located(result, "returned")
 
     def _located(self, x: Any, where: str) -> Any:
@@ -90,7 +90,7 @@ class Carrying(Stores):
         return x
 
     def _cannot_be_made_again(self, x: Any) -> bool:
-        """Whether something from within the function has what it knows where nobody finds it."""
+        """Whether no replay could make an object of the function again: its state is hidden."""
         kind = type(x)
         if kind is types.FunctionType:
             return id(x) in self._made and x.__closure__ is not None
@@ -99,7 +99,7 @@ class Carrying(Stores):
         return hasattr(kind, "__next__") and not in_python(kind)
 
     def changed_places(self) -> list[Place]:
-        """Where something was read and then changed that can be an input of the program."""
+        """The places that were read and then changed, and whose values can be inputs."""
         found: dict[int, Place] = {}
         for write in self.writes:
             changed = (
@@ -146,7 +146,7 @@ def is_carried(x: Any, depth: int = 3) -> bool:
 
 
 def _varies(x: Any) -> bool:
-    """Whether an input of a program may have this as its value, and others next time."""
+    """Whether a value may be an input of a program, and another one in the next call."""
     kind = type(x)
     if kind in (int, float, Symbol) or issubclass(kind, Tensor):
         return True
@@ -162,7 +162,7 @@ def _leaves(x: Any) -> Iterator[Any]:
 
 
 def identity(place: Place, given: GivenArguments) -> Any:
-    """What tells places apart in a call: the slot, or the object that is there."""
+    """The identity of a place in a call: its slot, or the object that is there."""
     try:
         return place.address(given) if isinstance(place, NestedPlace) else id(place.get(given))
     except NOTHING_THERE:

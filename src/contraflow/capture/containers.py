@@ -269,7 +269,7 @@ class Containers(Attributes):
             self.hand_over(x, 1)
 
     def touch_all(self, x: Any) -> None:
-        """All that a container from before holds is read, and what the containers in it hold."""
+        """Note that a container from before is read whole, nested containers included."""
         pending, seen = [x], set()
         while pending:
             each = pending.pop()

@@ -65,7 +65,7 @@ class ScalarsSet(NamedTuple):
 
 
 class GradientsSet(NamedTuple):
-    """Gradients of state become blocks, and stay that until somebody looks at `.grad`."""
+    """Gradients of state become blocks, and stay blocks until `.grad` is read."""
 
     owners: Sequence[tuple[weakref.ref[Tensor], int]]  # with the positions of outputs
 
@@ -83,7 +83,7 @@ class GradientsSet(NamedTuple):
 
 
 class WritesCounted(NamedTuple):
-    """The memory of inputs was written to, which their versions count."""
+    """Inputs were overwritten in place: their versions count it."""
 
     writers: Sequence[tuple[int, tuple[str, UserLine | None]]]  # with the places of inputs
 

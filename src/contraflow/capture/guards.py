@@ -39,11 +39,11 @@ class Watched(NamedTuple):
 
     @staticmethod
     def of(t: Tensor) -> Watched:
-        """What is to be found again."""
+        """A tensor as it is now."""
         return Watched(weakref.ref(t), weakref.ref(t.storage), t._needs, _hooks(t))
 
     def holds(self) -> bool:
-        """Whether it is found again; a tensor that is gone may have left its storage to others."""
+        """Whether the tensor is unchanged; one that is gone may have left its storage to others."""
         storage, t = self.storage(), self.tensor()
         if storage is None or t is None:
             return storage is not None
@@ -55,14 +55,14 @@ def _hooks(t: Tensor) -> tuple[Any, ...]:
 
 
 def layout_of(gradient: Tensor | None) -> Any:
-    """What a program that reads a gradient depends on, beside its elements."""
+    """The properties of a gradient, beside its elements, that a program depends on."""
     return (
         None if gradient is None else (gradient.layout, gradient.dtype, gradient.storage.data.size)
     )
 
 
 class GradientRead(NamedTuple):
-    """A `.grad` that was read: what was there, beside its elements."""
+    """A `.grad` that was read, by its layout; None if there was no gradient."""
 
     held: Held
     layout: Any  # what `layout_of` gave
@@ -94,7 +94,7 @@ class KeptArrays:
 
 
 class Guards:
-    """What a program found, to be found again."""
+    """The conditions beyond the key under which a program serves a call."""
 
     def __init__(self, modules: list[tuple[weakref.ref[Any], int]]) -> None:
         self.modules = modules
@@ -109,7 +109,7 @@ class Guards:
         self.kept: list[Any] = []  # what cannot be referred to weakly
 
     def watch(self, tensors: Sequence[Tensor], arguments: Sequence[Tensor]) -> None:
-        """Guard on tensors that the function knows, and on which arguments are among them."""
+        """Guard on the tensors that the function knows, and on which arguments are among them."""
         self.watched = [Watched.of(t) for t in tensors]
         known = {id(t.storage): w.storage for t, w in zip(tensors, self.watched)}
         own = {id(t.storage) for t in arguments}
@@ -131,7 +131,7 @@ class Guards:
         self.modules = [(module, n) for module, n in self.modules if module() is not None]
 
     def are_current(self) -> bool:
-        """Whether modules and tensors are as they were; if not, they never will."""
+        """Whether modules and tensors are unchanged; if not, they never match again."""
         if self.gone:  # another object may have its address now
             return False
         epoch = Structure.epoch  # what changes from here on is looked at next time
@@ -147,11 +147,11 @@ class Guards:
         return True
 
     def change(self, given: GivenArguments) -> str | None:
-        """What was read and is not what it was, for people."""
+        """The first read that finds something else, as text."""
         return next((read.change(given) for read in self.reads if not read.holds(given)), None)
 
     def renew(self, counts: Sequence[tuple[Any, int]]) -> None:
-        """Take what a replay itself has changed of modules as it is now."""
+        """Accept the changes of modules that a replay itself has made."""
         known = {(id(module), number): module for module, number in counts}
         self.modules = [
             (ref, known[id(ref()), number]._structure if (id(ref()), number) in known else number)
@@ -159,8 +159,7 @@ class Guards:
         ]
 
     def hold(self, arguments: Sequence[Tensor], given: GivenArguments) -> bool:
-        """Whether all is as it was, reads, `.grad` slots and aliasing of arguments and state
-        included."""
+        """Whether everything holds: reads, `.grad` slots, and aliasing of arguments and state."""
         if (self.gone or self.epoch != Structure.epoch) and not self.are_current():
             return False
         for read in self.reads:
@@ -177,7 +176,7 @@ class Guards:
         return not self.gradients or all(read.holds(arguments) for read in self.gradients)
 
     def written(self, write: ConditionWriter, arguments: int) -> Iterator[str]:
-        """What `hold` asks, as conditions in the function of a call that hits.
+        """The conditions of `hold` as source text, for the function of a call that hits.
 
         There the storages of arguments are `s0`, `s1`, ..., none of which is one of state.
         """

@@ -26,7 +26,7 @@ MISS = object()
 
 
 def misses(args: tuple[Any, ...]) -> Any:
-    """Stands for the function where there is none."""
+    """Stands in for the function of a program that has none: always a miss."""
     return MISS
 
 
@@ -75,7 +75,7 @@ class _HitWriter:
         """The whole, compiled."""
         for part in (self._state, self._modes, self._arguments, self._guards):
             part()
-        # A name that is not assigned to, or an attribute that is gone, is for the long way.
+        # An unassigned name or a missing attribute is a miss: `Compiled._call` decides.
         text = ["def hit(args):", "  try:", *(f"    {line}" for line in self.lines)]
         text += [
             "  except (AttributeError, LookupError, TypeError, ValueError):",
@@ -103,7 +103,7 @@ class _HitWriter:
         return self._places[place]
 
     def value(self, place: Place) -> str:
-        """What is found at a place: a variable where other places are within it."""
+        """The value at a place as an expression: a variable if other places are inside it."""
         return self.place(place) if place in self._parents else place.written(self)
 
     def block(self, position: int) -> str:
@@ -115,7 +115,7 @@ class _HitWriter:
         return self.native.number(position)
 
     def _unless(self, *conditions: str) -> None:
-        """A miss, unless all of them hold."""
+        """Write a miss for when one of the conditions does not hold."""
         self.lines.append(f"if not ({' and '.join(conditions)}): return MISS")
 
     # --- before anything is changed -----------------------------------------------------------

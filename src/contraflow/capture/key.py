@@ -26,7 +26,7 @@ from contraflow.tensors.tensor import Tensor
 
 # The condition that an expression gives a value that it gave before.
 Comparison = Callable[[str, Any, ConditionWriter], str]
-# What is different between two values of a part of something, for people.
+# The difference between two values of a part of a key, as text.
 Difference = Callable[[str, Any, Any], str]
 
 
@@ -63,19 +63,19 @@ class KeyPart(NamedTuple):
     """How a part of a key is read, compared and described."""
 
     source: str  # the expression that gives it
-    words: str  # what it is, for people: {} is of what
+    words: str  # its name in messages: {} is replaced by what it belongs to
     compare: Comparison = _same
     difference: Difference | None = None  # where words are not enough
 
     def change(self, of: str, then: Any, now: Any) -> str:
-        """What is different, for people; `of` is of what, such as " of x"."""
+        """The difference as text; `of` says what the part belongs to, such as " of x"."""
         if self.difference is not None:
             return self.difference(of, then, now)
         return f"{self.words.format(of)} was {then} and is {now}"
 
 
 class TensorKey(NamedTuple):
-    """What a program depends on of a tensor `{t}` with the storage `{s}`, beside its elements."""
+    """The properties of a tensor `{t}` with storage `{s}` that programs depend on."""
 
     layout: Annotated[View, KeyPart("{t}.layout", "", _same_or_equal, _layout_difference)]
     dtype: Annotated[DType, KeyPart("{t}.dtype", "the dtype{}")]
@@ -101,7 +101,7 @@ class ModesKey(NamedTuple):
 
 
 class SettingsKey(NamedTuple):
-    """What is set for the whole process."""
+    """Settings of the whole process."""
 
     num_threads: Annotated[int, KeyPart("config.num_threads", "the number of threads", _equal)]
     compile_mode: Annotated[str, KeyPart("config.compile_mode", "config.compile_mode", _equal)]
@@ -141,7 +141,7 @@ def _difference(then: PartsKey, now: PartsKey, of: str = "") -> str:
 
 
 class CallKey(NamedTuple):
-    """All that a program may depend on beside values."""
+    """Everything that a program may depend on beside values."""
 
     structure: Any
     tensors: tuple[TensorKey, ...]
@@ -157,7 +157,7 @@ class CallKey(NamedTuple):
     def change(
         self, before: CallKey, call: FunctionCall, parts: Sequence[str], fixed: Sequence[int]
     ) -> str:
-        """What is not the same as in another key, for people.
+        """The first difference from another key, as text.
 
         `parts` are the names of arguments and of what is carried, `fixed` the places of the
         numbers.
@@ -191,7 +191,7 @@ def _arguments(structure: Any) -> list[Any]:
 
 
 def _argument_change(name: str, then: Any, now: Any) -> str | None:
-    """What has changed of an argument, if anything has."""
+    """The change of an argument as text, if there is one."""
     if then == now:
         return None
     if then[0] == now[0] == VALUE:

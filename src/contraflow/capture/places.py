@@ -16,7 +16,7 @@ from contraflow.tensors.tree import plain_type
 
 GivenArguments = tuple[Sequence[Any], Mapping[str, Any]]  # the arguments of a call
 
-# What looking at a place raises where there is nothing.
+# The errors that looking at a place raises where nothing is there.
 NOTHING_THERE = (AttributeError, LookupError, TypeError, ValueError)
 
 
@@ -30,7 +30,7 @@ class ConditionWriter(Protocol):
         """A variable that holds what is found at a place."""
 
     def value(self, place: Place) -> str:
-        """What is found at a place: such a variable where it is needed again."""
+        """The value at a place as an expression: a variable where it is needed again."""
 
 
 class Place:
@@ -66,7 +66,7 @@ class Object(Place):
 
 
 class Constant(Place):
-    """An object that a program may keep alive: the globals of a module, an interpreter's own."""
+    """An object that a program may keep alive: the globals of a module, or a builtin."""
 
     __slots__ = ("value", "label")
 
@@ -110,7 +110,7 @@ class NestedPlace(Place):
         self.parent, self.key = parent, key
 
     def address(self, given: GivenArguments) -> tuple[Any, ...]:
-        """What an observer knows it by in this call: the address of its holder, and the key."""
+        """The observer's identity of it in this call: the address of its holder, and the key."""
         return id(self.parent.get(given)), self.key
 
     def put(self, holder: Any, value: Any) -> None:
@@ -123,7 +123,7 @@ class NestedPlace(Place):
 
 
 class Attribute(NestedPlace):
-    """An attribute that an object itself keeps."""
+    """An attribute in the `__dict__` of an object."""
 
     __slots__ = ()
 
@@ -147,7 +147,7 @@ class Attribute(NestedPlace):
 
 
 class Field(NestedPlace):
-    """An attribute that the class of an object keeps a place for: a slot, one of C's."""
+    """An attribute stored through a descriptor of the class: a slot, or a field of a C type."""
 
     __slots__ = ()
 
@@ -176,7 +176,7 @@ class Field(NestedPlace):
 
 
 class ClassAttribute(NestedPlace):
-    """An attribute that a class itself keeps."""
+    """An attribute in the `__dict__` of a class."""
 
     __slots__ = ()
 
@@ -314,7 +314,7 @@ class Answer(Place):
 
 
 class Located:
-    """Stands, in what is written, for something from before: at each call, what is at its place."""
+    """Stands in a written value for an object from before: each call takes what is at its place."""
 
     __slots__ = ("place",)
 
@@ -344,7 +344,7 @@ MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
 
 
 def lookup(kind: type, name: str) -> Any:
-    """An attribute as a class or the first of its bases keeps it, MISSING if none does."""
+    """An attribute as found along the MRO of a class, MISSING if there is none."""
     for base in kind.__mro__:
         if name in base.__dict__:
             return base.__dict__[name]

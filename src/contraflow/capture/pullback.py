@@ -246,7 +246,7 @@ class Pullback:
         self.tape, self.cotangents, self.kept = tape, cotangents, kept
         self.targets, self.target_specs = targets, target_specs
         self._state = [target.tensor for target in targets if target.number < 0]
-        # None, or why backward is impossible: what eager would say when it comes to that.
+        # None, or why backward is impossible: the error that eager mode would raise.
         self.refusal: GradientError | None = None
         self.scalars: list[int] = []  # numbers of the host scalars of the forward that it takes
         self.variants: dict[Any, Variant] = {}

@@ -36,10 +36,10 @@ _CODE = ("the class ", "the function ", "a code", "a module", "a property", "a s
 
 
 class Read:
-    """What was found at a place."""
+    """The value that a recording found at a place, as a condition for later calls."""
 
     __slots__ = ("place",)
-    matters = True  # to people: it is not part of the code itself
+    matters = True  # in messages: it is not part of the code itself
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -60,11 +60,11 @@ class Read:
         raise NotImplementedError
 
     def was(self) -> str:
-        """What was found, for people."""
+        """The value that was found, as text."""
         raise NotImplementedError
 
     def change(self, given: GivenArguments) -> str:
-        """What is different in this call, for people."""
+        """The difference in this call, as text."""
         try:
             now = self.now(self.place.get(given))
         except NOTHING_THERE:
@@ -72,7 +72,7 @@ class Read:
         return f"{self.place} was {self.was()} and is {now}"
 
     def now(self, value: Any) -> str:
-        """A value, for people."""
+        """A value as text."""
         return shown(value)
 
     def __str__(self) -> str:
@@ -105,9 +105,8 @@ class Equal(Read):
 class Same(Read):
     """An object, which is compared by identity.
 
-    A weak reference does not keep it alive, and its address is meaningful as long as the reference
-    has not told that it is gone. What lives as long as the process, or cannot be referred to
-    weakly, is its own reference.
+    A weak reference does not keep it alive, and its address is valid while that reference is. An
+    object that lives as long as the process, or allows no weak references, is referred to directly.
     """
 
     __slots__ = ("address", "reference", "label")
@@ -172,7 +171,7 @@ class Bases(Read):
 
 
 class Names(Read):
-    """The names that a class has attributes of, or the keys of a dict."""
+    """The names of the attributes of a class, or the keys of a dict."""
 
     __slots__ = ("names", "kept")
 
@@ -240,7 +239,7 @@ class Valued(Typed):
 
 
 class Absent(Read):
-    """Nothing is there."""
+    """Nothing is at the place."""
 
     __slots__ = ()
     matters = False
@@ -279,7 +278,7 @@ class Lacks(Absent):
 
 
 class LacksAttribute(Absent):
-    """An object itself does not keep an attribute, so that its class's is found."""
+    """An object has no attribute of its own by a name, so that the class's is found."""
 
     __slots__ = ()
     place: NestedPlace
@@ -295,7 +294,7 @@ class LacksAttribute(Absent):
 
 
 class Sized(Read):
-    """How many there are."""
+    """The length of a container."""
 
     __slots__ = ("length", "exact")
 
@@ -396,7 +395,7 @@ class Elements(Read):
 
 
 class Together(Read):
-    """Two places with one and the same container, or two of them."""
+    """Whether two places hold the same container."""
 
     __slots__ = ("other", "answer")
 
@@ -418,7 +417,7 @@ class Together(Read):
 
 
 def token(x: Any) -> Any:
-    """Plain values as something that is equal only for the same type and value."""
+    """A token of plain values that is equal only for the same types and values."""
     kind = type(x)
     if kind in PLAIN:
         if kind is complex:
@@ -442,7 +441,7 @@ def is_plain(x: Any) -> bool:
 
 
 def fingerprint(container: Any) -> Any:
-    """What a container holds, without holding it."""
+    """A fingerprint of a container's contents, which keeps none of them alive."""
     if issubclass(type(container), dict):
         return [(_print(k), _print(v)) for k, v in items(container)]
     if isinstance(container, (set, frozenset)):
@@ -469,7 +468,7 @@ def _elements(container: Any) -> list[Any]:
 
 
 def shown(x: Any) -> str:
-    """A value for people: short ones as they are, others by their type."""
+    """A value as text: short ones as they are, others by their type."""
     if type(x) in PLAIN or is_plain(x):
         text = repr(x)
         return text if len(text) <= 60 else f"{text[:56]} ..."

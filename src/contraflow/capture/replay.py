@@ -50,7 +50,7 @@ from contraflow.tensors.tensor import Tensor
 
 
 class Owner(Protocol):
-    """Whose programs these are: the compiled function."""
+    """The compiled function that owns programs."""
 
     name: str
     escape_lines: set[str]
@@ -68,7 +68,7 @@ class Owner(Protocol):
 
 
 class FunctionCall(NamedTuple):
-    """What a function was called with."""
+    """The arguments of one call of a compiled function."""
 
     structure: Any
     leaves: Sequence[Any]  # tensors and numbers, in order
@@ -127,7 +127,7 @@ class HostNumber(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What is at a place of Python's when the call is made."""
+    """The Python value at a place when the call is made."""
 
     place: Place
 
@@ -141,7 +141,7 @@ class Graded(NamedTuple):
 
 
 class SameResult(NamedTuple):
-    """The very tensor that another result is."""
+    """The same tensor as another result."""
 
     number: int
 
@@ -164,7 +164,7 @@ class StoreKey(NamedTuple):
 
 
 class Inside(Node):
-    """What was applied inside a call of a compiled function: a place, without its graph."""
+    """A node inside a call of a compiled function: a key of stores, without its graph."""
 
     __slots__ = ("place",)
 
@@ -214,7 +214,7 @@ ReplayInputs = tuple[list[Storage], list[int | float]]
 
 
 class CapturedProgram:
-    """One recorded call: its tape, where inputs come from, and what to do with what comes out."""
+    """One recorded call: its tape, the sources of its inputs, and the use of its outputs."""
 
     executable: Executable
     record_ms: float  # how long the recording took
@@ -240,7 +240,7 @@ class CapturedProgram:
         self.needs: list[tuple[Held, bool]] = []  # leaves that require grad from now on, or not
 
     def order_inputs(self) -> None:
-        """Put inputs of a kind together, since they are found together at each replay."""
+        """Sort the inputs by kind, since those of a kind are found together at each replay."""
         sources = self.recording.sources
         self.tape.inputs = dict(
             sorted(self.tape.inputs.items(), key=lambda item: _kind_of(sources[item[0]]))
@@ -319,7 +319,7 @@ class CapturedProgram:
         return bool(result.view == contiguous(shape)) and result.dtype is dtype
 
     def find_inputs(self, call: FunctionCall) -> ReplayInputs | None:
-        """The storages and host scalars the program reads, None if it is not for such a call."""
+        """The storages and host scalars that the program reads, None if it does not fit."""
         arguments = call.arguments
         scalars: list[Any] = []
         storages: list[Any] = []
@@ -491,7 +491,7 @@ class CapturedProgram:
     # --- once more, for gradients of gradients --------------------------------------------
 
     def check_unchanged(self, node: CompiledNode, given: GivenArguments) -> None:
-        """Refuse to run the function again where it would not do what it did."""
+        """Refuse to run the function again where it would not repeat the call."""
         pure = self.tape.replaced(self.tape.lines)
         pure.writes = {}
         read = {x for line in eliminate_dead(pure).lines for x in line.inputs}
@@ -524,7 +524,7 @@ class CapturedProgram:
         return f"{node.name}{at(node.line)}"
 
     def before_again(self, leaves: Sequence[Any], random: list[Any]) -> Callable[[], None]:
-        """How to undo the effects that another run of the function has."""
+        """Note the state before another run of the function; give a function that restores it."""
         arguments = [x for x in leaves if isinstance(x, Tensor)]
         found = self.find_inputs(FunctionCall(None, list(leaves), arguments, ((), {})))
         if found is None:

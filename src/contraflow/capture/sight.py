@@ -78,7 +78,7 @@ C_CALLABLES = (
 
 
 class Sight:
-    """What one recording has come across of Python's state."""
+    """The Python state that one recording has met."""
 
     def __init__(self, recorder: Any) -> None:
         self.recorder = recorder
@@ -112,7 +112,7 @@ class Sight:
         self._made: dict[int, Any] = {}  # functions and classes that it makes
 
     def begin(self, function: Any, instance: Any, args: Any, kwargs: Any) -> None:
-        """See what a call starts from: the function, its object, and the arguments."""
+        """Note what a call starts from: the function, its object, and the arguments."""
         self.see(function, Constant(function, getattr(function, "__name__", "self")))
         self.callee(function)
         for every in Every.known:
@@ -148,7 +148,7 @@ class Sight:
         self.show(x)
 
     def see(self, x: Any, place: Place | None = None) -> None:
-        """Something that was there before, found at a place."""
+        """Note an object from before the recording, found at a place."""
         kind = type(x)
         if kind in PLAIN or kind is Symbol or x is REGISTRY:  # which is the library's own
             return
@@ -206,7 +206,7 @@ class Sight:
             self._add(("together", id(place)), Together(place, other, True))
 
     def _whereabouts(self, x: Any, place: Place | None) -> Place | None:
-        """How to find it again: by a weak reference, or by the way to it."""
+        """The place of an object: a weak reference, or the path to it."""
         if isinstance(place, Constant):
             return place
         label = str(place) if place is not None else getattr(x, "__name__", type(x).__name__)
@@ -227,7 +227,7 @@ class Sight:
             self.known.setdefault(id(cell), (cell, variable))
 
     def _guard_code(self, f: types.FunctionType) -> None:
-        """What a function is, beside what it reads: its code and its defaults."""
+        """Guard on the identity of a function: its code and its defaults."""
         place = self.known[id(f)][1]
         if place is None or (id(f), "__code__") in self.reads:
             return
@@ -243,7 +243,7 @@ class Sight:
             self.touch_all(given)
 
     def show(self, x: Any) -> None:
-        """Code of the user's that may run through this: it shall run observed."""
+        """Let user code that may run through this object run observed."""
         kind = type(x)
         if kind in PLAIN or id(x) in self._shown:
             return
@@ -380,7 +380,7 @@ class Sight:
         raise NotImplementedError
 
     def touch_all(self, x: Any) -> None:
-        """All that a container from before holds is read, and what the containers in it hold."""
+        """Note that a container from before is read whole, nested containers included."""
         raise NotImplementedError
 
     def in_class(self, bases: Sequence[type], name: str) -> Any:
@@ -403,7 +403,7 @@ class Sight:
         self.reads.setdefault(key, read)
 
     def _expected(self, place: Place, value: Any) -> Read:
-        """What is to be found again."""
+        """The guard on a value that was read."""
         if is_plain(value):
             return Equal(place, value)
         kind = type(value)
@@ -423,7 +423,7 @@ class Sight:
         return Same(place, value, value)
 
     def _keep(self, x: Any) -> Any:
-        """What makes the address of an element meaningful."""
+        """What keeps the address of an element valid: a weak reference, or the element itself."""
         if is_plain(x) or type(x) in (list, dict, tuple, bytearray):
             return None
         try:
@@ -475,12 +475,12 @@ class Sight:
         return self.refused
 
     def undo(self) -> Callable[[], Any]:
-        """What puts back all that was written, last first: calls of C alone, which no interrupt
-        can end halfway."""
+        """A call that undoes all writes, last first; it is C throughout, so that no interrupt can
+        end it halfway."""
         return functools.partial(deque, map(operator.call, iter(self._undo.pop, None)), 0)
 
     def forget(self) -> None:
-        """Let go of what was there, and of what the function made."""
+        """Drop the references to old and new objects."""
         self.known, self.slots, self.before, self.tensors = {}, {}, {}, {}
         self._own, self._made, self._shown, self._touched = [], {}, {}, set()
         self.writes, self._latest, self._mutated, self._undo = [], {}, set(), [None]
@@ -488,7 +488,7 @@ class Sight:
 
 
 def own_attributes(x: Any, default: Any = types.MappingProxyType({})) -> Any:
-    """The attributes that an object itself keeps; no code of its class runs."""
+    """The `__dict__` of an object; no code of its class runs."""
     try:
         found = object.__getattribute__(x, "__dict__")
     except (AttributeError, TypeError):
@@ -524,7 +524,7 @@ def _hooks_in(kept: dict[Any, Any]) -> Iterator[Any]:
 
 
 def is_leaf(kind: type) -> bool:
-    """Whether there is nothing of Python's state in what has a class."""
+    """Whether objects of a class hold no Python state."""
     return kind in PLAIN or kind is Symbol or issubclass(kind, Tensor)
 
 

@@ -90,7 +90,7 @@ class Stores(Containers):
         self._stored(holder, key, place, value)
 
     def _stays(self, key: SlotKey, before: Any, value: Any) -> bool:
-        """Whether a slot is given what it holds already, as the function knows."""
+        """Whether a store changes nothing: the slot is known to hold this value already."""
         known = key in self.slots or key in self.stored
         return before is value and known and key not in self.carried
 
@@ -197,7 +197,7 @@ class Stores(Containers):
             self.registering([x], functools.partial(setattr, x, name, value))
 
     def registering(self, modules: Iterable[Any], change: Callable[[], Any]) -> Any:
-        """Code of the library changes what modules keep: see what it changed, to undo it."""
+        """Run library code that changes registries of modules, and note how to undo that."""
         compare = [self._registries(x) for x in modules]
         result = change()
         for each in compare:
@@ -357,7 +357,7 @@ class Stores(Containers):
         self.writes.append(Mutation(container, place, method, args, kwargs, line))
 
     def _undo_all(self, container: Any) -> None:
-        """See to it that a container holds again what it held."""
+        """Note how to restore the contents of a container."""
         contents = self.before[id(container)]
         own: Any = plain_type(type(container))
         fill = own.update if issubclass(own, (dict, set)) else own.extend
@@ -365,7 +365,7 @@ class Stores(Containers):
         self._undo.append(functools.partial(own.clear, container))
 
     def refilling(self, given: Iterable[Any], call: Callable[[], Any]) -> Any:
-        """Code that is not observed is given containers from before: see what it changes."""
+        """Run unobserved code that is given containers from before, and note its changes."""
         found: dict[int, Any] = {}
         for x in given:
             for part in (x, *(own_attributes(x).values() if id(x) in self.known else ())):

@@ -26,7 +26,7 @@ NOISE = 10.0
 
 
 class _TensorState(NamedTuple):
-    """All of a tensor that a call may change, beside its elements."""
+    """The state of a tensor that a call may change, beside its elements."""
 
     tensor: Tensor
     grad: Tensor | None
@@ -76,7 +76,7 @@ class _Snapshot:
                 np.copyto(storage.data, (data * (1 + steps)).astype(data.dtype))
 
     def now(self) -> Iterator[tuple[str, Any]]:
-        """What everything is now, by name."""
+        """The present values, by name."""
         for number, t in enumerate(self.tensors):
             yield f"tensor {number} of its arguments and state", t.detach().array.copy()
             grad = t._grad
@@ -139,7 +139,7 @@ def replay_verified(program: CapturedProgram, call: FunctionCall, inputs: Replay
 
 
 def _difference(got: Any, want: Any, nearby: Sequence[Any] = ()) -> str:
-    """What is wrong with a value, as the end of a sentence; empty if nothing is.
+    """The difference of a value, as the end of a sentence; empty if there is none.
 
     `nearby` is what it becomes where the inputs of the program are disturbed by their last bits.
     """

@@ -30,11 +30,11 @@ class Write:
 
     @property
     def values(self) -> Any:
-        """What is written, as containers of tensors, numbers and objects."""
+        """The written values, as containers of tensors, numbers and objects."""
         raise NotImplementedError
 
     def settle(self) -> None:
-        """Let go of the values of the recording."""
+        """Drop the values of the recording."""
         raise NotImplementedError
 
     @property

@@ -53,7 +53,7 @@ class IterableDataset(Dataset):
 
 
 class Rows(Sequence[tuple[Tensor, ...]]):
-    """Samples that are together already: sample i is the tuple of elements i of some tensors."""
+    """Samples that are stacked already: sample i is the tuple of elements i of some tensors."""
 
     def __init__(self, columns: tuple[Tensor, ...]) -> None:
         self.columns = columns
@@ -86,7 +86,7 @@ class TensorDataset(Dataset):
         return tuple(x[index] for x in self.tensors)
 
     def __getitems__(self, indices: Sequence[Any]) -> Sequence[Any]:
-        """The samples at several numbers, by one op for each tensor."""
+        """The samples at several indices, by one op for each tensor."""
         plain = type(self).__getitem__ is TensorDataset.__getitem__
         if not plain or not self.tensors or not all(isinstance(i, int) for i in indices):
             return [self[i] for i in indices]
@@ -121,7 +121,7 @@ class StackDataset(Dataset):
         return tuple(dataset[index] for dataset in self.datasets)
 
     def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
-        """The samples at several numbers, as its datasets give them."""
+        """The samples at several indices, as its datasets give them."""
         if type(self).__getitem__ is not StackDataset.__getitem__:
             return [self[i] for i in indices]
         named = isinstance(self.datasets, dict)
@@ -147,7 +147,7 @@ class Subset(Dataset):
         return self.dataset[self.indices[index]]
 
     def __getitems__(self, indices: Sequence[Any]) -> Sequence[Any]:
-        """The samples at several numbers, as the dataset gives them."""
+        """The samples at several indices, as the dataset gives them."""
         if type(self).__getitem__ is not Subset.__getitem__:
             return [self[i] for i in indices]
         return samples_of(self.dataset, [self.indices[i] for i in indices])
@@ -207,7 +207,7 @@ class ChainDataset(IterableDataset):
 
 
 def samples_of(dataset: Any, indices: Sequence[Any]) -> Sequence[Any]:
-    """The samples at several numbers: at once where a dataset has `__getitems__`."""
+    """The samples at several indices: at once where a dataset has `__getitems__`."""
     several = getattr(dataset, "__getitems__", None)
     samples: Sequence[Any] = several(indices) if several else [dataset[i] for i in indices]
     return samples

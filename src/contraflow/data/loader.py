@@ -184,7 +184,7 @@ class DataLoader:
         return Fetcher(self.dataset, self.collate_fn, self._batched, self.drop_last)
 
     def _indices(self) -> Iterator[Any]:
-        """What the batches are to be made of."""
+        """The indices of each batch."""
         if self._streams:
             return itertools.repeat(self.batch_size)
         source = self.sampler if self.batch_sampler is None else self.batch_sampler
@@ -279,7 +279,7 @@ def _check_dataset(dataset: Any, ordered: bool) -> None:
 
 
 def _exclude(why: str, **given: Any) -> None:
-    """Refuse arguments that make no sense beside others."""
+    """Refuse arguments that contradict others."""
     for name, is_given in given.items():
         if is_given:
             raise ValueError(f"DataLoader: {name} cannot be given, since {why}.")

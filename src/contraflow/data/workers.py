@@ -56,7 +56,7 @@ class Job(NamedTuple):
 
 
 class WorkerInfo(NamedTuple):
-    """What `get_worker_info` tells a worker of itself."""
+    """The information that `get_worker_info` gives a worker about itself."""
 
     id: int
     num_workers: int
@@ -80,7 +80,7 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 class _BorrowedGenerator(Context):
-    """What is drawn from the default generator comes from another one."""
+    """A context in which draws from the default generator come from another one."""
 
     def __init__(self, generator: Generator) -> None:
         self.below = state().context
@@ -92,7 +92,7 @@ class _BorrowedGenerator(Context):
 
 
 class Abandoned(Exception):
-    """Nobody waits for the batch any more."""
+    """The loop that waited for the batch is gone."""
 
 
 def _somebody() -> Any:
@@ -103,8 +103,8 @@ def _somebody() -> Any:
 class Fetcher:
     """Makes batches of a dataset.
 
-    Each batch has random numbers of its own, so that they are the same whoever makes it; a stream
-    has them for all its batches.
+    Each batch has random numbers of its own, which do not depend on the worker that makes it; a
+    stream has them for all its batches.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Fetcher:
 
 
 class Work:
-    """What a thread does its jobs with."""
+    """The work of a worker thread: how it makes batches."""
 
     def __call__(self, job: Job, loop: Callable[[], Any] = _somebody) -> list[Any]:
         """The batch in a list, which is empty when the stream has ended.
@@ -163,10 +163,10 @@ class Work:
         raise NotImplementedError
 
     def abandon(self) -> None:
-        """Another thread does not want what is being made any more."""
+        """Called by another thread that no longer wants the batch being made."""
 
     def force(self) -> bool:
-        """Another thread has waited long enough: whether the job could be ended."""
+        """Called by another thread that has waited long enough: whether the job could be ended."""
         return False
 
     def finish(self) -> None:
@@ -209,14 +209,14 @@ class WorkerTraceback(Exception):
 
 
 class _Settings(NamedTuple):
-    """What a process takes over from the one that has started it."""
+    """The settings that a worker process takes over from its parent."""
 
     num_threads: int
     default_dtype: DType
 
 
 def _serve(connection: Any, duty: Duty, settings: _Settings) -> None:
-    """The life of a worker process: until the pipe ends, or the process that has started it."""
+    """The main loop of a worker process, until the pipe or its parent process ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the loop
     threading.Thread(target=_end_with_parent, daemon=True).start()
     config.set_num_threads(settings.num_threads)
@@ -314,7 +314,7 @@ class Remote(Work):
         return batches
 
     def _await_answer(self, loop: Callable[[], Any]) -> None:
-        """Wait; if nobody wants the answer any more, end the process rather than wait for long."""
+        """Wait for the answer; end the process rather than wait long for an unwanted one."""
         deadline = None
         while not self.connection.poll(TICK):
             if deadline is None and (self.abandoned or loop() is None):
@@ -358,14 +358,14 @@ class Remote(Work):
 
 
 class News:
-    """What a loop hears from its workers."""
+    """The messages of workers to their loop."""
 
     def __init__(self) -> None:
         self.queue: SimpleQueue[None] = SimpleQueue()  # an entry for every order that was done
         self.failure: BaseException | None = None  # if the team is of no use any more
 
     def fail(self, error: BaseException) -> None:
-        """Say that the team is of no use; the first error counts."""
+        """Mark the team as failed; the first error counts."""
         self.failure = self.failure or error
         self.queue.put(None)
 
@@ -459,7 +459,7 @@ class Team:
             raise
 
     def result(self, order: Order, timeout: float) -> list[Any]:
-        """What an order gives, unless a process dies or time runs out before."""
+        """The result of an order, or an error if a process dies or time runs out before."""
         news, deadline = self.news, time.monotonic() + timeout
         while not news.queue.empty():
             news.queue.get_nowait()
@@ -498,7 +498,7 @@ def _close_all() -> None:
 
 
 def _close(workers: list[Worker]) -> None:
-    """End the threads and processes of a team, whose batches nobody wants any more."""
+    """End the threads and processes of a team whose batches are no longer wanted."""
     deadline = time.monotonic() + GRACE
     for worker in workers:
         worker.orders.put(None)

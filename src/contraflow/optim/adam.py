@@ -25,7 +25,7 @@ from contraflow.tensors.tensor import Tensor
 
 
 class _Averaging(Optimizer):
-    """What keeps running means, each with its beta."""
+    """The base of optimizers with running means, each with its beta."""
 
     def check_group(self, group: Mapping[str, Any]) -> None:
         name = type(self).__name__
@@ -34,7 +34,7 @@ class _Averaging(Optimizer):
 
 
 class _TwoMeans(_Averaging):
-    """What keeps running means of the gradient and of its square."""
+    """The base of optimizers with running means of the gradient and of its square."""
 
     def initial_state(self, parameter: Tensor, group: ParamGroup) -> OptimizerState:
         return {
