@@ -114,10 +114,10 @@ class Attributes(Sight):
         if place is None or (described and name in {f.name for f in dataclasses.fields(x)}):
             self.show(value)
             return value
-        self._know_namespace(own, place)
+        self._see_namespace(own, place)
         return self.read((id(own), name), Attribute(place, name), value)
 
-    def _know_namespace(self, own: dict[str, Any], place: Place) -> None:
+    def _see_namespace(self, own: dict[str, Any], place: Place) -> None:
         self.known.setdefault(id(own), (own, Namespace(place)))
 
     def _module_attribute(self, module: Any, name: str) -> Any:
@@ -126,7 +126,7 @@ class Attributes(Sight):
             self.see(found) if found is config.environment else self.show(found)
             return found
         namespace = module.__dict__
-        self.know_globals(namespace)
+        self.see_globals(namespace)
         if name not in namespace:
             self.show(found)
             return found
@@ -288,7 +288,7 @@ class Attributes(Sight):
         if type(raw) is _TUPLE_FIELD:
             return self.item(x, raw.__reduce__()[1][0])
         if name == "__dict__":
-            self._know_namespace(own, place)
+            self._see_namespace(own, place)
             return get(x, name)
         if data and type(raw) is types.MemberDescriptorType:
             return self._field(x, name, place)
@@ -306,7 +306,7 @@ class Attributes(Sight):
         if name in own:
             return self._own_attribute(x, name)
         if own_attributes(x, None) is not None and not is_dunder(name):
-            self._know_namespace(own, place)
+            self._see_namespace(own, place)
             if (id(own), name) not in self.stored:
                 self._add((id(own), name), LacksAttribute(Attribute(place, name)))
         if raw is not MISSING:

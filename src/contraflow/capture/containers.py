@@ -445,7 +445,7 @@ class Containers(Attributes):
                     self._field(x, name, place)
         if own is None:
             return []
-        self._know_namespace(own, place)
+        self._see_namespace(own, place)
         self.touch(own)
         return [(value, ALL if levels == ALL else levels - 1) for value in own.values()]
 

@@ -470,7 +470,7 @@ def _is_one(kinds: Any, x: Any) -> bool:
 
 def _globals(observer: Observer) -> Any:
     namespace = sys._getframe(3).f_globals
-    observer.know_globals(namespace)
+    observer.see_globals(namespace)
     return namespace
 
 

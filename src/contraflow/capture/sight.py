@@ -2,6 +2,23 @@
 
 Only what is reached from globals, closures, defaults and arguments was there before: it is `known`.
 Functions that come into sight run observed from then on, with those that their classes have.
+
+The verbs of the observer, from here up its chain of classes:
+
+- *see*: it was there before, so it becomes known, with the place where it is found again.
+- *show*: the user's code that may run through it runs observed from now on.
+- *read*: the slot of something known is read once, which is a guard, unless it is an input.
+- *touch*: all that one container holds is read; *touch all*: and what the containers in it hold.
+- *look*: an instruction of C's is about to look at the whole of something; it is touched.
+- *ask*: something that keeps its state to itself has answered; the answer is a guard.
+- *hand over*: the user gives it to the library or to C, which may read all of it: it is touched,
+  and so are the attributes of the objects in it.
+- *give out*: the library gives it to the user: it is seen, or shown if it is the library's own.
+- *made*: the function itself has made it, so nothing that is read of it is a guard.
+- *store*, *put*: a slot gets a value; by code of the user's class, or as Python itself does it.
+- *mutate*: a method changes what a container holds.
+- *carry*: what is in a slot that is read and then written is an input of the program.
+- *undo*, *forget*: the ends of a recording.
 """
 
 from __future__ import annotations
@@ -190,7 +207,7 @@ class Sight:
         structured = is_structured(kind) and not self.recorder.made_here(x)
         self.see(x) if structured or hasattr(kind, "keeps_for_users") else self.show(x)
 
-    def know_globals(self, namespace: dict[str, Any]) -> None:
+    def see_globals(self, namespace: dict[str, Any]) -> None:
         """The variables of a module were there before."""
         self.known.setdefault(id(namespace), (namespace, Constant(namespace, "globals()")))
 
@@ -219,7 +236,7 @@ class Sight:
         """Where a function looks for variables."""
         place = self.known[id(f)][1]
         assert place is not None
-        self.know_globals(f.__globals__)
+        self.see_globals(f.__globals__)
         for name in undefined_names(f.__code__, f.__globals__):
             self._add((id(f.__globals__), name), Lacks(Global(f.__globals__, name)))
         for number, cell in enumerate(f.__closure__ or ()):

@@ -149,7 +149,7 @@ class Stores(Containers):
             self._put_field(x, name, value, place)
             return
         own = own_attributes(x)
-        self._know_namespace(own, place)
+        self._see_namespace(own, place)
         self._put_item(own, name, value, Attribute(place, name))
 
     def _put_field(self, x: Any, name: str, value: Any, place: Place) -> None:
@@ -405,7 +405,7 @@ class Stores(Containers):
 
     def store_global(self, namespace: dict[str, Any], name: str, value: Any) -> None:
         """Set a global variable, or take it away."""
-        self.know_globals(namespace)
+        self.see_globals(namespace)
         self._put_item(namespace, name, value, Global(namespace, name))
 
 
