@@ -1,11 +1,9 @@
-"""The cpu device: programs, threads, scratch memory, errors, and the cache of machine code."""
+"""The cpu device: programs, threads, scratch memory, and processes."""
 
 from __future__ import annotations
 
-import ast
 import ctypes
 import os
-import stat
 import subprocess
 import sys
 import textwrap
@@ -18,9 +16,10 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from tests.helpers.native import bits
+from tests.helpers.plans import LARGE, array, chain, load, map_kernel, map_step
 
 import contraflow as cf
-from contraflow import config, devices, thresholds
+from contraflow import devices, thresholds
 from contraflow.compiler.kernel import (
     STRIDED,
     Contraction,
@@ -31,69 +30,10 @@ from contraflow.compiler.kernel import (
     Store,
 )
 from contraflow.compiler.plan import SCALARS, Binding, HostStep, KernelStep, Plan, Slot
-from contraflow.devices.cpu import cache, jit, program
-from contraflow.devices.cpu.pool import has_futex, pool, together_text
-from contraflow.dtypes import DType, float32, int64
+from contraflow.devices.cpu import jit, program
+from contraflow.devices.cpu.pool import pool, together_text
+from contraflow.dtypes import float32, int64
 from contraflow.expressions import expression as s
-from contraflow.render.llvm.kernels import GENERATOR, entry_name, render, text_identity
-
-LARGE = 100_003  # beyond what runs on one thread
-
-
-@pytest.fixture
-def threads(monkeypatch):
-    def use(n: int) -> None:
-        monkeypatch.setattr(config, "num_threads", n)
-
-    return use
-
-
-@pytest.fixture(params=["futex", "condition"])
-def sleeping(request, monkeypatch):
-    """Workers that sleep in one of the two ways; before and after, the system's own."""
-    if request.param == "futex" and not has_futex():
-        pytest.skip("this system has no futex that we know")
-    pool.stop()
-    monkeypatch.setattr("contraflow.devices.cpu.pool.has_futex", lambda: request.param == "futex")
-    yield request.param
-    pool.stop()
-
-
-def load(k: int, dtype: DType = float32) -> s.Expr:
-    return s.leaf("load", dtype, k)
-
-
-def map_kernel(body, inputs: int = 1) -> Loops:
-    value = body(*(load(k) for k in range(inputs)))
-    operands = (*(Operand(float32, "in", (1,)),) * inputs, Operand(float32, "out", (1,)))
-    return Loops(1, 0, 0, operands, (), (Store(inputs, value, False),))
-
-
-def map_step(body, n: int, *slots: int) -> KernelStep:
-    kernel = map_kernel(body, len(slots) - 1)
-    return KernelStep(KernelCall(kernel, (n,), ((1,),) * len(slots)), tuple(map(Binding, slots)))
-
-
-def array(n: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(n).astype(np.float32)
-
-
-def chain(n: int) -> Plan:
-    """out = (reversed copy of 2x) + 1 through two temporaries: data crosses threads."""
-    reverse = Loops(
-        1, 0, 0, (Operand(float32, "in", (STRIDED,)), Operand(float32, "out", (1,))), (),
-        (Store(1, load(0), False),),
-    )  # fmt: skip
-    slots = [
-        Slot("input", float32, n), Slot("temp", float32, n, 0),
-        Slot("temp", float32, n, 4 * n + 64), Slot("output", float32, n),
-    ]  # fmt: skip
-    steps: list[KernelStep | HostStep] = [
-        map_step(lambda x: x * 2.0, n, 0, 1),
-        KernelStep(KernelCall(reverse, (n,), ((-1,), (1,))), (Binding(1, n - 1), Binding(2))),
-        map_step(lambda x: x + 1.0, n, 2, 3),
-    ]
-    return Plan(slots, steps, 8 * n + 64, [])
 
 
 def test_device_is_found_and_states_its_limits():
@@ -347,138 +287,6 @@ def test_scalars_are_given_per_replay():
         np.testing.assert_array_equal(out, x * np.float32(factor) + np.float32(offset))
 
 
-# --- host steps --------------------------------------------------------------------------------
-
-
-def host_plan(n: int, run) -> Plan:
-    """y = 2x; z = run(y as [2, n / 2]); out = z + 1"""
-    slots = [
-        Slot("input", float32, n), Slot("temp", float32, n, 0),
-        Slot("temp", float32, n, 4 * n), Slot("output", float32, n),
-    ]  # fmt: skip
-    shapes = {1: (2, n // 2), 2: (2, n // 2)}
-    steps = [
-        map_step(lambda x: x * 2.0, n, 0, 1),
-        HostStep("reverse", run, (1,), (2,), shapes),
-        map_step(lambda x: x + 1.0, n, 2, 3),
-    ]
-    return Plan(slots, steps, 8 * n, [])
-
-
-@pytest.mark.parametrize("n", [10, 2 * LARGE])
-def test_host_step_between_kernels(n, threads):
-    threads(2)
-    seen = []
-
-    def reverse(y):
-        seen.append((y.shape, y.flags.c_contiguous))
-        return y[::-1]
-
-    x, out = array(n), np.zeros(n, np.float32)
-    program.load(host_plan(n, reverse)).replay([x, out], [])
-    np.testing.assert_array_equal(out, np.roll(x, n // 2) * 2 + 1)
-    assert seen == [((2, n // 2), True)]
-
-
-def test_a_host_step_may_run_a_program():
-    inner, result = program.load(chain(10)), np.zeros(10, np.float32)
-
-    def nested(y):
-        inner.replay([np.zeros(10, np.float32), result], [])
-        return y
-
-    x, out = array(10), np.zeros(10, np.float32)
-    program.load(host_plan(10, nested)).replay([x, out], [])
-    np.testing.assert_array_equal(out, x * 2 + 1)
-    np.testing.assert_array_equal(result, np.ones(10))
-
-
-def test_programs_within_programs_get_the_same_memory_again(monkeypatch):
-    made, allocate = [], program._allocate
-    monkeypatch.setattr(program, "_allocate", lambda size: made.append(size) or allocate(size))
-    monkeypatch.setattr(program, "_scratch", program._Scratch())
-    inner = program.load(chain(10))
-    outer = program.load(host_plan(10, lambda y: inner.replay([y, np.zeros_like(y)], []) or y))
-    for _ in range(3):
-        outer.replay([array(10), np.zeros(10, np.float32)], [])
-    assert len(made) == 2
-
-
-def test_an_exception_in_a_host_step_leaves_the_device_usable():
-    def fail(y):
-        raise ZeroDivisionError
-
-    x, out = array(10), np.zeros(10, np.float32)
-    with pytest.raises(ZeroDivisionError):
-        program.load(host_plan(10, fail)).replay([x, out], [])
-    finished = []
-
-    def elsewhere():
-        program.load(chain(10)).replay([x, out], [])
-        finished.append(True)
-
-    other = threading.Thread(target=elsewhere)
-    other.start()
-    other.join(timeout=60)
-    assert finished, "the lock was not given back"
-    np.testing.assert_array_equal(out, x[::-1] * 2 + 1)
-
-
-def test_programs_of_several_threads_do_not_mix(threads, sleeping):
-    threads(2)
-    loaded = {n: program.load(chain(n)) for n in (100, 5000, LARGE)}
-    wrong = []
-
-    def work(n: int, seed: int) -> None:
-        for i in range(20):
-            x, out = array(n, seed + i), np.zeros(n, np.float32)
-            loaded[n].replay([x, out], [])
-            if not np.array_equal(out, x[::-1] * 2 + 1):
-                wrong.append(n)
-
-    runs = [threading.Thread(target=work, args=(n, 7 * n)) for n in loaded for _ in range(2)]
-    for run in runs:
-        run.start()
-    for run in runs:
-        run.join(timeout=120)
-    assert not wrong
-    assert not any(run.is_alive() for run in runs)
-
-
-# --- errors ------------------------------------------------------------------------------------
-
-
-def gather_plan(n: int, lines: tuple[int, ...]) -> Plan:
-    at = s.checked(load(1, int64), load(3, int64))
-    operands = (
-        Operand(float32, "in", (0,)), Operand(int64, "in", (1,)), Operand(float32, "out", (1,)),
-        Operand(int64, "scalar"),
-    )  # fmt: skip
-    value = s.leaf("load", float32, 0, at)
-    kernel = Loops(1, 0, 0, operands, (), (Store(2, value, False),))
-    call = KernelCall(kernel, (n,), ((0,), (1,), (1,), ()))
-    bindings = (Binding(0), Binding(1), Binding(2), Binding(SCALARS, 0))
-    slots = [Slot("input", float32, 30), Slot("input", int64, n), Slot("output", float32, n)]
-    return Plan(slots, [KernelStep(call, bindings, line) for line in lines], 0, [int64])
-
-
-@pytest.mark.parametrize("count", [1, 2, 3])
-@pytest.mark.parametrize("n", [20, 2 * LARGE])
-def test_an_index_out_of_range_is_an_error_with_its_tape_line(n, count, threads):
-    threads(count)
-    loaded = program.load(gather_plan(n, (11, 12)))
-    table, index, out = array(30), np.arange(n) % 30, np.zeros(n, np.float32)
-    loaded.replay([table, index, out], [30])
-    np.testing.assert_array_equal(out, table[index])
-    index[n - 3] = 31
-    with pytest.raises(IndexError, match=r"^index 31 is out of range$") as caught:
-        loaded.replay([table, index, out], [30])
-    assert caught.value.line == 11
-    index[n - 3] = 3
-    loaded.replay([table, index, out], [30])
-    np.testing.assert_array_equal(out, table[index])
-
-
 # --- barriers ----------------------------------------------------------------------------------
 
 
@@ -504,175 +312,6 @@ def test_barriers_stand_where_data_crosses():
     assert meets(((3,), (0,)), ((3,), (1,)), ((0, 1), (5,)), ((3,), (4,))) == [
         False, True, False, False,
     ]  # fmt: skip
-
-
-# --- the cache ---------------------------------------------------------------------------------
-
-
-def unique_kernel(number: float) -> tuple[str, str]:
-    kernel = map_kernel(lambda x: x * number)
-    return entry_name(kernel, vector_bytes=16), render(kernel, vector_bytes=16)
-
-
-def test_object_code_is_kept_and_damage_is_noticed(tmp_path, monkeypatch):
-    monkeypatch.setattr(config, "cache_folder", tmp_path)
-    name, text = unique_kernel(1234.5)
-    compiled = []
-    emit = jit._emit
-    monkeypatch.setattr(jit, "_emit", lambda text, on: compiled.append(text) or emit(text, on))
-
-    def forget_and_load() -> int:
-        jit._addresses.clear()
-        jit.function(name, text)
-        return len(compiled)
-
-    assert forget_and_load() == 1
-    (entry,) = (tmp_path / "cpu").iterdir()
-    assert stat.S_IMODE(entry.parent.stat().st_mode) == 0o700
-    assert forget_and_load() == 1
-    content = entry.read_bytes()
-    for damaged in (content[:-1], content[:40] + b"x" + content[41:], b"", b"short"):
-        entry.write_bytes(damaged)
-        before = len(compiled)
-        assert forget_and_load() == before + 1
-        assert entry.read_bytes() == content
-    assert [path.name for path in entry.parent.iterdir()] == [entry.name]
-
-
-def test_threads_compile_what_one_does(tmp_path, monkeypatch):
-    """Several kernels at once give the same object code, and an error reaches who asked."""
-    monkeypatch.setattr(config, "cache_folder", tmp_path)
-    kernels = [unique_kernel(41.5 + n) for n in range(6)]
-    sources = [jit.FunctionSource(name, text, lambda text=text: text) for name, text in kernels]
-    found = []
-    for threads in (1, 2, 3):
-        monkeypatch.setattr(config, "num_threads", threads)
-        found.append(jit._compiled([(s.name, s) for s in sources]))
-    assert len(found[0]) == 6
-    assert found[0] == found[1] == found[2]
-    broken = [
-        jit.FunctionSource(f"wrong{n}", f"wrong {n}", lambda: "this is no text") for n in range(4)
-    ]
-    with pytest.raises(RuntimeError, match="expected top-level entity"):
-        jit.functions([*sources, *broken])
-
-
-def test_no_text_is_written_for_machine_code_that_is_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(config, "cache_folder", tmp_path)
-    kernels = [map_kernel(lambda x, n=n: x * n) for n in (31.5, 32.5)]
-    texts = []
-    monkeypatch.setattr(program, "render", lambda k, **w: texts.append(k) or render(k, **w))
-
-    def forget_and_compile() -> int:
-        jit._addresses.clear()
-        program._entries.clear()
-        assert len(set(program._compile([*kernels, *kernels]))) == 2
-        return len(texts)
-
-    assert forget_and_compile() == 2
-    assert forget_and_compile() == 2
-    for entry in (tmp_path / "cpu").iterdir():
-        entry.write_bytes(b"damaged")
-    assert forget_and_compile() == 4
-
-
-def test_a_text_s_identity_is_that_of_everything_that_decides_about_it():
-    """Kernel, width, and the modules that write it: all that the renderer imports."""
-    first, second = (map_kernel(lambda x, n=n: x * n) for n in (1.5, 2.5))
-    identities = {text_identity(k, vector_bytes=w) for k in (first, second) for w in (16, 32)}
-    assert len(identities) == 4
-    assert text_identity(map_kernel(lambda x: x * 1.5), vector_bytes=16) in identities
-    found, waiting = set(), ["render.llvm.kernels"]
-    while waiting:
-        module = waiting.pop()
-        if module not in found:
-            found.add(module)
-            waiting += imported_from_the_package(module)
-    assert found - {"errors", "printing", "threads"} == set(GENERATOR)
-
-
-def imported_from_the_package(module: str) -> list[str]:
-    """The modules of contraflow that a module names in its imports."""
-    tree = ast.parse(Path(sys.modules[f"contraflow.{module}"].__file__).read_text())
-    names = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("contraflow"):
-            parent = node.module.removeprefix("contraflow").removeprefix(".")
-            inner = [f"{parent}.{alias.name}".lstrip(".") for alias in node.names]
-            modules = [name for name in inner if f"contraflow.{name}" in sys.modules]
-            names += modules or [parent]
-    return names
-
-
-def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setattr(config, "cache_folder", tmp_path / "file" / "below")
-    assert jit.function(*unique_kernel(77.25))
-
-
-def test_the_cache_is_bounded_and_keeps_what_was_used_last(tmp_path, monkeypatch):
-    monkeypatch.setattr(config, "cache_folder", tmp_path)
-    monkeypatch.setattr(cache, "MOST_BYTES", 8 * 1032)
-    for i in range(7):
-        cache.write(f"{i}.o", bytes([i]) * 1000)
-        os.utime(tmp_path / "cpu" / f"{i}.o", (i, i))
-    assert cache.read("0.o") == bytes(1000)  # used just now
-    for i in range(7, 20):
-        cache.write(f"{i}.o", bytes(1000))
-        entries = list((tmp_path / "cpu").iterdir())
-        assert sum(entry.stat().st_size for entry in entries) <= cache.MOST_BYTES
-        if i == 8:
-            assert cache.read("0.o") is not None
-            assert cache.read("1.o") is None
-    assert cache.read("19.o") is not None
-
-
-@pytest.mark.parametrize("place", ["cpu", "."])
-def test_a_cache_that_others_can_write_to_is_refused(tmp_path, monkeypatch, place):
-    monkeypatch.setattr(config, "cache_folder", tmp_path)
-    cache.write("a.o", b"code")
-    assert cache.read("a.o") == b"code"
-    (tmp_path / place).chmod(0o777)
-    with pytest.warns(RuntimeWarning, match=f"others can write to {tmp_path}/cpu, so no machine"):
-        assert cache.read("a.o") is None
-    cache.write("b.o", b"code")  # which has been said
-    (tmp_path / place).chmod(0o700)
-    assert cache.read("b.o") is None
-    assert cache.read("a.o") == b"code"
-
-
-def test_a_cache_in_a_sticky_folder_is_used(tmp_path, monkeypatch):
-    tmp_path.chmod(0o1777)
-    monkeypatch.setattr(config, "cache_folder", tmp_path)
-    cache.write("a.o", b"code")
-    assert cache.read("a.o") == b"code"
-
-
-def test_a_cache_of_somebody_else_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(config, "cache_folder", tmp_path)
-    cache.write("a.o", b"code")
-    monkeypatch.setattr(os, "getuid", lambda: (tmp_path / "cpu").stat().st_uid + 1)
-    with pytest.warns(RuntimeWarning, match="others can write"):
-        assert cache.read("a.o") is None
-
-
-def test_a_kernel_is_compiled_once_however_many_threads_ask(tmp_path, monkeypatch):
-    monkeypatch.setattr(config, "cache_folder", tmp_path)
-    name, text = unique_kernel(4321.5)
-    compiled = []
-    emit = jit._emit
-    monkeypatch.setattr(jit, "_emit", lambda text, on: compiled.append(text) or emit(text, on))
-    found: list[int] = []
-    asking = [
-        threading.Thread(target=lambda: found.append(jit.function(name, text))) for _ in range(8)
-    ]
-    for thread in asking:
-        thread.start()
-    for thread in asking:
-        thread.join()
-    assert len(compiled) == 1
-    assert len(set(found)) == 1
-    assert len(found) == 8
 
 
 # --- processes ---------------------------------------------------------------------------------
