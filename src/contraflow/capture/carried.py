@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from contraflow.capture.library import in_python
 from contraflow.capture.places import (
     NOTHING_THERE,
     Described,
@@ -21,7 +20,14 @@ from contraflow.capture.places import (
     NestedPlace,
     Place,
 )
-from contraflow.capture.sight import is_leaf, is_passed, is_structured, items_of, keys_of
+from contraflow.capture.sight import (
+    is_iterator,
+    is_leaf,
+    is_passed,
+    is_structured,
+    items_of,
+    keys_of,
+)
 from contraflow.capture.stores import Stores
 from contraflow.capture.writes import SlotStore, Write
 from contraflow.errors import CaptureError
@@ -96,7 +102,7 @@ class Carrying(Stores):
             return id(x) in self._made and x.__closure__ is not None
         if kind is functools.partial:
             return any(isinstance(a, Tensor) for a in (*x.args, *x.keywords.values()))
-        return hasattr(kind, "__next__") and not in_python(kind)
+        return is_iterator(x)
 
     def changed_places(self) -> list[Place]:
         """The places that were read and then changed, and whose values can be inputs."""

@@ -44,6 +44,7 @@ from contraflow.capture.sight import (
     CONTAINERS,
     LARGEST,
     MUTABLE,
+    is_iterator,
     is_leaf,
     is_passed,
     is_structured,
@@ -307,7 +308,7 @@ class Containers(Attributes):
                 f"batches again",
                 "Pass the batch as an argument.",
             )
-        elif hasattr(kind, "__next__") and not in_python(kind):
+        elif is_iterator(x):
             raise self.refuse(
                 f"{_kind_of_iterator(kind)} from before the call is advanced, and a replay would "
                 f"not advance it",
@@ -465,7 +466,10 @@ class Containers(Attributes):
             # One that its own class does not have is code of a user's class, or an error.
             if changed is not None and _changes_itself(kind, changed):
                 if id(x) in self.known:
-                    self._mutate(x, changed, (right,), {})
+                    self.touch(right)
+                    given = self._mutate(x, changed, (right,), {})
+                    if is_iterator(right):  # it is done here, which leaves nothing to do
+                        getattr(plain_type(kind), changed)(x, *given)
                 continue
             self.touch_all(x)
 

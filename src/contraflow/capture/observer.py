@@ -40,6 +40,7 @@ from contraflow.capture.sight import (
     CACHED,
     CONTAINERS,
     MUTABLE,
+    is_iterator,
     is_structured,
     own_attributes,
 )
@@ -345,11 +346,12 @@ class Observer(Carrying):
             self.show(found)
             return found
         count = len(self.writes)
-        self._mutate(c, name, args, kwargs)
+        given = self._mutate(c, name, args, kwargs)
         try:
-            found = f(*args, **kwargs)
+            found = f(*given, **kwargs)
         except Exception:
-            del self.writes[count:]  # the user may catch it
+            if not any(map(is_iterator, args)):  # which have given some items by then
+                del self.writes[count:]  # the user may catch it
             raise
         self.show(found)
         return found

@@ -28,10 +28,8 @@ PLAIN = frozenset([
     bool, int, float, complex, str, bytes, types.NoneType, types.EllipsisType,
     types.NotImplementedType, range,
 ])  # fmt: skip
-VALUED: tuple[Any, ...] = (
-    int,
-    bytes,
-)  # whose subclasses have values, and cannot be referred to weakly
+# Of subclasses of these objects have values, and cannot be referred to weakly.
+VALUED: tuple[Any, ...] = (int, bytes)
 _CODE = ("the class ", "the function ", "a code", "a module", "a property", "a staticmethod")
 
 

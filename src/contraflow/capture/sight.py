@@ -410,8 +410,8 @@ class Sight:
 
     def _mutate(
         self, container: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        """A method is about to change a container from before."""
+    ) -> tuple[Any, ...]:
+        """A method is about to change a container from before; the arguments to call it with."""
         raise NotImplementedError
 
     # --- what is to be found again ----------------------------------------------------------
@@ -538,6 +538,11 @@ def _hooks_in(kept: dict[Any, Any]) -> Iterator[Any]:
             yield from _hooks_in(hook)
         else:
             yield getattr(hook, "function", hook)
+
+
+def is_iterator(x: Any) -> bool:
+    """Whether something is an iterator of Python's own: a generator, `map`, `zip`."""
+    return hasattr(type(x), "__next__") and not in_python(type(x))
 
 
 def is_leaf(kind: type) -> bool:

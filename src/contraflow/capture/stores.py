@@ -6,7 +6,7 @@ import functools
 import operator
 import types
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from contraflow.capture.sight import (
     MUTABLE,
     SlotKey,
     is_alias,
+    is_iterator,
     is_structured,
     own_attributes,
 )
@@ -41,6 +42,12 @@ from contraflow.tensors.tree import elements_of, plain_type
 
 # Methods that change a container alike, whatever is in it.
 _BLIND = names("append add extend update clear appendleft extendleft __setitem__ __ior__ __iadd__")
+# Methods that take what they are given item by item, and keep the items alone.
+_ITEMWISE = names(
+    "extend extendleft update difference_update intersection_update symmetric_difference_update "
+    "__iadd__ __ior__"
+)
+_VIEWS: Any = (type({}.keys()), type({}.values()), type({}.items()))
 
 
 class Stores(Containers):
@@ -303,12 +310,9 @@ class Stores(Containers):
         elif not issubclass(kind, MUTABLE):
             self._refuse_change(container, key, value)
         elif type(key) is slice or value is MISSING or not issubclass(kind, (list, deque)):
-            args = (key,) if value is MISSING else (key, value)
-            self._mutate(container, "__delitem__" if value is MISSING else "__setitem__", args, {})
-            plain: Any = plain_type(kind)
-            plain.__delitem__(container, key) if value is MISSING else plain.__setitem__(
-                container, key, value
-            )
+            method = "__delitem__" if value is MISSING else "__setitem__"
+            args = self._mutate(container, method, (key,) if value is MISSING else (key, value), {})
+            getattr(plain_type(kind), method)(container, *args)
         else:
             own: Any = plain_type(kind)
             before, key = own.__getitem__(container, key), self.position(container, key)
@@ -340,8 +344,8 @@ class Stores(Containers):
 
     def _mutate(
         self, container: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        """A method is about to change a container from before."""
+    ) -> tuple[Any, ...]:
+        """A method is about to change a container from before; the arguments to call it with."""
         place, kind = self.place_of(container), type(container)
         assert place is not None
         if method not in _BLIND and not (
@@ -353,8 +357,36 @@ class Stores(Containers):
             self._mutated.add(id(container))
             self._undo_all(container)
         self._latest.pop(id(container), None)
-        line = self.recorder.user_line()
-        self.writes.append(Mutation(container, place, method, args, kwargs, line))
+        line, noted = self.recorder.user_line(), args
+        if method in _ITEMWISE or (method == "__setitem__" and type(args[0]) is slice):
+            args, noted = self._item_by_item(container, args)
+        self.writes.append(Mutation(container, place, method, noted, kwargs, line))
+        return args
+
+    def _item_by_item(
+        self, container: Any, args: tuple[Any, ...]
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Arguments whose items a method takes at once, and lists of those for replays."""
+        given, noted = list(args), list(args)
+        for i, x in enumerate(args):
+            if is_iterator(x):
+                noted[i] = []
+                given[i] = self._passing(x, noted[i], container)
+            elif issubclass(type(x), _VIEWS):
+                noted[i] = list(x)
+        return tuple(given), tuple(noted)
+
+    def _passing(self, items: Iterator[Any], taken: list[Any], container: Any) -> Iterator[Any]:
+        """The items of an iterator, noted when a container takes them."""
+        count = len(self.writes)
+        for item in items:
+            if any(write.changes(container) for write in self.writes[count:]):
+                raise self.refuse(
+                    "a container is changed by the iterator whose items it is given",
+                    "Make a list of them first.",
+                )
+            taken.append(item)
+            yield item
 
     def _undo_all(self, container: Any) -> None:
         """Note how to restore the contents of a container."""

@@ -33,6 +33,10 @@ class Write:
         """The written values, as containers of tensors, numbers and objects."""
         raise NotImplementedError
 
+    def changes(self, container: Any) -> bool:
+        """Whether it is a change of a container, as long as the recording goes on."""
+        raise NotImplementedError
+
     def settle(self) -> None:
         """Drop the values of the recording."""
         raise NotImplementedError
@@ -60,6 +64,9 @@ class SlotStore(Write):
     @property
     def values(self) -> Any:
         return None if self.value is MISSING else self.value
+
+    def changes(self, container: Any) -> bool:
+        return bool(self.key[0] == id(container))
 
     def settle(self) -> None:
         self.key = None
@@ -156,6 +163,9 @@ class Mutation(Write):
     @property
     def values(self) -> Any:
         return tuple(self.args), dict(self.kwargs)
+
+    def changes(self, container: Any) -> bool:
+        return self.container is container
 
     def settle(self) -> None:
         self.container, self.args, self.kwargs = None, (), {}
