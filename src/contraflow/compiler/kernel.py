@@ -47,7 +47,7 @@ from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
 
 READS, WRITES = ("in", "inout"), ("out", "inout", "scratch")  # modes of operands
-BLOCK = 64  # points that are folded from the identity on, before their result is folded
+BLOCK = 64  # points of a fold that begin with the identity; the results of blocks are folded next
 STRIDED = 2  # a stride class: neither 0 nor 1, so an argument of the call
 
 

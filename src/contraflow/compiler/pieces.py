@@ -79,7 +79,7 @@ def _is_plain_sum(tape: Tape, line: TapeLine) -> bool:
 def _terms(
     tape: Tape, makers: Mapping[Value, int], uses: Counter[TapeOperand], root: int
 ) -> tuple[list[int], list[Value]]:
-    """The sums that only serve this one, by line, and the terms it has in all, in order."""
+    """The lines of the sums that are used only by this sum, and all its terms, in order."""
     sums, terms = [], []
     stack = [*reversed(tape.lines[root].inputs)]
     while stack:
@@ -138,7 +138,7 @@ def _part(whole: View, region: View) -> tuple[int, int, int] | None:
 
 
 def _is_worth_joining(tape: Tape, row: list[PaddedPiece]) -> bool:
-    """Whether there are more pieces than one kernel sums, which pads them as it reads them."""
+    """Whether there are more pieces than one kernel should pad and sum as it reads them."""
     stored = any(tape.lines[piece.line].op.is_assign for piece in row)
     return len(row) > (1 if stored else thresholds.padded_pieces)
 
@@ -186,7 +186,7 @@ def first_parts_of_wholes(tape: Tape) -> set[int]:
 
 
 def _cover(spec: Spec, parts: list[tuple[int, int, int] | None]) -> bool:
-    """Whether there is nothing outside of some parts of a value."""
+    """Whether parts of a value cover it."""
     known = sorted(part for part in parts if part is not None)
     if len(known) < len(parts) or known[0][0] != known[-1][0]:
         return False

@@ -323,7 +323,7 @@ def _run_on_host(op: Op, inputs: Any, given: Any, params: Any, *arrays: Any) -> 
 
 
 def _loads(use: Use) -> set[Value]:
-    """The values a step reads, without one whose rest it keeps: that has a copy of its own."""
+    """The values whose elements a step reads; the rest that a store keeps is copied by another."""
     return use.loads if isinstance(use, KernelUse) else use.reads
 
 

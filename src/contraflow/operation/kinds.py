@@ -28,8 +28,10 @@ class Kind:
     scan       a state carried along a dim, and kept      (op.extra: step, start)
     sort       positions in the order of keys             (kind.key)
     scatter    values folded into elements                (kind.points, kind.sweeps)
-    opaque     no kernel yet: the line runs `ref` on the host
-    view, composite   never reach a tape: views fold into reads, composites into their parts
+    assign     a store into one region of a value
+    view       no kernel: the line changes the strides with which others read
+    opaque     no kernel: the line runs `ref` on the host
+    composite  never on a tape: its parts are recorded instead
     """
 
     name = "kind"
@@ -71,9 +73,9 @@ class Kind:
         return ()
 
     def carried(self, op: Op, inputs: Sequence[Given], params: Params) -> DType | None:
-        """What sums are carried in from point to point, if in more than arithmetic is done in.
+        """The dtype in which sums are carried from point to point, None for that of the arithmetic.
 
-        A device that lacks the type carries what it does arithmetic in.
+        A device that lacks the dtype carries sums in that of its arithmetic.
         """
         return None
 
@@ -329,14 +331,15 @@ class Scattering(Kind):
         return values.shape
 
     def walked(self, op: Op, inputs: Sequence[Given], params: Params) -> frozenset[int]:
-        """The dims along which points may meet in one element: no coordinate is that of the dim."""
+        """The dims along which points may go to one element: those that no target coordinate is."""
         coordinates, _ = self.points(op, inputs, params)
         return frozenset(
             d for d in range(len(self.domain(op, inputs))) if s.axis(d) not in coordinates
         )
 
     def carried(self, op: Op, inputs: Sequence[Given], params: Params) -> DType | None:
-        """float64, where many may meet and a wider copy of the result is not more than they are."""
+        """float64 where many values may meet in one element, unless the result, of which a copy in
+        float64 is made, has more elements than there are values."""
         ((shape, dtype),) = self.infer(op, inputs, params)
         points = self.domain(op, inputs)
         if not dtype.is_floating_point or numel(points) < numel(shape):
@@ -346,7 +349,7 @@ class Scattering(Kind):
         return float64 if many and s.rounds(self.sweeps(op, dtype.compute, params)) else None
 
     def sweeps(self, op: Op, dtype: DType, params: Params) -> tuple[Expr, ...]:
-        """What an element becomes in each sweep, over `left`, what it was, and `right`."""
+        """What an element becomes in each sweep: `left` is its old value, `right` the point's."""
         old, new = s.leaf("left", dtype, 0), s.leaf("right", dtype, 0)
         found = op.extra["combine"](old, new, **params)
         return found if isinstance(found, tuple) else (found,)
@@ -366,7 +369,7 @@ class Scanning(Kind):
     lowering = "scan"
 
     def carried(self, op: Op, inputs: Sequence[Given], params: Params) -> DType | None:
-        """float64, unless states are elements, as a maximum is."""
+        """float64, unless each state is one of the elements, as a running maximum is."""
         casts, dtypes = op.types(inputs, params)
         elements = [
             s.leaf("input", (cast or x.dtype).compute, i)
