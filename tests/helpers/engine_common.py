@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import contraflow as cf
@@ -78,15 +79,24 @@ class Counter:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, size: int = 2) -> None:
         self.live: weakref.WeakSet[Storage] = weakref.WeakSet()
         self.peak = 0
-        original = Storage.__init__
+        make, of_array = Storage.__init__, Tensor.of_array
 
-        def count(storage: Storage, data: Any, device: str = "cpu") -> None:
-            original(storage, data, device)
+        def count(storage: Storage, data: Any) -> None:
             if data is not None and data.size >= size:
                 self.live.add(storage)
                 self.peak = max(self.peak, len(self.live))
 
-        monkeypatch.setattr(Storage, "__init__", count)
+        def counted(storage: Storage, data: Any, device: str = "cpu") -> None:
+            make(storage, data, device)
+            count(storage, data)
+
+        def counted_of_array(array: np.ndarray) -> Tensor:  # which makes its storage itself
+            t = of_array(array)
+            count(t.storage, array)
+            return t
+
+        monkeypatch.setattr(Storage, "__init__", counted)
+        monkeypatch.setattr(Tensor, "of_array", staticmethod(counted_of_array))
 
     def restart(self) -> int:
         """Forget the peak; how many are alive now."""

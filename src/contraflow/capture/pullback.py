@@ -22,7 +22,7 @@ from contraflow.compiler.passes import eliminate_dead
 from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Value
 from contraflow.contexts.record import InputSource
 from contraflow.errors import GradientError
-from contraflow.graph.cotangent import Cotangent
+from contraflow.graph.cotangent import TENSORS, Cotangent
 from contraflow.graph.engine import Pass
 from contraflow.graph.saved import Saved
 from contraflow.operation.context import changed, state
@@ -48,7 +48,7 @@ class Inward(Pass):
 
     def __init__(self, create_graph: bool, targets: list[Edge], first: int) -> None:
         super().__init__(create_graph, create_graph, targets)
-        self.bare = False  # a sweep would not stop there
+        self.deal_in(TENSORS)  # a sweep would not stop there
         self.first = first
         self.boundary: dict[tuple[int, int], Cotangent] = {}
 
@@ -67,12 +67,12 @@ class Inward(Pass):
                 inside.append((edge, g))
             elif (id(target), index) in self.wanted:
                 place = id(target), index
-                self.boundary[place] = self.summed(self.boundary.get(place), g)
+                held = self.boundary.get(place)
+                self.boundary[place] = g if held is None else self.cotangents.add(held, g)
         super().deliver(inside)
 
     def found(self) -> list[Tensor | None]:
-        found = [self.boundary.get((id(t), i)) for t, i in self.targets or ()]
-        return [None if g is None else self.tensor(g) for g in found]
+        return [self.boundary.get((id(t), i)) for t, i in self.targets or ()]
 
 
 # --- the split ---------------------------------------------------------------------------------

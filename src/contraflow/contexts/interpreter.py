@@ -29,11 +29,12 @@ class Run(Context):
     """Apply an op: views and composites here, everything else by `execute`, then the graph."""
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
-        lowering = op.kind.lowering
-        if lowering == "view":
-            return self._view(op, inputs, params)
-        if lowering == "composite":
-            return self._composite(op, inputs, params)
+        if not op.direct:
+            lowering = op.kind.lowering
+            if lowering == "view":
+                return self._view(op, inputs, params)
+            if lowering == "composite":
+                return self._composite(op, inputs, params)
         outs = self.execute(op, inputs, params)
         current = state()
         if current.grad:
@@ -42,7 +43,7 @@ class Run(Context):
         elif current.inference:
             for out in outs:
                 out.storage.inference = True
-        return op.pack(outs)
+        return outs[0] if op.results is None else op.pack(outs)
 
     def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         """Compute the results of an op that is neither a view nor a composite."""

@@ -1,82 +1,77 @@
-"""Cotangents on their way: tensors, arrays that are the engine's own, and parts of a tensor's."""
+"""How backward deals in cotangents: how they are added up, handed on, and shown.
+
+Here they are tensors and a sum is an op, so that it is recorded, differentiated, and heard by every
+context. A context may have a way of its own (`Context.cotangents`): to a pass, what travels then is
+opaque.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from contraflow.operation.context import state
+from contraflow.spec import Spec
+from contraflow.tensors.node import Edge
 
-from contraflow.devices.cpu import memory
-from contraflow.operation.reference import quiet, strided
-from contraflow.shapes import Shape, View
+if TYPE_CHECKING:
+    from contraflow.graph.op_node import OpNode
+    from contraflow.tensors.tensor import Tensor
 
-Cotangent = Any  # a Tensor, an array or scalar that is the engine's own, or Parts
-BARE = frozenset((np.ndarray, np.float32, np.float64))
-
-
-class Parts:
-    """The cotangent of a tensor by its parts: what views of it show, none an element twice.
-
-    Parts lie side by side in one buffer in the end, where each by itself would be as large as that.
-    """
-
-    __slots__ = ("shape", "pieces")
-
-    def __init__(self, shape: Shape, g: Cotangent, region: View) -> None:
-        """Of a tensor of a shape, the cotangent of what lies in a region of it."""
-        self.shape = shape
-        self.pieces = [(g, region)]
-
-    def joined(self) -> np.ndarray:
-        """All of the tensor, as an array of its own."""
-        (first, region), *others = self.pieces
-        array = array_of(first)
-        whole = memory.empty(self.shape, array.dtype)
-        if _lie_apart(self.pieces):
-            whole.fill(0)
-            return _with_pieces(whole, self.pieces)
-        if array.size < whole.size:
-            whole.fill(0)
-        strided(whole, region)[...] = array
-        return _with_pieces(whole, others)
+Cotangent = Any  # a tensor, or what only the `Cotangents` that made it knows
+Sent = tuple[Edge, Cotangent]  # a cotangent, and the edge along which it goes
 
 
-def array_of(g: Cotangent) -> Any:
-    """The elements of a cotangent that has no parts."""
-    return g if type(g) in BARE else g.array
+class Cotangents:
+    """Cotangents that are tensors."""
+
+    # Whether some nodes can be gone through without their `backward`: the last four methods do it.
+    has_shortcuts = False
+    plain: frozenset[type] = frozenset()  # types of numbers: nobody owns one, and `+` adds them
+
+    def tensor(self, g: Cotangent) -> Tensor:
+        """A cotangent as somebody else may see it: itself, if others may have it already."""
+        found: Tensor = g
+        return found
+
+    def add(self, held: Cotangent, g: Cotangent) -> Cotangent:
+        """The sum of two cotangents. Neither is used again."""
+        return held + g
+
+    def take(self, sent: list[Sent], mark: int) -> list[Sent]:
+        """The gradients that a node's rules have made, for nobody else.
+
+        Storages with a number above `mark` are new.
+        """
+        return sent
+
+    def place(
+        self, whole: Spec, dim: int, ends: Sequence[int], drops: bool, parts: Sequence[Any]
+    ) -> Tensor | None:
+        """The cotangent of a tensor that was cut along a dim (`PartsNode`); None: ops join it."""
+        return None
+
+    def run(self, sweep: Callable[[], None]) -> None:
+        """Call a function that runs the rules of several nodes on what they name (`named`)."""
+        raise NotImplementedError
+
+    def named(self, node: OpNode, g: Cotangent) -> list[Any] | None:
+        """What the rules of a node whose form `sweeps` name; None where `backward` must run."""
+        raise NotImplementedError
+
+    def owned(self, made: Any, came: Any) -> Cotangent:
+        """What a rule made of what came to its node, as a cotangent that others do not have."""
+        raise NotImplementedError
+
+    def move(self, node: OpNode, g: Cotangent) -> list[Sent] | None:
+        """The gradients of a node whose form `moves`; None where its `backward` must run."""
+        raise NotImplementedError
 
 
-def added(held: Cotangent, g: Cotangent) -> Any:
-    """The sum of two cotangents, in place where one of them is ours."""
-    into = held if type(held) is np.ndarray else g if type(g) is np.ndarray else ...
-    return quiet.call(np.add, array_of(held), array_of(g), out=into, order="C")
+TENSORS = Cotangents()
 
 
-def _lie_apart(pieces: Sequence[tuple[Cotangent, View]]) -> bool:
-    """Whether pieces lie in several regions, so that each is zero where another is not.
-
-    Zeros that are added make -0 into 0, as they do where every piece is as large as the whole.
-    """
-    return any(region != pieces[0][1] for _, region in pieces)
-
-
-def _with_pieces(whole: np.ndarray, pieces: Iterable[tuple[Cotangent, View]]) -> np.ndarray:
-    """An array to which pieces are added, each where it lies."""
-    for g, region in pieces:
-        shown = strided(whole, region)
-        quiet.call(np.add, shown, array_of(g), out=shown)
-    return whole
-
-
-def with_padded(whole: np.ndarray, pieces: Sequence[tuple[Cotangent, View]]) -> np.ndarray:
-    """The same, with pieces that are zero outside of where they lie."""
-    zero, shown = whole.dtype.type(0), strided(whole, pieces[0][1])
-    inside = None if _lie_apart(pieces) else shown.copy()
-    np.add(whole, zero, out=whole)
-    if inside is not None:
-        shown[...] = inside
-    return _with_pieces(whole, pieces)
-
-
-OURS = BARE | {Parts}
+def cotangents_of(create_graph: bool) -> Cotangents:
+    """How this thread deals in cotangents: as tensors, if these are to have a graph."""
+    found = None if create_graph else state().context.cotangents
+    return found or TENSORS

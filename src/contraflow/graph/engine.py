@@ -14,28 +14,17 @@ import heapq
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from contraflow import threads, thresholds
-from contraflow.devices.cpu import memory
+from contraflow import threads
 from contraflow.errors import (
     GradientError,
     GradientShapeError,
     NotScalarError,
     describe,
 )
-from contraflow.graph.cotangent import (
-    BARE,
-    OURS,
-    Cotangent,
-    Parts,
-    array_of,
-    with_padded,
-)
+from contraflow.graph.cotangent import Cotangent, Cotangents, Sent, cotangents_of
 from contraflow.operation.context import changed, state
 from contraflow.operation.op import REGISTRY
-from contraflow.operation.reference import quiet, strided
-from contraflow.shapes import View, contiguous, numel
+from contraflow.shapes import numel
 from contraflow.tensors.node import Edge, Node, Watchers, below, cast, fit, nodes_below
 from contraflow.tensors.source_line import at
 from contraflow.tensors.storage import serials
@@ -185,8 +174,8 @@ def _needed(starts: Sequence[tuple[Edge, Any]], targets: Sequence[Edge]) -> set[
 class Pass:
     """One backward pass: cotangents on their way, and where they are collected.
 
-    In eager mode a buffer that a rule has made and nobody else has seen travels as a bare array:
-    sums are formed in it, and arithmetic on small ones makes no tensors at all.
+    What cotangents are is the matter of the context (`Cotangents`). They are tensors where somebody
+    looks: hooks, gradient rules of any kind, `.grad`.
     """
 
     def __init__(self, retain: bool, create_graph: bool, targets: list[Edge] | None) -> None:
@@ -201,18 +190,22 @@ class Pass:
         self.starts: Sequence[tuple[Edge, Tensor]] = ()
         self.context = state().context
         self.anomaly = state().anomaly
-        self.bare = self.context.bare and not create_graph
-        self.sweeps = self.bare and not self.anomaly
+        self.deal_in(cotangents_of(create_graph))
         # What is collected instead of being accumulated: leaves, and outputs of nodes by place.
         self.pairs: list[tuple[Tensor, Tensor]] | None = None
         self.outputs: dict[tuple[int, int], tuple[tuple[Node, int], Tensor]] | None = None
+
+    def deal_in(self, cotangents: Cotangents) -> None:
+        """Let cotangents be of a certain kind."""
+        self.cotangents = cotangents
+        self.shortcuts = cotangents.has_shortcuts and not self.anomaly
 
     def collect(self, everything: bool) -> None:
         """Leave `.grad` alone and list the leaves; with `everything`, all outputs of nodes too."""
         self.pairs = []
         if everything:
             self.outputs = {}
-            self.sweeps = False  # every node is seen
+            self.shortcuts = False  # every node is seen
 
     def run(self, starts: Sequence[tuple[Edge, Tensor]]) -> None:
         """Send the cotangents of the roots through the graph."""
@@ -224,8 +217,8 @@ class Pass:
         with changed(grad=self.create_graph, anomaly=False, autocast=None, task=self):
             self.deliver(starts)
             while heap:
-                if self.sweeps and arrived[-heap[0]][0].form.sweeps:
-                    quiet.run(self.sweep)
+                if self.shortcuts and arrived[-heap[0]][0].form.sweeps:
+                    self.cotangents.run(self.sweep)
                     if not heap:
                         break
                 node, *cotangents = arrived.pop(-heapq.heappop(heap))
@@ -261,14 +254,15 @@ class Pass:
 
     # --- cotangents -----------------------------------------------------------------------
 
-    def deliver(self, sent: Iterable[tuple[Edge, Cotangent]]) -> None:
+    def deliver(self, sent: Iterable[Sent]) -> None:
         """Add cotangents to what has arrived at the ends of their edges."""
         for edge, g in sent:
             if not self.goes_to(edge):
                 continue
             target, index = edge
             place = self.place(target)
-            place[index + 1] = self.summed(place[index + 1], g)
+            held = place[index + 1]
+            place[index + 1] = g if held is None else self.cotangents.add(held, g)
 
     def place(self, target: Node | Tensor) -> list[Any]:
         """Where the cotangents of a node or leaf arrive."""
@@ -284,51 +278,28 @@ class Pass:
                 found = self.leaves[id(target)] = [target, None]
         return found
 
-    def summed(self, held: Cotangent | None, g: Cotangent) -> Cotangent:
-        """A cotangent added to what is held, if anything; in place, where one of them is ours."""
-        if held is None:
-            return g
-        if not self.bare:
-            return held + g
-        if type(held) is Parts:
-            if type(g) is Parts and len(held.pieces) < thresholds.waiting_pieces:
-                held.pieces += g.pieces
-                return held
-            held = self.whole(held)
-        if type(g) is Parts:
-            whole = held if type(held) is np.ndarray else np.array(array_of(held), order="C")
-            return with_padded(whole, g.pieces)
-        return self.context.added(held, g)
-
-    def whole(self, g: Cotangent) -> Cotangent:
-        """A cotangent whose parts, if it has any, were put into one array, which is ours."""
-        return self.context.joined(g).array if type(g) is Parts else g
-
-    def tensor(self, g: Cotangent) -> Tensor:
-        """A cotangent as somebody else may see it."""
-        if type(g) is Parts:
-            g = self.context.joined(g)
-        elif type(g) in BARE:
-            g = self.context.of_array(np.asarray(g))
-        found: Tensor = g
-        return found
-
     # --- nodes ----------------------------------------------------------------------------
 
     def sweep(self) -> None:
-        """Run rules that are arithmetic on small arrays, as long as these come next.
+        """Go through nodes whose rules are arithmetic on little data, as long as these come next.
 
-        NumPy's warnings are off and the thread's state is not the caller's here, so that nothing
-        of a user's may run: a node with hooks, a value that was overwritten, a gradient to be
-        summed to the shape of its input and all else that is rare are left to `visit`.
+        The thread's state is not the caller's here, so nothing of a user's may run: a node with
+        hooks, a gradient to be summed to the shape of its input and all else that is rare are left
+        to `visit`.
         """
         heap, arrived, needed, wanted = self.heap, self.arrived, self.needed, self.wanted
+        cotangents = self.cotangents
+        plain = cotangents.plain
         while heap:
             number = -heap[0]
             place = arrived[number]
             node = place[0]
             form = node.form
-            named = self._named(node, place[1]) if form.sweeps and node.watchers is None else None
+            if not form.sweeps or node.watchers is not None:
+                return
+            if needed is not None and (id(node) not in needed or (id(node), 0) in wanted):
+                return
+            named = cotangents.named(node, place[1])
             if named is None:
                 return
             heapq.heappop(heap)
@@ -344,52 +315,29 @@ class Pass:
                 if needed is not None and key not in needed and (key, index) not in wanted:
                     continue
                 g = function(*pick(named))
+                if type(g) not in plain:
+                    g = cotangents.owned(g, named[0])
                 place = self.place(target)
                 held = place[index + 1]
-                if g.ndim and (g is named[0] or not g.flags.c_contiguous):
-                    g = g.copy()  # what came may be somebody else's, or go elsewhere too
                 if held is None:
                     place[index + 1] = g
-                elif g.ndim == 0 and type(held) in BARE:
+                elif type(g) in plain and type(held) in plain:
                     place[index + 1] = held + g
                 else:
-                    place[index + 1] = self.summed(held, g)
+                    place[index + 1] = cotangents.add(held, g)
 
-    def _named(self, node: Any, g: Cotangent) -> list[Any] | None:
-        """What the rules of a node name, as arrays and numbers; None where `visit` must see it."""
-        kept, needed = node.kept, self.needed
-        if kept is None:
-            return None
-        if needed is not None and (id(node) not in needed or (id(node), 0) in self.wanted):
-            return None
-        if type(g) not in BARE:
-            g = array_of(self.whole(g))
-        shape = g.shape
-        # NumPy is much faster with scalars than with arrays that have no dims.
-        named = [g if shape or type(g) is not np.ndarray else g[()]]
-        for k in range(0, len(kept), 4):
-            value, array = kept[k], kept[k + 2]
-            if array is not None:
-                if value.version != kept[k + 1]:
-                    return None
-                value = array if shape else array[()]
-            elif not isinstance(value, (int, float)):
-                return None
-            named.append(value)
-        return named
-
-    def visit(self, node: Node, cotangents: list[Any]) -> Iterable[tuple[Edge, Cotangent]]:
+    def visit(self, node: Node, cotangents: list[Any]) -> Iterable[Sent]:
         """Visit a node: observers of its cotangents first, then its rules and hooks.
 
-        Gives the gradients of its inputs, those that are ours as bare arrays.
+        Gives the gradients of its inputs, and where they go.
         """
-        if self.sweeps and node.watchers is None and node.form.moves:
+        if self.shortcuts and node.form.moves and node.watchers is None:
             moved = self.moved(node, cotangents[0])
             if moved is not None:
                 return moved
         for i, g in enumerate(cotangents):
             if g is not None:
-                cotangents[i] = self.tensor(g)
+                cotangents[i] = self.cotangents.tensor(g)
         watchers = node.watchers or _NOBODY
         if self.wanted or watchers is not _NOBODY or self.outputs is not None:
             self.observe(node, watchers, cotangents)
@@ -418,7 +366,7 @@ class Pass:
         if not self.retain:
             node.done = True
             node.free()
-        sent: list[tuple[Edge, Any]] = []
+        sent: list[Sent] = []
         form = node.form
         for target, index, spec, g in zip(node.targets, form.indices, form.input_specs, grads):
             if target is None or g is None or spec is None:
@@ -426,58 +374,14 @@ class Pass:
             if getattr(g, "dtype", None) is not spec[1] or g.layout.shape != spec[0]:
                 g = fit(node, g, *spec)
             sent.append(((target, index), g))
-        if self.bare and not shown:
-            storages = [g.storage for _, g in sent]
-            for k, storage in enumerate(storages):
-                # A buffer newer than `mark` was made by the rule; it may be handed out twice.
-                if storage.serial > mark and storages.count(storage) == 1:
-                    edge, g = sent[k]
-                    if g.layout.is_contiguous:
-                        sent[k] = edge, g.array
-        return sent
+        return sent if shown else self.cotangents.take(sent, mark)
 
-    def moved(self, node: Any, g: Cotangent) -> Iterable[tuple[Edge, Cotangent]] | None:
-        """The cotangent of a view's input: the same elements, where they lie in it.
-
-        None where `visit` must see the node, or where the rule gives a view of what came.
-        """
+    def moved(self, node: Any, g: Cotangent) -> Iterable[Sent] | None:
+        """The gradients of a node that only moves elements, None where it must be visited."""
         if (id(node), 0) in self.wanted or not self.runs(node):
             return None
-        if len(node.targets) > 1:
-            return self.assigned(node, g)
-        (edge,), ((shape, _),) = node.edges, node.input_specs
-        region = node.op.body(contiguous(shape), **node.params)
-        moved: Cotangent
-        if numel(region.shape) < numel(shape):
-            moved = Parts(shape, self.whole(g), region)
-        elif region.is_contiguous and type(g) in (np.ndarray, Parts):
-            moved = self.whole(g).reshape(shape)
-        else:
-            return None
-        if not self.retain:
-            node.done = True
-        return ((edge, moved),)
-
-    def assigned(self, node: Any, g: Cotangent) -> Iterable[tuple[Edge, Cotangent]] | None:
-        """The cotangents of an assignment: what came, without the region, and what the region had.
-
-        However large the whole is, only the region is touched, unless others have what came.
-        """
-        region = View(**node.params)
-        of_base, of_value = node.edges
-        if node.input_specs[1][0] != region.shape:
-            return None
-        g = self.whole(g)
-        if type(g) is not np.ndarray or not g.flags.c_contiguous:
-            g = memory.copy(array_of(g))
-        shown = strided(g, region)
-        sent: list[tuple[Edge, Cotangent]] = []
-        if of_value is not None:
-            sent.append((of_value, memory.copy(shown)))
-        if of_base is not None:
-            shown[...] = 0
-            sent.append((of_base, g))
-        if not self.retain:
+        sent = self.cotangents.move(node, g)
+        if sent is not None and not self.retain:
             node.done = True
         return sent
 
@@ -501,8 +405,8 @@ class Pass:
 
     def settle(self, leaf: Tensor, value: Cotangent) -> None:
         """The gradient of a leaf is complete: its hooks, then `.grad` or the collection."""
-        owned = type(value) in OURS and not leaf._hooks
-        g = self.tensor(value)
+        g = self.cotangents.tensor(value)
+        owned = g is not value and not leaf._hooks
         if leaf._hooks:
             g = _call_hooks(leaf._hooks, g)
         if (id(leaf), 0) in self.wanted:
@@ -532,7 +436,7 @@ def _examine(
 
 
 def _has_nan(g: Any) -> bool:
-    return g is not None and not g.storage.is_recorded and bool(np.isnan(g.array).any())
+    return g is not None and not g.storage.is_recorded and bool(REGISTRY["isnan"](g).any())
 
 
 def _call_prehooks(

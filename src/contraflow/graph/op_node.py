@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from contraflow.devices.cpu import memory
 from contraflow.errors import (
     GradientError,
 )
+from contraflow.graph.cotangent import cotangents_of
 from contraflow.graph.saved import Saved, keep
 from contraflow.operation.context import state
 from contraflow.operation.gradient_rules import Backward
@@ -218,15 +218,9 @@ class PartsNode(Node):
     def backward(self, cotangents: list[Tensor | None]) -> Sequence[Tensor | None]:
         (whole,) = self.input_specs
         assert whole is not None
-        current = state()
-        if current.grad or not current.context.bare:
-            return (self._joined(whole, cotangents),)
-        buffer, _ = memory.room(whole.shape, whole.dtype.numpy)
-        before = (slice(None),) * self.dim
-        for a, b, g in zip(self.ends, self.ends[1:], cotangents):
-            place = (*before, a if self.drops else slice(a, b))
-            buffer[place] = 0 if g is None else g.array
-        return (Tensor.of_array(buffer),)
+        dealt = cotangents_of(state().grad)
+        placed = dealt.place(whole, self.dim, self.ends, self.drops, cotangents)
+        return (self._joined(whole, cotangents) if placed is None else placed,)
 
     def _joined(self, whole: Spec, cotangents: list[Tensor | None]) -> Tensor:
         """The same by ops; where no gradients came from one to the next, zeros in one piece."""

@@ -140,7 +140,7 @@ class ParallelPass(Pass):
     def _fold(self, place: _Arrivals, gifts: Iterable[Gift]) -> None:
         for index, g in gifts:
             held = place.arrived[index]
-            place.arrived[index] = self.summed(held, g)
+            place.arrived[index] = g if held is None else self.cotangents.add(held, g)
 
     # --- running --------------------------------------------------------------------------
 

@@ -30,7 +30,8 @@ class Context:
     recording = False  # tensors have no values here
     replays = False  # a compiled function may replay its program here, since nothing else listens
     hits = False  # it may take the shortest way, on which nobody hears what it reads
-    bare = False  # backward may compute with arrays, since nothing else listens
+    immediate = False  # ops have values at once, and nothing else listens
+    cotangents: Any = None  # how backward deals in cotangents; None: as tensors, by ops
     timeline: Any = None  # where programs note how long each of their kernels takes, if anywhere
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
@@ -44,18 +45,6 @@ class Context:
     def snapshot(self, tensor: Any) -> Any:
         """A tensor of the elements that `tensor` has now, whatever is written to it later."""
         return self.below.snapshot(tensor)
-
-    def of_array(self, array: Any) -> Any:
-        """A tensor over an array with which backward has computed."""
-        return self.below.of_array(array)
-
-    def added(self, held: Any, g: Any) -> Any:
-        """The sum of two cotangents, as an array that is backward's own."""
-        return self.below.added(held, g)
-
-    def joined(self, parts: Any) -> Any:
-        """A tensor of the parts that backward has computed of it."""
-        return self.below.joined(parts)
 
     def derive(self, node: Any, named: list[Any]) -> list[Any]:
         """Run the rules of an op's node on what they name: the gradient of each input."""

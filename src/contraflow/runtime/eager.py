@@ -15,14 +15,14 @@ from contraflow import config, thresholds
 from contraflow.contexts.interpreter import Run, form_of, specs
 from contraflow.devices.cpu import memory
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
-from contraflow.graph.cotangent import Cotangent, Parts, added, array_of
 from contraflow.graph.op_node import OpNode
-from contraflow.operation.context import apply, set_base_context, state
-from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.context import set_base_context, state
+from contraflow.operation.op import Op
 from contraflow.operation.promotion import DTYPE_RULES
 from contraflow.operation.reference import Prepared, prepare, quiet
 from contraflow.runtime import eager_programs
-from contraflow.shapes import Shape, View, numel
+from contraflow.runtime.array_cotangents import ArrayCotangents
+from contraflow.shapes import numel
 from contraflow.spec import Params, Spec
 from contraflow.tensors.node import Form, fit
 from contraflow.tensors.tensor import Tensor
@@ -31,20 +31,21 @@ from contraflow.tensors.tensor import Tensor
 class Eager(Run):
     """Run ops over NumPy."""
 
-    replays = hits = bare = True
+    replays = hits = immediate = True
+    cotangents = ArrayCotangents()
 
     def __init__(self) -> None:
         self._calls: dict[Any, tuple[tuple[Spec, ...], Prepared]] = {}  # by op, specs, params
         self._forms: dict[Any, Form] = {}  # of composites without rules
 
-    def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
-        """Apply an op; elementwise ones of one dtype, most of all, take a short way.
+    def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
+        """Run an op; elementwise ones of one dtype, most of all, take a short way.
 
         float32 with float32 or a Python number stays float32, so no rule need be asked and no array
         be cast. This is where small ops spend their time, hence few calls and no helper functions.
         """
         if not op.direct:
-            return Run.apply(self, op, inputs, params)
+            return self._run(op, inputs, params)
         dtype: DType | None = None
         arrays: list[Any] = []
         size = 0
@@ -52,7 +53,7 @@ class Eager(Run):
             if isinstance(x, Tensor):
                 if x.dtype is not dtype:
                     if dtype is not None:
-                        return Run.apply(self, op, inputs, params)
+                        return self._run(op, inputs, params)
                     dtype = x.dtype
                 array = x._array
                 if array is None:
@@ -64,9 +65,9 @@ class Eager(Run):
             elif type(x) is int and -_EXACT <= x <= _EXACT:
                 arrays.append(float(x))
             else:
-                return Run.apply(self, op, inputs, params)
+                return self._run(op, inputs, params)
         if dtype is not float32 and dtype is not float64:
-            return Run.apply(self, op, inputs, params)
+            return self._run(op, inputs, params)
         ref: Any = op.ref
         try:
             if size >= thresholds.eager_kernel and config.eager_kernels:
@@ -82,14 +83,7 @@ class Eager(Run):
             raise
         if array.ndim > 1 and not array.flags.c_contiguous:
             array = np.ascontiguousarray(array)
-        out = Tensor.of_array(array)
-        current = state()
-        if current.grad:
-            if op.rules:
-                self._attach(current, op, inputs, params, (out,))
-        elif current.inference:
-            out.storage.inference = True
-        return out
+        return (Tensor.of_array(array),)
 
     def _large(
         self, op: Op, inputs: tuple[Any, ...], params: Params, arrays: list[Any], dtype: DType
@@ -110,16 +104,16 @@ class Eager(Run):
             x if isinstance(x, Tensor) else Tensor.of_array(np.array(x, dtype.numpy))
             for x in inputs
         ]
-        results = _by_kernel(op, given, params)
+        results = eager_programs.call_op(op, given, params)
         if results is not None:
             return results[0].array  # type: ignore[no-any-return]
         return np.asarray(quiet.run(ref, *_typed(arrays, dtype), **params))
 
-    def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
+    def _run(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         # NumPy joins parts one after the other, where a kernel looks for each element's part.
         has_kernel = op.kind.lowering != "opaque" and not op.dynamic and not op.variadic
         if has_kernel and eager_programs.is_large(inputs, thresholds.eager_kernel):
-            results = _by_kernel(op, inputs, params)
+            results = eager_programs.call_op(op, inputs, params)
             if results is not None:
                 return tuple(results)
         expected, prepared = self._prepared(op, inputs, params)
@@ -211,29 +205,6 @@ class Eager(Run):
                 return results
         return super().derive(node, named)
 
-    def of_array(self, array: np.ndarray) -> Tensor:
-        return Tensor.of_array(array)
-
-    def joined(self, parts: Parts) -> Tensor:
-        pieces = [
-            x if isinstance(x, Tensor) else Tensor.of_array(np.asarray(x)) for x, _ in parts.pieces
-        ]
-        if eager_programs.is_large(pieces, thresholds.eager_join):
-            regions = tuple([region for _, region in parts.pieces])
-            function = functools.partial(_joined, parts.shape, regions)
-            results = eager_programs.call("joined", (parts.shape, regions), function, pieces)
-            if results is not None:
-                return results[0]  # type: ignore[no-any-return]
-        return Tensor.of_array(parts.joined())
-
-    def added(self, held: Cotangent, g: Cotangent) -> Cotangent:
-        if array_of(g).size >= thresholds.eager_arithmetic and config.eager_kernels:
-            terms = [x if isinstance(x, Tensor) else Tensor.of_array(x) for x in (held, g)]
-            results = _by_kernel(REGISTRY["add"], terms, {})
-            if results is not None:
-                return results[0].array
-        return added(held, g)
-
     def write(self, target: Tensor, value: Tensor, op: str, line: Any) -> None:
         if target.storage.borrowers is not None:
             target.storage.recall()
@@ -250,24 +221,6 @@ class Eager(Run):
 
 _EXACT = 1 << 24  # whole numbers up to here are floats of either size
 _NAMED_RULES = frozenset(DTYPE_RULES.values())
-
-
-def _by_kernel(op: Op, inputs: Sequence[Any], params: Params) -> list[Any] | None:
-    """The results of an op as a program, None where NumPy does as well."""
-    return eager_programs.call(
-        op.name, eager_programs.exactly(params), lambda *xs: apply(op, xs, params), inputs
-    )
-
-
-def _joined(shape: Shape, regions: Sequence[View], *pieces: Tensor) -> Tensor:
-    """The sum of pieces, each among zeros; the compiler puts those side by side that it can."""
-    whole: Any = None
-    for piece, region in zip(pieces, regions):
-        zeros = REGISTRY["full"](shape, 0.0, dtype=piece.dtype)
-        placed = apply(REGISTRY["assign"], (zeros, piece), region._asdict())
-        whole = placed if whole is None else whole + placed
-    found: Tensor = whole
-    return found
 
 
 _COMPARING = frozenset((

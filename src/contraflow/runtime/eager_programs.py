@@ -21,7 +21,7 @@ from contraflow.devices.cpu import memory
 from contraflow.dtypes import get_default_dtype
 from contraflow.errors import CaptureError
 from contraflow.graph.recompute import retraced
-from contraflow.operation.context import changed
+from contraflow.operation.context import apply, changed
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.shapes import contiguous, numel
 from contraflow.spec import Params, Spec
@@ -61,6 +61,11 @@ def call(
     """
     routine = find(name, key, function, inputs)
     return None if routine is None else run(routine, inputs)
+
+
+def call_op(op: Op, inputs: Sequence[Any], params: Params) -> list[Any] | None:
+    """The results of an op, or None where NumPy does as well."""
+    return call(op.name, exactly(params), lambda *xs: apply(op, xs, params), inputs)
 
 
 def find(

@@ -37,7 +37,7 @@ from contraflow.tensors.hooks import Handle
 from contraflow.tensors.node import Edge, Node
 from contraflow.tensors.printing import tensor_text
 from contraflow.tensors.source_line import at, user_line
-from contraflow.tensors.storage import Storage
+from contraflow.tensors.storage import Storage, serials
 from contraflow.tensors.tree import map_leaves
 
 if TYPE_CHECKING:
@@ -86,7 +86,9 @@ class Tensor(Methods):
     def of_array(array: np.ndarray) -> Tensor:
         """A tensor over a C-contiguous array, without copying."""
         t = _new(Tensor)
-        t.storage = Storage(array)
+        # What `Storage(array)` does, without a call: there is one of these per op.
+        storage = t.storage = _new(Storage)
+        storage._data, storage.serial = array, next(serials)
         t.layout = contiguous(array.shape)
         t.dtype = dtypes._BY_NUMPY[array.dtype]
         t._array = array

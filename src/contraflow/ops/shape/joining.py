@@ -171,7 +171,7 @@ def stack(*xs, dim=0):
 @stack.signature
 def _stack(tensors: Any, dim: int = 0) -> Tensor:
     given = _listed("stack", tensors)
-    if len(given) > thresholds.eager_pieces and state().context.bare:
+    if len(given) > thresholds.eager_pieces and state().context.immediate:
         shape = given[0].shape
         if all(x.shape == shape for x in given):
             dim = normalize_dim("stack", dim, len(shape) + 1)

@@ -206,7 +206,7 @@ def _cut(x: Tensor, dim: int, ends: Any, drops: bool = False) -> tuple[Tensor, .
 
     Of size 1 each, and without that dim, if it `drops`.
     """
-    if state().context.bare and len(ends) > thresholds.eager_pieces and isinstance(x, Tensor):
+    if state().context.immediate and len(ends) > thresholds.eager_pieces and isinstance(x, Tensor):
         return _cut_together(x, dim, ends, drops)
     pieces = (
         apply(piece, (x,), {"dim": dim, "start": a, "stop": b}) for a, b in itertools.pairwise(ends)

@@ -1,0 +1,236 @@
+"""Cotangents of the CPU's eager context: arrays travel where nobody looks.
+
+A buffer that a gradient rule has just made, and nobody else was given, is an array of the pass's
+own: sums are formed in it, and a run of small arithmetic nodes makes no tensors at all. Parts of a
+tensor's cotangent wait for each other, and are put side by side into one buffer.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from contraflow import config, thresholds
+from contraflow.devices.cpu import memory
+from contraflow.graph.cotangent import Cotangent, Cotangents, Sent
+from contraflow.graph.op_node import OpNode
+from contraflow.operation.context import apply
+from contraflow.operation.op import REGISTRY
+from contraflow.operation.reference import quiet, strided
+from contraflow.runtime import eager_programs
+from contraflow.shapes import Shape, View, contiguous, numel
+from contraflow.spec import Spec
+from contraflow.tensors.tensor import Tensor
+
+BARE = frozenset((np.ndarray, np.float32, np.float64))  # these are the pass's own
+
+
+class Parts:
+    """The cotangent of a tensor by its parts: what views of it show, none an element twice.
+
+    Parts lie side by side in one buffer in the end, where each by itself would be as large as that.
+    """
+
+    __slots__ = ("shape", "pieces")
+
+    def __init__(self, shape: Shape, g: Cotangent, region: View) -> None:
+        """Of a tensor of a shape, the cotangent of what lies in a region of it."""
+        self.shape = shape
+        self.pieces = [(g, region)]
+
+    def joined(self) -> np.ndarray:
+        """All of the tensor, as an array of its own."""
+        pieces = [
+            x if isinstance(x, Tensor) else Tensor.of_array(np.asarray(x)) for x, _ in self.pieces
+        ]
+        if eager_programs.is_large(pieces, thresholds.eager_join):
+            regions = tuple([region for _, region in self.pieces])
+            function = functools.partial(_sum_of_pieces, self.shape, regions)
+            results = eager_programs.call("joined", (self.shape, regions), function, pieces)
+            if results is not None:
+                return results[0].array  # type: ignore[no-any-return]
+        return self._copied()
+
+    def _copied(self) -> np.ndarray:
+        (first, region), *others = self.pieces
+        array = _array(first)
+        whole = memory.empty(self.shape, array.dtype)
+        if _lie_apart(self.pieces):
+            whole.fill(0)
+            return _with_pieces(whole, self.pieces)
+        if array.size < whole.size:
+            whole.fill(0)
+        strided(whole, region)[...] = array
+        return _with_pieces(whole, others)
+
+
+class ArrayCotangents(Cotangents):
+    """Cotangents that are tensors, arrays and scalars of the pass's own, or `Parts`."""
+
+    has_shortcuts = True
+    plain = frozenset((np.float32, np.float64))
+    run = staticmethod(quiet.run)  # type: ignore[assignment]  # NumPy's warnings are off
+
+    def tensor(self, g: Cotangent) -> Tensor:
+        if type(g) is Parts:
+            return Tensor.of_array(g.joined())
+        if type(g) in BARE:
+            return Tensor.of_array(np.asarray(g))
+        found: Tensor = g
+        return found
+
+    def add(self, held: Cotangent, g: Cotangent) -> Cotangent:
+        """The sum of two cotangents, in place where one of them is the pass's own."""
+        if type(held) is Parts:
+            if type(g) is Parts and len(held.pieces) < thresholds.waiting_pieces:
+                held.pieces += g.pieces
+                return held
+            held = held.joined()
+        if type(g) is Parts:
+            whole = held if type(held) is np.ndarray else np.array(_array(held), order="C")
+            return _with_padded(whole, g.pieces)
+        a, b = _array(held), _array(g)
+        if b.size >= thresholds.eager_arithmetic and config.eager_kernels:
+            terms = [x if isinstance(x, Tensor) else Tensor.of_array(x) for x in (held, g)]
+            results = eager_programs.call_op(REGISTRY["add"], terms, {})
+            if results is not None:
+                return results[0].array
+        into = held if type(held) is np.ndarray else g if type(g) is np.ndarray else ...
+        return quiet.call(np.add, a, b, out=into, order="C")
+
+    def take(self, sent: list[Sent], mark: int) -> list[Sent]:
+        storages = [g.storage for _, g in sent]
+        for k, storage in enumerate(storages):
+            # A buffer newer than `mark` was made by the rule; it may be handed out twice.
+            if storage.serial > mark and storages.count(storage) == 1:
+                edge, g = sent[k]
+                if g.layout.is_contiguous:
+                    sent[k] = edge, g.array
+        return sent
+
+    def place(
+        self, whole: Spec, dim: int, ends: Sequence[int], drops: bool, parts: Sequence[Any]
+    ) -> Tensor:
+        buffer, _ = memory.room(whole.shape, whole.dtype.numpy)
+        before = (slice(None),) * dim
+        for a, b, g in zip(ends, ends[1:], parts):
+            buffer[(*before, a if drops else slice(a, b))] = 0 if g is None else g.array
+        return Tensor.of_array(buffer)
+
+    def named(self, node: OpNode, g: Cotangent) -> list[Any] | None:
+        """What the rules of a node name, as arrays and numbers.
+
+        None if a value was overwritten, or is not kept as an array: then `backward` says why.
+        """
+        kept = node.kept
+        if kept is None:
+            return None
+        if type(g) not in BARE:
+            g = g.joined() if type(g) is Parts else g.array
+        shape = g.shape
+        # NumPy is much faster with scalars than with arrays that have no dims.
+        named = [g if shape or type(g) is not np.ndarray else g[()]]
+        for k in range(0, len(kept), 4):
+            value, array = kept[k], kept[k + 2]
+            if array is not None:
+                if value.version != kept[k + 1]:
+                    return None
+                value = array if shape else array[()]
+            elif not isinstance(value, (int, float)):
+                return None
+            named.append(value)
+        return named
+
+    def owned(self, made: Any, came: Any) -> Cotangent:
+        # What came may be somebody else's, or go elsewhere too.
+        return made if made is not came and made.flags.c_contiguous else made.copy()
+
+    def move(self, node: OpNode, g: Cotangent) -> list[Sent] | None:
+        """The same elements, where they lie in the input of a view or in those of an assignment.
+
+        None where the rule gives a view of what came.
+        """
+        if len(node.targets) > 1:
+            return _assigned(node, g)
+        (edge,), (spec,) = node.edges, node.input_specs
+        assert edge is not None and spec is not None
+        shape = spec.shape
+        region = node.op.body(contiguous(shape), **node.params)
+        if numel(region.shape) < numel(shape):
+            return [(edge, Parts(shape, _whole(g), region))]
+        if region.is_contiguous and type(g) in (np.ndarray, Parts):
+            return [(edge, _whole(g).reshape(shape))]
+        return None
+
+
+def _array(g: Cotangent) -> Any:
+    """The elements of a cotangent that has no parts."""
+    return g if type(g) in BARE else g.array
+
+
+def _whole(g: Cotangent) -> Cotangent:
+    """A cotangent whose parts, if it has any, were put into one array of the pass's own."""
+    return g.joined() if type(g) is Parts else g
+
+
+def _assigned(node: OpNode, g: Cotangent) -> list[Sent] | None:
+    """The cotangents of an assignment: what came, without the region, and what the region had.
+
+    However large the whole is, only the region is touched, unless others have what came.
+    """
+    region = View(**node.params)
+    of_base, of_value = node.edges
+    spec = node.input_specs[1]
+    if spec is None or spec.shape != region.shape:
+        return None
+    g = _whole(g)
+    if type(g) is not np.ndarray or not g.flags.c_contiguous:
+        g = memory.copy(_array(g))
+    shown = strided(g, region)
+    sent: list[Sent] = []
+    if of_value is not None:
+        sent.append((of_value, memory.copy(shown)))
+    if of_base is not None:
+        shown[...] = 0
+        sent.append((of_base, g))
+    return sent
+
+
+def _lie_apart(pieces: Sequence[tuple[Cotangent, View]]) -> bool:
+    """Whether pieces lie in several regions, so that each is zero where another is not.
+
+    Zeros that are added make -0 into 0, as they do where every piece is as large as the whole.
+    """
+    return any(region != pieces[0][1] for _, region in pieces)
+
+
+def _with_pieces(whole: np.ndarray, pieces: Iterable[tuple[Cotangent, View]]) -> np.ndarray:
+    """An array to which pieces are added, each where it lies."""
+    for g, region in pieces:
+        shown = strided(whole, region)
+        quiet.call(np.add, shown, _array(g), out=shown)
+    return whole
+
+
+def _with_padded(whole: np.ndarray, pieces: Sequence[tuple[Cotangent, View]]) -> np.ndarray:
+    """The same, with pieces that are zero outside of where they lie."""
+    zero, shown = whole.dtype.type(0), strided(whole, pieces[0][1])
+    inside = None if _lie_apart(pieces) else shown.copy()
+    np.add(whole, zero, out=whole)
+    if inside is not None:
+        shown[...] = inside
+    return _with_pieces(whole, pieces)
+
+
+def _sum_of_pieces(shape: Shape, regions: Sequence[View], *pieces: Tensor) -> Tensor:
+    """The sum of pieces, each among zeros; the compiler puts those side by side that it can."""
+    whole: Any = None
+    for piece, region in zip(pieces, regions):
+        zeros = REGISTRY["full"](shape, 0.0, dtype=piece.dtype)
+        placed = apply(REGISTRY["assign"], (zeros, piece), region._asdict())
+        whole = placed if whole is None else whole + placed
+    found: Tensor = whole
+    return found

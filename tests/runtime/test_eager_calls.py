@@ -1,0 +1,114 @@
+"""The way of an eager call through the package: how many Python calls, and their direction."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import pytest
+
+import contraflow as cf
+
+SOURCE = str(Path(cf.__file__).parent)
+
+
+class Call(NamedTuple):
+    """A call of a function of the package: who called, and what."""
+
+    caller: str
+    callee: str
+
+
+def name_of(frame: FrameType | None) -> str:
+    """The module of a function, from the package on, and its name."""
+    if frame is None or not frame.f_code.co_filename.startswith(SOURCE):
+        return ""
+    module = frame.f_code.co_filename.removeprefix(SOURCE)[1:].removesuffix(".py")
+    return f"{module.replace('/', '.')}:{frame.f_code.co_qualname}"
+
+
+def calls_of(function: Callable[[], Any]) -> tuple[Any, list[Call]]:
+    """The result of a function, and the calls of Python functions of the package meanwhile.
+
+    Comprehensions and generators are left out: which of them have frames depends on the Python.
+    """
+    calls: list[Call] = []
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        called = frame.f_code.co_name
+        if event == "call" and (called == "<lambda>" or not called.startswith("<")):
+            name = name_of(frame)
+            if name:
+                calls.append(Call(name_of(frame.f_back), name))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        result = function()
+    finally:
+        sys.setprofile(before)
+    return result, calls
+
+
+def passes(rows: int, inner: int, columns: int) -> tuple[list[Call], list[Call], list[Call]]:
+    """The calls of a forward pass, of a first backward, and of one that adds to its gradients."""
+    x, w = cf.ones(rows, inner, requires_grad=True), cf.ones(inner, columns, requires_grad=True)
+    b = cf.zeros(columns, requires_grad=True)
+
+    def forward() -> cf.Tensor:
+        return cf.tanh(x @ w + b).sum()
+
+    for _ in range(3):  # what is prepared once is there then
+        forward().backward()
+    y, there = calls_of(forward)
+    _, adding = calls_of(y.backward)
+    for leaf in (x, w, b):
+        leaf.grad = None
+    y = forward()
+    _, first = calls_of(y.backward)
+    return there, first, adding
+
+
+def test_a_small_step_makes_few_calls():
+    there, first, adding = passes(4, 3, 3)
+    assert len(there) <= 75
+    assert len(first) <= 350
+    assert len(adding) <= 386
+
+
+def test_a_step_by_programs_makes_few_calls():
+    there, first, adding = passes(256, 128, 128)
+    assert len(there) <= 122
+    assert len(first) <= 281
+    assert len(adding) <= 326
+
+
+def part_of(name: str) -> str | None:
+    """Which of the parts of eager mode a function belongs to."""
+    module, _, function = name.partition(":")
+    if module == "contexts.interpreter" and function.startswith("Run."):
+        return "interpreter"
+    parts = {
+        "runtime.eager": "eager", "runtime.eager_programs": "programs",
+        "runtime.array_cotangents": "cotangents", "graph.engine": "engine",
+    }  # fmt: skip
+    return parts.get(module)
+
+
+DIRECTIONS = {
+    ("interpreter", "eager"), ("eager", "programs"), ("engine", "cotangents"),
+    ("cotangents", "programs"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sizes", [(4, 3, 3), (256, 128, 128)])
+def test_parts_call_each_other_in_one_direction(sizes: tuple[int, int, int]):
+    calls = [call for found in passes(*sizes) for call in found]
+    found = {(part_of(call.caller), part_of(call.callee)) for call in calls}
+    between = {(a, b) for a, b in found if a is not None and b is not None and a != b}
+    assert ("interpreter", "eager") in between
+    assert ("engine", "cotangents") in between
+    assert between <= DIRECTIONS
