@@ -119,6 +119,9 @@ class Containers(Attributes):
         except (IndexError, TypeError):
             self.plain_length(container)
             raise
+        if type(key) is int and 0 < -key <= self._appended.get(id(container), 0):
+            self.show(found)  # put there by the function itself, whatever was there before
+            return found
         key = self.position(container, key)
         if self._is_mutated(container):
             self.touch_all(container)

@@ -33,6 +33,7 @@ import types
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from contraflow.capture import rewrite
@@ -42,6 +43,7 @@ from contraflow.capture.library import (
     is_library_class,
     is_library_code,
     is_library_module,
+    is_ours,
 )
 from contraflow.capture.places import (
     MISSING,
@@ -110,6 +112,7 @@ class Sight:
         self.stored: dict[SlotKey, None] = {}
         self.before: dict[int, Any] = {}  # what containers held that were changed
         self._mutated: set[int] = set()  # containers that a method has changed
+        self._appended: dict[int, int] = {}  # how many elements at the end the function has put
         self.writes: list[Write] = []
         # The stores that count, by what holds them: a deletion, a value, or one and then the other.
         self._latest: dict[int, dict[SlotKey, list[SlotStore]]] = {}
@@ -257,7 +260,7 @@ class Sight:
                 continue
             self._add((id(f), name), Typed(where, given))
             self.known[id(given)] = given, where
-            self.touch_all(given)
+            self.touch(given)  # what the containers in it hold is read by the function itself
 
     def show(self, x: Any) -> None:
         """Let user code that may run through this object run observed."""
@@ -316,6 +319,9 @@ class Sight:
             wrapped = own_attributes(x).get("__wrapped__")
             if wrapped is not None and wrapped is not x:
                 self.show(wrapped)
+                if is_ours(kind) and id(x) in self.known:
+                    with suppress(ReferenceError):
+                        self.see(getattr(x, "instance", None))  # of a compiled method
             self.show_class(kind)
 
     def _show_contents(self, cell: types.CellType) -> None:
@@ -396,8 +402,8 @@ class Sight:
         """Read an item."""
         raise NotImplementedError
 
-    def touch_all(self, x: Any) -> None:
-        """Note that a container from before is read whole, nested containers included."""
+    def touch(self, x: Any) -> None:
+        """Note that a container from before is read whole."""
         raise NotImplementedError
 
     def in_class(self, bases: Sequence[type], name: str) -> Any:
@@ -501,6 +507,7 @@ class Sight:
         self.known, self.slots, self.before, self.tensors = {}, {}, {}, {}
         self._own, self._made, self._shown, self._touched = [], {}, {}, set()
         self.writes, self._latest, self._mutated, self._undo = [], {}, set(), [None]
+        self._appended = {}
         self.carried, self.described, self._proxies = {}, {}, {}
 
 

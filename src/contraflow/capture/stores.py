@@ -357,6 +357,7 @@ class Stores(Containers):
             self._mutated.add(id(container))
             self._undo_all(container)
         self._latest.pop(id(container), None)
+        self._count_appended(container, method, args)
         line, noted = self.recorder.user_line(), args
         if method in _ITEMWISE or (method == "__setitem__" and type(args[0]) is slice):
             args, noted = self._item_by_item(container, args)
@@ -387,6 +388,15 @@ class Stores(Containers):
                 )
             taken.append(item)
             yield item
+
+    def _count_appended(self, container: Any, method: str, args: tuple[Any, ...]) -> None:
+        """Count the elements at the end of a list or deque that the function itself has put."""
+        count = 0
+        if method == "append":
+            count = self._appended.get(id(container), 0) + 1
+        elif method in ("extend", "__iadd__") and type(args[0]) in (list, tuple):
+            count = self._appended.get(id(container), 0) + len(args[0])
+        self._appended[id(container)] = count
 
     def _undo_all(self, container: Any) -> None:
         """Note how to restore the contents of a container."""
