@@ -91,7 +91,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# What few programs use and what takes a while to import, with the module it comes from.
+# Names that few programs use and that take a while to import, with their modules.
 _LATER = {
     "autocast": "contraflow.amp.autocast",
     "draw": "contraflow.autograd.drawing",

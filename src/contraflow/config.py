@@ -62,5 +62,5 @@ def get_num_threads() -> int:
     return num_threads
 
 
-# What a compiled function reads of the environment is part of what it depends on.
+# Compiled functions depend on the environment variables that they read.
 environment, read_environment = os.environ, os.getenv

@@ -1,9 +1,9 @@
 """Errors of wrong state, and how messages name tensors and arguments.
 
-Wrong arguments raise Python's own TypeError, ValueError and IndexError. What is wrong with the
-state of the program (the graph, a recording, a machine) raises one of these. Every message reads
-`op: what was asked; what is wrong; what would work`. The errors of backward that a program may
-want to tell apart are subclasses, with what their messages say as fields; all can be pickled.
+Wrong arguments raise Python's own TypeError, ValueError and IndexError. A wrong state of the
+program (the graph, a recording, a machine) raises one of these. Every message reads `op: what was
+asked; what is wrong; what would work`. The errors of backward that a program may want to tell apart
+are subclasses, whose fields hold the facts of the message; all can be pickled.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def retold(
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None = None,
 ) -> Exception:
-    """What a caller of `name` should see instead of `error`: the call, and what it takes.
+    """The error that a caller of `name` sees instead of `error`: the call, and what it takes.
 
     An error that says it already, and one that a hook or another function of the user's raised,
     stays as it is. Of nested calls the outermost is named, the one that the user wrote. It is for

@@ -252,7 +252,7 @@ def _each_unit(
     rows: Callable[[Tensor], list[Tensor]], out: Tensor, leaves: Sequence[Tensor],
     chunk_size: int | None,
 ) -> list[Tensor]:  # fmt: skip
-    """What `rows` gives for each unit cotangent of an output, in the shape of a Jacobian."""
+    """The results of `rows` for the unit cotangents of an output, in the shape of a Jacobian."""
     count = out.numel()
     if not count:
         return [REGISTRY["full"]((*out.shape, *x.shape), 0.0, dtype=x.dtype) for x in leaves]

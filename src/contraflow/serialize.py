@@ -53,7 +53,7 @@ _DTYPES = {
 }  # fmt: skip
 _DTYPE_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
-# What the header of every file of ours begins with; the checksum of the header follows.
+# The header of every file of ours begins with this; the checksum of the header follows.
 _BEGINNING = b'{"__metadata__":{"format":"contraflow","checksum":"'
 _NO_CHECKSUM = "0" * 8
 
@@ -61,7 +61,7 @@ FilePath = str | os.PathLike[str]
 
 
 class _Damaged(ValueError):
-    """What is wrong with a file."""
+    """The damage of a file."""
 
 
 def save(obj: Any, path: FilePath) -> None:

@@ -14,7 +14,7 @@ NO_PARAMS: Params = {}
 
 
 class Spec(NamedTuple):
-    """What is known of a value without its data."""
+    """The shape and dtype of a value."""
 
     shape: Shape
     dtype: DType

@@ -1,8 +1,8 @@
 """Work in threads that no interrupt reaches, and locks that a forked child finds free.
 
-Python raises KeyboardInterrupt in the main thread, after any call that it makes there. What must
-not end halfway, such as work with LLVM, whose objects have locks and owners, is done by a thread of
-its own. The caller only waits: an interrupt ends the waiting, and the work itself is finished.
+Python raises KeyboardInterrupt in the main thread, after any call that it makes there. Work that
+must not end halfway, such as work with LLVM, whose objects have locks and owners, is done by a
+thread of its own. The caller only waits: an interrupt ends the waiting, and the work is finished.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Task:
             pass
 
     def wait(self) -> Any:
-        """What the call gives, or raises."""
+        """The result of the call; an error is raised here."""
         self.join()
         if self._error is not None:
             raise self._error
@@ -134,7 +134,7 @@ FROZEN_BY_PYTHON = 5000
 def _import(name: str) -> ModuleType:
     found = importlib.import_module(name)
     if gc.get_freeze_count() < FROZEN_BY_PYTHON:  # else objects were frozen, and must stay so
-        # What was imported stays: of the oldest generation, as it is now, the collector does not
+        # Imported modules stay: of the oldest generation, as it is now, the collector does not
         # walk over it again and again.
         gc.freeze()
         gc.unfreeze()

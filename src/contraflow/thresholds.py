@@ -7,8 +7,8 @@ can set them for a while:
     with thresholds.using(eager_kernel=0, long_fold=64):
         ...
 
-What decides about the text of one kernel (vectors, blocks, panels) is not here but in `render/` and
-`compiler/kernel.py`: the text is kept under a name that follows from those modules.
+Constants that decide the text of one kernel (vectors, blocks, panels) are not here but in `render/`
+and `compiler/kernel.py`: the text is cached under a name that follows from those modules.
 """
 
 from __future__ import annotations

@@ -39,6 +39,10 @@ PATTERNS = {
         "Who holds the lock runs the program.",
         "The thread that holds the lock runs the program.",
     ),
+    r"(?-i:(^|[.:] )What)\b(?! .*\?)": (
+        "What a device can do.",
+        "The capabilities of a device.",
+    ),
     r"\bsuch(?=[.,;:)]|$| (that|are|is|by|alone)\b)": (
         "A few lines that make it, if there are such.",
         "A few lines that make it; None if there are none.",

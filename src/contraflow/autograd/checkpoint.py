@@ -7,10 +7,10 @@ arguments, nesting and any structure of outputs work as without a checkpoint.
 
 The tensors among the arguments are themselves saved values: one that was overwritten before the
 second run is an error, and those of a checkpoint inside another are dropped and computed again
-like everything else in there. What the block takes from outside in any other way (weights, buffers,
-closures, globals) is noted with its version by a context that listens to both runs, `_Listener`,
-and the same error follows. It also notes every generator that is drawn from, and what the block
-writes to tensors from outside: the second run finds what the first found, and is undone.
+like everything else in there. Tensors that the block takes from outside in any other way (weights,
+buffers, closures, globals) are noted with their versions by a context that listens to both runs,
+`_Listener`, and the same error follows. It also notes every generator that is drawn from, and every
+write to tensors from outside: the second run starts from what the first found, and is undone.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _turn = threads.recursive_lock()
 def is_recomputing() -> bool:
     """Whether a checkpointed function is running for the second time.
 
-    What the function does to tensors is undone then. What it does to Python objects is not: ask
-    here before a list is appended to, a counter raised or a line printed.
+    Its effects on tensors are undone then. Its effects on Python objects are not: ask here before a
+    list is appended to, a counter raised or a line printed.
 
     >>> import contraflow as cf
     >>> calls = []
@@ -359,10 +359,10 @@ def checkpoint(
 
     Backward runs the function again, with the random numbers of the first run. Tensors that it
     takes from outside, as arguments or in any other way, must not be overwritten or replaced until
-    then; that is an error. What it writes to such tensors itself (batch statistics) it writes once:
-    the second run finds what the first found, and is undone. `is_recomputing` tells a function that
-    it runs again, for what it does to Python objects. `determinism_check="none"` accepts a second
-    run that saves other values or reads other tensors than the first.
+    then; that is an error. Its own writes to such tensors (batch statistics) happen once: the
+    second run starts from what the first found, and is undone. `is_recomputing` tells a function
+    that it runs again, for its effects on Python objects. `determinism_check="none"` accepts a
+    second run that saves other values or reads other tensors than the first.
 
     >>> import contraflow as cf
     >>> x = cf.ones(3, requires_grad=True)

@@ -54,7 +54,7 @@ class FunctionCtx:
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What `save_for_backward` kept."""
+        """The tensors kept by `save_for_backward`."""
         node = None if self._node is None else self._node()
         if node is None:
             return self._to_save

@@ -34,7 +34,7 @@ class _FunctionalCall:
 
     @property
     def argnums(self) -> Any:
-        """What to differentiate by: one argument, or all of a tuple."""
+        """The numbers of the arguments to differentiate by: one, or all of a tuple."""
         return 0 if self.single else tuple(range(len(self.primals)))
 
     def like_inputs(self, values: Sequence[Any]) -> Any:

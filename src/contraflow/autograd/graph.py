@@ -266,7 +266,7 @@ def _listed(texts: list[str]) -> str:
 
 
 def _saved(node: Node) -> dict[str, Saved]:
-    """What a node keeps that has a size: not the numbers."""
+    """The tensors that a node keeps, without the numbers."""
     return {name: s for name, s in node.saved.items() if isinstance(s, Saved)}
 
 

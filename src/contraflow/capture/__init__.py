@@ -11,7 +11,7 @@ A recording and its replay:
     verify.py     one call, eagerly too
     explain.py    what was captured, for people to read
 
-What a function does with Python's state while it is recorded:
+Observing Python's state while a function is recorded:
 
     bytecode.py   code objects, taken apart and put together
     rewrite.py    code in which every read, store and call goes through hooks

@@ -1,8 +1,7 @@
 """Guards on globals and closure variables, read ahead of the call where code is not rewritten.
 
-That is the whole of what is noticed on a Python that `bytecode.py` does not know: the global and
-closure variables that the function's own code reads. What it reads of them, what other functions
-read, and what is written is not observed.
+On a Python that `bytecode.py` does not know nothing else is noticed: neither reads of their
+attributes, nor reads by other functions, nor writes.
 """
 
 from __future__ import annotations

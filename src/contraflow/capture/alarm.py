@@ -124,7 +124,7 @@ def _entered(code: types.CodeType, offset: int) -> Any:
 def _is_standard(code: types.CodeType, namespace: dict[str, Any]) -> bool:
     """Whether code is of the standard library's containers, or what `namedtuple` makes.
 
-    What they call of the user's is heard of by itself.
+    User code that they call is reported by itself.
     """
     made = str(namespace.get("__name__")).startswith("namedtuple_")
     return made or code.co_filename in OBSERVED

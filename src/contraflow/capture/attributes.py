@@ -45,7 +45,7 @@ from contraflow.capture.sight import (
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
 
-# What modules keep of themselves.
+# The attributes that every module has.
 REGISTRIES = ("_parameters", "_buffers", "_modules", "_transient")
 BOOKKEEPING = frozenset(["_structure", "_other_mode", "_born", "_transient"])
 _INTERNAL = frozenset(["training", "_parameters", "_buffers", "_modules", *BOOKKEEPING])
@@ -135,7 +135,7 @@ class Attributes(Sight):
     # --- of classes ---------------------------------------------------------------------------
 
     def in_class(self, bases: Sequence[type], name: str) -> Any:
-        """What the first of some classes keeps that has an attribute; MISSING if none has."""
+        """The attribute in the first of some classes that has it; MISSING if none has."""
         for base in bases:
             known = in_python(base) and not is_library_class(base) and id(base) not in self._made
             place = None
@@ -264,7 +264,7 @@ class Attributes(Sight):
             found = getattr(x, name)
             self.show(found)
             return found
-        # What an object keeps itself is found without its class, unless that has the name too.
+        # An attribute in an object's `__dict__` is found there, unless its class has the name too.
         if (
             in_python(kind)
             and not is_library_class(kind)

@@ -5,7 +5,7 @@ other instructions stand in the place of each of them. Jumps, the exception tabl
 locations follow: what stands in the place of an instruction has its line and columns, is protected
 by the same handlers, and is where jumps to that instruction go.
 
-Offsets are counted in code units of two bytes. What the instructions mean is left to rewrite.py.
+Offsets are counted in code units of two bytes. The meaning of instructions is left to rewrite.py.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def put_together(
                 fits = False
                 room[i] += longer
                 sizes[i] += longer
-            # What brought its target nearer may leave it more room than it needs.
+            # A jump whose target came nearer may have more room than it needs.
             whole[i] = parts[i] + bytes((EXTENDED_ARG, 0)) * -longer + jump
         if fits:
             break

@@ -1,6 +1,6 @@
 """`compile`: a function, or a module, that is recorded and replayed.
 
-What does it (`capture/compiled.py`, and the compiler below that) is loaded with the first of them.
+The implementation (`capture/compiled.py`, and the compiler) is loaded with the first of them.
 """
 
 from __future__ import annotations

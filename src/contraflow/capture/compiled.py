@@ -210,7 +210,7 @@ class Compiled:
         self.refusals = [*self.refusals[-REASONS_KEPT + 1 :], str(error)]
 
     def _run(self, program: CapturedProgram, call: FunctionCall, inputs: ReplayInputs) -> Any:
-        # What a call leaves behind for later ones has no value yet for an eager run before it.
+        # Values that a call leaves for later ones do not exist yet for an eager run before it.
         if not self.verify or program.escapes:
             return program.replay(call, inputs)
         self.verify -= 1
@@ -293,7 +293,7 @@ class Compiled:
         return memory_of(self._last())
 
     def explain(self) -> str:
-        """What was captured, guarded and refused, what runs, and what it took to get there."""
+        """A report of what was captured, guarded and refused, what runs, and times of stages."""
         return explain(
             self.name, self.programs, self.captures, self.changes, self.refusals, self.unobserved
         )
@@ -303,7 +303,7 @@ class Compiled:
 
 
 def _contents(place: Place, given: GivenArguments) -> Any:
-    """What is carried at a place; of what cannot be an input only its type."""
+    """The value carried at a place; only its type if it cannot be an input."""
     try:
         value = place.get(given)
     except NOTHING_THERE:

@@ -1,6 +1,6 @@
 """The observer's part for reads of containers: items, lengths, membership, whole contents.
 
-What is given to C or to a library is looked at as a whole.
+A container given to C or to a library is looked at as a whole.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class Containers(Attributes):
         self._add(("lacks", *slot), Lacks(Item(place, key, type(container))))
 
     def _asked(self, x: Any, place: Place, question: Callable[[Any], Any]) -> Any:
-        """What something answers that keeps its state to itself."""
+        """The answer of an object that hides its state."""
         where, key = Answer(place, question), ("asked", id(x), len(self.reads))
         try:
             answer = question(x)

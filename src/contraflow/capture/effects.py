@@ -37,7 +37,7 @@ class EffectWriter(ConditionWriter, Protocol):
 
 
 class Effect(Protocol):
-    """What a replay does with outputs of its program."""
+    """The use of outputs of a program by a replay."""
 
     def do(self, outputs: Sequence[Any]) -> None:
         """Do it."""
@@ -158,7 +158,7 @@ class StateWritten(NamedTuple):
         result, values = results
         counts = []
         for write in self.writes:
-            # What was read of modes and modules is not what it was.
+            # The modes and modules that were read have changed.
             if isinstance(write, SlotStore) and isinstance(write.place, Registered) and write.quiet:
                 module = write.place.parent.get(given)
                 counts.append((module, module._structure))

@@ -25,7 +25,7 @@ class ProgramMemory(NamedTuple):
 
 
 def memory_of(program: CapturedProgram) -> ProgramMemory:
-    """What one call of a program takes, beside its inputs."""
+    """The memory that one call of a program takes, beside its inputs."""
     tape, kept = program.tape, set(program.residuals.values())
     sizes = [_nbytes(tape, v) for v in tape.outputs]
     residuals = sum(size for position, size in enumerate(sizes) if position in kept)
@@ -106,7 +106,7 @@ def _times(times: dict[str, float]) -> str:
 
 
 def parameter_names(function: Any, instance: Any, count: int) -> list[str]:
-    """What a function calls its positional arguments, without the object of a method."""
+    """The names of a function's positional parameters, without the object of a method."""
     code = getattr(function, "__code__", None)
     first = 0 if instance is None else 1
     known = () if code is None else code.co_varnames[first : code.co_argcount]
@@ -121,7 +121,7 @@ def change_of(
     parts: Sequence[str],
     fixed: Sequence[int],
 ) -> str:
-    """What has changed since a call that a program of the key `before` was recorded for.
+    """The changes since the call for which a program of the key `before` was recorded.
 
     `parts` are the names of arguments and of what is carried, `fixed` the places of the numbers
     that are part of the key.

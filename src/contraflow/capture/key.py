@@ -150,7 +150,7 @@ class CallKey(NamedTuple):
     settings: SettingsKey
 
     def leaf_names(self, parts: Sequence[str]) -> list[str]:
-        """What the leaves are called, from the names of arguments and of what is carried."""
+        """The names of the leaves, from those of arguments and of carried places."""
         found = zip(parts, _arguments(self.structure))
         return [name for label, part in found for name in leaf_names(part, label)]
 

@@ -2,13 +2,13 @@
 
 While a recording lasts, functions of the program run rewritten (`rewrite.py`): every load of a
 global, a closure variable, an attribute or an item, every iteration, comparison, call and store
-goes through a hook below, and tells the observer of its thread. What was read of objects that were
-there before becomes reads, which later calls compare (`reads.py`); what was written to them becomes
-writes, which are undone when the recording ends and done again by every replay (`writes.py`).
+goes through a hook below, and tells the observer of its thread. Reads of objects from before the
+recording become guards, which later calls compare (`reads.py`); writes to them are undone when the
+recording ends and done again by every replay (`writes.py`).
 
 Only what is reached from globals, closures, defaults and arguments was there before: `known`.
-Code of contraflow, of NumPy and of the standard library is not observed. What it is given of the
-user's is looked at as a whole.
+Code of contraflow, of NumPy and of the standard library is not observed. User objects that it is
+given are looked at as a whole.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from contraflow.contexts.record import refusal
 from contraflow.errors import CaptureError
 
 _PACKAGE = __name__.rpartition(".")[0]
-# What runs between two lines of the user's while these are observed.
+# Code that runs between two observed lines of user code.
 _UNSEEN = frozenset(
     f"{_PACKAGE}.{name}"
     for name in names(
@@ -233,7 +233,7 @@ def observing(observer: Observer) -> Iterator[None]:
 def hide_observer(error: BaseException) -> None:
     """Take the frames of the observer out of the traceback of an error, and of those behind it.
 
-    What remains are the frames that an eager call would have.
+    The frames of an eager call remain.
     """
     found: list[BaseException | None] = [error]
     for one in found:
@@ -288,7 +288,7 @@ def undone(
 ) -> Iterator[None]:
     """A time in which a function may run eagerly, and leaves Python's state as it is.
 
-    What it reads at some places is what was there in an earlier call.
+    At some places it reads the values of an earlier call.
     """
     observer = Observer(Unheard(owner.name))
     observer.carry(places, contents, given)

@@ -1,7 +1,7 @@
 """The observer of a recording: calls, on top of its parts for reads and stores.
 
-Code of the user's runs observed. What is C's or the library's does not: what it is given is looked
-at as a whole, and some functions stand for reads and writes themselves.
+User code runs observed. Code of C and of libraries does not: its arguments are looked at as a
+whole, and some functions stand for reads and writes themselves.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Observer(Carrying):
     """Is told all that a recording does in Python."""
 
     def callee(self, f: Any) -> Any:
-        """What to call for `f`: itself where it is the user's code, which is observed."""
+        """The function to call for `f`: itself if it is user code, which runs observed."""
         kind = type(f)
         if kind is types.FunctionType:
             if is_library_code(f.__code__, f.__globals__):

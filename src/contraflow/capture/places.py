@@ -39,7 +39,7 @@ class Place:
     __slots__ = ()
 
     def get(self, given: GivenArguments) -> Any:
-        """What is there in this call; one of NOTHING_THERE if nothing is."""
+        """The value in this call; raises one of NOTHING_THERE if there is none."""
         raise NotImplementedError
 
     def written(self, write: ConditionWriter) -> str:
@@ -292,7 +292,7 @@ class Namespace(Place):
 
 
 class Answer(Place):
-    """What something answers that keeps its state to itself: a cached function, a context
+    """The answer of an object that hides its state: a cached function, a context
     variable, the environment."""
 
     __slots__ = ("parent", "question")

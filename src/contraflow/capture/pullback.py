@@ -147,7 +147,7 @@ def split(
 
 
 def _base(makers: dict[Value, TapeLine], v: Value) -> Value:
-    """What a value is a view of."""
+    """The base of a view."""
     while v in makers and makers[v].op.is_view:
         (v,) = makers[v].inputs  # type: ignore[assignment]
     return v
@@ -302,7 +302,7 @@ class CompiledNode(Node):
         self.program, self.pullback = program, pullback
         self.kept: list[Saved | Late] = []
         self.scalars: list[int | float] = []
-        # What it takes to run the function again, for gradients of gradients.
+        # The values to run the function again with, for gradients of gradients.
         self.structure: Any = None
         self.leaves: list[Any] = []
         self.state: list[tuple[Storage, int]] = []
@@ -360,7 +360,7 @@ class CompiledNode(Node):
         ]
 
     def _memory(self, kept: Saved | Late) -> np.ndarray:
-        """What was kept, as a flat array."""
+        """The kept memory, as a flat array."""
         if isinstance(kept, Saved):
             return _flat(kept.get(self))
         storage = kept.source.find(())

@@ -211,7 +211,7 @@ class Typed(Read):
 class Valued(Typed):
     """A number or bytes of a user's class, an IntEnum for instance: compared by type and value.
 
-    What else is read of it, its attributes for instance, is guarded by itself.
+    Other reads of it, of its attributes for instance, have guards of their own.
     """
 
     __slots__ = ("base", "value")

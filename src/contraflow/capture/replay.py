@@ -159,7 +159,7 @@ class StoreKey(NamedTuple):
     input_names: tuple[str, ...]
 
     def stand_in(self) -> Node:
-        """What stands in a store for the node."""
+        """The node that stands for it in a store."""
         return self.node() or Inside(self)
 
 
@@ -276,7 +276,7 @@ class CapturedProgram:
         if steps or entering:
             self.compute = arithmetic(steps, self.recording.leaves, entering)
         self.executable.settled = len(self.argument_numbers) + len(self.gradients)
-        # What a node remembers the version of, for when the function runs again.
+        # The storages whose versions a node notes, for when the function runs again.
         kinds = map(_kind_of, sources)
         self._remembered = [i for i, kind in enumerate(kinds) if kind in (_GRADIENT, _STATE)]
 

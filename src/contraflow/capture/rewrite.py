@@ -3,7 +3,7 @@
 `observed(code)` is a code object that does what `code` does, at the same lines and columns, and
 asks the hooks that were installed wherever `code` looks at something that outlives a call: globals,
 closure cells, attributes, items, whole containers, truth values, operators, imports and calls.
-What the hooks mean is left to the observer, how code is taken apart to bytecode.py.
+The meaning of the hooks is left to the observer, taking code apart to bytecode.py.
 
 Two forms carry everything. `[hook, a, b] CALL 1` is `hook(a, b)` in every version of CPython: the
 hook lies where a method would, its first argument where `self` would. So a hook is pushed, swapped
@@ -40,7 +40,7 @@ LIMIT = 4096  # code objects whose observed form is kept
 
 
 class ObserverHooks(NamedTuple):
-    """What observed code calls, always with positional arguments.
+    """The hooks that observed code calls, always with positional arguments.
 
     A hook that is given a value and returns one stands between the instruction that made the value
     and the one that uses it. The frame of the observed code is `sys._getframe(1)`.
@@ -81,7 +81,7 @@ class ObserverHooks(NamedTuple):
     delete_global: Callable[[str], None]
     store_cell: Callable[[Any, Any], None]  # value, cell
     delete_cell: Callable[[Any], None]
-    # What a call is about to call, when its arguments are there; what it returns is called.
+    # Gets the callable of a call, once the arguments are there; its result is called.
     callee: Callable[[Any], Any]
     # A function that was made, with its defaults and cells; a module that was imported; a module
     # whose attribute `from module import name` is about to read.
@@ -372,7 +372,7 @@ class _Rewriting:
         return kept + self.through_with(self.hooks.load_name, name)
 
     def load_class_cell(self, i: int, argument: int, kept: bytes) -> bytes:
-        # What the class itself has of this name comes first; else it is the variable's.
+        # A name of the class itself comes first; else it is the variable's.
         return kept + self.through_with(self.hooks.load_cell, encode(_LOAD_CELL, argument))
 
     def load_cell(self, i: int, argument: int, kept: bytes) -> bytes:
@@ -485,7 +485,7 @@ def _bound_calls(code: CodeType, instructions: Instructions) -> frozenset[int]:
 
     They are calls of decorators, comprehensions, `__exit__` and AssertionError. The depth of the
     stack is followed from each instruction to the next, along jumps forward and to handlers, and
-    with it where the NULLs are. What nothing of this leads to is a statement of its own (a handler
+    with it where the NULLs are. Code that none of these reach is a statement of its own (a handler
     before what it protects): there are no NULLs, and depths are relative.
     """
     opcodes, arguments, _, _ = instructions

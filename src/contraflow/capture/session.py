@@ -33,6 +33,6 @@ def give_back_later(f: types.FunctionType) -> None:
 
 
 def putting_back() -> Callable[[], Any]:
-    """What gives all functions their own code again: calls of C alone, as in `Observer.undo`."""
+    """A call that gives all functions their own code again: C throughout, as `Observer.undo`."""
     restored = itertools.starmap(setattr, iter(_swapped.pop, None))
     return functools.partial(deque, itertools.chain(restored, map(_swapped.append, (None,))), 0)

@@ -101,7 +101,7 @@ class Sight:
 
     def __init__(self, recorder: Any) -> None:
         self.recorder = recorder
-        # What is an input of the program: the contents of slots, and containers by their address.
+        # The carried inputs of the program: the contents of slots, and containers by their address.
         self.carried: dict[SlotKey, Any] = {}
         self.carried_at: dict[SlotKey, NestedPlace] = {}
         self.described: dict[int, tuple[Any, Any]] = {}  # itself, and what stands for it
@@ -391,7 +391,7 @@ class Sight:
     # --- what the classes made of this one do ---------------------------------------------
 
     def callee(self, f: Any) -> Any:
-        """What to call for `f`: itself where it is the user's code, which is observed."""
+        """The function to call for `f`: itself if it is user code, which runs observed."""
         raise NotImplementedError
 
     def call(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -407,7 +407,7 @@ class Sight:
         raise NotImplementedError
 
     def in_class(self, bases: Sequence[type], name: str) -> Any:
-        """What the first of some classes keeps that has an attribute; MISSING if none has."""
+        """The attribute in the first of some classes that has it; MISSING if none has."""
         raise NotImplementedError
 
     def _stored(self, holder: Any, key: SlotKey, place: NestedPlace, value: Any) -> None:
@@ -446,7 +446,7 @@ class Sight:
         return Same(place, value, value)
 
     def _keep(self, x: Any) -> Any:
-        """What keeps the address of an element valid: a weak reference, or the element itself."""
+        """Keeps the address of an element valid: a weak reference, or the element itself."""
         if is_plain(x) or type(x) in (list, dict, tuple, bytearray):
             return None
         try:

@@ -57,8 +57,8 @@ class Stores(Containers):
         """A slot of something from before was given a value."""
         self.stored[key] = None
         line = self.recorder.user_line()
-        # The last store counts, unless a method has changed the container since. What was taken
-        # away before it is taken away all the same: a key that is put back comes last in a dict.
+        # The last store counts, unless a method has changed the container since. A deletion before
+        # it is kept: a key that is deleted and put back comes last in a dict.
         latest = self._latest.setdefault(id(holder), {}).setdefault(key, [])
         if latest and latest[-1].value is not MISSING:
             if value is not MISSING:

@@ -216,7 +216,7 @@ def _given(call: FunctionCall, leaves: Sequence[Any], loose: set[int]) -> Any:
 
 
 class Trace:
-    """What a recording found, as a program."""
+    """Turns the findings of a recording into a program."""
 
     program: CapturedProgram
     known: list[Tensor]
@@ -579,7 +579,7 @@ class Trace:
 
 
 def _place(key: Any, places: dict[tuple[int, int], int]) -> SameResult | StoreKey:
-    """What a key of a store becomes that is a place in the graph: the result that is there."""
+    """The result that a key of a store, a place in the graph, becomes."""
     node, index = key if isinstance(key, tuple) else (key, 0)
     number = places.get((id(node), index))
     if number is not None:

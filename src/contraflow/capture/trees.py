@@ -17,7 +17,7 @@ from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import bare, parts, with_attributes, with_fields
 
-# What a structure has in the place of a leaf.
+# The markers of leaves in a structure.
 TENSOR, ARRAY, INT, FLOAT = "tensor", "array", "int", "float"
 LOCATED = "located"  # something from before, by its place
 KEY = "key"  # of a store of gradients: a tensor, or a place in the graph
@@ -150,7 +150,7 @@ def builder(structure: Any) -> Callable[[list[Any]], Any]:
 
 
 def written(structure: Any, leaves: Iterator[str], name: Callable[[Any], str]) -> str:
-    """What `rebuild` gives, as an expression of leaves that are expressions.
+    """The result of `rebuild` as an expression, of leaves that are expressions.
 
     `name` names an object. The structure is one of results, which has no weak references.
     """
@@ -211,14 +211,14 @@ def inside_of(structure: Any) -> Sequence[tuple[Any, Any]]:
 
 
 def markers(structure: Any) -> list[str]:
-    """What the leaves of a structure are, in order."""
+    """The markers of the leaves of a structure, in order."""
     if isinstance(structure, str):
         return [structure]
     return [marker for _, part in inside_of(structure) for marker in markers(part)]
 
 
 def leaf_names(structure: Any, name: str) -> Iterator[str]:
-    """What each leaf of a structure is called, where the whole is called `name`.
+    """The name of each leaf of a structure, where the whole is called `name`.
 
     >>> list(leaf_names(flatten({"a": (1, "text"), "b": [2.5]}, []), "x"))
     ["x['a'][0]", "x['b'][0]"]

@@ -2,7 +2,7 @@
 
 Lines are taken in order. A line joins the group that makes its inputs where both visit the same
 points, so that the value stays in a register; groups whose results nobody else has read yet move
-along and merge. What decides is strides alone: a value made in a group may be read in it exactly
+along and merge. Strides alone decide: a value made in a group may be read in it exactly
 if the reading strides over the group's axes are those it would be stored with.
 
 `lower.py` makes kernels of groups. Contractions, scatters, scans and sorts are kernels of their
@@ -138,7 +138,7 @@ class _Fuser:
             self._append(HostUse(number, line, self._in_memory(line, number)))
 
     def _rest(self, number: int) -> Value | None:
-        """What a line assigns a part to; a fill of which nothing is left need not be stored."""
+        """The base that a line assigns a part to; a fill that is overwritten whole has none."""
         base = self.tape.lines[number].inputs[0]
         begins = number in self.begins and base in self.scope.fills
         return None if begins else self._whole(base, number)
@@ -194,13 +194,13 @@ class _Fuser:
             self._append(lower_store(self.scope, (rest, whole), out, whole, number))
 
     def _carried(self, line: TapeLine) -> DType | None:
-        """What a line's sums are carried in, None for what arithmetic is done in."""
+        """The dtype in which a line's sums are carried, None for that of arithmetic."""
         if not self.limits.doubles:
             return None
         return line.op.kind.carried(line.op, self.tape.given(line.inputs), line.params)
 
     def _base(self, line: TapeLine, spec: Spec, number: int) -> Value:
-        """What a scattering line begins with, as a value of this spec that lies in memory."""
+        """The base of a scattering line, as a value of this spec that lies in memory."""
         name = line.op.extra.get("base")
         if name is None:
             zeros = self.tape.new(spec)
@@ -346,7 +346,7 @@ class _Fuser:
             source.made | target.made,
             source.reads | target.reads,
         )
-        # What the target reads of the source must be at the same point, and so must the line.
+        # Values that the target reads of the source must be at the same point, as must the line.
         readers = map(self.scope.visit, target.lines)
         if self._fits(merged, visit) and all(is_at_hand(self.limits, merged, x) for x in readers):
             self.groups[new], self.groups[old] = merged, None

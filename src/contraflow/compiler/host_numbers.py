@@ -48,7 +48,7 @@ def _means_the_same_wide(tape: Tape, line: TapeLine) -> bool:
     return _rounds_the_same(line.op, alike, tuple(map(type, alike)), tuple(line.params.items()))
 
 
-# What has no more digits than its arguments, beside what rounds once.
+# Functions whose results have no more digits than their arguments, and those that round once.
 _EXACT = frozenset((
     "input", "const", "cast", "neg", "abs", "floor", "ceil", "trunc", "rint", "max", "min",
     "select", "isnan", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not",

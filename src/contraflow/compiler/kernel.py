@@ -52,7 +52,7 @@ STRIDED = 2  # a stride class: neither 0 nor 1, so an argument of the call
 
 
 class Limits(NamedTuple):
-    """What a device can do, as far as fusion and planning need to know."""
+    """The capabilities of a device that fusion and planning need to know."""
 
     bindings: int = 1 << 16  # operands one kernel may have
     # Lines one kernel may have: more would not hide memory traffic any better, and the time to
@@ -141,7 +141,7 @@ class Box:
 
     @property
     def kind(self) -> str:
-        """What the kernel is called."""
+        """The name of the kind of kernel."""
         return type(self).__name__.lower()
 
     @cached_property
@@ -160,7 +160,7 @@ class Loops(Box):
 
     @property
     def roots(self) -> tuple[Expr, ...]:
-        """What is folded, and what is stored."""
+        """The folded and the stored expressions."""
         folded = (v for r in self.reductions for v in r.values)
         return (*folded, *(st.value for st in self.stores))
 
@@ -339,7 +339,7 @@ class KernelCall(NamedTuple):
     """A kernel with its sizes, one per axis: those of a contraction are (g, b, m, n, k).
 
     `strides` has a tuple of element strides per operand, one per axis (empty for scalars).
-    What each operand is bound to, and at which element offset, is the plan's business.
+    The plan binds each operand to memory, at an element offset.
     """
 
     kernel: Kernel

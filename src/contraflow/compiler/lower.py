@@ -49,7 +49,7 @@ Access = tuple[Value, View]
 
 
 class OperandPlace(NamedTuple):
-    """What a kernel operand is bound to: elements of a value from an offset on, or a scalar."""
+    """The binding of a kernel operand: elements of a value from an offset on, or a scalar."""
 
     value: Value | bool | int | float | None
     offset: int = 0

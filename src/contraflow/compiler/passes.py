@@ -81,7 +81,7 @@ def own_results(tape: Tape) -> Tape:
     return result
 
 
-# What every program goes through, in order.
+# The passes of every program, in order.
 PASSES: tuple[Callable[[Tape], Tape], ...] = (
     merge_common,
     fold_whole_assignments,

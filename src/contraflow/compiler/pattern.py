@@ -71,7 +71,7 @@ class StoredResult(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """What a group computes, whatever it computes it on; `arguments` has the dtype of each."""
+    """The computation of a group, apart from its operands; `arguments` has the dtype of each."""
 
     domain: Shape
     inner: frozenset[int]
@@ -172,7 +172,7 @@ def lower_copy(
 def _body(
     op: Op, params: tuple[tuple[str, Any], ...], kinds: tuple[type, ...], *dtypes: DType
 ) -> tuple[Expr, ...]:
-    """What an elementwise op makes of placeholders, whatever the shapes. `kinds` tell 1, 1.0 and
+    """The body of an elementwise op over placeholders, for any shapes. `kinds` tell 1, 1.0 and
     True apart, which are equal."""
     leaves = [s.leaf("input", dtype, i) for i, dtype in enumerate(dtypes)]
     return op.kind.expression(op, (), dict(params), leaves)
@@ -415,7 +415,7 @@ class Builder:
 
 
 def _fill_read(element: Expr, coordinates: Sequence[Expr], valid: Sequence[Expr]) -> Expr:
-    """What reading a fill gives: its element, or zero where the position is not valid.
+    """The result of reading a fill: its element, or zero where the position is not valid.
 
     No address depends on the coordinates, but loaded indices among them must be in range all the
     same: the test, which always holds where they are, keeps their check in the kernel.

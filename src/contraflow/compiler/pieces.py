@@ -98,7 +98,7 @@ def _terms(
 def _piece(
     tape: Tape, makers: Mapping[Value, int], uses: Counter[TapeOperand], v: Value, root: int
 ) -> PaddedPiece | None:
-    """What a term is, if it is a value that was put among zeros along one dim for this sum."""
+    """The piece that a term is, if it is a value put among zeros along one dim for this sum."""
     i = makers.get(v, -1)
     line = tape.lines[i]
     if i < 0 or uses[v] > 1 or line.region != tape.lines[root].region:

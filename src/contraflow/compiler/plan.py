@@ -29,7 +29,7 @@ from contraflow.shapes import numel
 
 
 class Binding(NamedTuple):
-    """What a kernel operand is bound to: a slot, from an element offset on.
+    """The binding of a kernel operand: a slot, from an element offset on.
 
     A scalar operand is bound to `(SCALARS, i)`: word i of the block of host scalars.
     """
@@ -134,9 +134,9 @@ class _Planner:
                 self.rests[len(self.uses)] = (use.rest, out)
                 self.uses.append(_copy(tape, use.rest, out, use.line))
             self.uses.append(use)
-        # What may fail comes first, so that a failed replay has changed no input.
+        # Steps that may fail come first, so that a failed replay has changed no input.
         self.last_risk = max((i for i, u in enumerate(self.uses) if u and u.may_fail), default=-1)
-        # What an input holds when the program ends is a value of its own, made by its copy.
+        # The final contents of an input are a value of their own, made by its copy.
         self.finals: dict[Value, tuple[Value, int]] = {}
         for target, v in tape.writes.items():
             final = tape.new(tape.specs[target])

@@ -141,7 +141,7 @@ class _Product:
     def _view(
         self, x: TapeOperand, labels: str, start: int, stop: int, parts: int
     ) -> tuple[Value, View, str]:
-        """What an operand shows between two coordinates, in parts, and the labels of its dims."""
+        """The part of an operand between two coordinates, in pieces, and the labels of its dims."""
         assert isinstance(x, Value)
         value, view = self.shown.get(x) or (x, contiguous(self.tape.specs[x].shape))
         for d in reversed(range(len(labels))):

@@ -98,7 +98,7 @@ class Tape:
         return outs
 
     def given(self, inputs: Sequence[TapeOperand]) -> list[Given]:
-        """What `Op.infer` takes: specs and numbers."""
+        """The arguments of `Op.infer`: specs and numbers."""
         specs = self.specs
         return [specs[x] if isinstance(x, Value) else x for x in inputs]
 
@@ -240,7 +240,7 @@ def renamed(line: TapeLine, names: Mapping[Value, Value]) -> TapeLine:
 
 
 def _infer(op: Op, given: Sequence[Given], params: Params) -> tuple[Spec, ...]:
-    """The specs of an op's results. What many lines have in common is found out once."""
+    """The specs of an op's results, cached for lines that have the same inputs."""
     return _inferred(op, tuple(params.items()), dtypes.get_default_dtype(), *given)
 
 

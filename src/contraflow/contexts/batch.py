@@ -35,7 +35,7 @@ class Batch(Run):
         current = state()
         self.below: Context = current.context
         self.size, self.randomness = size, randomness
-        # What is differentiated outside is so whatever a function inside does to its own graph.
+        # Gradients from outside do not depend on what a function inside does to its own graph.
         self._outside = current.grad
         self._start, self._first = next(serials), next(numbers)
         self._values: dict[int, tuple[Tensor, bool]] = {}  # by id of the storage

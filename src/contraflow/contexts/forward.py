@@ -1,8 +1,8 @@
 """Forward mode: a context that pushes tangents along with values.
 
-What an op does to tangents follows from what is declared of it already. An elementwise op's
-gradient rule multiplies by the derivative, so the rule applied to the tangent is the tangent of the
-result; a linear op acts on tangents as on values; and any other derivative is the transpose of its
+The effect of an op on tangents follows from its declaration. An elementwise op's gradient rule
+multiplies by the derivative, so the rule applied to the tangent is the tangent of the result; a
+linear op acts on tangents as on values; and any other derivative is the transpose of its
 backward, which is linear in the cotangent and so is transposed by differentiating it once more.
 
 Tangents are ordinary tensors, computed by ordinary ops in the context below: they have graphs of

@@ -1,6 +1,6 @@
 """Applying an op, eagerly or recorded: views, composites, and the node in the graph.
 
-What computes a result is left to `execute`: `eager.py` runs it, `record.py` writes it down, so that
+Computing a result is left to `execute`: `eager.py` runs it, `record.py` writes it down, so that
 a recording has eager's meaning by construction.
 """
 
@@ -64,7 +64,7 @@ class Run(Context):
         return form_of(op, tuple(range(len(described) // 3)), made, *described)
 
     def shared_array(self, array: Any) -> Tensor | None:
-        """What eager mode makes of an array it has at once."""
+        """None: eager mode makes a tensor of an array at once."""
         return None
 
     def leave(self, tensor: Tensor, what: str) -> None:
@@ -75,7 +75,7 @@ class Run(Context):
             )
 
     def placed(self, base: Tensor, value: Tensor, region: View) -> Tensor:
-        """What writes has its elements already: only the node of the assignment is made."""
+        """The elements are written already: only the node of the assignment is made."""
         t = base.alias()
         self._attach(state(), REGISTRY["assign"], (base, value), region._asdict(), (t,))
         return t
@@ -240,9 +240,12 @@ _NO_EDGE, _NO_TENSOR = (None, None), (None, None, None)
 def form_of(
     op: Op, saved: tuple[int, ...] | None, made: tuple[Spec, ...] | None, *described: Any
 ) -> Form:
-    """What nodes of an op share: made of the shape and dtype of each input, None for a number, and
-    of which output of its target it is, None where no gradient is needed. `saved` are the inputs
-    that a composite without rules keeps, `made` the outputs of an op that cannot infer them."""
+    """The form that nodes of an op share, by three entries per input: its shape and dtype, None for
+    a number, and which output of its target it is, None where no gradient is needed.
+
+    `saved` are the inputs that a composite without rules keeps, `made` the outputs of an op that
+    cannot infer them.
+    """
     shapes, types, indices = described[::3], described[1::3], described[2::3]
     needs = tuple(index is not None for index in indices)
     given = tuple(

@@ -110,7 +110,7 @@ class TouchedGenerator:
 
 @dataclass(eq=False, repr=False)
 class Recording:
-    """What a finished recording consists of, beside the tape."""
+    """The parts of a finished recording, beside the tape."""
 
     tape: Tape
     sources: dict[Value, InputSource]
@@ -185,7 +185,7 @@ class Recorder(Run):
         return super().apply(op, inputs, params)
 
     def symbol(self, number: int | float, place: int) -> Symbol:
-        """What stands for a number among the arguments."""
+        """The symbol that stands for a number among the arguments."""
         return Symbol(number, Known(place), frozenset([place]), self.symbols)
 
     def _enter(self, symbol: Symbol) -> Tensor:
@@ -505,7 +505,7 @@ class Recorder(Run):
         return self._tensor(self.tape.add_input(spec, "arg"))
 
     def effects(self) -> Any:
-        """What has been done to storages, gradients, host scalars and random state so far."""
+        """The effects so far on storages, gradients, host scalars and random state."""
         written = {v: self._values[id(s)] for v, s in self._inputs.items()}
         return (
             {v: now for v, now in written.items() if v != now},

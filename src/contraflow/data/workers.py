@@ -392,7 +392,7 @@ class Order:
         self.done = True
 
     def result(self) -> list[Any]:
-        """What was made, which is given once."""
+        """The batch that was made, given once."""
         if self._error is not None:
             raise self._error
         batches, self._batches = self._batches, []

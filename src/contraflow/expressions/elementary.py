@@ -82,7 +82,7 @@ HALF_PI = Fraction(0xC90FDAA22168C234C4C6628B80DC1CD129024E088A67CC74, 1 << 191)
 
 
 class FloatFormat(NamedTuple):
-    """What the functions below need to know of a floating-point type.
+    """The properties of a floating-point type that the functions below need.
 
     `ln_2` and `half_pi` are split into pieces short enough that their products with the integers
     they meet are exact: those of ln_2 with any exponent, those of half_pi with quadrant numbers

@@ -47,7 +47,7 @@ def evaluate(roots: Sequence[Expr], leaves: Callable[[Expr, list[Any]], Any]) ->
 
 
 def read_array(array: Any, args: list[Any], guarded: bool) -> Any:
-    """What a `read` leaf means to NumPy: the elements at integer coordinates."""
+    """The value of a `read` leaf over NumPy: the elements at integer coordinates."""
     if not guarded:
         return array[tuple(args)] if args else array
     *at, valid = np.broadcast_arrays(*args)

@@ -56,11 +56,11 @@ class Cotangents:
         raise NotImplementedError
 
     def named(self, node: OpNode, g: Cotangent) -> list[Any] | None:
-        """What the rules of a node whose form `sweeps` name; None where `backward` must run."""
+        """The values that the rules of a node name; None where `backward` must run."""
         raise NotImplementedError
 
     def owned(self, made: Any, came: Any) -> Cotangent:
-        """What a rule made of what came to its node, as a cotangent that others do not have."""
+        """The result of a rule as a cotangent that nothing else refers to."""
         raise NotImplementedError
 
     def move(self, node: OpNode, g: Cotangent) -> list[Sent] | None:

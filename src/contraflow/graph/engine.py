@@ -174,7 +174,7 @@ def _needed(starts: Sequence[tuple[Edge, Any]], targets: Sequence[Edge]) -> set[
 class Pass:
     """One backward pass: cotangents on their way, and where they are collected.
 
-    What cotangents are is the matter of the context (`Cotangents`). They are tensors where somebody
+    The context decides what cotangents are (`Cotangents`). They are tensors where somebody
     looks: hooks, gradient rules of any kind, `.grad`.
     """
 
@@ -183,7 +183,7 @@ class Pass:
         self.wanted = {(id(t), i) for t, i in targets or ()}
         self.collected: dict[tuple[int, int], Tensor] = {}
         self.needed: set[int] | None = None
-        # What has arrived: a node and the cotangents of its outputs, by its number; leaves by id.
+        # Arrived cotangents: a node and those of its outputs, by its number; leaves by id.
         self.arrived: dict[int, list[Any]] = {}
         self.leaves: dict[int, list[Any]] = {}
         self.heap: list[int] = []  # numbers of nodes, negated: the newest is the least
@@ -191,7 +191,7 @@ class Pass:
         self.context = state().context
         self.anomaly = state().anomaly
         self.deal_in(cotangents_of(create_graph))
-        # What is collected instead of being accumulated: leaves, and outputs of nodes by place.
+        # The gradients collected instead of accumulated: leaves, and outputs of nodes by place.
         self.pairs: list[tuple[Tensor, Tensor]] | None = None
         self.outputs: dict[tuple[int, int], tuple[tuple[Node, int], Tensor]] | None = None
 
@@ -213,7 +213,7 @@ class Pass:
         if self.targets is not None:
             self.prepare(starts)
         heap, arrived, first = self.heap, self.arrived, self.context.first_node
-        # What a rule does inside is its own affair: infinities there may well cancel.
+        # The inside of a rule is not checked: infinities there may well cancel.
         with changed(grad=self.create_graph, anomaly=False, autocast=None, task=self):
             self.deliver(starts)
             while heap:
@@ -415,7 +415,7 @@ class Pass:
             self.give(leaf, g, owned)
 
     def give(self, leaf: Tensor, g: Tensor, owned: bool) -> None:
-        """What becomes of the gradient of a leaf; `owned` says that nobody else has it."""
+        """Accumulate or collect the gradient of a leaf; `owned` if nothing else refers to it."""
         if self.pairs is None:
             _accumulate(leaf, g, owned, self.create_graph)
         else:

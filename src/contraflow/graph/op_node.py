@@ -27,7 +27,7 @@ from contraflow.tensors.tensor import Tensor
 
 
 def part_name(op: Op, owner: str | None) -> str:
-    """What an applied op is called in a listing: `conv2d`, `batch_norm.mul`, `mul`.
+    """The name of an applied op in a listing: `conv2d`, `batch_norm.mul`, `mul`.
 
     A part that users can apply by itself is named behind what it is part of; one that they cannot
     stands for that.
@@ -95,7 +95,7 @@ class OpNode(Node):
 
     @property
     def op(self) -> Op:
-        """What was applied."""
+        """The name of the applied op."""
         assert self.form.op is not None
         return self.form.op
 
@@ -106,7 +106,7 @@ class OpNode(Node):
         return self.form.plan
 
     def _values(self) -> list[Any]:
-        """What is kept: Saved of tensors, and numbers."""
+        """The kept values: Saved for tensors, and numbers."""
         kept, targets, indices = self.kept or (), self.targets, self.form.indices
         values: list[Any] = []
         for k, i in zip(range(0, len(kept), 4), self.form.saved):

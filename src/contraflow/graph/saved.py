@@ -24,7 +24,7 @@ from contraflow.tensors.tensor import Tensor
 
 
 class Keeper(Protocol):
-    """What keeps a saved value: errors about the value name it and its place."""
+    """The keeper of a saved value, whose name and place errors about the value mention."""
 
     @property
     def name(self) -> str: ...
@@ -47,7 +47,7 @@ def overwritten(keeper: Keeper, spec: Spec, version: int, storage: Storage) -> O
 class Saved:
     """A value kept for backward, and the version its storage had.
 
-    What is kept is what the tensor was, not the tensor: were it the user's, writing to that in
+    The state of the tensor is kept, not the tensor: were it the user's, writing to that in
     place could make a node and its input a cycle.
     """
 
@@ -70,7 +70,7 @@ class Saved:
 
     @staticmethod
     def of(kept: Sequence[Any], edge: Edge | None) -> Saved:
-        """What a node keeps as four entries; see `OpNode.kept`."""
+        """The four entries that a node keeps; see `OpNode.kept`."""
         saved: Saved = object.__new__(Saved)
         saved.storage, saved.version, saved.array, saved.layout = kept
         saved.dtype = from_numpy(saved.array.dtype)
@@ -108,7 +108,7 @@ class Saved:
 
     @property
     def memory(self) -> Any:
-        """What is kept alive: several values may share it."""
+        """The memory that is kept alive: several values may share it."""
         return self.storage
 
     @property
@@ -149,7 +149,7 @@ class Packed(Saved):
         del self.storage, self.tangents
 
     def get(self, keeper: Keeper) -> Tensor:
-        """What the hook gives back, at the place in the graph that was packed."""
+        """The value that the hook gives back, at the place in the graph that was packed."""
         value = self.unpack(self.packed)
         if not isinstance(value, Tensor):
             raise TypeError(

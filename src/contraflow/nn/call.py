@@ -12,7 +12,7 @@ from contraflow.tensors.hooks import Hooks
 
 
 class ForwardHook(NamedTuple):
-    """What is called before or after `forward`, and how."""
+    """A hook before or after `forward`, and how it is called."""
 
     function: Callable[..., Any]
     with_kwargs: bool = False
@@ -56,7 +56,7 @@ class EveryModule(Every):
         }  # fmt: skip
 
     def registered(self, kind: str, module: Any, name: str, value: Any) -> Any:
-        """What is to be registered in place of a value."""
+        """The value to register in place of a given one."""
         for hook in list(self._registration_hooks[kind].values()) if value is not None else ():
             replaced = hook(module, name, value)
             value = value if replaced is None else replaced
@@ -82,7 +82,7 @@ def _together(module: Any, kind: str) -> list[Any]:
 
 
 def call_hooked(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What `forward` gives, with the hooks called around it."""
+    """Call `forward` with the hooks around it."""
     waiting = _together(module, "_forward_hooks")
     out: Any = None
     try:

@@ -147,7 +147,7 @@ V = TypeVar("V")
 
 
 class _Named(Module, Generic[V]):
-    """What ModuleDict and ParameterDict share: a dict of what `_held` names."""
+    """The base of ModuleDict and ParameterDict: a dict of the entries that `_held` names."""
 
     _held: ClassVar[str]
 
@@ -178,7 +178,7 @@ class _Named(Module, Generic[V]):
         return self._entries().keys()
 
     def values(self) -> Iterable[V]:
-        """What they name."""
+        """The values."""
         return self._entries().values()
 
     def items(self) -> Iterable[tuple[str, V]]:

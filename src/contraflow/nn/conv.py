@@ -21,7 +21,7 @@ _MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _Convolution(Module):
-    """What convolutions and their transposes share; `dims` is the number of spatial dims."""
+    """The base of convolutions and their transposes; `dims` is the number of spatial dims."""
 
     dims: int
     function: Callable[..., Any]

@@ -15,7 +15,7 @@ EXTRA_STATE = "_extra_state"  # the name of what `get_extra_state` gives
 
 
 class IncompatibleKeys(NamedTuple):
-    """What `load_state_dict(strict=False)` could not match."""
+    """The keys that `load_state_dict(strict=False)` could not match."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]

@@ -71,7 +71,7 @@ class Module:
         )  # fmt: skip
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What calling the module computes."""
+        """The computation that a call of the module runs."""
         raise NotImplementedError(f"{type(self).__name__}: forward is not implemented.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -22,7 +22,7 @@ from contraflow.tensors.tensor import Tensor
 
 
 class Weights(NamedTuple):
-    """What queries, keys, values and the result are multiplied by, and what is added to them."""
+    """The weights and biases of queries, keys, values and the result."""
 
     together: Tensor | None  # for all three, one below the other; else they have one each
     query: Tensor | None

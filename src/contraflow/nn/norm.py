@@ -37,7 +37,7 @@ class _Affine(Module):
 
 
 class _OverLastDims(_Affine):
-    """What norms over the last dims share."""
+    """The base of norms over the last dims."""
 
     def __init__(
         self, normalized_shape: int | Sequence[int], eps: float | None, elementwise_affine: bool

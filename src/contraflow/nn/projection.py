@@ -140,7 +140,7 @@ def linear_cross_entropy(
 
 
 def _weight_of(target: Tensor, weight: Tensor | None, ignored: int) -> Any:
-    """What the mean over class indices divides by: how many count, and for how much."""
+    """The divisor of the mean over class indices: the sum of the weights that count."""
     counts = target != ignored
     if weight is None:
         return sum_(counts)

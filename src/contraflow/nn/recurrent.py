@@ -108,7 +108,7 @@ def _walk(
 
 
 class RNNBase(Module):
-    """What recurrent layers share: the parameters, layers, directions and the order of dims."""
+    """The base of recurrent layers: the parameters, layers, directions and the order of dims."""
 
     def __init__(
         self,

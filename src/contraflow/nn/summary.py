@@ -38,7 +38,7 @@ def summarize(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str
 
 
 def _outputs(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[int, str]:
-    """What each module gave when it was last called, by its identity."""
+    """The output of each module in its last call, by its identity."""
     found: dict[int, str] = {}
 
     def note(part: Any, inputs: Any, out: Any) -> None:

@@ -24,7 +24,7 @@ Activation = str | Callable[[Tensor], Tensor]
 
 
 class _Layer(Module):
-    """What encoder and decoder layers share: attention, two products, and norms around them.
+    """The base of encoder and decoder layers: attention, two products, and norms around them.
 
     A block is added to what it was given; the norm comes after that, or before the block.
     """

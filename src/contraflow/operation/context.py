@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """What applying an op does: run it, record it, push tangents, batch it.
+    """Decides what applying an op does: run it, record it, push tangents, batch it.
 
     A context handles what concerns it and passes the rest on to the context `below`.
     """
@@ -128,7 +128,7 @@ class Context:
         self.below.visit_module(module)
 
     def use_once(self) -> None:
-        """What is being recorded holds for this call only; the next is recorded again."""
+        """The recording holds for this call only; the next call is recorded again."""
         self.below.use_once()
 
 

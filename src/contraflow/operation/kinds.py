@@ -20,7 +20,7 @@ REDUCED = s.leaf("axis", int64, "reduced")  # its row-major number within the re
 
 
 class Kind:
-    """What ops of one sort share. `lowering` says how fusion treats a line of this kind:
+    """The base of the kinds of ops. `lowering` says how fusion treats a line of this kind:
 
     map        a scalar expression per output point       (kind.expression)
     reduce     a fold over some dims of the input         (op.extra: combine, identity)
@@ -349,7 +349,7 @@ class Scattering(Kind):
         return float64 if many and s.rounds(self.sweeps(op, dtype.compute, params)) else None
 
     def sweeps(self, op: Op, dtype: DType, params: Params) -> tuple[Expr, ...]:
-        """What an element becomes in each sweep: `left` is its old value, `right` the point's."""
+        """The new value of an element in each sweep: `left` is the old one, `right` the point's."""
         old, new = s.leaf("left", dtype, 0), s.leaf("right", dtype, 0)
         found = op.extra["combine"](old, new, **params)
         return found if isinstance(found, tuple) else (found,)

@@ -62,7 +62,7 @@ def _name_code(function: Any, name: str) -> None:
 
 
 class Traits:
-    """What an op is to passes and contexts: fields that a declaration of any kind may have."""
+    """The traits of an op, for passes and contexts: fields for a declaration of any kind."""
 
     linear: bool = False  # in the inputs that have a gradient rule, taken together
     dynamic: bool = False  # the shape of its result depends on values
@@ -137,7 +137,7 @@ class Op(Traits):
         self.__doc__ = body.__doc__
         self.__name__ = self.name
         self.inputs, self.variadic, keywords = _parameters(body)
-        # What an input is when it is not given: None for a tensor, or a number.
+        # The default of an input: None for a tensor, or a number.
         defaults = body.__defaults__ or ()
         self.defaults = dict(zip(self.inputs[len(self.inputs) - len(defaults) :], defaults))
         self.params = {k: (body.__kwdefaults__ or {}).get(k, REQUIRED) for k in keywords}
@@ -321,7 +321,7 @@ class Op(Traits):
         return self.kind.infer(self, inputs, params)
 
     def pack(self, outs: tuple[Any, ...]) -> Any:
-        """What a caller gets: the one output, or a named tuple of several; no residuals."""
+        """The result for the caller: one output, or a named tuple of several; no residuals."""
         return outs[0] if self.results is None else self.results(*outs[: len(self.outs)])
 
     def __repr__(self) -> str:

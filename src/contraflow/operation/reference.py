@@ -1,7 +1,7 @@
 """The meaning of an op over NumPy arrays: its `ref`, with dtypes cast and rounded as declared.
 
-NumPy adds rows to rows one after the other, whatever their number, and so does `np.add.at`. What a
-`ref` sums goes through the functions at the end, which carry float64.
+NumPy adds rows to rows one after the other, whatever their number, and so does `np.add.at`. Sums
+of a `ref` go through the functions at the end, which carry float64.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ BLOCK = 128  # float32 that may be added one after the other
 
 
 def carried(x: np.ndarray) -> np.ndarray:
-    """What sums of an array are carried in: float64 for float32."""
+    """The dtype in which sums of an array are carried: float64 for float32."""
     return x.astype(np.float64) if x.dtype == np.float32 else x
 
 

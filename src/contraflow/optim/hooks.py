@@ -68,7 +68,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class HookedOptimizer:
-    """What an optimizer has for hooks. Subclasses write `step`, which is called with them."""
+    """The hooks of an optimizer. Subclasses write `step`, which is called with them."""
 
     _stepping = False
     _hooked_at = 0  # the structure epoch of the last change

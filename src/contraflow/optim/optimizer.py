@@ -3,8 +3,8 @@
 Hyper-parameters and step counters are host scalars (`host_scalar.py`): Python floats in eager mode,
 0-d float64 tensors while a step is being recorded. So an update computes with them as both can
 (`beta**step`, `x**0.5`, `choose`), never asks for their value, and a schedule changes the learning
-rate of a compiled step without compiling anything. What an update must decide in Python it asks of
-`ParamGroup.uses` and `ParamGroup.fixed`, which a recording guards on.
+rate of a compiled step without compiling anything. Decisions in Python go through `ParamGroup.uses`
+and `ParamGroup.fixed`, which a recording guards on.
 
 The parameters of a group that have always been updated together share their step counters, so that
 what follows from a counter is computed once for all of them.
@@ -124,7 +124,7 @@ class Optimizer(HookedOptimizer):
     # --- what an optimizer says of itself --------------------------------------------------
 
     def initial_state(self, parameter: Tensor, group: ParamGroup) -> OptimizerState:
-        """What is kept for a parameter: tensors, and host scalars for step counters."""
+        """The initial state of a parameter: tensors, and host scalars for step counters."""
         return {}
 
     def update(self, group: ParamGroup, updated: list[Updated]) -> None:

@@ -22,7 +22,7 @@ OptimizerState = dict[str, Any]
 
 
 class ParameterState(OptimizerState):
-    """What is kept for one parameter. Compiled functions observe what users read and write of it.
+    """The state of one parameter. Compiled functions observe what users read and write of it.
 
     >>> import contraflow as cf
     >>> w = cf.ones(2, requires_grad=True)
@@ -90,7 +90,7 @@ def as_counter(held: Any, value: Any) -> Any:
 
 
 class States(defaultdict[Tensor, OptimizerState]):
-    """What is kept for all parameters; those of an optimizer always have what it begins with."""
+    """The state of all parameters; those of an optimizer always have their initial entries."""
 
     def __init__(self, states: Mapping[Tensor, OptimizerState], owner: Optimizer) -> None:
         super().__init__(dict)

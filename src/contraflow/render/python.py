@@ -1,8 +1,8 @@
 """Python text of a program's host prologue: arithmetic among host scalars, in float64.
 
 Every line there is an elementwise op on single numbers, so its scalar body is rendered like a
-kernel's, by the `python` column of the scalar table; rows without one go through NumPy's. What a
-line of fewer bits gives is rounded before another line reads it; kernels round their arguments.
+kernel's, by the `python` column of the scalar table; rows without one go through NumPy's. Results
+of lines of fewer bits are rounded before another line reads them; kernels round their arguments.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _number(x: bool | int | float) -> str:
 
 
 def _render(roots: Sequence[Expr]) -> tuple[list[str], list[str]]:
-    """Statements, and the text of each root. What is needed twice is computed once, by name."""
+    """Statements, and the text of each root. Values needed twice are computed once, by name."""
     templates = {e: _template(e) for e in s.walk(roots)}
     mentions: Counter[Expr] = Counter()
     for e, template in templates.items():

@@ -121,7 +121,7 @@ class ArrayCotangents(Cotangents):
         return Tensor.of_array(buffer)
 
     def named(self, node: OpNode, g: Cotangent) -> list[Any] | None:
-        """What the rules of a node name, as arrays and numbers.
+        """The values that the rules of a node name, as arrays and numbers.
 
         None if a value was overwritten, or is not kept as an array: then `backward` says why.
         """
@@ -145,7 +145,7 @@ class ArrayCotangents(Cotangents):
         return named
 
     def owned(self, made: Any, came: Any) -> Cotangent:
-        # What came may be somebody else's, or go elsewhere too.
+        # The cotangent may belong to something else, or go elsewhere too.
         return made if made is not came and made.flags.c_contiguous else made.copy()
 
     def move(self, node: OpNode, g: Cotangent) -> list[Sent] | None:

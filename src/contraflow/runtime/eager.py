@@ -127,7 +127,7 @@ class Eager(Run):
     def _prepared(
         self, op: Op, inputs: tuple[Any, ...], params: Params
     ) -> tuple[tuple[Spec, ...], Prepared]:
-        """What an op will give, and how its `ref` runs; or the error a wrong input deserves."""
+        """The specs of an op's results, and how its `ref` runs; or the error for a wrong input."""
         given = tuple(specs(op, inputs))
         key: Any = None
         # Numbers may be others at every call; rules of elementwise ops look at their types only.

@@ -226,7 +226,7 @@ def _standin(x: Tensor) -> Tensor:
 
 
 def _describe(recorder: Recorder, result: Any, standins: Sequence[Any]) -> Spec | int | None:
-    """What a result is: the next of the program's outputs, an input by its number, or nothing."""
+    """The source of a result: the next output of the program, an input's number, or nothing."""
     if result is None:
         return None
     for i, x in enumerate(standins):

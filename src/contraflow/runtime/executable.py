@@ -53,7 +53,7 @@ class Executable(Protocol):
         """The names of the generated kernels that run, in order."""
 
     def explain(self) -> list[str]:
-        """What runs, line by line."""
+        """The steps that run, one per line."""
 
 
 def load(tape: Tape, device: str = "cpu") -> Executable:
@@ -153,7 +153,7 @@ class Native:
         self.addresses: list[int] | None = None  # the addresses of those
         specs, outputs = self.tape.specs, self.tape.outputs
         self.rooms = [OutputRoom(specs[v], self.device) for v in outputs if v not in host]
-        # What the prologue gives: host values that are outputs, then the words of the kernels.
+        # The results of the prologue: host values that are outputs, then the words of the kernels.
         self.host_outputs = [(i, specs[v].dtype.numpy) for i, v in enumerate(outputs) if v in host]
         self.numbers = frozenset(i for i, _ in self.host_outputs)
         wanted = [*(outputs[i] for i, _ in self.host_outputs), *self.words]
@@ -245,7 +245,7 @@ class Native:
 
     @property
     def scope(self) -> dict[str, Any]:
-        """What is written uses these names."""
+        """The names that the written lines use."""
         return {
             "count": getrefcount, "locate": self.locate, "located": self.located,
             "prologue": self.prologue, "put": self.program.put, "rerun": self.program.rerun,

@@ -55,7 +55,7 @@ def take(rooms: Sequence[OutputRoom], addresses: list[Any]) -> list[Block]:
 
 
 def take_written(room: str, block: str, place: int) -> list[str]:
-    """What `take` does for one output, as lines: its block is a variable, and where it lies goes
+    """The work of `take` for one output, as lines: its block is a variable, and where it lies goes
     to a place among the buffers of the program."""
     return [
         f"{block} = {room}.idle",

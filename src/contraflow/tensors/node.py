@@ -153,7 +153,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        """What the user applied."""
+        """The name of the operation that the user applied."""
         return type(self).__name__
 
     @property

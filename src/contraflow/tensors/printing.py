@@ -18,7 +18,7 @@ from contraflow.errors import public
 
 
 class PrintOptions(NamedTuple):
-    """What `set_printoptions` sets."""
+    """The options of `set_printoptions`."""
 
     precision: int = 4
     threshold: float = 1000  # tensors with more elements are summarised

@@ -55,7 +55,7 @@ def location(line: UserLine | tuple[CodeType, int] | None) -> Location | None:
     return None if line is None else UserLine(*line).location
 
 
-# What users know as one operation, by the names of code: ops, and functions of several ops.
+# Functions that users know as one operation, by the names of code: ops, and some of several ops.
 # Methods of tensors that are not ops stand here.
 OWNERS: dict[str, str] = {
     "__getitem__": "getitem", "__setitem__": "setitem", "copy_": "copy_", "to": "to",

@@ -1,7 +1,7 @@
 """Tensors: the handles that users hold, with storage, view, dtype and node.
 
-Methods that are ops are attached from the registry (`methods.py`), so none is written here. What is
-here is what a tensor is: its data and its place in the graph. Writing to it is in `writing.py`.
+Methods that are ops are attached from the registry (`methods.py`), so none is written here. This
+module has the tensor itself: its data and its place in the graph. Writing to it is in `writing.py`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Tensor(Methods):
     def of_array(array: np.ndarray) -> Tensor:
         """A tensor over a C-contiguous array, without copying."""
         t = _new(Tensor)
-        # What `Storage(array)` does, without a call: there is one of these per op.
+        # As `Storage(array)`, without a call: there is one of these per op.
         storage = t.storage = _new(Storage)
         storage._data, storage.serial = array, next(serials)
         t.layout = contiguous(array.shape)
@@ -196,7 +196,7 @@ class Tensor(Methods):
     def __array_wrap__(
         self, array: np.ndarray, context: Any = None, return_scalar: bool = False
     ) -> Tensor:
-        """What a NumPy ufunc made of tensors is a tensor."""
+        """The result of a NumPy ufunc on tensors is a tensor."""
         return of_numpy(array)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -654,7 +654,7 @@ class Tensor(Methods):
         return t
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        """What copy and pickle keep: the storage, the view of it and requires_grad, as PyTorch."""
+        """The state for copy and pickle, as in PyTorch: storage, view and requires_grad."""
         state().context.leave(self, "copy() or pickle")
         return _from_parts, (type(self), self.storage, self.layout, self.dtype, self.requires_grad)
 
@@ -703,7 +703,7 @@ def _plain_dtypes() -> tuple[DType, ...]:
 
 
 def index_items() -> str:
-    """What an index may consist of, for a message."""
+    """The parts that an index may have, for a message."""
     return "ints, slices, None, ..., tensors, lists and masks"
 
 

@@ -28,7 +28,7 @@ from typing import Any
 
 
 def parts(x: Any, mappings: type = dict) -> list[tuple[Any, Any]] | None:
-    """What a container holds, each with its position, key or field; None for what is a leaf.
+    """The values in a container, each with its position, key or field; None for a leaf.
 
     `mappings` are those that count as containers.
 
@@ -145,7 +145,7 @@ def map_leaves(function: Callable[[Any], Any], x: Any) -> Any:
 
 
 def leaves_of(x: Any) -> list[Any]:
-    """What nested containers hold, in order.
+    """The leaves of nested containers, in order.
 
     >>> leaves_of({"a": (1, 2), "b": [3]})
     [1, 2, 3]

@@ -71,7 +71,7 @@ def describe_processor() -> str:
 
 @functools.cache
 def _target() -> llvm.TargetMachine:
-    """What machine code is linked for."""
+    """The target that machine code is generated for."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return _new_target()

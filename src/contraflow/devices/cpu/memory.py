@@ -57,7 +57,7 @@ class _Idle:
         self._total = 0
         # Recursive: a user's finalizer may ask for memory while this thread holds it.
         self._lock = threads.recursive_lock()
-        # What came back since a piece was last taken, by the powers of two of sizes. It is put
+        # Pieces that came back since one was last taken, by powers of two of sizes. They are put
         # there without Python code, in which an interrupt would be lost; the oldest make room.
         self._back: list[deque[_Receipt]] = [
             deque(maxlen=LIMIT >> power)

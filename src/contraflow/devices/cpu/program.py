@@ -164,7 +164,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Touched:
-    """What kernels read, or write: slots that the caller gives, and ranges of the arena."""
+    """The memory that kernels read, or write: slots of the caller, and ranges of the arena."""
 
     def __init__(self, slots: Sequence[Slot]) -> None:
         self._slots = slots

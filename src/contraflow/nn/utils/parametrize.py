@@ -17,7 +17,7 @@ from contraflow.tensors.tensor import Tensor
 
 
 class ParametrizationList(ModuleList):
-    """What is applied, one after the other, to the original, or first to the originals.
+    """Parametrizations applied in turn to the original, the first of them to all originals.
 
     They are kept as `original`, or as `original0`, `original1`, ... if `right_inverse` gives
     several.

@@ -438,7 +438,7 @@ def _scatter_fold_ref(
 
 
 def _folded(old: s.Expr, new: s.Expr, dim: int, reduce: str, include_self: bool) -> Any:
-    """What an element becomes; the first of two sweeps makes it forget what it was."""
+    """The new value of an element; in the first of two sweeps the old one does not count."""
     if reduce == "prod":
         start = s.const(1, new.dtype)
         result = old & new if new.dtype is bool_ else old * new

@@ -1,7 +1,7 @@
 """Decompositions: QR, eigenvalues and singular values, and determinants, which are made of them.
 
-What is not differentiable in PyTorch (repeated eigenvalues, the free columns of a complete QR) is
-not differentiable here.
+Cases that are not differentiable in PyTorch (repeated eigenvalues, the free columns of a complete
+QR) are not differentiable here.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def _to_number(
     return where(chosen, reshape(g_values, kept), 0.0)
 
 
-# What pools differentiate themselves; under vmap, gradients from outside go through their parts.
+# Pools differentiate these parts themselves; under vmap, gradients from outside go through parts.
 @reduction(
     ref=_largest_ref,
     dtype="value_index",

@@ -311,7 +311,7 @@ def standardize(x, *, dim, eps):
     return (centred * rsqrt(variance + eps)).to(x.dtype), centre, variance
 
 
-# What nobody scales or shifts is a result as it is, and may be overwritten: relu_ after a norm.
+# Without scale and shift the result is not kept, and may be overwritten: relu_ after a norm.
 @_standardizing(_standardize_again)
 def standardize_alone(x, *, dim, eps):
     """The same, which keeps what it was given and not what it gives."""
@@ -319,7 +319,7 @@ def standardize_alone(x, *, dim, eps):
 
 
 def standardized(x: Tensor, dim: Shape, eps: float, scaled: bool) -> Any:
-    """What is standardized, the mean and the variance; `scaled` says that an affine map follows."""
+    """The standardized tensor, the mean and the variance; `scaled` if an affine map follows."""
     return (standardize if scaled else standardize_alone)(x, dim=dim, eps=eps)
 
 

@@ -340,7 +340,7 @@ def pixel_shuffle(x, *, upscale_factor):
 
 
 def _apart(x: Tensor, out: Tensor) -> Tensor:
-    """What was rearranged, in memory of its own even where nothing had to move."""
+    """The rearranged tensor, in memory of its own even where nothing had to move."""
     copy: Tensor = clone(out) if out.storage is x.storage else out
     return copy
 

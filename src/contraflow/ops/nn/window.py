@@ -262,7 +262,7 @@ def _placed(x: Tensor, start: Shape, size: Shape) -> Tensor:
 def np_windows(
     x: Any, kernel: Shape, stride: Shape, dilation: Shape, pads: Pads, value: float = 0.0
 ) -> Any:
-    """What `windows` shows, by NumPy: [..., *out, *kernel]."""
+    """The windows of `windows`, by NumPy: [..., *out, *kernel]."""
     lead = x.ndim - len(kernel)
     x = np.pad(x, ((0, 0),) * lead + pads, constant_values=value)
     axes = tuple(range(lead, x.ndim))

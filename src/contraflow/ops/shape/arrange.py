@@ -457,7 +457,7 @@ def _as_strided(x: Tensor, size: Any, stride: Any, storage_offset: int | None = 
 
 
 def _edges(mode: str, x: Tensor, dim: int, before: int, after: int) -> tuple[Tensor, Tensor]:
-    """What stands before and after a dim: its reflection, its last elements, or its other end."""
+    """The padding before and after a dim: its reflection, its last elements, or its other end."""
     n = x.shape[dim]
 
     def part(start: int, stop: int) -> Tensor:
@@ -542,7 +542,7 @@ def pad(x, *, pad, mode="constant", value=None):
 
 
 def _cropped(x: Tensor, pairs: dict[int, tuple[int, int]]) -> Tensor:
-    """What negative widths leave."""
+    """The part that negative widths leave."""
     for dim, (before, after) in pairs.items():
         if before < 0 or after < 0:
             stop = x.shape[dim] + min(0, after)

@@ -12,7 +12,7 @@ from contraflow.optim.optimizer import Optimizer
 
 
 class _Several(LRScheduler):
-    """What acts through other schedules."""
+    """The base of schedules that act through others."""
 
     _schedulers: list[LRScheduler]
 

@@ -96,7 +96,7 @@ def prepare(kernel: Loops, column: str) -> Loops:
 
 
 class ExprText(NamedTuple):
-    """What an expression became: its text, and the index checks that it depends on."""
+    """A rendered expression: its text, and the index checks that it depends on."""
 
     text: str
     checks: tuple[str, ...] = ()

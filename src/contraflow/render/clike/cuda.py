@@ -54,7 +54,7 @@ _OF_BITS = {"float32": "__uint_as_float({})", "float64": "__longlong_as_double({
 for _half in ("float16", "bfloat16"):
     _BITS_OF[_half], _OF_BITS[_half] = f"to_{_half}({{}})", f"from_{_half}({{}})"
 
-# What a body may call, by the text that shows it does.
+# Functions that a body may call, by the text of their calls.
 _FUNCTIONS = {
     "fail(": """\
 __device__ void fail(long long* failure, long long line, long long index) {

@@ -25,7 +25,7 @@ each as often as it must, so a device may launch fewer:
     contraction    a group per tile of the result
 
 A failed index check is recorded in two words, which the host clears: the tape line plus 1, and the
-index. Only the first failure is kept. What depends on that index neither reads nor writes memory.
+index. Only the first failure is kept. Accesses that depend on that index are skipped.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from contraflow.errors import DeviceError
 from contraflow.expressions.expression import Number
 from contraflow.render.clike import bodies, source
 
-# What every WebGPU device guarantees.
+# Limits that every WebGPU device guarantees.
 STORAGE_BUFFERS = 8
 SHARED_BYTES = 16384
 GROUPS_PER_AXIS = 65535

@@ -285,7 +285,7 @@ class BoxRenderer:
                 inside.points = (index, *more)
                 return visit(inside, now)
 
-            # What the unrolled loop leaves is shorter than one turn of it.
+            # The rest of the unrolled loop is shorter than one turn of it.
             loop = self._long_loop if vectors == self.unroll else self._loop
             values = loop(start, end, step, list(zip(types, values)), turn)
             start = end

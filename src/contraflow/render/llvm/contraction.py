@@ -48,7 +48,7 @@ BLOCK_ROWS = {16: 4, 32: 6, 64: 14}
 
 
 class Sides(NamedTuple):
-    """What a contraction is given, as names: where A, B and C begin, sizes, and strides of each."""
+    """The arguments of a contraction, as names: where A, B and C begin, sizes, and strides."""
 
     pointers: list[str]
     b: str  # matrices in all

@@ -1,7 +1,7 @@
 """Values kept between the passes of a kernel, in the memory of its result.
 
-A softmax sums exponentials in one pass and divides them in the next. What costs more than a load to
-compute is stored by the first, in the memory of the result, and read there by the second.
+A softmax sums exponentials in one pass and divides them in the next. Values that cost more than a
+load to compute are stored by the first, in the memory of the result, and read there by the second.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _keep(kernel: Loops, i: int, number: int, computed: dict[Expr, int]) -> Loop
     stores[i] = store._replace(value=value)
     changed = replace(kernel, stores=(*stores, Store(store.operand, kept, inner=True)))
     passes = changed.passes
-    # What is left of the result must still wait for the passes between.
+    # The rest of the result must still wait for the passes between.
     in_order = i in passes[number][1] and len(stores) in passes[computed[kept]][1]
     return changed if in_order else kernel
 

@@ -46,7 +46,7 @@ def entry_name(kernel: Kernel, *, vector_bytes: int) -> str:
 
 
 def text_identity(kernel: Kernel, *, vector_bytes: int) -> str:
-    """What decides about the text that `render` writes, without writing it."""
+    """The identity of the text that `render` would write, without writing it."""
     return f"{_generator()} {kernel.identity} {vector_bytes}"
 
 

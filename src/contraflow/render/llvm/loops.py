@@ -92,7 +92,7 @@ class LoopsRenderer(BoxRenderer):
     def _visit(
         self, reductions: Sequence[int], stores: Sequence[int], scope: Scope, sums: list[str]
     ) -> list[str]:
-        """What one pass does at one inner point (or vectors of points)."""
+        """The work of one pass at one inner point (or vectors of points)."""
         result = self._fold(scope, reductions, sums)
         self._store(scope, [self.stores[i] for i in stores])
         return result

@@ -33,7 +33,7 @@ from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
 from contraflow.expressions.intrinsics import INTRINSICS, category
 
-# What the function of every kernel is given: memory, and which parts of the work it is to do.
+# The parameters of the function of every kernel: memory, and which parts of the work it is to do.
 ARGUMENTS = "(ptr %bases, ptr %arguments, i64 %first, i64 %last, i64 %parts)"
 # The attribute of functions whose loops need LLVM's strength reduction, which others do without.
 REDUCE_STRENGTH = '"reduce-strength"'
