@@ -51,7 +51,7 @@ BOOKKEEPING = frozenset(["_structure", "_other_mode", "_born", "_transient"])
 _INTERNAL = frozenset(["training", "_parameters", "_buffers", "_modules", *BOOKKEEPING])
 
 
-_OF_TENSORS = frozenset([*vars(Tensor), *Tensor.__annotations__])
+_OF_TENSORS = frozenset(Tensor.__annotations__)
 _TUPLE_FIELD = type(NamedTuple("_Pair", [("first", int)]).first)  # type: ignore[attr-defined]
 
 
@@ -85,9 +85,9 @@ class Attributes(Sight):
         if kind in PLAIN or kind is Symbol:
             return getattr(x, name)
         if issubclass(kind, Tensor):
-            if name not in _OF_TENSORS and id(x) in self.known and name in own_attributes(x):
-                return self._own_attribute(x, name)
-            return getattr(x, name)
+            if name in _OF_TENSORS or lookup(Tensor, name) is not MISSING:
+                return getattr(x, name)
+            return self._tensor_attribute(x, name)
         if kind is types.ModuleType:
             return self._module_attribute(x, name)
         if kind is super:
@@ -97,6 +97,8 @@ class Attributes(Sight):
         if is_structured(kind):
             return self._structured_attribute(x, name)
         if is_ours(kind):
+            if id(x) in self.known and type(own_attributes(x).get(name, MISSING)) in PLAIN:
+                return self._own_attribute(x, name)  # it may be the user's
             found = getattr(x, name)
             self.given_out(found)
             return found
@@ -116,6 +118,29 @@ class Attributes(Sight):
             return value
         self._see_namespace(own, place)
         return self.read((id(own), name), Attribute(place, name), value)
+
+    def _tensor_attribute(self, x: Any, name: str) -> Any:
+        """An attribute that tensors do not have by themselves."""
+        if id(x) not in self.known and any(
+            x is held
+            for module in self.recorder.modules
+            for held in own_attributes(module).get("_parameters", {}).values()
+        ):
+            self.see(x)
+        if id(x) in self.known:
+            self.in_class(type(x).__mro__, name)
+            if name in own_attributes(x):
+                return self._own_attribute(x, name)
+            self._lacks_attribute(x, name)
+        return getattr(x, name)
+
+    def _lacks_attribute(self, x: Any, name: str) -> None:
+        """An object from before does not keep an attribute itself."""
+        own, place = own_attributes(x), self.place_of(x)
+        if place is not None and not is_dunder(name):
+            self._see_namespace(own, place)
+            if (id(own), name) not in self.stored:
+                self._add((id(own), name), LacksAttribute(Attribute(place, name)))
 
     def _see_namespace(self, own: dict[str, Any], place: Place) -> None:
         self.known.setdefault(id(own), (own, Namespace(place)))
@@ -216,17 +241,24 @@ class Attributes(Sight):
         if known:
             self.recorder.visit_module(x)
         own, kind = own_attributes(x), type(x)
-        ours = is_library_class(kind)
-        if known and not ours and name in own and name not in _INTERNAL:
+        ours, place = is_library_class(kind), self.place_of(x)
+        if place is not None and name == "__dict__":
+            self._see_namespace(own, place)
+            return own
+        if known and name in own and name not in _INTERNAL and not is_ours(type(own[name])):
             return self._own_attribute(x, name)
         if known and not ours and lookup(kind, name) is not MISSING:
             self.in_class(kind.__mro__, name)
-        found = getattr(x, name)
+        try:
+            found = getattr(x, name)
+        except AttributeError:
+            if known:
+                self._lacks_attribute(x, name)
+            raise
         if known:
             for registry in ("_parameters", "_buffers", "_modules"):
                 held = own.get(registry, ())
                 if name in held:
-                    place = self.place_of(x)
                     assert place is not None
                     return self._registered(
                         held, Item(Attribute(place, registry), name, dict), found
@@ -305,10 +337,8 @@ class Attributes(Sight):
             return found
         if name in own:
             return self._own_attribute(x, name)
-        if own_attributes(x, None) is not None and not is_dunder(name):
-            self._see_namespace(own, place)
-            if (id(own), name) not in self.stored:
-                self._add((id(own), name), LacksAttribute(Attribute(place, name)))
+        if own_attributes(x, None) is not None:
+            self._lacks_attribute(x, name)
         if raw is not MISSING:
             found = get(x, name)
             return self._settled(found, kind.__mro__, name)

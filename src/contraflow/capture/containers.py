@@ -78,6 +78,7 @@ class Containers(Attributes):
             return container[key]
         if is_ours(kind):
             self.hand_over(key)
+            self.registry(container)
             if is_structured(kind):
                 self.structured(container)
             found = container[key]
@@ -295,7 +296,10 @@ class Containers(Attributes):
             self.whole_class(shown)
         if issubclass(kind, CONTAINERS):
             if is_ours(kind):
+                self.registry(x)
                 for _, item in items_of(x):
+                    if issubclass(type(item), Tensor) and not item.storage.is_recorded:
+                        self.see(item)
                     self.given_out(item)
                 return
             self._touch_container(x)
@@ -400,6 +404,14 @@ class Containers(Attributes):
             self._asked(x, place, _layout)
             self.recorder.arrays[id(x)] = x
         return True
+
+    def registry(self, x: Any) -> Any:
+        """What a module or an optimizer from before keeps is looked at, if it is that: whose."""
+        owner = getattr(x, "registered_in", None)
+        if owner is None or not is_structured(type(owner)) or self.recorder.made_here(owner):
+            return None
+        self.recorder.visit_module(owner)
+        return owner
 
     def structured(self, x: Any) -> None:
         """A module or an optimizer is used as a whole."""

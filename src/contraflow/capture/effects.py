@@ -161,7 +161,8 @@ class StateWritten(NamedTuple):
             # The modes and modules that were read have changed.
             if isinstance(write, SlotStore) and isinstance(write.place, Registered) and write.quiet:
                 module = write.place.parent.get(given)
-                counts.append((module, module._structure))
+                if not write.place.registers(module):
+                    counts.append((module, module._structure))
         # A write may change the way to what another one is about.
         changed = [write.target.get(given) for write in self.writes]
         for write, target, value in zip(self.writes, changed, values):

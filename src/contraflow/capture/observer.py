@@ -44,6 +44,8 @@ from contraflow.capture.sight import (
     is_structured,
     own_attributes,
 )
+from contraflow.tensors.epoch import Every
+from contraflow.tensors.hooks import HookHandle
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
 
@@ -59,6 +61,8 @@ _REGISTERING = names(
     "register_buffer register_parameter register_module add_module append extend insert "
     "__setitem__ __delitem__ pop clear update"
 )
+# Methods of dicts that change them.
+_CHANGING = names("__setitem__ __delitem__ __ior__ clear pop popitem setdefault update")
 # Methods of the standard library's containers in Python that answer and change nothing.
 _ASKING = names(
     "get __getitem__ __contains__ __len__ keys values items most_common is_set isEnabledFor "
@@ -190,6 +194,9 @@ class Observer(Carrying):
             elif not (ours and issubclass(type(x), np.ndarray) and self.becomes_tensor(x)):
                 self.hand_over(x, levels)
         run = functools.partial(f, *args, **kwargs)
+        if ours and _is_hooking(getattr(f, "__name__", "")):
+            for every in Every.known:
+                run = functools.partial(self.hooking, every, run)
         found = run() if ours else self.refilling(itertools.chain(args, kwargs.values()), run)
         if is_generator(found):
             self._own.append(found)
@@ -223,10 +230,18 @@ class Observer(Carrying):
             if f.__name__ in _REGISTERING or f.__name__ in ("train", "eval"):
                 changed = owner.modules() if f.__name__ in ("train", "eval") else [owner]
                 return self.registering(changed, functools.partial(f, *args, **kwargs))
+            if _is_hooking(f.__name__):
+                return self.hooking(owner, functools.partial(f, *args, **kwargs))
             found = f(*args, **kwargs)
             if is_structured(type(found)):
                 self.structured(found)
             return found
+        if hasattr(kind, "registered_in"):
+            if f.__name__ in _CHANGING:
+                return self.change_registry(owner, functools.partial(f, *args, **kwargs))
+            self.registry(owner)
+        if kind is HookHandle and owner._owner() is not None:
+            return self.hooking(owner._owner(), f)
         place = self.place_of(owner)
         if place is not None and not is_ours(kind):
             if is_library_class(kind) and f.__name__ in _ASKING and not kwargs:
@@ -389,6 +404,10 @@ class Observer(Carrying):
         else:
             return self._call_by_name(f, args[0])
         return made[0] if len(made) == 1 else tuple(made)
+
+
+def _is_hooking(name: str) -> bool:
+    return name.startswith("register_") and name.endswith("hook")
 
 
 def _looks_at_frames(f: Any) -> bool:

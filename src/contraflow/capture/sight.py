@@ -130,6 +130,8 @@ class Sight:
         self._own: list[Any] = []  # generators of random numbers that the function itself seeds
         self._proxies: dict[int, tuple[Any, type]] = {}  # what `vars` gives of classes
         self._made: dict[int, Any] = {}  # functions and classes that it makes
+        self._hooked: dict[int, tuple[Any, Any, Any]] = {}  # tables of hooks that it changes
+        self._hooked_at: Any = None  # the line that did so last
 
     def begin(self, function: Any, instance: Any, args: Any, kwargs: Any) -> None:
         """Note what a call starts from: the function, its object, and the arguments."""

@@ -37,6 +37,8 @@ from contraflow.capture.sight import (
     own_attributes,
 )
 from contraflow.capture.writes import REFILL, Mutation, Registered, SlotStore, refill, registered
+from contraflow.errors import CaptureError
+from contraflow.tensors.epoch import Every
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import elements_of, plain_type
 
@@ -175,7 +177,7 @@ class Stores(Containers):
         if value is MISSING:
             self._remember(holder)
             kind.__delitem__(holder, name)
-            self._undo_all(holder)  # in its order
+            self._undo_all(holder, self.before[id(holder)])  # in its order
             self._stored(holder, key, place, value)
             return
         put = functools.partial(kind.__setitem__, holder, name)
@@ -221,10 +223,9 @@ class Stores(Containers):
         assert place is not None
         own = own_attributes(x)
         spaces = {name: own[name] for name in REGISTRIES if name in own}
-        before = {"": dict(own), **{name: type(held)(held) for name, held in spaces.items()}}
+        before = {"": dict(own), **{name: _copied(held) for name, held in spaces.items()}}
         for name, held in (("", own), *spaces.items()):
-            self._undo.append(functools.partial(held.update, before[name]))
-            self._undo.append(held.clear)
+            self._undo_all(held, before[name])
 
         def compare() -> None:
             for name, held in (("", own), *spaces.items()):
@@ -247,7 +248,51 @@ class Stores(Containers):
             if id(x) in self.whole and (id(held), key) not in self.stored:
                 self.slots.setdefault((id(held), key), (slot, then))
             where = registered(slot, place, key, then, is_library_class(type(x)))
+            where.persistent = key not in own_attributes(x).get("_transient", ())
             self._stored(held, (id(held), key), where, now)
+
+    def change_registry(self, x: Any, change: Callable[[], Any]) -> Any:
+        """A registry of a module, or a group of an optimizer, is changed by hand."""
+        owner = self.registry(x)
+        if owner is None:
+            return change()
+        if any(x is held for held in hook_tables(owner)):
+            return self.hooking(owner, change)
+        if "_modules" in own_attributes(owner):
+            return self.registering([owner], change)
+        before = _copied(x)
+        result = change()
+        if any(dict.get(x, key, MISSING) is not before.get(key, MISSING) for key in {*x, *before}):
+            self._undo_all(x, before)
+            raise self.refuse(
+                f"something else than a number is changed in a group of {type(owner).__name__}, "
+                f"and a replay would not change it",
+                "Change it outside the compiled function.",
+            )
+        return result
+
+    def hooking(self, owner: Any, change: Callable[[], Any]) -> Any:
+        """Hooks of a module or an optimizer are added or taken away: none may be left so."""
+        if not isinstance(owner, Every) and self.recorder.made_here(owner):
+            return change()
+        for held in hook_tables(owner):
+            if id(held) not in self._hooked:
+                self._hooked[id(held)] = owner, held, _copied(held)
+                self._undo_all(held, _copied(held))
+        self._hooked_at = self.recorder.user_line()
+        return self.registering([owner], change)
+
+    def check_hooks(self) -> None:
+        """Refuse a function that leaves other hooks than it found."""
+        for owner, held, before in self._hooked.values():
+            if fingerprint(held) != fingerprint(before):
+                every = isinstance(owner, Every)
+                whose = "every module or optimizer" if every else f"a {type(owner).__name__}"
+                raise CaptureError(
+                    f"compile({self.recorder.name}): hooks of {whose} are not the same after "
+                    f"{self._hooked_at}, and a replay would not change them. Register and remove "
+                    f"hooks outside."
+                )
 
     def delete_attribute(self, x: Any, name: str) -> None:
         """Take an attribute away."""
@@ -270,6 +315,11 @@ class Stores(Containers):
         """Set an item."""
         kind, place = type(container), self.place_of(container)
         if place is None or issubclass(kind, Tensor) or is_ours(kind):
+            if hasattr(kind, "registered_in"):
+                self.change_registry(
+                    container, functools.partial(operator.setitem, container, key, value)
+                )
+                return
             if is_structured(kind):
                 self.registering(
                     [container], functools.partial(operator.setitem, container, key, value)
@@ -335,6 +385,9 @@ class Stores(Containers):
         """Take an item away."""
         kind = type(container)
         python = type(lookup(kind, "__delitem__")) is types.FunctionType
+        if hasattr(kind, "registered_in"):
+            self.change_registry(container, functools.partial(operator.delitem, container, key))
+            return
         if id(container) not in self.known or python or issubclass(kind, Tensor):
             del container[key]
             return
@@ -355,7 +408,7 @@ class Stores(Containers):
         self._remember(container)
         if id(container) not in self._mutated:
             self._mutated.add(id(container))
-            self._undo_all(container)
+            self._undo_all(container, self.before[id(container)])
         self._latest.pop(id(container), None)
         self._count_appended(container, method, args)
         line, noted = self.recorder.user_line(), args
@@ -398,9 +451,8 @@ class Stores(Containers):
             count = self._appended.get(id(container), 0) + len(args[0])
         self._appended[id(container)] = count
 
-    def _undo_all(self, container: Any) -> None:
+    def _undo_all(self, container: Any, contents: Any) -> None:
         """Note how to restore the contents of a container."""
-        contents = self.before[id(container)]
         own: Any = plain_type(type(container))
         fill = own.update if issubclass(own, (dict, set)) else own.extend
         self._undo.append(functools.partial(fill, container, contents))
@@ -449,6 +501,13 @@ class Stores(Containers):
         """Set a global variable, or take it away."""
         self.see_globals(namespace)
         self._put_item(namespace, name, value, Global(namespace, name))
+
+
+def hook_tables(owner: Any) -> list[dict[Any, Any]]:
+    """The dicts of hooks that a module or an optimizer keeps."""
+    own = own_attributes(owner).items()
+    found = [x for name, x in own if name.endswith("hooks") and issubclass(type(x), dict)]
+    return found + [x for table in found for x in table.values() if type(x) is dict]
 
 
 def _copied(container: Any) -> Any:

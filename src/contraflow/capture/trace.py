@@ -239,6 +239,7 @@ class Trace:
         """Describe results and effects, and record the backward if the results have one."""
         recorder, owner = self.recorder, self.owner
         self._check_carried()
+        self.observer.check_hooks()
         self.program = program = CapturedProgram(recorder.finish(), owner)
         known = self._known_tensors()
         program.writes = list(self.observer.writes)

@@ -94,15 +94,26 @@ class Registered(NestedPlace):
     recording that reads it guards on it. Any other change is one that all recordings must notice.
     """
 
-    __slots__ = ("slot", "loud", "created")
+    __slots__ = ("slot", "loud", "created", "buffer", "persistent")
 
     def __init__(
-        self, slot: NestedPlace, module: Place, name: str, loud: bool, created: bool
+        self,
+        slot: NestedPlace,
+        module: Place,
+        name: str,
+        loud: bool,
+        created: bool,
+        buffer: bool,
     ) -> None:
         super().__init__(module, name)
         self.slot = slot
         self.loud = loud
         self.created = created  # by the write: the count of changes guards that it is not there
+        self.buffer, self.persistent = buffer, True
+
+    def registers(self, module: Any) -> bool:
+        """Whether a module does not have the buffer yet, which other code looks for."""
+        return self.buffer and self.key not in module._buffers
 
     def address(self, given: GivenArguments) -> tuple[Any, ...]:
         return self.slot.address(given)
@@ -114,12 +125,14 @@ class Registered(NestedPlace):
         return self.slot.written(write)
 
     def put(self, holder: Any, value: Any) -> None:
-        if self.loud:
+        if self.registers(holder):
+            holder.register_buffer(self.key, value, self.persistent)
+        elif self.loud:
             setattr(holder, self.key, value)
         elif isinstance(self.slot, Attribute):
             self.slot.put(holder, value)
         else:
-            holder._buffers[self.key] = value
+            dict.__setitem__(holder._buffers, self.key, value)
 
     def remove(self, holder: Any) -> None:
         if hasattr(holder, self.key):
@@ -134,7 +147,8 @@ def registered(slot: NestedPlace, module: Place, name: str, before: Any, ours: b
     own = isinstance(slot, Attribute)
     buffer = not own and isinstance(slot.parent, Attribute) and slot.parent.key == "_buffers"
     created = before is MISSING
-    return Registered(slot, module, name, ours or created or not (own or buffer), created)
+    loud = ours or created or not (own or buffer)
+    return Registered(slot, module, name, loud, created, buffer)
 
 
 REFILL = "="  # stands for a method that gives a container other contents

@@ -397,6 +397,7 @@ class Recorder(Run):
         self.read_scalar(cell)
         if isinstance(value, (int, float)):
             value = REGISTRY["full"]((), value, dtype=dtypes.float64)
+            self._numbers.add(self._value_of(value))
         self._cells[cell] = (value, self._cells[cell][1])
 
     def _stream(self, generator: Generator) -> TouchedGenerator:

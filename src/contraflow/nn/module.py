@@ -17,6 +17,7 @@ from contraflow.errors import describe
 from contraflow.nn.call import EVERY, ForwardHook, call_hooked, has_hooks
 from contraflow.nn.load import EXTRA_STATE, IncompatibleKeys, load_state
 from contraflow.nn.parameter import Buffer, Parameter, is_lazy
+from contraflow.nn.registry import Registry
 from contraflow.nn.summary import summarize
 from contraflow.operation.context import state
 from contraflow.ops.creation.create import zeros
@@ -64,11 +65,18 @@ class Module:
 
     def __init__(self) -> None:
         self.__dict__.update(
-            _parameters={}, _buffers={}, _modules={}, _transient=set(),
-            _forward_hooks={}, _forward_pre_hooks={}, _backward_hooks={}, _backward_pre_hooks={},
-            _state_dict_post_hooks={}, _state_dict_pre_hooks={}, _load_state_dict_post_hooks={},
-            _load_state_dict_pre_hooks={}, _born=next(serials),
+            {name: Registry(self) for name in _REGISTRIES},
+            _transient=set(), _state_dict_post_hooks={}, _state_dict_pre_hooks={},
+            _load_state_dict_post_hooks={}, _load_state_dict_pre_hooks={}, _born=next(serials),
         )  # fmt: skip
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Take over the attributes of a copy."""
+        self.__dict__.update(state)
+        for name in _REGISTRIES:
+            held = self.__dict__.get(name)
+            if type(held) is dict:
+                self.__dict__[name] = Registry(self, held)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The computation that a call of the module runs."""
@@ -542,6 +550,10 @@ class Module:
 
 
 # The registries, in the order in which a name is looked up, and what their entries are called.
+_REGISTRIES = (
+    "_parameters", "_buffers", "_modules",
+    "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
+)  # fmt: skip
 _EXPECTED = {"_parameters": "Parameter", "_buffers": "buffer", "_modules": "Module"}
 
 

@@ -56,6 +56,11 @@ class ParamGroup(dict[str, Any]):
             answers[question] = question(held.value if isinstance(held, HostScalar) else held)
         return answers[question]
 
+    @property
+    def registered_in(self) -> Optimizer | None:
+        """The optimizer whose group it is."""
+        return None if self.owner is None else self.owner()
+
     def restructured(self) -> None:
         """Tell recordings that something else than a number has changed."""
         self.changed_at = Structure.epoch + 1
@@ -64,7 +69,7 @@ class ParamGroup(dict[str, Any]):
     def regrouped(self) -> None:
         """The same, and create the state that is missing now."""
         self.restructured()
-        owner = self.owner() if self.owner is not None else None
+        owner = self.registered_in
         if owner is not None:
             owner.complete_state(self)
 
