@@ -135,14 +135,14 @@ def _pushed(
     if op.linear and not shown:
         return (_of_linear(op, inputs, params, tangents),)
     needs = tuple(t is not None for t in tangents)
-    plan = op.backward(needs)
+    bound = op.backward(needs)
     specs = [x.spec if isinstance(x, Tensor) else None for x in inputs]
 
     def rules(cotangents: Sequence[Any]) -> Sequence[Any]:
         made = op.body(*inputs, **params) if op.residuals else outs
-        kept = [inputs[i] for i in plan.saved_inputs]
-        kept_outs = [made[i] for i in plan.saved_outs]
-        return plan.run(op, [*cotangents, *kept, *kept_outs], params, specs)
+        kept = [inputs[i] for i in bound.saved_inputs]
+        kept_outs = [made[i] for i in bound.saved_outs]
+        return bound.run(op, [*cotangents, *kept, *kept_outs], params, specs)
 
     return _transposed(rules, op, specs, outs, tangents)
 
@@ -157,10 +157,10 @@ def _along(
         if t is None or not out.dtype.is_floating_point:
             continue
         needs = tuple(k == i for k in range(len(inputs)))
-        plan = op.backward(needs)
-        kept = [inputs[k] for k in plan.saved_inputs]
-        named = [_cast(t, out.spec), *kept, *[out] * len(plan.saved_outs)]
-        found = plan.run(op, named, params, specs)
+        bound = op.backward(needs)
+        kept = [inputs[k] for k in bound.saved_inputs]
+        named = [_cast(t, out.spec), *kept, *[out] * len(bound.saved_outs)]
+        found = bound.run(op, named, params, specs)
         if found[i] is not None:
             part = _cast(found[i], out.spec)
             total = part if total is None else total + part

@@ -251,15 +251,15 @@ def form_of(
     given = tuple(
         None if dtype is None else Spec(shape, dtype) for shape, dtype in zip(shapes, types)
     )
-    plan = op.backward(needs) if saved is None else retraced(needs, saved)
+    backward = op.backward(needs) if saved is None else retraced(needs, saved)
     kinds = {spec for spec in given if spec is not None}
-    sweeps = plan.arithmetic and op.direct and len(kinds) == 1
+    sweeps = backward.arithmetic and op.direct and len(kinds) == 1
     if sweeps:
         (kind,) = kinds
         sweeps = kind.dtype in (float32, float64) and numel(kind.shape) <= thresholds.bare_arrays
     numbers = tuple(index or 0 for index in indices)
     moves = "distinct" in op.extra or op.kind.lowering == "assign"
-    return Form(given, numbers, op.output_count, op, plan, sweeps, moves, made)
+    return Form(given, numbers, op.output_count, op, backward, sweeps, moves, made)
 
 
 def specs(op: Op, inputs: Sequence[Any]) -> list[Given]:

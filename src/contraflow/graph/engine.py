@@ -309,7 +309,7 @@ class Pass:
                 if node.kept:
                     node.kept = None
             targets, indices = node.targets, form.indices
-            for (i,), function, pick in form.plan.rules:
+            for (i,), function, pick in form.backward.rules:
                 target, index = targets[i], indices[i]
                 key = id(target)
                 if needed is not None and key not in needed and (key, index) not in wanted:

@@ -100,10 +100,10 @@ class OpNode(Node):
         return self.form.op
 
     @property
-    def plan(self) -> Backward:
-        """The rules that backward runs."""
-        assert self.form.plan is not None
-        return self.form.plan
+    def bound(self) -> Backward:
+        """The rules that backward runs, bound for the inputs that need gradients."""
+        assert self.form.backward is not None
+        return self.form.backward
 
     def _values(self) -> list[Any]:
         """The kept values: Saved for tensors, and numbers."""
@@ -141,18 +141,18 @@ class OpNode(Node):
 
     @property
     def saved(self) -> dict[str, Any]:
-        plan, op = self.plan, self.op
-        names = [self.input_names[i] for i in plan.saved_inputs]
+        bound, op = self.bound, self.op
+        names = [self.input_names[i] for i in bound.saved_inputs]
         made = op.outs + op.residuals
-        names += [made[i] for i in plan.saved_outs]
+        names += [made[i] for i in bound.saved_outs]
         return dict(zip(names, self._values()))
 
     def carry(self, outs: Sequence[Tensor]) -> None:
         """Let what is kept of the outputs carry the tangents that forward mode gave them."""
         self.watched().pushed = True
-        count = len(self.plan.saved_inputs)
+        count = len(self.bound.saved_inputs)
         values = self._values()[count:]
-        for saved, i in zip(values, self.plan.saved_outs):
+        for saved, i in zip(values, self.bound.saved_outs):
             if i < len(outs):
                 saved.carry(outs[i]._tangents)
         self.kept = (self.kept or ())[: 4 * count] + tuple(
@@ -167,14 +167,14 @@ class OpNode(Node):
                 f"freed. Pass retain_graph=True to the first backward."
             )
         values = [x.get(self) if isinstance(x, Saved) else x for x in values]
-        plan = self.plan
+        bound = self.bound
         pushed = self.watchers is not None and self.watchers.pushed
-        if plan.saved_outs and (state().grad or pushed):
-            count = len(plan.saved_inputs)
+        if bound.saved_outs and (state().grad or pushed):
+            count = len(bound.saved_inputs)
             inputs = values[:count]
             # Residuals have no history of their own: under create_graph they are computed again.
-            again = self.op.body(*inputs, **self.params) if plan.recomputes else ()
-            for k, i in enumerate(plan.saved_outs, count):
+            again = self.op.body(*inputs, **self.params) if bound.recomputes else ()
+            for k, i in enumerate(bound.saved_outs, count):
                 made = i < self.op.output_count
                 values[k] = values[k].attached(self, i) if made else again[i]
         return state().context.derive(self, [*cotangents, *values])

@@ -48,7 +48,7 @@ class Context:
 
     def derive(self, node: Any, named: list[Any]) -> list[Any]:
         """Run the rules of an op's node on what they name: the gradient of each input."""
-        gradients: list[Any] = node.plan.run(node.op, named, node.params, node.input_specs)
+        gradients: list[Any] = node.bound.run(node.op, named, node.params, node.input_specs)
         return gradients
 
     def leave(self, tensor: Any, what: str) -> None:

@@ -190,11 +190,17 @@ class Eager(Run):
         # Those of what joins many tensors are views of the cotangent.
         joins = node.op.variadic and not several
         if not joins and eager_programs.is_large(named, least):
-            op, params, plan, specs = node.op, node.params, node.plan, tuple(node.input_specs)
-            key = ("backward", plan.needs, plan.saved_inputs, specs, eager_programs.exactly(params))
+            op, params, bound, specs = node.op, node.params, node.bound, tuple(node.input_specs)
+            key = (
+                "backward",
+                bound.needs,
+                bound.saved_inputs,
+                specs,
+                eager_programs.exactly(params),
+            )
 
             def fitted(*xs: Any) -> list[Any]:
-                grads = plan.run(op, list(xs), params, specs)
+                grads = bound.run(op, list(xs), params, specs)
                 return [
                     g if g is None or spec is None else fit(node, g, *spec)
                     for g, spec in zip(grads, specs)

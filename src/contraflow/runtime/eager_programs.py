@@ -194,8 +194,8 @@ def read_back(
             made = op.body(*given, **params)
             outs = made if isinstance(made, tuple) else (made,)
             cotangents = [recorder.placeholder(out.spec) for out in outs]
-            plan = retraced(needs, tuple(range(len(specs))))
-            grads = plan.run(op, [*cotangents, *given], params, specs)
+            bound = retraced(needs, tuple(range(len(specs))))
+            grads = bound.run(op, [*cotangents, *given], params, specs)
             read: set[Any] = {recorder.value_at_end(g) for g in grads if g is not None}
     except CaptureError:
         return tuple(range(len(specs)))

@@ -63,7 +63,8 @@ class Form:
     """
 
     __slots__ = (
-        "input_specs", "indices", "output_count", "op", "plan", "saved", "sweeps", "moves", "made",
+        "input_specs", "indices", "output_count", "op", "backward", "saved", "sweeps", "moves",
+        "made",
     )  # fmt: skip
 
     def __init__(
@@ -72,7 +73,7 @@ class Form:
         indices: tuple[int, ...],
         output_count: int,
         op: Op | None = None,
-        plan: Backward | None = None,
+        backward: Backward | None = None,
         sweeps: bool = False,
         moves: bool = False,
         made: Sequence[Spec] | None = None,
@@ -81,9 +82,10 @@ class Form:
         self.indices = indices  # which outputs of the targets the inputs are
         self.output_count = output_count
         self.op = op
-        self.plan = plan  # the rules of an op
+        self.backward = backward  # the rules of an op, bound for the inputs that need gradients
         # The numbers of the values that they name, counted through inputs and outputs.
-        inputs, outs = (plan.saved_inputs, plan.saved_outs) if plan is not None else ((), ())
+        inputs: tuple[int, ...] = () if backward is None else backward.saved_inputs
+        outs: tuple[int, ...] = () if backward is None else backward.saved_outs
         self.saved = (*inputs, *(len(indices) + i for i in outs))
         self.sweeps = sweeps  # the rules are arithmetic, and the arrays small
         self.moves = moves  # it is a view that shows no element twice
@@ -92,7 +94,7 @@ class Form:
     def of_outputs(self, indices: tuple[int, ...]) -> Form:
         """The same for inputs that are other outputs of their targets."""
         return Form(
-            self.input_specs, indices, self.output_count, self.op, self.plan, self.sweeps,
+            self.input_specs, indices, self.output_count, self.op, self.backward, self.sweeps,
             self.moves, self.made,
         )  # fmt: skip
 
