@@ -525,6 +525,9 @@ def test_nobody_listens_after_an_interrupted_recording():
     raise AssertionError("it never came to the end")
 
 
+REPLAYING = ("devices/cpu/program.py", "runtime/executable.py", "runtime/outputs.py")
+
+
 @pytest.mark.parametrize("warm", [0, 4], ids=["first", "hit"])
 def test_what_an_interrupted_replay_has_written_is_counted(warm):
     state = cf.zeros(3)
@@ -537,7 +540,7 @@ def test_what_an_interrupted_replay_has_written_is_counted(warm):
         if not warm:
             step._hit = hit.misses
         before, version = state.tolist(), state._version
-        interrupting = Interrupting(n, "devices/cpu/program.py", "executable.py", "outputs.py")
+        interrupting = Interrupting(n, *REPLAYING)
         try:
             with interrupting:
                 step(x)
@@ -545,6 +548,34 @@ def test_what_an_interrupted_replay_has_written_is_counted(warm):
             assert state._version > version or state.tolist() == before, n
         if interrupting.n > 0:
             assert state._version == version + 1
+            return
+    raise AssertionError("it never came to the end")
+
+
+def test_gradients_are_those_of_the_call_after_an_interrupted_one():
+    leaves = [cf.ones(3, requires_grad=True) for _ in range(3)]
+
+    @cf.compile
+    def step(x: cf.Tensor) -> cf.Tensor:
+        for leaf in leaves:
+            leaf.grad = None
+        loss = sum((leaf * x).sum() for leaf in leaves)
+        loss.backward()
+        return loss.detach()
+
+    for _ in range(4):
+        step(cf.ones(3))
+    for n in range(1, 300):
+        assert all(leaf.grad is not None for leaf in leaves)  # the next call gives them others
+        interrupting = Interrupting(n, *REPLAYING)
+        try:
+            with interrupting:
+                step(cf.full((3,), 0.25))
+        except KeyboardInterrupt:
+            pass
+        step(cf.full((3,), n + 0.5))
+        assert [leaf.grad.tolist() for leaf in leaves] == [[n + 0.5] * 3] * 3, n
+        if interrupting.n > 0:
             return
     raise AssertionError("it never came to the end")
 

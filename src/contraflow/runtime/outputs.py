@@ -99,7 +99,6 @@ class Standing:
         A block that was looked at meanwhile stays as it is, and its owner gets a copy.
         """
         with slots_lock:
-            self.notice.given = False
             for place, room, owner_ref in self._all:
                 block = room.recent
                 if not self._fresh and getrefcount(block.array) > HELD_BY_BLOCK:
@@ -108,12 +107,13 @@ class Standing:
                     self._program.put(place, block.address)
                 block.notice = self.notice
                 owner = owner_ref()
-                if owner is None:
-                    continue
-                old, owner._slot = owner._slot, block
-                if type(old) is Block and old.notice is not self.notice:
-                    old.notice.given = True
+                if owner is not None:  # as `grad_slot.put`, without a call for each
+                    held = owner._slot
+                    if type(held) is Block and held.notice is not self.notice:
+                        held.notice.given = True
+                    owner._slot = block
             self._fresh = False
+            self.notice.given = False  # last: the call after an interrupted one does all this again
 
 
 def _references() -> tuple[int, int]:

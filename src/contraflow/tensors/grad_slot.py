@@ -1,7 +1,9 @@
-"""Blocks: memory filled by a program, which a `.grad` slot may hold in place of a tensor.
+"""`.grad` slots: what they hold, how it is read and how it is replaced.
 
-A gradient of a compiled step stays a `Block` until somebody looks at it. Looking at it, or
-replacing it, gives notice, so that the next replay fills other memory.
+A slot holds a tensor, nothing, or a `Block`: memory filled by a program. A gradient of a compiled
+step stays a block until somebody looks at it. Looking at it, or replacing it, gives notice, so that
+the next replay fills other memory. Only `look`, `put` and `Standing.settle` (runtime/outputs.py),
+which puts the blocks of a program into all their slots at once, set `Tensor._slot`.
 """
 
 from __future__ import annotations
@@ -34,3 +36,28 @@ class Block:
 
     def __init__(self, array: Any, address: int = 0) -> None:
         self.array, self.address, self.notice = array, address, _NOBODY
+
+
+def look(owner: Any) -> Any:
+    """The gradient in a tensor's slot, as a tensor: a block becomes one, with notice."""
+    held = owner._slot
+    if isinstance(held, Block):
+        with slots_lock:
+            held = owner._slot
+            if isinstance(held, Block):
+                held.notice.given = True
+                held = owner._slot = owner.of_array(held.array)
+    return held
+
+
+def put(owner: Any, value: Any) -> None:
+    """Put a tensor, a block or None into a tensor's slot.
+
+    A block that is there gets notice, unless another of the same program takes its place. Notice
+    comes first: one too many does no harm, and an interrupt may come in between.
+    """
+    with slots_lock:
+        held = owner._slot
+        if type(held) is Block and held.notice is not getattr(value, "notice", None):
+            held.notice.given = True
+        owner._slot = value

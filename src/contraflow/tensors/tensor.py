@@ -30,9 +30,9 @@ from contraflow.shapes import (
     numel,
 )
 from contraflow.spec import Spec
-from contraflow.tensors import convert, dlpack
+from contraflow.tensors import convert, dlpack, grad_slot
 from contraflow.tensors.epoch import Structure
-from contraflow.tensors.grad_slot import Block, slots_lock
+from contraflow.tensors.grad_slot import Block
 from contraflow.tensors.hooks import Handle
 from contraflow.tensors.node import Edge, Node
 from contraflow.tensors.printing import tensor_text
@@ -63,7 +63,7 @@ class Tensor(Methods):
     _needs = False  # requires_grad
     _node: Node | None = None
     _index = 0  # which output of _node this is
-    _slot: Tensor | Block | None = None  # what `.grad` holds, see `_grad`
+    _slot: Tensor | Block | None = None  # what `.grad` holds, see `grad_slot`
     _base: Tensor | None = None  # for a view: the tensor it is a view of
     _moves: tuple[tuple[Op, Any], ...] = ()  # for a view: how it came from its base
     _edits = 0  # writes that changed the base's node; a view compares its own with its base's
@@ -522,7 +522,8 @@ class Tensor(Methods):
     def grad(self) -> Tensor | None:
         """The gradient that backward has accumulated here."""
         state().context.touch_grad(self, reading=True)
-        return self._grad
+        found: Tensor | None = self._grad
+        return found
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
@@ -537,24 +538,7 @@ class Tensor(Methods):
         state().context.touch_grad(self, reading=False)
         self._grad = value
 
-    @property
-    def _grad(self) -> Tensor | None:
-        """The gradient. A program leaves a block, which becomes a tensor when it is looked at."""
-        slot = self._slot
-        if isinstance(slot, Block):
-            with slots_lock:
-                slot = self._slot
-                if isinstance(slot, Block):
-                    slot.notice.given = True
-                    slot = self._slot = Tensor.of_array(slot.array)
-        return slot
-
-    @_grad.setter
-    def _grad(self, value: Tensor | Block | None) -> None:
-        with slots_lock:
-            if type(self._slot) is Block:
-                self._slot.notice.given = True
-            self._slot = value
+    _grad: Any = property(grad_slot.look, grad_slot.put)  # without telling the context
 
     def retain_grad(self) -> None:
         """Keep the gradient of a tensor that is not a leaf, in `.grad`."""
