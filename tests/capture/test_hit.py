@@ -5,20 +5,19 @@ from __future__ import annotations
 import copy
 import gc
 import queue
-import sys
 import threading
 import time
-import types
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.helpers.hits import warmed
 
 import contraflow as cf
 from contraflow import config
-from contraflow.capture.hit import MISS, misses
+from contraflow.capture.hit import MISS
 from contraflow.devices.cpu.program import CpuProgram
 
 factor = 2.0
@@ -35,16 +34,6 @@ class Holder:
 
     def doubled(self, x: cf.Tensor) -> cf.Tensor:
         return x * 2
-
-
-def warmed(function: Callable[..., Any], *args: cf.Tensor) -> Any:
-    """The compiled function, after calls enough for a hit to be written."""
-    compiled = cf.compile(function)
-    for _ in range(3):
-        compiled(*args)
-    assert compiled._hit is not misses
-    assert compiled._hit(args) is not MISS
-    return compiled
 
 
 def agree(compiled: Any, *args: cf.Tensor) -> None:
@@ -563,39 +552,3 @@ def test_clear_forgets_it() -> None:
     compiled.clear()
     assert compiled(X).tolist() == [2.0, -1.0]
     assert compiled.captures == 1
-
-
-def python_calls(function: Callable[[], Any]) -> list[str]:
-    """The functions of Python's that a call enters."""
-    entered: list[str] = []
-
-    def note(frame: types.FrameType, event: str, _: Any) -> None:
-        if event == "call":
-            entered.append(frame.f_code.co_qualname)
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        function()
-    finally:
-        sys.setprofile(before)
-    return entered
-
-
-def test_a_training_step_that_hits_is_ten_python_calls_at_most() -> None:
-    net = cf.nn.Sequential(cf.nn.Linear(4, 8), cf.nn.Tanh(), cf.nn.Linear(8, 2))
-    optimizer = cf.optim.Adam(net.parameters(), lr=0.01)
-
-    def step(x: cf.Tensor, y: cf.Tensor) -> cf.Tensor:
-        optimizer.zero_grad()
-        loss = ((net(x) - y) ** 2).mean()
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    x, y = cf.ones(3, 4), cf.ones(3, 2)
-    compiled = warmed(step, x, y)
-    compiled(x, y)
-    entered = python_calls(lambda: compiled(x, y))
-    assert "hit" in entered
-    assert len(entered) <= 1 + 10, entered  # the lambda, and the call

@@ -38,6 +38,19 @@ class Named(list[Any]):
         self.name = name
 
 
+class Lists(defaultdict[Any, Any]):
+    """A defaultdict whose `__init__` takes nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(list)
+
+
+def lists(**items: Any) -> Lists:
+    made = Lists()
+    made.update(items)
+    return made
+
+
 class Loud(OrderedDict[Any, Any]):
     """A dict whose own code must not run, except for who makes it."""
 
@@ -59,7 +72,8 @@ def loud(**items: Any) -> Loud:
 CONTAINERS: dict[str, Any] = {
     "tuple": (1, (2, [3])), "list": [1, {"a": 2}], "dict": {"b": 1, "a": 2}, "named": Pair(1, 2),
     "ordered": OrderedDict(b=1, a=2), "default": defaultdict(list, b=1, a=[2]),
-    "dataclass": Point([1]), "frozen": Fixed(1), "nothing": [(), {}, []],
+    "lists": lists(b=[1], a=2), "dataclass": Point([1]), "frozen": Fixed(1),
+    "nothing": [(), {}, []],
 }  # fmt: skip
 CAPTURED: dict[str, Any] = {
     **CONTAINERS, "deque": deque([1, 2], 3), "set": {1}, "slice": slice(1, None, 2),

@@ -53,8 +53,8 @@ def like(x: Any, values: Sequence[Any]) -> Any:
     kind: Any = type(x)
     if isinstance(x, (tuple, list)):
         return kind(*values) if hasattr(x, "_fields") else kind(values)
-    if isinstance(x, defaultdict):
-        return kind(x.default_factory, zip(x, values))
+    if isinstance(x, defaultdict):  # whose classes seldom take what a dict is made of
+        return bare(kind, list(zip(x, values)), x.default_factory)
     if isinstance(x, Mapping):
         return kind(dict(zip(x, values)))
     return with_fields(kind, zip((field.name for field in dataclasses.fields(x)), values))

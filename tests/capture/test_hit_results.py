@@ -1,0 +1,89 @@
+"""Calls that hit: how many Python calls they take, and the containers around their results."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import types
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from tests.helpers.hits import warmed
+
+import contraflow as cf
+from contraflow.capture.trees import flatten
+
+X = cf.tensor([1.0, -2.0])
+
+
+class Both(NamedTuple):
+    """Two results."""
+
+    first: Any
+    second: Any
+
+
+@dataclasses.dataclass
+class Kept:
+    """A result in a field."""
+
+    value: Any
+
+
+CONTAINERS: dict[str, Callable[[Any, Any], Any]] = {
+    "dict": lambda a, b: {"a": a, 2: [b]}, "named": Both, "dataclass": lambda a, b: [Kept(a), b],
+    "ordered": lambda a, b: OrderedDict(b=b, a=(a, "text")), "deque": lambda a, b: deque([a, b], 2),
+    "default": lambda a, b: defaultdict(list, a=a, b=b),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+def test_results_in_containers(kind: str) -> None:
+    around = CONTAINERS[kind]
+    compiled = warmed(lambda x: around(x + 1, x * 2), X)
+    for n in (1.0, 2.0):
+        x = X * n
+        found = compiled._hit((x,))
+        assert type(found) is type(around(x, x))
+        leaves: list[Any] = []
+        expected: list[Any] = []
+        assert flatten(found, leaves) == flatten(compiled.eager(x), expected)
+        assert [leaf.tolist() for leaf in leaves] == [leaf.tolist() for leaf in expected]
+
+
+def python_calls(function: Callable[[], Any]) -> list[str]:
+    """The functions of Python's that a call enters."""
+    entered: list[str] = []
+
+    def note(frame: types.FrameType, event: str, _: Any) -> None:
+        if event == "call":
+            entered.append(frame.f_code.co_qualname)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return entered
+
+
+def test_a_training_step_that_hits_is_ten_python_calls_at_most() -> None:
+    net = cf.nn.Sequential(cf.nn.Linear(4, 8), cf.nn.Tanh(), cf.nn.Linear(8, 2))
+    optimizer = cf.optim.Adam(net.parameters(), lr=0.01)
+
+    def step(x: cf.Tensor, y: cf.Tensor) -> cf.Tensor:
+        optimizer.zero_grad()
+        loss = ((net(x) - y) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x, y = cf.ones(3, 4), cf.ones(3, 2)
+    compiled = warmed(step, x, y)
+    compiled(x, y)
+    entered = python_calls(lambda: compiled(x, y))
+    assert "hit" in entered
+    assert len(entered) <= 1 + 10, entered  # the lambda, and the call

@@ -1,0 +1,19 @@
+"""Compiled functions whose calls hit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import contraflow as cf
+from contraflow.capture.hit import MISS, misses
+
+
+def warmed(function: Callable[..., Any], *args: cf.Tensor) -> Any:
+    """The compiled function, after calls enough for a hit to be written."""
+    compiled = cf.compile(function)
+    for _ in range(3):
+        compiled(*args)
+    assert compiled._hit is not misses
+    assert compiled._hit(args) is not MISS
+    return compiled
