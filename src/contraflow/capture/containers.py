@@ -406,7 +406,7 @@ class Containers(Attributes):
         return True
 
     def registry(self, x: Any) -> Any:
-        """What a module or an optimizer from before keeps is looked at, if it is that: whose."""
+        """The module or optimizer from before that registers in a dict which is read; else None."""
         owner = getattr(x, "registered_in", None)
         if owner is None or not is_structured(type(owner)) or self.recorder.made_here(owner):
             return None

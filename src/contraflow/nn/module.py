@@ -17,7 +17,7 @@ from contraflow.errors import describe
 from contraflow.nn.call import EVERY, ForwardHook, call_hooked, has_hooks
 from contraflow.nn.load import EXTRA_STATE, IncompatibleKeys, load_state
 from contraflow.nn.parameter import Buffer, Parameter, is_lazy
-from contraflow.nn.registry import Registry
+from contraflow.nn.registry import ModuleRegistry
 from contraflow.nn.summary import summarize
 from contraflow.operation.context import state
 from contraflow.ops.creation.create import zeros
@@ -65,7 +65,7 @@ class Module:
 
     def __init__(self) -> None:
         self.__dict__.update(
-            {name: Registry(self) for name in _REGISTRIES},
+            {name: ModuleRegistry(self) for name in _REGISTRIES},
             _transient=set(), _state_dict_post_hooks={}, _state_dict_pre_hooks={},
             _load_state_dict_post_hooks={}, _load_state_dict_pre_hooks={}, _born=next(serials),
         )  # fmt: skip
@@ -76,7 +76,7 @@ class Module:
         for name in _REGISTRIES:
             held = self.__dict__.get(name)
             if type(held) is dict:
-                self.__dict__[name] = Registry(self, held)
+                self.__dict__[name] = ModuleRegistry(self, held)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The computation that a call of the module runs."""

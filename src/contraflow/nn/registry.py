@@ -1,4 +1,4 @@
-"""What a module has registered: dicts that tell their module of every change.
+"""The dicts in which a module registers: they tell their module of every change.
 
 Modules register what is assigned to them. Some programs change the dicts behind that by hand:
 `net._modules["0"] = nn.Identity()`, `layer._forward_hooks.clear()`.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Registry(dict[Any, Any]):
+class ModuleRegistry(dict[Any, Any]):
     """Parameters, buffers, children or hooks of a module, by name or number."""
 
     def __init__(self, module: Any, entries: Any = ()) -> None:
@@ -31,7 +31,7 @@ def _telling(name: str) -> Callable[..., Any]:
     """A method of dicts that changes them, and then tells the module."""
     change = getattr(dict, name)
 
-    def method(self: Registry, *args: Any, **kwargs: Any) -> Any:
+    def method(self: ModuleRegistry, *args: Any, **kwargs: Any) -> Any:
         result = change(self, *args, **kwargs)
         module = self._module()
         if module is not None:
@@ -45,4 +45,4 @@ def _telling(name: str) -> Callable[..., Any]:
 for _name in (
     "__setitem__", "__delitem__", "__ior__", "clear", "pop", "popitem", "setdefault", "update",
 ):  # fmt: skip
-    setattr(Registry, _name, _telling(_name))
+    setattr(ModuleRegistry, _name, _telling(_name))
