@@ -16,6 +16,9 @@ import pytest
 # config.py reads the environment when it is first imported.
 assert "contraflow" not in sys.modules, "conftest: contraflow was imported before its cache was set"
 
+# Their assertions say what was compared, as those of tests do.
+pytest.register_assert_rewrite("tests.helpers")
+
 # The workers of a parallel session inherit the variable, and so share the controller's folder.
 _cache: tempfile.TemporaryDirectory[str] | None = None
 if "CONTRAFLOW_CACHE_DIR" not in os.environ:

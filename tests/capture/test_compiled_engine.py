@@ -15,15 +15,22 @@ import pytest
 from tests.helpers import (
     scenarios_autograd,
     scenarios_functions,
-    scenarios_library,
+    scenarios_inplace,
+    scenarios_modules,
+    scenarios_optimizers,
+    scenarios_parallel,
     scenarios_saved,
+    scenarios_tensors,
 )
 from tests.helpers.scenario import CALLS, MODES, SCENARIOS, Notes, compare, declared_tests, observe
 
 import contraflow as cf
 from contraflow import config
 
-DECLARED_BY = (scenarios_autograd, scenarios_functions, scenarios_library, scenarios_saved)
+DECLARED_BY = (
+    scenarios_autograd, scenarios_functions, scenarios_inplace, scenarios_modules,
+    scenarios_optimizers, scenarios_parallel, scenarios_saved, scenarios_tensors,
+)  # fmt: skip
 FILES = (
     "test_autograd", "test_inplace", "test_saved", "test_function", "test_modes", "test_func",
     "test_indexing", "test_shape", "test_tensor", "test_parallel", "test_nn", "test_optim",

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.helpers.program_runs import mode as compiled_as
 from tests.helpers.random_programs import generate
-from tests.helpers.random_programs import mode as compiled_as
 
 import contraflow as cf
 from contraflow.compiler import host_numbers, passes

@@ -9,7 +9,8 @@ failure prints the seed and the program, which runs as it stands.
 from __future__ import annotations
 
 import pytest
-from tests.helpers.random_programs import differences, generate, nudged, run
+from tests.helpers.program_runs import differences, nudged, run
+from tests.helpers.random_programs import generate
 
 SEEDS_EACH = 10
 

@@ -16,11 +16,14 @@ from typing import Any
 
 import numpy as np
 from cuda.bindings import driver, nvrtc
-from tests.helpers.gpu_kernels import CASES, check, gather_case
+from tests.helpers import gpu_functions, gpu_kernels
+from tests.helpers.gpu_case import CASES, check
 
 from contraflow.compiler.interpret import BoundOperand
 from contraflow.compiler.kernel import Kernel, KernelCall
 from contraflow.render.clike import cuda, source
+
+DECLARED_BY = (gpu_functions, gpu_kernels)
 
 
 def compile_kernel(kernel: Kernel, index_bits: int, architecture: str = "sm_90") -> bytes:
@@ -129,7 +132,7 @@ def main() -> int:
             traceback.print_exc(limit=-2, file=sys.stdout)
         else:
             print(f"passed {name} with {index_bits} index bits")
-    found = gather_case([3, 11, -4])
+    found = gpu_kernels.gather_case([3, 11, -4])
     words = run_call(found.call, found.arrays, line=41)
     assert words is not None
     mark, index = words

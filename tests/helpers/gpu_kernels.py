@@ -7,13 +7,11 @@ into its arrays. Cases marked golden have their texts in tests/render/golden.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 
-import ml_dtypes
 import numpy as np
+from tests.helpers.gpu_case import Case, bind, case, empty, fold, load, normal, reduced
 
-from contraflow.compiler.interpret import BoundOperand, run_call
+from contraflow.compiler.interpret import BoundOperand
 from contraflow.compiler.kernel import (
     STRIDED,
     Contraction,
@@ -27,70 +25,13 @@ from contraflow.dtypes import (
     DType,
     bfloat16,
     bool_,
-    float16,
     float32,
     float64,
-    int8,
     int32,
     int64,
     uint32,
 )
 from contraflow.expressions import expression as s
-from contraflow.expressions.expression import Expr
-
-GUARD = 7  # elements before the first one: an offset that is forgotten shows
-
-
-@dataclass
-class Case:
-    """A call with what its operands are bound to, and what may differ from NumPy."""
-
-    call: KernelCall
-    arrays: list[BoundOperand]
-    scalars: tuple[float | int, ...] = ()
-    relative: float = 2e-6  # of float32 results
-    webgpu: bool = True
-    golden: bool = False
-    expected: np.ndarray | None = None  # what the last operand becomes, if not by the interpreter
-
-
-CASES: dict[str, Callable[[], Case]] = {}
-
-
-def case(build: Callable[[], Case]) -> Callable[[], Case]:
-    CASES[build.__name__] = build
-    return build
-
-
-def load(number: int, dtype: DType, *args: Expr) -> Expr:
-    return s.leaf("load", dtype, number, *args)
-
-
-def fold(fn: str, value: Expr, identity: float | int) -> KernelFold:
-    left, right = (s.leaf(side, value.dtype, 0) for side in ("left", "right"))
-    return KernelFold((value,), (s.call(fn, left, right),), (s.const(identity, value.dtype),))
-
-
-def reduced(number: int, dtype: DType, component: int = 0) -> Expr:
-    return s.leaf("reduced", dtype, (number, component))
-
-
-def bind(values: np.ndarray) -> BoundOperand:
-    """A flat array with the values after a few elements that must not be touched."""
-    flat = np.zeros(values.size + GUARD, values.dtype)
-    flat[GUARD:] = values.reshape(-1)
-    return flat, GUARD
-
-
-def empty(size: int, dtype: type | np.dtype = np.float32) -> BoundOperand:
-    return bind(np.full(size, 99, dtype))
-
-
-def normal(seed: int, *shape: int) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5, -2.5, 3e38, 1e-30], np.float32)
 
 
 @case
@@ -530,149 +471,3 @@ def momentum() -> Case:
     kernel = Loops(1, 0, 0, operands, (), stores)
     arrays: list[BoundOperand] = [bind(normal(24 + i, size)) for i in range(3)]
     return Case(KernelCall(kernel, (size,), ((1,), (1,), (1,), ())), [*arrays, (None, 0)], (0.1,))
-
-
-def elementwise(values: list[np.ndarray], results: list[Expr]) -> Case:
-    """A map over arrays of one size; results are expressions of `load(i, dtype)`."""
-    inputs = [Operand(v[1], "in", (1,)) for v in map(_with_dtype, values)]
-    outputs = [Operand(e.dtype, "out", (1,)) for e in results]
-    stores = tuple(Store(len(values) + i, e, True) for i, e in enumerate(results))
-    operands = (*inputs, *outputs)
-    kernel = Loops(1, 0, 0, operands, (), stores)
-    size = values[0].size
-    arrays = [*map(bind, values), *(empty(size, e.dtype.numpy) for e in results)]
-    return Case(KernelCall(kernel, (size,), ((1,),) * len(operands)), arrays)
-
-
-def _with_dtype(values: np.ndarray) -> tuple[np.ndarray, DType]:
-    names = {d.numpy: d for d in (bool_, int8, int32, int64, float16, bfloat16, float32, float64)}
-    return values, names[values.dtype]
-
-
-@case
-def special_values() -> Case:
-    """NaN and infinities survive max, min, rounding and comparisons."""
-    left, right = (v.reshape(-1) for v in np.meshgrid(SPECIAL, SPECIAL))
-    a, b = load(0, float32), load(1, float32)
-    results = [
-        s.maximum(a, b),
-        s.minimum(a, b),
-        s.isnan(a) | (a < b),
-        s.select(s.ne(a, b), s.abs_(a), s.const(math.nan, float32)),
-        s.select(b > 0.0, s.floor(a), s.const(-math.inf, float32)),
-        s.sqrt(a) + s.rint(b),
-    ]
-    return elementwise([left, right], results)
-
-
-@case
-def transcendental() -> Case:
-    """exp, log, erf, tanh and pow, at special values too."""
-    values = np.concatenate([SPECIAL, 8 * normal(27, 500)]).astype(np.float32)
-    x = load(0, float32)
-    results = [s.exp(x), s.log(x), s.erf(x), s.tanh(x), s.pow_(s.abs_(x), 1.5)]
-    return elementwise([values], results)
-
-
-@case
-def angles() -> Case:
-    """Sine and cosine of small numbers and of large ones, whose reduction is one of integers."""
-    large = 2.0 ** np.arange(14, 128) * 1.6180339
-    values = np.concatenate([SPECIAL, 8 * normal(28, 300), large, -large]).astype(np.float32)
-    x = load(0, float32)
-    return elementwise([values], [s.sin(x), s.cos(x)])
-
-
-@case
-def integer_arithmetic() -> Case:
-    """Division rounds down, by zero gives zero; overflow wraps; shifts keep the sign."""
-    edges = np.array([0, 1, -1, 2, -2, 7, -7, 31, 2**31 - 1, -(2**31)], np.int32)
-    left, right = (v.reshape(-1) for v in np.meshgrid(edges, edges))
-    a, b = load(0, int32), load(1, int32)
-    results = [a // b, a % b, a + b, a * b, -a, (a << 3) ^ (a >> 5)]
-    return elementwise([left, right], results)
-
-
-@case
-def conversions() -> Case:
-    """Floats to integers saturate and NaN becomes zero; anything but zero is true."""
-    edges = np.array([2.9, -2.9, 2147483520, 2147483648, -2147483648, -3e9, 0.3], np.float32)
-    values = np.concatenate([SPECIAL, edges])
-    x = load(0, float32)
-    truth = s.cast(x, bool_)
-    whole = s.cast(x, int32)
-    results = [whole, truth, s.cast(truth, float32) + s.cast(whole, float32)]
-    results.append(s.bitcast(s.bitcast(x, uint32) ^ 0x80000000, float32))
-    return elementwise([values], results)
-
-
-@case
-def truth_values() -> Case:
-    """Comparisons and logic of bool operands."""
-    left, right = np.array([0, 0, 1, 1], np.bool_), np.array([0, 1, 0, 1], np.bool_)
-    a, b = load(0, bool_), load(1, bool_)
-    return elementwise([left, right], [a < b, a >= b, a ^ b, ~a | b, s.maximum(a, b)])
-
-
-@case
-def narrow_types() -> Case:
-    """bfloat16, float16 and int8 in memory; arithmetic rounds once per operation."""
-    count = 300
-    low = (normal(28, count) * 20).astype(ml_dtypes.bfloat16)
-    half = np.concatenate([SPECIAL, normal(29, count - len(SPECIAL))])
-    with np.errstate(over="ignore"):
-        half = half.astype(np.float16)
-    small = np.random.default_rng(30).integers(-128, 128, count).astype(np.int8)
-    a, b, c = load(0, bfloat16), load(1, float16), load(2, int8)
-    results = [
-        a + a * a,
-        s.cast(s.cast(a, float32) * s.cast(b, float32), bfloat16),
-        s.cast(a, float16),
-        b * b,
-        c * c - c,
-        s.cast(a * 10.0, int8),
-    ]
-    found = elementwise([low, half, small], results)
-    found.webgpu = False
-    return found
-
-
-@case
-def wide_types() -> Case:
-    """float64 and int64 arithmetic, conversions and bits."""
-    values = np.concatenate([SPECIAL.astype(np.float64), [1e19, -1e19, 2.0**62, 1e300]])
-    whole = np.arange(values.size, dtype=np.int64) * 0x123456789ABCDEF
-    x, n = load(0, float64), load(1, int64)
-    results = [
-        s.cast(x, int64),
-        s.maximum(s.exp(x), x / 3.0),
-        s.bitcast(s.bitcast(x, int64) ^ n, float64),
-        n * n + (n >> 40),
-        n // s.const(-7, int64),
-        s.cast(n, float64),
-    ]
-    found = elementwise([values, whole], results)
-    found.webgpu = False
-    return found
-
-
-def check(name: str, run: Callable[..., object]) -> None:
-    """Run a case, and the interpreter on a copy of it; all elements of all operands must agree."""
-    expected, found = CASES[name](), CASES[name]()
-    if expected.expected is None:
-        run_call(expected.call, expected.arrays, expected.scalars)
-    else:
-        expected.arrays[-1] = bind(expected.expected)
-    run(found.call, found.arrays, found.scalars)
-    for i, operand in enumerate(found.call.kernel.operands):
-        given, wanted = found.arrays[i][0], expected.arrays[i][0]
-        if given is None or wanted is None:
-            continue
-        message = f"{name}, operand {i}"
-        if operand.dtype.is_floating_point:
-            np.testing.assert_allclose(
-                given.astype(np.float64), wanted.astype(np.float64),
-                rtol=found.relative, atol=found.relative, err_msg=message,
-            )  # fmt: skip
-        else:
-            np.testing.assert_array_equal(given, wanted, err_msg=message)

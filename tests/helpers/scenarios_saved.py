@@ -10,7 +10,7 @@ import numpy as np
 from tests.autograd import test_function, test_modes, test_saved
 from tests.autograd.test_function import Double, Exp, Product, Scale, returning
 from tests.helpers.scenario import EagerFile, leaf, parameters, plain, positive
-from tests.helpers.scenarios_autograd import part_made_under_no_grad
+from tests.helpers.scenarios_inplace import part_made_under_no_grad
 
 import contraflow as cf
 from contraflow.autograd import (

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ops.test_ops import samples_of, to_tensor
+from tests.helpers.op_checks import samples_of, to_tensor
 
 import contraflow as cf
 from contraflow import config

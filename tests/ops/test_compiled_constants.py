@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.helpers.op_checks import as_tuple, differentiable, to_tensor
 from tests.ops.test_compiled_ops import cases, run_mode
-from tests.ops.test_ops import as_tuple, differentiable, to_tensor
 
 import contraflow as cf
 import contraflow.nn.functional as F

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ops.test_ops import as_tuple, differentiable, samples_of, to_tensor
+from tests.helpers.op_checks import as_tuple, differentiable, samples_of, to_tensor
 
 import contraflow as cf
 from contraflow import config

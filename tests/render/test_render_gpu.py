@@ -19,7 +19,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.gpu_kernels import CASES, Case, check, elementwise, gather_case, load
+from tests.helpers.gpu_case import CASES, Case, check, load
+from tests.helpers.gpu_functions import elementwise
+from tests.helpers.gpu_kernels import gather_case
 
 from contraflow.compiler.kernel import Kernel, KernelCall, Loops
 from contraflow.dtypes import float16, float32, float64, int8, int64

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.helpers.op_checks import differentiable, to_tensor
 from tests.ops.test_compiled_ops import cases, program
-from tests.ops.test_ops import differentiable, to_tensor
 
 import contraflow as cf
 from contraflow import config, thresholds
