@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.helpers.state_worlds import (
     FOLDER,
@@ -118,6 +119,27 @@ def test_a_refused_module_can_be_saved(tmp_path: Path) -> None:
     assert list(net.state_dict()) == keys
     cf.save(net.state_dict(), tmp_path / "net.cf")
     assert (net.mean + net.weight).detach().tolist() == [1.0] * 3
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_default_dtype_that_a_refused_function_sets_does_not_stay(fails: bool) -> None:
+    @cf.compile
+    def step(x: cf.Tensor) -> cf.Tensor:
+        cf.set_default_dtype(cf.float64)
+        if fails:
+            raise LookupError
+        return x * 2
+
+    with pytest.raises(LookupError if fails else cf.CaptureError):
+        step(cf.ones(2))
+    assert cf.get_default_dtype() is cf.float32
+
+
+def test_a_seed_that_a_refused_function_sets_does_not_stay() -> None:
+    before = np.random.get_state()[1].tolist()  # type: ignore[index]
+    with pytest.raises(cf.CaptureError, match="seed sets the random state"):
+        cf.compile(lambda x: np.random.seed(0) or x * 2)(cf.ones(2))
+    assert np.random.get_state()[1].tolist() == before  # type: ignore[index]
 
 
 # --- what fails ----------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -341,6 +342,9 @@ class Attributes(Sight):
             self._lacks_attribute(x, name)
         if raw is not MISSING:
             found = get(x, name)
+            if type(raw) is functools.cached_property and name in own:
+                self._stored(own, (id(own), name), Attribute(place, name), found)
+                self._undo.append(functools.partial(dict.pop, own, name, None))
             return self._settled(found, kind.__mro__, name)
         self.in_class(kind.__mro__, name)
         getter = lookup(kind, "__getattr__")

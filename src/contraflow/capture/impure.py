@@ -114,6 +114,8 @@ def _of_generator(
         if seeded:
             return None
         return f"{name}() is seeded by chance, and a replay would repeat it", _RANDOM
+    if owner is None and name == "seed":  # a function of NumPy's
+        return "numpy.random.seed sets the random state, which a replay would not", _RANDOM
     if issubclass(type(owner), types.ModuleType) or owner is None:
         return None
     if name in ("__init__", "__new__", "spawn", "bit_generator"):

@@ -44,6 +44,7 @@ from contraflow.capture.sight import (
     is_structured,
     own_attributes,
 )
+from contraflow.dtypes import set_default_dtype
 from contraflow.tensors.epoch import Every
 from contraflow.tensors.hooks import HookHandle
 from contraflow.tensors.symbol import Symbol
@@ -75,6 +76,7 @@ _HOLDING = names(
 _ITERATING = (list, tuple, set, frozenset, enumerate, zip, iter, reversed, sorted, any, all)
 _OPERATORS: Any = operator.getitem.__self__  # type: ignore[attr-defined]
 _IN_PLACE_OPERATORS = {method.strip("_"): op for op, method in IN_PLACE.items()} | {"iconcat": 13}
+_WATCHED = (types.BuiltinFunctionType, types.MethodWrapperType)
 # Functions of Python's own that look at the frame they are called from.
 _FRAMED = names("locals super breakpoint __import__")
 # Modules whose functions do.
@@ -118,7 +120,7 @@ class Observer(Carrying):
             return f
         if kind is functools.partial:
             self._partial(f)
-            return f
+            return _watched(f)
         if type(lookup(kind, "__call__")) is types.FunctionType and not is_library_class(kind):
             self.show(f)
             self.in_class(kind.__mro__, "__call__")
@@ -161,6 +163,8 @@ class Observer(Carrying):
         if f is config.read_environment:
             self.see(config.environment)
             return self._call_method(config.environment.get, args, kwargs)
+        if f is set_default_dtype:
+            self.recorder.default_set_at = self.recorder.user_line()
         if getattr(f, "__name__", "") == "__subclasses__":
             place = self.place_of(owner)
             if place is not None:
@@ -188,6 +192,9 @@ class Observer(Carrying):
         # These hold what they are given, or call its methods, which are observed.
         module = str(getattr(f, "__module__", None))
         levels, ours = 0 if module in _HOLDING else ALL, module.startswith("contraflow.")
+        if module in _HOLDING and f is not functools.partial:
+            args = tuple(map(_watched, args))
+            kwargs = {name: _watched(x) for name, x in kwargs.items()}
         for x in itertools.chain(args, kwargs.values()):
             if f in _ITERATING and issubclass(type(x), dict):
                 self.iterate(x)
@@ -282,6 +289,11 @@ class Observer(Carrying):
             for x in itertools.chain(args, kwargs.values()):
                 self.hand_over(x)
             return f(*args, **kwargs)
+        if kind is CACHED and name == "cache_clear" and place is not None:
+            raise self.refuse(
+                f"the cache of {place} is cleared, and a replay would not clear it",
+                "Clear it outside.",
+            )
         if name == "__setattr__" and len(args) == 2:
             self._plain_setattr(owner, args[0], args[1])
             return None
@@ -420,6 +432,16 @@ def called(f: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Call what is not observed, by way of the observer that listens."""
     observer = listening.get(get_ident())
     return f(*args, **kwargs) if observer is None else observer.call(f, args, kwargs)
+
+
+def _watched(x: Any) -> Any:
+    """A function of C's that others call, by way of the observer: `map(log.append, ...)`."""
+    kind = type(x)
+    if kind is functools.partial and type(x.func) in _WATCHED:
+        return functools.partial(_watched(x.func), *x.args, **x.keywords)
+    if kind in _WATCHED and getattr(x, "__name__", "") not in _FRAMED:
+        return functools.partial(called, x)
+    return x
 
 
 # --- functions of Python's own ----------------------------------------------------------------

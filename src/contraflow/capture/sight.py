@@ -73,6 +73,7 @@ from contraflow.capture.reads import (
     items,
 )
 from contraflow.capture.session import swap
+from contraflow.capture.structures import Structures
 from contraflow.capture.writes import SlotStore, Write
 from contraflow.errors import CaptureError
 from contraflow.operation.op import REGISTRY, Op
@@ -121,6 +122,7 @@ class Sight:
         self.kept: list[Any] = []  # what cannot be referred to weakly
         self.refused: CaptureError | None = None
         self._undo: list[Any] = [None]  # calls, and the end of them
+        self.structures = Structures()
         self.again = False  # the recording has started over
         self.filled = False  # a cache of a function, which will not run again
         self.whole: set[int] = set()  # modules that the library has looked at
@@ -344,6 +346,8 @@ class Sight:
     def _show_structured(self, x: Any) -> None:
         """A module or an optimizer, with all that it may call."""
         self._shown[id(x)] = x
+        if not self.recorder.made_here(x):
+            self.structures.keep(own_attributes(x))
         self.show_class(type(x))
         for name, kept in own_attributes(x).items():
             if name.endswith("_hooks"):

@@ -454,6 +454,9 @@ class Stores(Containers):
     def _undo_all(self, container: Any, contents: Any) -> None:
         """Note how to restore the contents of a container."""
         own: Any = plain_type(type(container))
+        if issubclass(own, (list, bytearray)):  # bytes that others look at stay in their place
+            self._undo.append(functools.partial(own.__setitem__, container, slice(None), contents))
+            return
         fill = own.update if issubclass(own, (dict, set)) else own.extend
         self._undo.append(functools.partial(fill, container, contents))
         self._undo.append(functools.partial(own.clear, container))

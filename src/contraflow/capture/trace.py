@@ -134,6 +134,7 @@ def _capture(
             if observer.refused is not None:
                 raise observer.refused
     except BaseException as error:
+        observer.structures.put_back()
         hide_observer(error)
         raise
     finally:
@@ -152,8 +153,12 @@ def _capture(
     _warn_if_unobserved(owner, [describe_code(code) for code in unobserved])
     program.guards.watch(trace.known, call.arguments)  # as they were before the call
     trace.known = []
-    trace.describe_escapes()
-    program.load()
+    try:
+        trace.describe_escapes()
+        program.load()
+    except BaseException:
+        observer.structures.put_back()
+        raise
     return program
 
 

@@ -199,5 +199,8 @@ class Mutation(Write):
 def refill(container: Any, contents: Any) -> None:
     """Give a container other contents; code of a user's class that is one does not run."""
     kind: Any = plain_type(type(container))
+    if issubclass(kind, (list, bytearray)):
+        kind.__setitem__(container, slice(None), contents)
+        return
     kind.clear(container)
     (kind.update if issubclass(kind, (dict, set)) else kind.extend)(container, contents)

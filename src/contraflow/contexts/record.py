@@ -138,6 +138,7 @@ class Recorder(Run):
         self.sources: dict[Value, InputSource] = {}
         self.start = next(serials)
         self._default_dtype = dtypes.get_default_dtype()
+        self.default_set_at: UserLine | None = None  # where the function set another one
         self.first_node = next(numbers)
         self._first_generator = next(generator_serials)
         self._once = False
@@ -495,6 +496,12 @@ class Recorder(Run):
                     f"from outside, and a replay would not. Register it before, or remove it in "
                     f"the function."
                 )
+        if dtypes.get_default_dtype() is not self._default_dtype:
+            raise CaptureError(
+                f"compile({self.name}): the default dtype that is set at {self.default_set_at} "
+                f"stays when the function returns, and a replay would not set it. Set it outside, "
+                f"or put back the one that was there."
+            )
         for t, needs in self._needs.values():
             if t._needs is not needs:
                 recording.needs.append((self._arguments.get(id(t), -1), t, t._needs))
@@ -537,6 +544,7 @@ class Recorder(Run):
     def restore(self) -> None:
         """Put back everything real that the function changed, and let go of what it made."""
         self._modules.clear()
+        dtypes.set_default_dtype(self._default_dtype)
         for slot in self._slots.values():
             slot.tensor._grad = slot.original
         for storage, version, writer in self._versions.values():
