@@ -389,7 +389,7 @@ class CapturedProgram:
                 generator.set_state(saved)
         made: dict[int, Storage] = {}
         for storage, position in self.escapes:
-            storage.data = self._array(outputs, position).reshape(-1)
+            storage.receive(self._array(outputs, position).reshape(-1))
             made[position] = storage
 
         def memory(position: int) -> Storage:

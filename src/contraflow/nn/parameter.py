@@ -91,7 +91,7 @@ class UninitializedTensorMixin(Tensor):
             self.data = self.data.to(device=device or self.device, dtype=dtype or self.dtype)
         # The same storage, which has memory now: for a function that is being recorded it has
         # been there before, so that what is written to it stays.
-        self.storage.data = memory.full(tuple(shape), self.dtype.numpy, 0)
+        self.storage.receive(memory.full(tuple(shape), self.dtype.numpy, 0))
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
         self.layout = contiguous(tuple(shape))
         Structure.changed()

@@ -65,8 +65,12 @@ class Storage:
             data = self._data = data.reshape(-1)
         return data
 
-    @data.setter
-    def data(self, data: Any) -> None:
+    def receive(self, data: Any) -> None:
+        """Give memory to a storage that has none: it was recorded, or its size was not known.
+
+        That happens once. Memory never moves: programs ask for an address and keep it.
+        """
+        assert self._data is None or not self._data.size, "a storage that has memory keeps it"
         self._data, self.address = data, 0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Storage:
