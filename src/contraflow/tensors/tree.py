@@ -105,6 +105,8 @@ _KEEPERS = (OrderedDict, dict, list, tuple, deque, set, frozenset, bytearray)
 
 def plain_type(kind: type) -> type:
     """The class of Python's own that keeps the items of containers of a class."""
+    if kind in _KEEPERS:  # as are most; guards on containers ask at every call
+        return kind
     return next((base for base in _KEEPERS if issubclass(kind, base)), kind)
 
 
