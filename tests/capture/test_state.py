@@ -444,3 +444,39 @@ def test_what_is_never_settled_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(compiled, "MOST_LEARNED", 1)
     f(cf.ones(1))
     assert state["h"].item() == 1
+
+
+def test_shared_results_can_be_differentiated_twice() -> None:
+    class Box:
+        pass
+
+    def f(x: cf.Tensor) -> Any:
+        box: Any = Box()
+        box.n, box.both = 3, [x.square() * x]
+        return box, types.SimpleNamespace(y=x.sin()), box.both
+
+    fast = cf.compile(f)
+    for _ in range(3):
+        for call in (fast, f):
+            x = cf.tensor([1.0, 2.0], requires_grad=True)
+            box, space, both = call(x)
+            assert box.both is both
+            (g,) = cf.autograd.grad(both[0].sum() + space.y.sum(), [x], create_graph=True)
+            (h,) = cf.autograd.grad(g.sum(), [x])
+            assert_close(h, 6 * x.detach() - x.detach().sin())
+
+
+def test_objects_of_results_are_verified_by_their_parts() -> None:
+    class Box:
+        pass
+
+    def f(x: cf.Tensor) -> Any:
+        box: Any = Box()
+        box.name, box.y = "box", x * 2
+        return box, Box()
+
+    f = cf.compile(f, verify=3)
+    for _ in range(4):
+        box, other = f(cf.ones(2))
+        assert box.y.tolist() == [2.0, 2.0]
+        assert type(other) is Box

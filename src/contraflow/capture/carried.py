@@ -7,11 +7,13 @@ would be recorded again; so what is there at the beginning of a call is one more
 from __future__ import annotations
 
 import functools
+import gc
 import types
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from contraflow.capture.library import is_library_class, is_ours, names
 from contraflow.capture.places import (
     NOTHING_THERE,
     Described,
@@ -19,6 +21,7 @@ from contraflow.capture.places import (
     Located,
     NestedPlace,
     Place,
+    lookup,
 )
 from contraflow.capture.sight import (
     is_iterator,
@@ -29,7 +32,7 @@ from contraflow.capture.sight import (
     keys_of,
 )
 from contraflow.capture.stores import Stores
-from contraflow.capture.writes import SlotStore, Write
+from contraflow.capture.writes import SlotStore
 from contraflow.errors import CaptureError
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
@@ -37,6 +40,8 @@ from contraflow.tensors.tensor import Tensor
 # Containers whose contents may be inputs of a program.
 CARRYING = (tuple, list, dict, deque)
 MOST_CARRIED = 64  # elements of one
+# Modules of classes whose objects are compared by identity, and never change.
+_VALUES = names("builtins types typing functools operator re logging")
 
 
 class Carrying(Stores):
@@ -66,43 +71,53 @@ class Carrying(Stores):
         found = [*self.carried.values(), *(x for x, _ in self.described.values())]
         return [x for x in _leaves(found) if isinstance(x, Tensor)]
 
-    def located(self, write: Write) -> Any:
-        """A written value, in which objects from before are found again at each call."""
-        return self._located(write.values, f"kept at {write.line}")
-
-    def located_result(self, result: Any) -> Any:
-        """The same for a result: the function's own state is returned as it is."""
-        return self._located(result, "returned")
-
-    def _located(self, x: Any, where: str) -> Any:
+    def located(self, x: Any, where: str) -> Any:
+        """Located for an object from before, which is found again at each call; or the object."""
         kind = type(x)
-        if is_leaf(kind):
-            return x
         place = self.place_of(x)
         if place is not None and not issubclass(kind, (type, types.FunctionType)):
             return Located(place)
         made = is_structured(kind) and self.recorder.made_here(x) and "kept" in where
         if made or self._cannot_be_made_again(x):
+            name = f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
             raise CaptureError(
-                f"compile({self.recorder.name}): a {kind.__name__} that the function makes is "
+                f"compile({self.recorder.name}): {name} that the function makes is "
                 f"{where}, and every replay would give the same one. Make it outside."
             )
-        if kind in (tuple, list):
-            return kind([self._located(item, where) for item in x])
-        if kind is dict:
-            return {key: self._located(item, where) for key, item in x.items()}
-        if kind is deque:
-            return deque([self._located(item, where) for item in x], x.maxlen)
         return x
+
+    def is_new(self, x: Any) -> bool:
+        """Whether an object was made by the function: since it began, nothing was collected."""
+        if type(x) is types.FunctionType:
+            return id(x) in self._made
+        if not gc.is_tracked(x):
+            return True
+        if self._young is None:
+            self._young = set(map(id, gc.get_objects(0)))
+        return id(x) in self._young
 
     def _cannot_be_made_again(self, x: Any) -> bool:
         """Whether no replay could make an object of the function again: its state is hidden."""
         kind = type(x)
+        if issubclass(kind, type):
+            return id(x) in self._made
         if kind is types.FunctionType:
             return id(x) in self._made and x.__closure__ is not None
+        if issubclass(kind, BaseException):
+            return x.__traceback__ is not None
         if kind is functools.partial:
             return any(isinstance(a, Tensor) for a in (*x.args, *x.keywords.values()))
-        return is_iterator(x)
+        if is_iterator(x):
+            return True
+        # An Event, a Generator: two of them are never equal, and nobody sees all that they keep.
+        apart = (
+            is_library_class(kind)
+            and lookup(kind, "__eq__") is object.__eq__
+            and kind is not object
+        )
+        if not apart or is_ours(kind) or kind.__module__ in _VALUES:
+            return False
+        return self.is_new(x) if gc.is_tracked(x) else kind.__module__ == "_thread"
 
     def changed_places(self) -> list[Place]:
         """The places that were read and then changed, and whose values can be inputs."""

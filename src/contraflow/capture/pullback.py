@@ -16,8 +16,9 @@ import numpy as np
 
 from contraflow import threads, thresholds
 from contraflow.capture.guards import Held
+from contraflow.capture.made import leaves_like
 from contraflow.capture.observe import undone
-from contraflow.capture.trees import flatten, rebuild
+from contraflow.capture.trees import rebuild
 from contraflow.compiler.passes import eliminate_dead
 from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Value
 from contraflow.contexts.record import InputSource
@@ -390,8 +391,10 @@ class CompiledNode(Node):
             except KeyboardInterrupt:  # it must be done all the same
                 undo()
                 raise
-        outs: list[Any] = []
-        flatten(result, outs)
+        structure = program.structure
+        if program.writes:  # beside the result
+            structure = structure[1][0]
+        outs = list(leaves_like(structure, result))
         starts = []
         for number, g in zip(self.program.differentiable, cotangents):
             edge = outs[number].edge

@@ -134,6 +134,7 @@ class Sight:
         self._made: dict[int, Any] = {}  # functions and classes that it makes
         self._hooked: dict[int, tuple[Any, Any, Any]] = {}  # tables of hooks that it changes
         self._hooked_at: Any = None  # the line that did so last
+        self._young: set[int] | None = None  # addresses of all that it has made, if asked for
 
     def begin(self, function: Any, instance: Any, args: Any, kwargs: Any) -> None:
         """Note what a call starts from: the function, its object, and the arguments."""
@@ -512,6 +513,7 @@ class Sight:
         """Drop the references to old and new objects."""
         self.known, self.slots, self.before, self.tensors = {}, {}, {}, {}
         self._own, self._made, self._shown, self._touched = [], {}, {}, set()
+        self._young = None
         self.writes, self._latest, self._mutated, self._undo = [], {}, set(), [None]
         self._appended = {}
         self.carried, self.described, self._proxies = {}, {}, {}

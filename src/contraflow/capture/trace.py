@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
+import functools
 import gc
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
@@ -17,6 +18,7 @@ from contraflow.capture import rewrite
 from contraflow.capture.ahead import read_ahead, warn_once
 from contraflow.capture.alarm import alarmed, describe_code
 from contraflow.capture.guards import GradientRead, Held, layout_of
+from contraflow.capture.made import MadeAnew
 from contraflow.capture.observe import hide_observer, observing
 from contraflow.capture.observer import Observer
 from contraflow.capture.places import Located, Place
@@ -37,7 +39,7 @@ from contraflow.capture.replay import (
     SharedResult,
     StoreKey,
 )
-from contraflow.capture.trees import ARRAY, NoStructure, flatten, markers, rebuild
+from contraflow.capture.trees import ARRAY, NoStructure, markers, rebuild
 from contraflow.capture.writes import SlotStore, Write
 from contraflow.compiler.host_numbers import host_values
 from contraflow.compiler.tape import Tape, Value
@@ -87,6 +89,7 @@ def capture(
     collecting = gc.isenabled()
     try:
         gc.disable()  # what a capture makes it also keeps: the collector would only walk over it
+        gc.collect(0)  # from here on, what is in the youngest generation is the function's
         program = _capture(owner, recorder, call, loose, carried, settled, again)
         if collecting:
             gc.collect(0)  # else it may be the turn of all that was imported
@@ -301,19 +304,28 @@ class Trace:
     def _take_apart(self, result: Any) -> list[Any]:
         """The leaves of the result and of what is stored, which is the second of a pair if
         anything is."""
+        kept = MadeAnew(is_new=self.observer.is_new)
+        self._structures(kept, result, [])  # to see what is met more than once
+        kept.forget()
         found: list[Any] = []
-        structure = self._structure(self.observer.located_result, result, found)
-        if self.program.writes:
-            stored = [self._structure(self.observer.located, w, found) for w in self.program.writes]
+        structure, *stored = self._structures(kept, result, found)
+        if stored:
             structure = tuple, (structure, (list, tuple(stored)))
         self.program.structure = structure
         return found
 
-    def _structure(self, located: Callable[[Any], Any], x: Any, found: list[Any]) -> Any:
+    def _structures(self, kept: MadeAnew, result: Any, found: list[Any]) -> list[Any]:
+        """The structures of the result and of what is written; their leaves go to `found`."""
+        writes = self.program.writes
+        structures = [self._structure(kept, result, None, found)]
+        return structures + [self._structure(kept, w.values, w, found) for w in writes]
+
+    def _structure(self, kept: MadeAnew, x: Any, write: Write | None, found: list[Any]) -> Any:
         """The structure of the result, or of what is written; its leaves go to `found`."""
-        first, write = len(found), x if isinstance(x, Write) else None
+        first, where = len(found), "returned" if write is None else f"kept at {write.line}"
+        kept.locate = functools.partial(self.observer.located, where=where)
         try:
-            structure = flatten(located(x), found)
+            structure = kept.flatten(x, found)
         except NoStructure as error:
             raise self._refuse_value(str(error), write) from None
         except RecursionError:

@@ -26,16 +26,23 @@ KEY = "key"  # of a store of gradients: a tensor, or a place in the graph
 # The first of what a structure has in the place of an object: its fields, itself, a reference, or
 # what it is as a container and the attributes that it has beside.
 FIELDS, VALUE, OBJECT, ATTRIBUTES = "fields", "value", "object", "attributes"
+# The same of what `made.py` takes apart: a function that makes it of its parts, or a number by
+# which other places refer to it.
+MADE, SHARED = "made", "shared"
+
+
+Inner = Callable[[Any, list[Any], bool], Any]
 
 
 class NoStructure(Exception):
     """Says of what is in containers why they have no structure: "a set, which ..."."""
 
 
-def flatten(x: Any, leaves: list[Any], weak: bool = False) -> Any:
+def flatten(x: Any, leaves: list[Any], weak: bool = False, inner: Inner | None = None) -> Any:
     """The structure of nested containers; tensors, arrays, ints and floats go to `leaves`.
 
-    With `weak` the structure does not keep objects alive that are equal to themselves only.
+    With `weak` the structure does not keep objects alive that are equal to themselves only. `inner`
+    takes apart what is found in containers; it is `flatten` itself if it is None.
 
     >>> leaves = []
     >>> flatten({"a": (1, "text"), "b": [2.5]}, leaves) == flatten(
@@ -48,11 +55,13 @@ def flatten(x: Any, leaves: list[Any], weak: bool = False) -> Any:
     if isinstance(x, Tensor):
         leaves.append(x)
         return TENSOR
+    if inner is None:
+        inner = flatten
     kind = type(x)
     if kind is tuple or kind is list:  # as `parts` has it, for the containers of every call
-        return kind, tuple([flatten(item, leaves, weak) for item in x])
+        return kind, tuple([inner(item, leaves, weak) for item in x])
     if kind is dict:
-        return kind, tuple([(key, flatten(value, leaves, weak)) for key, value in x.items()])
+        return kind, tuple([(key, inner(value, leaves, weak)) for key, value in x.items()])
     if kind is float or kind is int or kind is Symbol:
         leaves.append(x)
         return FLOAT if isinstance(x, float) else INT
@@ -64,33 +73,33 @@ def flatten(x: Any, leaves: list[Any], weak: bool = False) -> Any:
         return LOCATED
     own = None if weak else getattr(x, "__dict__", None)
     if own and isinstance(x, (tuple, list, dict)):
-        container = _flatten_container(x, leaves, weak)
-        named = [(name, flatten(value, leaves, weak)) for name, value in own.items()]
+        container = _flatten_container(x, leaves, weak, inner)
+        named = [(name, inner(value, leaves, weak)) for name, value in own.items()]
         return ATTRIBUTES, container, tuple(named)
-    return _flatten_container(x, leaves, weak)
+    return _flatten_container(x, leaves, weak, inner)
 
 
-def _flatten_container(x: Any, leaves: list[Any], weak: bool) -> Any:
+def _flatten_container(x: Any, leaves: list[Any], weak: bool, inner: Inner) -> Any:
     """The structure of what is seldom found."""
     kind = type(x)
     if isinstance(x, (tuple, list)):
-        return kind, tuple(flatten(item, leaves, weak) for item in x)
+        return kind, tuple(inner(item, leaves, weak) for item in x)
     if kind is deque:
-        return kind, tuple(flatten(item, leaves, weak) for item in x), x.maxlen
+        return kind, tuple(inner(item, leaves, weak) for item in x), x.maxlen
     if kind in (set, frozenset) and not weak:
-        return kind, tuple(flatten(item, leaves, weak) for item in x)
+        return kind, tuple(inner(item, leaves, weak) for item in x)
     if kind is slice:
-        return kind, tuple(flatten(item, leaves, weak) for item in (x.start, x.stop, x.step))
+        return kind, tuple(inner(item, leaves, weak) for item in (x.start, x.stop, x.step))
     if kind is Gradients:
         return kind, tuple(
-            (tuple, (_flatten_key(key, leaves, weak), flatten(gradient, leaves, weak)))
+            (tuple, (_flatten_key(key, leaves, weak), inner(gradient, leaves, weak)))
             for key, gradient in x.items()
         )
     named = parts(x)
     if named is None and not weak and _is_made(x):
         named = list(vars(x).items())
     if named is not None:
-        pairs = tuple((name, flatten(value, leaves, weak)) for name, value in named)
+        pairs = tuple((name, inner(value, leaves, weak)) for name, value in named)
         if not isinstance(x, dict):
             return FIELDS, kind, pairs
         return (kind, pairs, x.default_factory) if isinstance(x, defaultdict) else (kind, pairs)
@@ -159,6 +168,10 @@ def written(structure: Any, leaves: Iterator[str], name: Callable[[Any], str]) -
     kind, *rest = structure
     if kind == VALUE:
         return name(rest[1])
+    if kind == SHARED:
+        variable = f"shared{rest[0]}"
+        inner = rest[1:]
+        return f"({variable} := {written(inner[0], leaves, name)})" if inner else variable
     inside = [(key, written(part, leaves, name)) for key, part in inside_of(structure)]
     items = "".join(f"{item}, " for _, item in inside)
     if kind is tuple:
@@ -169,6 +182,8 @@ def written(structure: Any, leaves: Iterator[str], name: Callable[[Any], str]) -
     if kind is dict:
         return f"{{{''.join(f'{key}: {item}, ' for key, item in pairs)}}}"
     named = f"[{''.join(f'({key}, {item}), ' for key, item in pairs)}]"
+    if kind == MADE:
+        return f"{name(rest[0])}({items})"
     if kind == FIELDS:
         return f"{name(with_fields)}({name(rest[0])}, {named})"
     if kind == ATTRIBUTES:
@@ -205,6 +220,10 @@ def inside_of(structure: Any) -> Sequence[tuple[Any, Any]]:
         return ()
     if kind == FIELDS:
         return rest[1]  # type: ignore[no-any-return]
+    if kind == SHARED:
+        return [(None, part) for part in rest[1:]]
+    if kind == MADE:
+        return list(enumerate(rest[1]))
     if kind == ATTRIBUTES:
         return (None, rest[0]), *rest[1]
     return rest[0] if issubclass(kind, dict) else list(enumerate(rest[0]))

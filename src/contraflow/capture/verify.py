@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from contraflow.capture.made import MadeAnew
 from contraflow.capture.observe import undone
 from contraflow.capture.replay import CapturedProgram, FunctionCall, ReplayInputs
-from contraflow.capture.trees import flatten
 from contraflow.dtypes import from_numpy, tolerance
 from contraflow.errors import CaptureError, describe_spec
 from contraflow.tensors.generator import default_generator
@@ -89,7 +89,7 @@ class _Snapshot:
 
 def _results(result: Any) -> Iterator[tuple[str, Any]]:
     leaves: list[Any] = []
-    yield "the structure of the result", flatten(result, leaves)
+    yield "the structure of the result", MadeAnew().flatten(result, leaves)
     for number, x in enumerate(leaves):
         if isinstance(x, (Node, tuple)):
             continue  # a key of a store, which is another node in every call

@@ -16,7 +16,7 @@ containers of tensors uses these, and adds what it needs:
 Dicts keep their own order, and two with the same keys in another order are two structures. A leaf
 that is found twice is two leaves; that two results of a compiled function are one tensor, and that
 two tensors in a file share memory, is for those modules to note. A container found twice becomes
-two.
+two, except in what a compiled function leaves behind (`capture/made.py`).
 """
 
 from __future__ import annotations
