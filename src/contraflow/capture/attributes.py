@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
+import enum
 import functools
+import operator
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from contraflow import config
 from contraflow.capture.library import (
     in_python,
     is_library_class,
-    is_library_module,
+    is_library_code,
     is_ours,
 )
 from contraflow.capture.places import (
     MISSING,
     Attribute,
     ClassAttribute,
+    Constant,
     Field,
     Global,
     Item,
@@ -68,7 +71,10 @@ class Attributes(Sight):
         if name in namespace:
             return self.read(key, Global(namespace, name), value)
         if key not in self.stored:
-            self._add(key, Lacks(Global(namespace, name)))
+            self._add(("lacks", *key), Lacks(Global(namespace, name)))
+        if name in vars(builtins):
+            self.see_globals(vars(builtins))
+            return self.read((id(vars(builtins)), name), Global(vars(builtins), name), value)
         return value
 
     def cell(self, cell: types.CellType, value: Any) -> Any:
@@ -86,7 +92,10 @@ class Attributes(Sight):
         if kind in PLAIN or kind is Symbol:
             return getattr(x, name)
         if issubclass(kind, Tensor):
-            if name in _OF_TENSORS or lookup(Tensor, name) is not MISSING:
+            if name in _OF_TENSORS:
+                return getattr(x, name)
+            if lookup(Tensor, name) is not MISSING:
+                self.in_class(kind.__mro__, name)
                 return getattr(x, name)
             return self._tensor_attribute(x, name)
         if kind is types.ModuleType:
@@ -103,6 +112,8 @@ class Attributes(Sight):
             found = getattr(x, name)
             self.given_out(found)
             return found
+        if issubclass(kind, enum.Enum) and id(kind) not in self._made:
+            self.see(x)  # which its class keeps
         if id(x) not in self.known:
             return self._fresh_attribute(x, name)
         return self._object_attribute(x, name)
@@ -147,12 +158,13 @@ class Attributes(Sight):
         self.known.setdefault(id(own), (own, Namespace(place)))
 
     def _module_attribute(self, module: Any, name: str) -> Any:
-        found = getattr(module, name)
-        if is_library_module(module.__name__):
-            self.see(found) if found is config.environment else self.show(found)
-            return found
         namespace = module.__dict__
         self.see_globals(namespace)
+        if name not in namespace and name != "__dict__":
+            key = (id(namespace), name)
+            if key not in self.stored:
+                self._add(("lacks", *key), Lacks(Global(namespace, name)))
+        found = getattr(module, name)
         if name not in namespace:
             self.show(found)
             return found
@@ -163,9 +175,8 @@ class Attributes(Sight):
     def in_class(self, bases: Sequence[type], name: str) -> Any:
         """The attribute in the first of some classes that has it; MISSING if none has."""
         for base in bases:
-            known = in_python(base) and not is_library_class(base) and id(base) not in self._made
             place = None
-            if known:
+            if in_python(base) and id(base) not in self._made:
                 place = self._class_place(base)
             if name in base.__dict__:
                 value = base.__dict__[name]
@@ -178,7 +189,9 @@ class Attributes(Sight):
         return MISSING
 
     def _class_place(self, kind: type) -> Place | None:
-        """Where a class of the user's is found, whose bases are noted."""
+        """Where a class is found; the bases of the user's are noted."""
+        if is_library_class(kind):
+            return Constant(kind, kind.__name__)
         self.see(kind)
         place = self.place_of(kind)
         if place is not None:
@@ -214,7 +227,7 @@ class Attributes(Sight):
         return found
 
     def _class_attribute(self, kind: Any, name: str) -> Any:
-        if is_library_class(kind) or id(kind) in self._made:
+        if id(kind) in self._made or not in_python(kind):
             found = getattr(kind, name)
             self.show(found)
             return found
@@ -333,6 +346,11 @@ class Attributes(Sight):
             return found
         if data:  # computed by code, which is observed itself
             self.in_class(kind.__mro__, name)
+            getter = getattr(raw, "fget", None)
+            if type(getter) is types.FunctionType and is_library_code(
+                getter.__code__, getter.__globals__
+            ):
+                return self._asked(x, place, operator.attrgetter(name))
             found = get(x, name)
             self.show(found)
             return found

@@ -8,6 +8,7 @@ from typing import Any
 from contraflow.capture.library import names
 
 _REMEDY = "Call it outside, and pass what it gives as an argument."
+_OUTSIDE = "Call it outside the compiled function."
 _RANDOM = "Use contraflow's random functions, or draw outside and pass it as an argument."
 
 
@@ -46,6 +47,21 @@ _THREADS = {
     "threading": names("acquire release wait notify notify_all set clear start join"),
     "_queue": names("get get_nowait"),
 }
+_SETTINGS = {
+    "sys": names("setrecursionlimit setswitchinterval settrace setprofile set_int_max_str_digits"),
+    "gc": names("enable disable isenabled set_threshold set_debug freeze unfreeze"),
+    "logging": names(
+        "setLevel disable addHandler removeHandler addFilter removeFilter basicConfig "
+        "captureWarnings setLoggerClass addLevelName"
+    ),
+    "locale": names("setlocale"),
+    "signal": None,
+    "atexit": None,
+    "decimal": names("setcontext"),
+    "numpy": names("seterr seterrcall set_printoptions setbufsize"),
+    "contraflow.config": names("set_num_threads"),
+    "contraflow.tensors.printing": names("set_printoptions"),
+}
 _QUIET = names("write flush isatty fileno")  # what print does happens once
 
 
@@ -71,6 +87,8 @@ def impurity(
         module = "numpy"
     if not isinstance(module, str):
         return None
+    if module == "unittest.mock":
+        return f"a {kind.__name__} counts its calls, which a replay would not", _OUTSIDE
     if module == "builtins":
         return _of_python(name)
     if module in _GENERATORS or module.startswith("numpy.random"):
@@ -81,6 +99,11 @@ def impurity(
         return f"{module}.{name} reads a clock, which a replay would not", _REMEDY
     for table, what, remedy in (
         (_RANDOMS, "draws a random number, and a replay would give the same again", _RANDOM),
+        (
+            _SETTINGS,
+            "is a setting outside of the function, which no replay sets",
+            _OUTSIDE,
+        ),
         (_FILES, "uses a file or the system, which a replay would not", _REMEDY),
         (
             _THREADS,

@@ -79,6 +79,12 @@ _IN_PLACE_OPERATORS = {method.strip("_"): op for op, method in IN_PLACE.items()}
 _WATCHED = (types.BuiltinFunctionType, types.MethodWrapperType)
 # Functions of Python's own that look at the frame they are called from.
 _FRAMED = names("locals super breakpoint __import__")
+_SEEING_NO_FRAMES = names(
+    "isEnabledFor getEffectiveLevel getLogger setLevel disable addHandler removeHandler addFilter "
+    "removeFilter basicConfig captureWarnings"
+)
+# Beginnings of the names of functions that set something of the process or the thread.
+_SETTING = ("set_", "simplefilter", "filterwarnings", "resetwarnings")
 # Modules whose functions do.
 _LOOKING = names("warnings _warnings logging inspect traceback pdb bdb")
 
@@ -89,6 +95,9 @@ class Observer(Carrying):
     def callee(self, f: Any) -> Any:
         """The function to call for `f`: itself if it is user code, which runs observed."""
         kind = type(f)
+        named = kind is types.FunctionType or issubclass(kind, type)
+        if named and f.__name__.startswith(_SETTING):
+            self.set_at = self.recorder.user_line()
         if kind is types.FunctionType:
             if is_library_code(f.__code__, f.__globals__):
                 return f if _looks_at_frames(f) else functools.partial(called, f)
@@ -423,7 +432,7 @@ def _is_hooking(name: str) -> bool:
 
 
 def _looks_at_frames(f: Any) -> bool:
-    if getattr(f, "__name__", "") in ("isEnabledFor", "getEffectiveLevel", "getLogger"):
+    if getattr(f, "__name__", "") in _SEEING_NO_FRAMES:
         return False
     return str(getattr(f, "__module__", "")).partition(".")[0] in _LOOKING
 

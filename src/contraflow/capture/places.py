@@ -187,6 +187,8 @@ class ClassAttribute(NestedPlace):
         return self.parent.get(given).__dict__[self.key]
 
     def written(self, write: ConditionWriter) -> str:
+        if isinstance(self.parent, Constant):  # whose attributes are always in one dict
+            return f"{write.name(self.parent.value.__dict__)}[{self.key!r}]"
         return f"{write.place(self.parent)}.__dict__[{self.key!r}]"
 
     def put(self, holder: Any, value: Any) -> None:

@@ -30,7 +30,10 @@ PLAIN = frozenset([
 ])  # fmt: skip
 # Of subclasses of these objects have values, and cannot be referred to weakly.
 VALUED: tuple[Any, ...] = (int, bytes)
-_CODE = ("the class ", "the function ", "a code", "a module", "a property", "a staticmethod")
+_CODE = (
+    "the class ", "the function ", "a code", "a module", "a property", "a staticmethod",
+    "a builtin_function_or_method", "a Op",
+)  # fmt: skip
 
 
 class Read:

@@ -49,6 +49,7 @@ from contraflow.capture.places import (
     MISSING,
     Argument,
     Cell,
+    ClassAttribute,
     Constant,
     Described,
     Field,
@@ -135,6 +136,7 @@ class Sight:
         self._hooked: dict[int, tuple[Any, Any, Any]] = {}  # tables of hooks that it changes
         self._hooked_at: Any = None  # the line that did so last
         self._young: set[int] | None = None  # addresses of all that it has made, if asked for
+        self.set_at: Any = None  # the line that has called a function that sets something
 
     def begin(self, function: Any, instance: Any, args: Any, kwargs: Any) -> None:
         """Note what a call starts from: the function, its object, and the arguments."""
@@ -371,6 +373,8 @@ class Sight:
         bases = kind.__mro__
         theirs = [b for b in bases if is_library_class(b)]
         for base in bases:
+            if is_ours(base):
+                self._show_patches(base)
             if is_library_class(base) or not in_python(base):
                 continue
             for name, x in list(base.__dict__.items()):
@@ -386,6 +390,21 @@ class Sight:
                         self.in_class(kind.__mro__, name)
         if type(kind) is not type:
             self.show_class(type(kind))
+
+    def _show_patches(self, kind: type) -> None:
+        """The functions of the user's that were put into a class of ours."""
+        for x in list(kind.__dict__.values()):
+            if type(x) is types.FunctionType and not is_library_code(x.__code__, x.__globals__):
+                self._show_quietly(x)
+
+    def note_class_methods(self, x: Any) -> None:
+        """The library has called a module or an optimizer, by methods that its class may have got
+        from the user meanwhile."""
+        for name in ("__call__", "forward", "step", "update"):
+            base = next((b for b in type(x).__mro__ if name in b.__dict__), None)
+            if base is not None and is_ours(base) and (id(base), name, "class") not in self.stored:
+                place = ClassAttribute(Constant(base, base.__name__), name)
+                self._add((id(base), name, "class"), self._expected(place, base.__dict__[name]))
 
     def _show_quietly(self, f: types.FunctionType) -> None:
         """A function that may never run: it is observed if it does, and itself not guarded."""
@@ -407,6 +426,10 @@ class Sight:
 
     def item(self, container: Any, key: Any) -> Any:
         """Read an item."""
+        raise NotImplementedError
+
+    def _asked(self, x: Any, place: Place, question: Callable[[Any], Any]) -> Any:
+        """Ask an object that keeps its state to itself."""
         raise NotImplementedError
 
     def touch(self, x: Any) -> None:
@@ -536,6 +559,8 @@ def lives_on(x: Any) -> bool:
         return REGISTRY.get(x.name) is x
     if kind is types.ModuleType:
         return is_library_module(x.__dict__.get("__name__")) and x in sys.modules.values()
+    if kind is types.BuiltinFunctionType:
+        return type(x.__self__) is types.ModuleType and lives_on(x.__self__)
     if kind is types.FunctionType:  # without the variables of another one
         return x.__closure__ is None and is_library_code(x.__code__, x.__globals__)
     return kind is type and is_library_class(x)

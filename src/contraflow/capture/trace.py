@@ -39,6 +39,7 @@ from contraflow.capture.replay import (
     SharedResult,
     StoreKey,
 )
+from contraflow.capture.settings import unchanged_settings
 from contraflow.capture.trees import ARRAY, NoStructure, markers, rebuild
 from contraflow.capture.writes import SlotStore, Write
 from contraflow.compiler.host_numbers import host_values
@@ -131,7 +132,10 @@ def _capture(
             observer.begin(owner.function, owner.instance, args, kwargs)
             if not rewrite.KNOWN:
                 read_ahead(observer, owner.function)
-            program = trace.record(owner.eager(*args, **kwargs))
+            with unchanged_settings(observer):
+                result = owner.eager(*args, **kwargs)
+            program = trace.record(result)
+            del result
             if recorder.symbols.needed:  # somebody has caught it
                 raise ValueNeeded
             if observer.refused is not None:
@@ -257,6 +261,8 @@ class Trace:
         self._describe_effects()
         self.known = known
         guards = program.guards
+        for module in recorder.modules:
+            self.observer.note_class_methods(module)
         guards.reads = list(self.observer.reads.values())
         guards.gone, guards.kept = self.observer.gone, self.observer.kept
         forward = recorder.tape
