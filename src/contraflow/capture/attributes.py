@@ -259,8 +259,10 @@ class Attributes(Sight):
         if place is not None and name == "__dict__":
             self._see_namespace(own, place)
             return own
-        if known and name in own and name not in _INTERNAL and not is_ours(type(own[name])):
-            return self._own_attribute(x, name)
+        if known and name in own and name not in _INTERNAL:
+            held = type(own[name])
+            if issubclass(held, Tensor) or not is_ours(held):
+                return self._own_attribute(x, name)
         if known and not ours and lookup(kind, name) is not MISSING:
             self.in_class(kind.__mro__, name)
         try:
@@ -271,11 +273,11 @@ class Attributes(Sight):
             raise
         if known:
             for registry in ("_parameters", "_buffers", "_modules"):
-                held = own.get(registry, ())
-                if name in held:
+                kept = own.get(registry, ())
+                if name in kept:
                     assert place is not None
                     return self._registered(
-                        held, Item(Attribute(place, registry), name, dict), found
+                        kept, Item(Attribute(place, registry), name, dict), found
                     )
             self.see(found) if is_structured(type(found)) else self.show(found)
         else:

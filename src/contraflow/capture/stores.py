@@ -13,7 +13,7 @@ import numpy as np
 
 from contraflow.capture.attributes import BOOKKEEPING, REGISTRIES
 from contraflow.capture.containers import Containers
-from contraflow.capture.library import is_library_class, is_ours, names
+from contraflow.capture.library import is_library_class, is_ours, mentions, names
 from contraflow.capture.places import (
     MISSING,
     Attribute,
@@ -247,7 +247,8 @@ class Stores(Containers):
             slot = Item(Attribute(place, name), key, dict) if name else Attribute(place, key)
             if id(x) in self.whole and (id(held), key) not in self.stored:
                 self.slots.setdefault((id(held), key), (slot, then))
-            where = registered(slot, place, key, then, is_library_class(type(x)))
+            ours = is_library_class(type(x)) and (bool(name) or mentions(type(x), key))
+            where = registered(slot, place, key, then, ours)
             where.persistent = key not in own_attributes(x).get("_transient", ())
             self._stored(held, (id(held), key), where, now)
 
