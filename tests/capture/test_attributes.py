@@ -214,3 +214,20 @@ def test_arguments_that_are_objects_or_dataclasses() -> None:
     assert f(one, scale=scale).item() == 3.0
     assert f(one, scale).item() == 3.0
     assert f.captures == 3
+
+
+def test_an_attribute_that_is_deleted_is_gone_in_the_next_call() -> None:
+    space = types.SimpleNamespace(y=1)
+
+    @cf.compile
+    def f(x: cf.Tensor) -> cf.Tensor:
+        del space.y
+        return x * 2
+
+    f(cf.ones(1))
+    assert vars(space) == {}
+    with pytest.raises(AttributeError, match="has no attribute 'y'"):
+        f(cf.ones(1))
+    space.y = 2
+    f(cf.ones(1))
+    assert vars(space) == {}

@@ -56,6 +56,7 @@ _INTERNAL = frozenset(["training", "_parameters", "_buffers", "_modules", *BOOKK
 
 
 _OF_TENSORS = frozenset(Tensor.__annotations__)
+_OF_FUNCTIONS = ("__annotations__", "__doc__", "__name__", "__qualname__")
 _TUPLE_FIELD = type(NamedTuple("_Pair", [("first", int)]).first)  # type: ignore[attr-defined]
 
 
@@ -203,6 +204,15 @@ class Attributes(Sight):
         found = self._proxies.get(id(proxy))
         return None if found is None else found[1]
 
+    def class_names(self, kind: type) -> None:
+        """The names of all attributes of a class and its bases are read."""
+        for base in kind.__mro__:
+            if in_python(base) and not is_library_class(base) and id(base) not in self._made:
+                place = self._class_place(base)
+                if place is not None:
+                    names = Names(Field(place, "__dict__"), base.__dict__)
+                    self._add((id(base), "__dict__"), names)
+
     def whole_class(self, kind: type) -> None:
         """All that a class keeps is read."""
         for each in list(kind.__dict__):
@@ -242,7 +252,12 @@ class Attributes(Sight):
         except AttributeError:
             self.in_class(kind.__mro__, name)
             raise
-        return found if is_dunder(name) else self._settled(found, kind.__mro__, name)
+        if not is_dunder(name):
+            return self._settled(found, kind.__mro__, name)
+        place = self._class_place(kind)
+        if place is not None and (type(found) in PLAIN or type(found) is dict):
+            return self.read((id(kind), name, "field"), Field(place, name), found)
+        return found
 
     # --- of objects ---------------------------------------------------------------------------
 
@@ -297,11 +312,22 @@ class Attributes(Sight):
 
     def _fresh_attribute(self, x: Any, name: str) -> Any:
         """Of an object that the function has made, or the library: only its class is old."""
+        own = own_attributes(x)
+        place = self.place_of(own)
+        if name in own and place is not None:  # an object made here, but kept elsewhere
+            return self._dict_item(own, place, name)
+        self._see_descriptor(type(x).__mro__, name)
         found = getattr(x, name)
-        if name in own_attributes(x):
+        if name in own:
             self.show(found)
             return found
         return self._settled(found, type(x).__mro__, name)
+
+    def _see_descriptor(self, bases: Sequence[type], name: str) -> None:
+        """See an attribute of a class whose `__get__` is code of the user's, before that runs."""
+        raw = next((b.__dict__[name] for b in bases if name in b.__dict__), MISSING)
+        if type(lookup(type(raw), "__get__")) is types.FunctionType:
+            self.in_class(bases, name)
 
     def _object_attribute(self, x: Any, name: str) -> Any:
         """Of an object from before."""
@@ -342,6 +368,8 @@ class Attributes(Sight):
             return self._field(x, name, place)
         if data and type(raw) is types.GetSetDescriptorType:
             found = get(x, name)
+            if name in _OF_FUNCTIONS:
+                return self.read((id(x), name, "field"), Field(place, name), found)
             if not name.startswith("__"):
                 self._add((id(x), name), self._expected(Field(place, name), found))
                 self.see(found, Field(place, name))
@@ -361,6 +389,7 @@ class Attributes(Sight):
         if own_attributes(x, None) is not None:
             self._lacks_attribute(x, name)
         if raw is not MISSING:
+            self._see_descriptor(kind.__mro__, name)
             found = get(x, name)
             if type(raw) is functools.cached_property and name in own:
                 self._stored(own, (id(own), name), Attribute(place, name), found)

@@ -108,6 +108,14 @@ def globals_of(code: CodeType) -> frozenset[str]:
     return frozenset(found)
 
 
+def imports_of(code: CodeType) -> list[str]:
+    """The names of the modules that code imports."""
+    if dis.opmap["IMPORT_NAME"] not in code.co_code[::2]:
+        return []
+    found = (i for i in dis.get_instructions(code) if i.opname == "IMPORT_NAME")
+    return [str(i.argval) for i in found]
+
+
 class Protection(NamedTuple):
     """Instructions whose exceptions a handler takes."""
 

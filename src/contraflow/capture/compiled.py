@@ -45,6 +45,10 @@ STRUCTURES_KEPT = 256
 MOST_LEARNED = 32  # recordings of one call that find more places to carry
 
 
+def _itself(x: Any) -> Any:
+    return x
+
+
 class Compiled:
     """A function that is recorded once per key and replayed."""
 
@@ -53,10 +57,13 @@ class Compiled:
         self.enabled, self.cache_size, name, self.verify, self._warns = options
         self.name: str = name or str(getattr(function, "__name__", type(function).__name__))
         self.function = function
-        self._instance: weakref.ref[Any] | None = None
+        self._instance: Callable[[], Any] | None = None
         if isinstance(function, types.MethodType):  # of an object that may have this as a part
             self.function = self.__wrapped__ = function.__func__
-            self._instance = weakref.ref(function.__self__)
+            try:
+                self._instance = weakref.ref(function.__self__)
+            except TypeError:  # its class has slots, and none for that
+                self._instance = functools.partial(_itself, function.__self__)
         self.captures = 0
         self.refusals: list[str] = []  # why calls could not be captured, the last few
         self.changes: list[str] = []  # why calls were recorded again, the last few

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import sys
 import types
 from collections import defaultdict, deque
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from contraflow.capture.library import (
 from contraflow.capture.places import (
     MISSING,
     Answer,
+    Constant,
     Item,
     Place,
     lookup,
@@ -191,8 +193,12 @@ class Containers(Attributes):
         if place is None or not issubclass(kind, CONTAINERS):
             if place is not None and is_structured(kind):
                 self.structured(x)
-            elif place is not None and not in_python(kind) and not is_passed(place):
-                self._asked(x, place, len)
+            elif (
+                place is not None
+                and is_library_class(kind)
+                and not (is_passed(place) or is_ours(kind))
+            ):
+                self._asked(x, place, len)  # of C, or a WeakSet
             return
         if not self._is_code(kind, "__len__"):
             self.plain_length(x)
@@ -307,6 +313,10 @@ class Containers(Attributes):
             return
         elif issubclass(kind, np.ndarray):
             self._touch_array(x)
+        elif kind is memoryview or kind.__module__ == "array":
+            place = self.place_of(x)
+            if place is not None and not is_passed(place):
+                self._asked(x, place, bytes)
         elif is_structured(kind):
             self.structured(x)
         elif kind.__module__.startswith("contraflow.data"):
@@ -472,6 +482,9 @@ class Containers(Attributes):
             if is_leaf(kind):
                 continue
             changed = IN_PLACE.get(op) if x is left else None
+            if kind.__module__ == "decimal":
+                context = sys.modules["decimal"].getcontext
+                self._asked(context, Constant(context, "decimal.getcontext()"), _decimal_context)
             if changed is not None and issubclass(kind, np.ndarray):
                 self._refuse_write(x)
             if issubclass(kind, np.ndarray) and id(x) in self.known:
@@ -508,6 +521,11 @@ def _changes_itself(kind: type, method: str) -> bool:
 
 def _layout(array: np.ndarray) -> tuple[Any, ...]:
     return array.shape, array.strides, array.dtype.str, array.flags.writeable
+
+
+def _decimal_context(context: Any) -> tuple[Any, ...]:
+    now = context()
+    return now.prec, now.rounding, now.Emin, now.Emax, now.capitals, now.clamp
 
 
 def _holds(item: Any, container: Any) -> bool:

@@ -200,6 +200,8 @@ class Observer(Carrying):
             return self._call_getter(f, args)
         # These hold what they are given, or call its methods, which are observed.
         module = str(getattr(f, "__module__", None))
+        if module == "dataclasses":
+            self._see_fields(args)
         levels, ours = 0 if module in _HOLDING else ALL, module.startswith("contraflow.")
         if module in _HOLDING and f is not functools.partial:
             args = tuple(map(_watched, args))
@@ -221,6 +223,23 @@ class Observer(Carrying):
         else:
             self.given_out(found)
         return found
+
+    def _see_fields(self, given: tuple[Any, ...]) -> None:
+        """A function of `dataclasses` looks at the fields of a class."""
+        for x in given:
+            kind = x if issubclass(type(x), type) else type(x)
+            if hasattr(kind, "__dataclass_fields__"):
+                self.touch_all(self.in_class(kind.__mro__, "__dataclass_fields__"))
+
+    def subclass(self, kind: Any, kinds: Any) -> None:
+        """Whether a class is a subclass was asked for, which an abstract one decides itself."""
+        given = kinds if type(kinds) is tuple else (kinds,)
+        if not issubclass(type(kind), type) or id(kind) in self._made:
+            return
+        if any(type(each) is not type for each in given):
+            place = self._class_place(kind)
+            if place is not None:
+                self._asked(kind, place, functools.partial(_is_subclass, kinds))
 
     def _dispatched(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A function of `functools.singledispatch`."""
@@ -491,6 +510,8 @@ def _dir(observer: Observer, *given: Any) -> Any:
     if not given:
         return sorted(sys._getframe(3).f_locals)
     observer.hand_over(given[0])
+    kind = given[0] if issubclass(type(given[0]), type) else type(given[0])
+    observer.class_names(kind)
     return dir(*given)
 
 
@@ -513,11 +534,17 @@ def _isinstance(observer: Observer, x: Any, kinds: Any) -> bool:
         observer.note_class(x, place)
         if any(type(kind) is not type for kind in (kinds if type(kinds) is tuple else (kinds,))):
             observer._asked(x, place, functools.partial(_is_one, kinds))
+    elif place is None:
+        observer.subclass(type(x), kinds)
     return isinstance(x, kinds)
 
 
 def _is_one(kinds: Any, x: Any) -> bool:
     return isinstance(x, kinds)
+
+
+def _is_subclass(kinds: Any, x: Any) -> bool:
+    return issubclass(x, kinds)
 
 
 def _globals(observer: Observer) -> Any:
@@ -527,10 +554,13 @@ def _globals(observer: Observer) -> Any:
 
 
 def _issubclass(observer: Observer, x: Any, kinds: Any) -> bool:
+    observer.subclass(x, kinds)
     return issubclass(x, kinds)
 
 
 def _callable(observer: Observer, x: Any) -> bool:
+    if in_python(type(x)):
+        observer.in_class(type(x).__mro__, "__call__")
     return callable(x)
 
 

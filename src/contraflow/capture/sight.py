@@ -37,7 +37,7 @@ from contextlib import suppress
 from typing import Any
 
 from contraflow.capture import rewrite
-from contraflow.capture.bytecode import globals_of
+from contraflow.capture.bytecode import globals_of, imports_of
 from contraflow.capture.library import (
     in_python,
     is_library_class,
@@ -62,6 +62,7 @@ from contraflow.capture.places import (
 from contraflow.capture.reads import (
     PLAIN,
     VALUED,
+    Absent,
     Equal,
     FunctionCode,
     Lacks,
@@ -145,7 +146,7 @@ class Sight:
         for every in Every.known:
             self._show_structured(every)
         if instance is not None:
-            self.see(instance, Object(weakref.ref(instance), "self"))
+            self.see(instance, _self_place(instance))
         code = getattr(function, "__code__", None)
         names = code.co_varnames if code is not None else ()
         shift = 0 if instance is None else 1
@@ -206,6 +207,7 @@ class Sight:
     def imported(self, name: str) -> None:
         """A module was imported."""
         module = sys.modules.get(name)
+        self.reads.pop(("lacks", id(sys.modules), name), None)
         if module is not None and not is_library_module(name):
             where = Item(Constant(sys.modules, "sys.modules"), name, dict)
             self._add((id(sys.modules), name), self._expected(where, module))
@@ -252,6 +254,12 @@ class Sight:
         for number, cell in enumerate(f.__closure__ or ()):
             variable = Cell(place, number, f.__code__.co_freevars[number])
             self.known.setdefault(id(cell), (cell, variable))
+            if not is_filled(cell):
+                self._add((id(cell), "empty"), Absent(variable))
+        for name in imports_of(f.__code__):
+            if name not in sys.modules:
+                absent = Lacks(Item(Constant(sys.modules, "sys.modules"), name, dict))
+                self._add(("lacks", id(sys.modules), name), absent)
 
     def _guard_code(self, f: types.FunctionType) -> None:
         """Guard on the identity of a function: its code and its defaults."""
@@ -299,6 +307,11 @@ class Sight:
                 self.show(part)
         elif kind in (functools.cached_property, functools.partialmethod):
             self.show(x.func)
+        elif kind is functools.singledispatchmethod:
+            dispatcher = Constant(x.dispatcher, x.func.__name__)
+            self._asked(x.dispatcher, dispatcher, _implementations)
+            for implementation in x.dispatcher.registry.values():
+                self.show(implementation)
         elif kind is CACHED:
             self.show(x.__wrapped__)
         elif issubclass(kind, Tensor):
@@ -428,6 +441,10 @@ class Sight:
         """Read an item."""
         raise NotImplementedError
 
+    def _dict_item(self, container: dict[Any, Any], place: Place, key: Any) -> Any:
+        """Read an item of a dict from before."""
+        raise NotImplementedError
+
     def _asked(self, x: Any, place: Place, question: Callable[[Any], Any]) -> Any:
         """Ask an object that keeps its state to itself."""
         raise NotImplementedError
@@ -542,6 +559,19 @@ class Sight:
         self.carried, self.described, self._proxies = {}, {}, {}
 
 
+def _implementations(dispatcher: Any) -> tuple[int, ...]:
+    return tuple(map(id, dispatcher.registry.values()))
+
+
+def is_filled(cell: types.CellType) -> bool:
+    """Whether a variable of a closure has a value."""
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
 def own_attributes(x: Any, default: Any = types.MappingProxyType({})) -> Any:
     """The `__dict__` of an object; no code of its class runs."""
     try:
@@ -549,6 +579,14 @@ def own_attributes(x: Any, default: Any = types.MappingProxyType({})) -> Any:
     except (AttributeError, TypeError):
         return default
     return found if issubclass(type(found), dict) else default
+
+
+def _self_place(instance: Any) -> Place:
+    """Where the object of a method is found; one without room for a weak reference is kept."""
+    try:
+        return Object(weakref.ref(instance), "self")
+    except TypeError:
+        return Constant(instance, "self")
 
 
 def lives_on(x: Any) -> bool:

@@ -27,7 +27,7 @@ from contraflow.capture.places import (
     Place,
     lookup,
 )
-from contraflow.capture.reads import fingerprint, items
+from contraflow.capture.reads import Member, fingerprint, items
 from contraflow.capture.sight import (
     MUTABLE,
     SlotKey,
@@ -110,7 +110,11 @@ class Stores(Containers):
             self._store_structured(x, name, value)
             return
         if id(x) not in self.known and not (issubclass(kind, (type, types.ModuleType))):
-            setattr(x, name, value)
+            own = own_attributes(x)
+            if id(own) in self.known and lookup(kind, name) is MISSING:
+                self.put_item(own, name, value)  # of an object made here, but kept elsewhere
+            else:
+                setattr(x, name, value)
             return
         self.show_class(kind)
         raw = lookup(kind, name)
@@ -305,6 +309,10 @@ class Stores(Containers):
                 self.call(remover, (x, name), {})
                 return
             getattr(x, name)  # the error
+            own, place = own_attributes(x), self.place_of(x)
+            if name in own and place is not None and (id(own), name) not in self.stored:
+                there = Member(Namespace(place), name, own)  # it may not be in the next call
+                self._add(("member", id(own), name), there)
             if type(remover) is types.FunctionType:
                 delattr(x, name)
             else:
