@@ -78,6 +78,29 @@ def test_a_new_fusion_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_close(found, np.cos(np.exp(np.sin(x))))
 
 
+MERGED = """
+tape t
+  input %0 : float32[8]  arg
+  %1 = sin(%0) : float32[8]
+  %2 = cos(%0) : float32[8]
+  %3 = add(%1, %2) : float32[8]
+  return %3
+"""
+
+
+def test_a_new_fusion_rule_holds_where_groups_merge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`add` joins the group of `cos`; the group of `sin` may not follow it there."""
+    tape = Tape.parse(MERGED)
+    sin, cos = (tape.lines[i].outs[0] for i in (0, 1))
+
+    def keeps_cos_from_sin(limits: Limits, group: Group, visit: Visit) -> bool:
+        return not (cos in visit.line.outs and sin in group.made)
+
+    assert kernels(MERGED) == 1
+    monkeypatch.setattr(fuse, "RULES", (*fuse.RULES, keeps_cos_from_sin))
+    assert kernels(MERGED) == 2
+
+
 @pytest.mark.parametrize("rule", fuse.RULES, ids=lambda rule: rule.__name__)
 def test_a_fusion_rule_touches_one_module(rule: Callable[..., bool]) -> None:
     assert modules_naming(rule.__name__) == ["compiler/fuse.py"]

@@ -309,49 +309,55 @@ class _Fuser:
                 self._merge(p, at, visit)
         group = self.groups[at]
         assert isinstance(group, Group)
+        self._join(group, visit, number)
+        if visit.line.op.kind.indexes:
+            self.last_risk = max(self.last_risk, at)
+        self._note_reads([v for v, _ in visit.reads], at, group.made)
+        self.maker.update(dict.fromkeys(visit.line.outs, at))
+
+    def _join(self, group: Group, visit: Visit, number: int) -> None:
+        """Make a line the last of a group."""
         if visit.reduced is not None:
             group.inner |= visit.reduced
         group.lines.append(number)
-        if visit.line.op.kind.indexes:
-            self.last_risk = max(self.last_risk, at)
-        reads = [v for v, _ in visit.reads]
-        group.reads.update(reads)
-        self._note_reads(reads, at, group.made)
+        group.reads.update([v for v, _ in visit.reads])
         for v in visit.line.outs:
             group.made[v] = group.storing(visit, self.scope.layout(v))
-            self.maker[v] = at
 
     def _fits(self, group: Any, visit: Visit) -> bool:
         """Whether a line may become part of what makes one of its inputs."""
-        return isinstance(group, Group) and all(
-            allows(self.limits, group, visit) for allows in RULES
-        )
+        if not isinstance(group, Group):
+            return False
+        for allows in RULES:  # noqa: SIM110 (asked for each line of each merge: no generator)
+            if not allows(self.limits, group, visit):
+                return False
+        return True
 
     def _merge(self, old: int, new: int, visit: Visit) -> None:
         """Move an older group into a newer one, if nothing in between needs it where it is."""
         source, target = self.groups[old], self.groups[new]
         if not (isinstance(source, Group) and isinstance(target, Group)):
             return
-        if (source.domain, source.region) != (target.domain, target.region):
-            return
-        if source.inner and target.inner and source.inner != target.inner:
-            return
         if any(self._is_read_between(v, old, new) for v in source.made):
             return
-        merged = Group(
-            source.domain,
-            source.region,
-            source.inner | target.inner,
-            sorted(source.lines + target.lines),
-            source.made | target.made,
-            source.reads | target.reads,
-        )
-        # Values that the target reads of the source must be at the same point, as must the line.
-        readers = map(self.scope.visit, target.lines)
-        if self._fits(merged, visit) and all(is_at_hand(self.limits, merged, x) for x in readers):
+        merged = self._merged(source, target)
+        if merged is not None and self._fits(merged, visit):
             self.groups[new], self.groups[old] = merged, None
             self.maker.update(dict.fromkeys(source.made, new))
             self._note_reads(source.reads, new, merged.made)
+
+    def _merged(self, source: Group, target: Group) -> Group | None:
+        """The lines of two groups as one, None if a rule keeps one of them from joining the rest.
+
+        They join one by one in the order of the tape, as if all had been placed there.
+        """
+        merged = Group(target.domain, target.region)
+        for number in sorted(source.lines + target.lines):
+            visit = self.scope.visit(number)
+            if not self._fits(merged, visit):
+                return None
+            self._join(merged, visit, number)
+        return merged
 
 
 # --- rules: what may become part of a group ------------------------------------------------------
@@ -391,7 +397,8 @@ def is_at_hand(limits: Limits, group: Group, visit: Visit) -> bool:
     return True
 
 
-# A line joins the group that makes one of its inputs if all of these allow it.
+# A line joins the group that makes one of its inputs if all of these allow it; two groups merge if
+# they allow it of each line of both.
 RULES: tuple[Callable[[Limits, Group, Visit], bool], ...] = (
     is_of_the_region,
     is_within_limits,
