@@ -38,7 +38,7 @@ recomputed_lines = 16  # lines that a backward program computes again rather tha
 # Tensors that one line joins; more are joined in groups. A kernel asks of each element which of its
 # operands it comes from, which is quadratic in their number.
 joined_inputs = 16
-written_terms = 64  # windows that may cover an element for their terms to be written out
+written_terms = 64  # the sum over covering windows is unrolled up to this many
 gathered_terms = 16  # elements that one kernel reads for each of its results
 # Values that may be folded into one element of a scatter, one after the other, in float32.
 meeting_values = 128
@@ -69,8 +69,8 @@ _NAMES = frozenset(name for name, value in globals().items() if type(value) is i
 _caches: list[Callable[[], None]] = []
 
 
-def decide(clear: Callable[[], None]) -> None:
-    """Call `clear` when a threshold changes: it empties a cache of what was decided by some."""
+def on_change(clear: Callable[[], None]) -> None:
+    """Register a function that clears a cache which depends on thresholds."""
     _caches.append(clear)
 
 

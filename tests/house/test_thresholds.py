@@ -31,6 +31,32 @@ def test_a_fold_is_cut_where_the_threshold_says_and_only_there() -> None:
     assert kernels(1000) == whole
 
 
+def test_a_form_that_a_node_has_had_is_decided_anew() -> None:
+    x = cf.ones(2, requires_grad=True)
+
+    def sweeps() -> bool:
+        found: bool = (x * x)._node.form.sweeps
+        return found
+
+    assert sweeps()
+    with thresholds.using(bare_arrays=0):
+        assert not sweeps()
+    assert sweeps()
+
+
+def test_an_eager_call_that_has_been_prepared_is_decided_anew() -> None:
+    """Values that meet in one element are carried in float64 where they are more than that."""
+    values = cf.tensor([2.0**24, *[1.0] * 8])
+
+    def total() -> float:
+        return cf.zeros(1).index_add(0, cf.zeros(9, dtype=cf.int64), values).item()
+
+    assert total() == 2.0**24
+    with thresholds.using(meeting_values=0):
+        assert total() == 2.0**24 + 8
+    assert total() == 2.0**24
+
+
 def test_thresholds_are_restored_after_an_error() -> None:
     before = thresholds.eager_kernel
 
@@ -78,5 +104,5 @@ def test_every_threshold_is_read_at_the_time_it_is_needed() -> None:
     """Each by some module, and none by `from contraflow.thresholds import`, which would keep it."""
     texts = [p.read_text(encoding="utf-8") for p in SOURCE.rglob("*.py")]
     assert not [text for text in texts if "from contraflow.thresholds" in text]
-    found = set().union(*map(reads, texts)) - {"using", "decide"}
+    found = set().union(*map(reads, texts)) - {"using", "on_change"}
     assert found == thresholds._NAMES

@@ -148,7 +148,7 @@ def lower_pattern(pattern: Pattern) -> tuple[list[Lowered], list[Partial]]:
     return [builder.lowered(settled.kernel(), settled) for settled in kernels], partials
 
 
-thresholds.decide(lower_pattern.cache_clear)
+thresholds.on_change(lower_pattern.cache_clear)
 
 
 @lru_cache(maxsize=4096)

@@ -262,6 +262,9 @@ def form_of(
     return Form(given, numbers, op.output_count, op, backward, sweeps, moves, made)
 
 
+thresholds.on_change(form_of.cache_clear)
+
+
 def specs(op: Op, inputs: Sequence[Any]) -> list[Given]:
     """Shapes and dtypes of an op's inputs, or the error for an input that is not a tensor."""
     given: list[Given] = []

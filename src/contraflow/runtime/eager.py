@@ -37,6 +37,8 @@ class Eager(Run):
     def __init__(self) -> None:
         self._calls: dict[Any, tuple[tuple[Spec, ...], Prepared]] = {}  # by op, specs, params
         self._forms: dict[Any, Form] = {}  # of composites without rules
+        thresholds.on_change(self._calls.clear)
+        thresholds.on_change(self._forms.clear)
 
     def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         """Run an op; elementwise ones of one dtype, most of all, take a short way.
