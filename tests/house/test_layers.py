@@ -123,9 +123,10 @@ def from_targets(node: ast.ImportFrom, module: str, is_package: bool) -> Iterato
 
 
 def on_demand(node: ast.Call) -> str | None:
-    """The module that import_module("a.b") or __import__("a.b") names, "" if it is computed."""
+    """The module that import_module("a.b"), __import__("a.b") or threads.imported("a.b") names,
+    "" if it is computed."""
     name = getattr(node.func, "attr", getattr(node.func, "id", None))
-    if name not in ("import_module", "__import__"):
+    if name not in ("import_module", "__import__", "imported"):
         return None
     first = node.args[0] if node.args else None
     return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
@@ -299,6 +300,11 @@ ALLOWED = {
         "import importlib\n"
         "def load(name):\n    return importlib.import_module(f'contraflow.devices.{name}')",
     ),
+    "lower layer by threads.imported": (
+        "runtime.eager_programs",
+        "from contraflow import threads\n"
+        "def later():\n    return threads.imported('contraflow.contexts.record').Recorder",
+    ),
     "config reads the environment": ("config", "import os\nthreads = os.environ.get('THREADS')"),
     "os for other things": ("tensors.storage", "import os\npage = os.sysconf('SC_PAGE_SIZE')"),
     "another environ": ("tensors.storage", "def first(request):\n    return request.environ"),
@@ -354,6 +360,13 @@ FORBIDDEN = {
         "def later():\n    import_module('contraflow.capture.compile')",
         "contraflow.operation.op, line 3: layer 2 (operation) imports upward: "
         "contraflow.capture.compile is in layer 11 (autograd capture func)",
+    ),
+    "upward by threads.imported": (
+        "contexts.record",
+        "from contraflow import threads\n"
+        "def later():\n    return threads.imported('contraflow.runtime.executable').Native",
+        "contraflow.contexts.record, line 3: layer 8 (contexts) imports upward: "
+        "contraflow.runtime.executable is in layer 9 (runtime)",
     ),
     "the package from within": (
         "nn.linear",
