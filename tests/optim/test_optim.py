@@ -319,7 +319,7 @@ def test_lbfgs_refuses():
     def step():
         optimizer.step(lambda: (p * p).sum())
 
-    with pytest.raises(cf.CaptureError, match=r"LBFGS\.step: its control flow depends on the loss"):
+    with pytest.raises(cf.CaptureError, match=r"LBFGS\.step at .*: its control flow depends"):
         step()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import dataclasses
 import enum
 import functools
 import operator
@@ -40,6 +39,7 @@ from contraflow.capture.reads import (
 )
 from contraflow.capture.sight import (
     Sight,
+    described_fields,
     is_alias,
     is_dunder,
     is_passed,
@@ -123,10 +123,7 @@ class Attributes(Sight):
         """An attribute that an object from before keeps itself."""
         own, place = own_attributes(x), self.place_of(x)
         value = dict.__getitem__(own, name)
-        described = (
-            hasattr(type(x), "__dataclass_fields__") and place is not None and is_passed(place)
-        )
-        if place is None or (described and name in {f.name for f in dataclasses.fields(x)}):
+        if place is None or (is_passed(place) and name in described_fields(x)):
             self.show(value)
             return value
         self._see_namespace(own, place)

@@ -175,7 +175,7 @@ class Containers(Attributes):
         except Exception:
             self._add(key, Absent(where))
             raise
-        if not is_passed(place):
+        if type(answer) is not Symbol:
             self._add(key, self._expected(where, answer))
         self.see(answer, where)
         if type(answer) in (list, dict, tuple, set) and not is_plain(answer):

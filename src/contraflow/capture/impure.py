@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import types
 from typing import Any
 
@@ -46,6 +47,8 @@ _THREADS = {
     "queue": names("get get_nowait put put_nowait join task_done"),
     "threading": names("acquire release wait notify notify_all set clear start join"),
     "_queue": names("get get_nowait"),
+    "concurrent": None,
+    "multiprocessing": None,
 }
 _SETTINGS = {
     "sys": names("setrecursionlimit setswitchinterval settrace setprofile set_int_max_str_digits"),
@@ -62,6 +65,7 @@ _SETTINGS = {
     "contraflow.config": names("set_num_threads"),
     "contraflow.tensors.printing": names("set_printoptions"),
 }
+_BUFFERS = (io.StringIO, io.BytesIO)
 _QUIET = names("write flush isatty fileno")  # what print does happens once
 
 
@@ -70,7 +74,7 @@ def impurity(
 ) -> tuple[str, str] | None:
     """Why a call cannot be recorded, and the remedy; None if it can.
 
-    `own` are generators of random numbers that the function has made from a seed.
+    `own` are what the function has made itself: generators with a seed, files in memory.
     """
     kind = type(f)
     name = getattr(f, "__name__", "") if kind is not types.ModuleType else ""
@@ -85,7 +89,9 @@ def impurity(
         holder = f
     if issubclass(type(owner), types.ModuleType) and module.startswith("numpy"):
         module = "numpy"
-    if not isinstance(module, str):
+    if not isinstance(module, str) or any(owner is x for x in own):
+        return None
+    if kind is type and f in _BUFFERS:
         return None
     if module == "unittest.mock":
         return f"a {kind.__name__} counts its calls, which a replay would not", _OUTSIDE
@@ -143,12 +149,11 @@ def _of_generator(
         return None
     if name in ("__init__", "__new__", "spawn", "bit_generator"):
         return None
-    if id(owner) in {id(x) for x in own}:
-        return None
     place = "numpy.random" if type(owner).__module__.startswith("numpy") else "random"
     return f"{place}.{name} draws a random number, and a replay would give the same again", _RANDOM
 
 
-def is_generator(x: Any) -> bool:
-    """Whether something draws random numbers."""
-    return type(x).__module__ in _GENERATORS
+def keeps_to_itself(x: Any) -> bool:
+    """Whether all that comes of something follows from what the function that made it has done:
+    a generator of random numbers with a seed, a file in memory."""
+    return type(x).__module__ in _GENERATORS or type(x) in _BUFFERS

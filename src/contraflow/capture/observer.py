@@ -24,7 +24,7 @@ from contraflow import config
 from contraflow.capture import rewrite
 from contraflow.capture.carried import Carrying
 from contraflow.capture.containers import ALL, IN_PLACE
-from contraflow.capture.impure import impurity, is_generator
+from contraflow.capture.impure import impurity, keeps_to_itself
 from contraflow.capture.library import in_python, is_library_class, is_library_code, is_ours, names
 from contraflow.capture.places import (
     MISSING,
@@ -216,7 +216,7 @@ class Observer(Carrying):
             for every in Every.known:
                 run = functools.partial(self.hooking, every, run)
         found = run() if ours else self.refilling(itertools.chain(args, kwargs.values()), run)
-        if is_generator(found):
+        if keeps_to_itself(found):
             self._own.append(found)
         if f is builtins.__build_class__:
             self._made[id(found)] = found
@@ -517,7 +517,8 @@ def _dir(observer: Observer, *given: Any) -> Any:
 
 def _print(observer: Observer, *given: Any, **named: Any) -> None:
     """It happens once, however often a recording starts again."""
-    if not observer.again:
+    file = named.get("file") or sys.stdout
+    if not observer.again or any(file is own for own in observer._own):
         for x in given:
             observer.hand_over(x) if type(x) is not Symbol else None
         print(*(x._number if type(x) is Symbol else x for x in given), **named)

@@ -170,9 +170,8 @@ class Sight:
         if issubclass(kind, (list, tuple, dict)):
             for key, item in items_of(x):
                 self._see_argument(item, Item(place, key, kind))
-        elif hasattr(type(x), "__dataclass_fields__") and not issubclass(kind, type):
-            for field in dataclasses.fields(x):
-                self._see_argument(getattr(x, field.name), Item(place, field.name, dict))
+        for name in described_fields(x):
+            self._see_argument(getattr(x, name), Item(place, name, dict))
         self.show(x)
 
     def see(self, x: Any, place: Place | None = None) -> None:
@@ -641,6 +640,18 @@ def is_dunder(name: str) -> bool:
 def _is_implicit(name: str, theirs: Iterable[type]) -> bool:
     """Whether a method is called without being named, or by a library that knows its name."""
     return is_dunder(name) or any(name in base.__dict__ for base in theirs)
+
+
+def described_fields(x: Any) -> list[str]:
+    """The attributes of an argument that the key of a call describes."""
+    kind = type(x)
+    if kind is types.SimpleNamespace:
+        return list(x.__dict__)
+    return [field.name for field in dataclasses.fields(kind)] if _is_dataclass(kind) else []
+
+
+def _is_dataclass(kind: type) -> bool:
+    return hasattr(kind, "__dataclass_fields__") and not issubclass(kind, type)
 
 
 def is_passed(place: Place) -> bool:

@@ -33,6 +33,7 @@ from contraflow.capture.sight import (
     SlotKey,
     is_alias,
     is_iterator,
+    is_passed,
     is_structured,
     own_attributes,
 )
@@ -176,6 +177,7 @@ class Stores(Containers):
 
     def _put_item(self, holder: dict[Any, Any], name: Any, value: Any, place: NestedPlace) -> None:
         """Set an item of a dict, or take it away."""
+        self._refuse_key(name)
         kind: Any = plain_type(type(holder))
         before, key = dict.get(holder, name, MISSING), (id(holder), name)
         if value is MISSING:
@@ -187,6 +189,20 @@ class Stores(Containers):
         put = functools.partial(kind.__setitem__, holder, name)
         remove = functools.partial(kind.pop, holder, name, None)
         self._change(holder, key, place, before, value, put, remove)
+
+    def _refuse_key(self, key: Any) -> None:
+        """A tensor that is another one in each call cannot be the key under which replays store."""
+        if type(key) is tuple:
+            for part in key:
+                self._refuse_key(part)
+        elif issubclass(type(key), Tensor):
+            place = self.place_of(key)
+            if place is None or is_passed(place):
+                raise self.refuse(
+                    "a tensor of this call is the key of an item that is stored or taken away, and "
+                    "a replay would use the same key",
+                    "Use a name as the key.",
+                )
 
     def _put_class_attribute(self, kind: Any, name: str, value: Any) -> None:
         if id(kind) in self._made:

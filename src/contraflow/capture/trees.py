@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from contraflow.autograd.store import Gradients
+from contraflow.capture.library import in_python
 from contraflow.capture.places import Located
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
@@ -23,15 +25,16 @@ LOCATED = "located"  # something from before, by its place
 KEY = "key"  # of a store of gradients: a tensor, or a place in the graph
 
 
-# The first of what a structure has in the place of an object: its fields, itself, a reference, or
-# what it is as a container and the attributes that it has beside.
+# The first of what a structure has in the place of an object: its fields, itself, a reference, what
+# it is as a container and the attributes that it has beside, or the pairs of a dict with keys that
+# are not names.
 FIELDS, VALUE, OBJECT, ATTRIBUTES = "fields", "value", "object", "attributes"
+PAIRS = "pairs"
 # The same of what `made.py` takes apart: a function that makes it of its parts, or a number by
 # which other places refer to it.
 MADE, SHARED = "made", "shared"
-
-
 Inner = Callable[[Any, list[Any], bool], Any]
+_NAMES = frozenset([str, int])  # keys of a dict that are told apart by their values
 
 
 class NoStructure(Exception):
@@ -60,7 +63,7 @@ def flatten(x: Any, leaves: list[Any], weak: bool = False, inner: Inner | None =
     kind = type(x)
     if kind is tuple or kind is list:  # as `parts` has it, for the containers of every call
         return kind, tuple([inner(item, leaves, weak) for item in x])
-    if kind is dict:
+    if kind is dict and _NAMES.issuperset(map(type, x)):
         return kind, tuple([(key, inner(value, leaves, weak)) for key, value in x.items()])
     if kind is float or kind is int or kind is Symbol:
         leaves.append(x)
@@ -95,14 +98,38 @@ def _flatten_container(x: Any, leaves: list[Any], weak: bool, inner: Inner) -> A
             (tuple, (_flatten_key(key, leaves, weak), inner(gradient, leaves, weak)))
             for key, gradient in x.items()
         )
+    if isinstance(x, dict):
+        extra = (x.default_factory,) if isinstance(x, defaultdict) else ()
+        if _NAMES.issuperset(map(type, x)):
+            return kind, tuple((k, inner(v, leaves, weak)) for k, v in x.items()), *extra
+        pairs = tuple(
+            (tuple, (_flatten_name(key, leaves, weak), inner(value, leaves, weak)))
+            for key, value in x.items()
+        )
+        return PAIRS, kind, pairs, *extra
     named = parts(x)
-    if named is None and not weak and _is_made(x):
-        named = list(vars(x).items())
+    if kind is types.SimpleNamespace or (named is None and not weak and _is_made(x)):
+        named = list(attributes_of(x))
     if named is not None:
-        pairs = tuple((name, inner(value, leaves, weak)) for name, value in named)
-        if not isinstance(x, dict):
-            return FIELDS, kind, pairs
-        return (kind, pairs, x.default_factory) if isinstance(x, defaultdict) else (kind, pairs)
+        return FIELDS, kind, tuple((name, inner(value, leaves, weak)) for name, value in named)
+    return _flatten_object(x, weak)
+
+
+def _flatten_name(key: Any, leaves: list[Any], weak: bool) -> Any:
+    """A key of a dict. Tensors are leaves; any other key is part of the structure."""
+    if isinstance(key, Tensor):
+        leaves.append(key)
+        return TENSOR
+    if type(key) is tuple:
+        return tuple, tuple(_flatten_name(item, leaves, weak) for item in key)
+    return _flatten_object(key, weak)
+
+
+def _flatten_object(x: Any, weak: bool) -> Any:
+    """Something that is part of the structure itself."""
+    kind = type(x)
+    if weak and getattr(kind, "__hash__", None) is None and _is_whole(kind):
+        return OBJECT, kind, Itself(x)
     try:
         hash(x)
     except TypeError:
@@ -117,11 +144,48 @@ def _flatten_container(x: Any, leaves: list[Any], weak: bool, inner: Inner) -> A
 
 def _is_made(x: Any) -> bool:
     """Whether an object was made around what was recorded, and has to be made anew."""
-    own = getattr(x, "__dict__", None)
-    if isinstance(x, type) or type(own) is not dict or type(x).__module__.startswith("contraflow."):
+    if isinstance(x, type) or type(x).__module__.startswith("contraflow."):
         return False
     plain = getattr(type(x), "__new__", None) is object.__new__
-    return plain and any(_varies(v) for v in own.values())
+    return plain and any(_varies(value) for _, value in attributes_of(x))
+
+
+def attributes_of(x: Any) -> Iterator[tuple[str, Any]]:
+    """The attributes that an object keeps itself, in slots too; no code of its class runs."""
+    for base in type(x).__mro__:
+        for name, slot in base.__dict__.items():
+            if type(slot) is types.MemberDescriptorType and name != "__dict__":
+                try:
+                    yield name, slot.__get__(x)
+                except AttributeError:
+                    continue
+    own = getattr(x, "__dict__", None)
+    if type(own) is dict:
+        yield from own.items()
+
+
+def _is_whole(kind: type) -> bool:
+    """Whether an object itself tells calls apart, and what is read of it is guarded."""
+    return in_python(kind) and kind.__weakrefoffset__ > 0 and not issubclass(kind, (set, bytearray))
+
+
+class Itself(weakref.ref[Any]):
+    """A weak reference to an object that cannot be hashed: equal to others to the same one."""
+
+    __slots__ = ("address",)
+
+    address: int
+
+    def __new__(cls, x: Any) -> Itself:
+        self = super().__new__(cls, x)
+        self.address = id(x)
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (type(other) is Itself and self() is other() is not None)
+
+    def __hash__(self) -> int:
+        return hash(self.address)
 
 
 def _varies(x: Any, depth: int = 3) -> bool:
@@ -188,6 +252,9 @@ def written(structure: Any, leaves: Iterator[str], name: Callable[[Any], str]) -
         return f"{name(with_fields)}({name(rest[0])}, {named})"
     if kind == ATTRIBUTES:
         return f"{name(with_attributes)}({inside[0][1]}, {named}[1:])"
+    if kind == PAIRS:
+        kind, *rest = rest
+        named = f"[{items}]"
     values = named if issubclass(kind, dict) else f"[{items}]"
     return f"{name(bare)}({name(kind)}, {values}, {', '.join(map(name, rest[1:]))})"
 
@@ -209,6 +276,8 @@ def rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
         return with_fields(rest[0], inside)
     if kind == ATTRIBUTES:
         return with_attributes(inside[0][1], inside[1:])
+    if kind == PAIRS:
+        return bare(rest[0], [pair for _, pair in inside], *rest[2:])
     values = inside if issubclass(kind, dict) else [value for _, value in inside]
     return bare(kind, values, *rest[1:])
 
@@ -222,7 +291,7 @@ def inside_of(structure: Any) -> Sequence[tuple[Any, Any]]:
         return rest[1]  # type: ignore[no-any-return]
     if kind == SHARED:
         return [(None, part) for part in rest[1:]]
-    if kind == MADE:
+    if kind in (MADE, PAIRS):
         return list(enumerate(rest[1]))
     if kind == ATTRIBUTES:
         return (None, rest[0]), *rest[1]

@@ -15,6 +15,7 @@ from contraflow.errors import CaptureError
 from contraflow.ops.creation.create import zeros_like
 from contraflow.ops.shape.joining import cat
 from contraflow.optim.optimizer import Optimizer, OptimizerState, ParamGroup, check_not_negative
+from contraflow.tensors.source_line import user_line
 from contraflow.tensors.tensor import Tensor
 
 Closure = Callable[[], Any]
@@ -85,8 +86,8 @@ class LBFGS(Optimizer):
         """Minimize the loss that `closure` computes; give the first one."""
         if is_compiling():
             raise CaptureError(
-                "LBFGS.step: its control flow depends on the loss, which a recording would "
-                "freeze. Compile the closure instead, and call step outside."
+                f"LBFGS.step at {user_line()}: its control flow depends on the loss, which a "
+                f"recording would freeze. Compile the closure instead, and call step outside."
             )
         if closure is None:
             raise TypeError("LBFGS.step: it needs a closure, which computes the loss.")

@@ -24,6 +24,7 @@ from __future__ import annotations
 import dataclasses
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 
@@ -62,7 +63,7 @@ def like(x: Any, values: Sequence[Any]) -> Any:
 
 def with_fields(kind: type, values: Iterable[tuple[str, Any]]) -> Any:
     """An object of a class with these attributes, made without its code."""
-    made: Any = object.__new__(kind)
+    made: Any = kind.__new__(kind) if kind is SimpleNamespace else object.__new__(kind)
     for name, value in values:
         object.__setattr__(made, name, value)
     return made

@@ -13,6 +13,7 @@ from typing import Any
 from contraflow.capture.compile import is_compiling
 from contraflow.errors import CaptureError
 from contraflow.optim.optimizer import Optimizer
+from contraflow.tensors.source_line import user_line
 
 
 class LRScheduler:
@@ -65,9 +66,9 @@ class LRScheduler:
     def _refuse_recording(self) -> None:
         if is_compiling():
             raise CaptureError(
-                f"{type(self).__name__}.step: a schedule counts in Python, which a recording would "
-                f"freeze. Call it outside the compiled function; the new rate is used without "
-                f"recompiling."
+                f"{type(self).__name__}.step at {user_line()}: a schedule counts in Python, which "
+                f"a recording would freeze. Call it outside the compiled function; the new rate is "
+                f"used without recompiling."
             )
 
     def _rates(self) -> list[float]:
