@@ -172,8 +172,14 @@ class Attributes(Sight):
 
     def in_class(self, bases: Sequence[type], name: str) -> Any:
         """The attribute in the first of some classes that has it; MISSING if none has."""
-        for base in bases:
+        for number, base in enumerate(bases):
             place = None
+            if is_library_class(base) and tuple(bases[number:]) == base.__mro__:
+                method = lookup(base, name)
+                if type(method) is types.FunctionType and in_python(base):
+                    self.note_method(base, name, method)
+                    self.show(method)
+                    return method
             if in_python(base) and id(base) not in self._made:
                 place = self._class_place(base)
             if name in base.__dict__:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from contraflow.capture.key import SCOPE, CallKey, conditions
-from contraflow.capture.places import Place
+from contraflow.capture.places import Constant, Place
 from contraflow.capture.replay import CapturedProgram, FunctionCall, Hit
 from contraflow.capture.trees import written
 from contraflow.operation.context import state
@@ -96,6 +96,8 @@ class _HitWriter:
 
     def place(self, place: Place) -> str:
         """A variable that holds what is found at a place."""
+        if type(place) is Constant:  # which has a name already
+            return place.written(self)
         if place not in self._places:
             value = place.written(self)
             self._places[place] = f"p{len(self._places)}"

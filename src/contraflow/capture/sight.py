@@ -49,7 +49,6 @@ from contraflow.capture.places import (
     MISSING,
     Argument,
     Cell,
-    ClassAttribute,
     Constant,
     Described,
     Field,
@@ -412,11 +411,17 @@ class Sight:
     def note_class_methods(self, x: Any) -> None:
         """The library has called a module or an optimizer, by methods that its class may have got
         from the user meanwhile."""
-        for name in ("__call__", "forward", "step", "update"):
-            base = next((b for b in type(x).__mro__ if name in b.__dict__), None)
-            if base is not None and is_ours(base) and (id(base), name, "class") not in self.stored:
-                place = ClassAttribute(Constant(base, base.__name__), name)
-                self._add((id(base), name, "class"), self._expected(place, base.__dict__[name]))
+        base = next((b for b in type(x).__mro__ if "forward" in b.__dict__), None)
+        if base is not None and is_ours(base):
+            method = base.__dict__["forward"]
+            if type(method) is types.FunctionType:
+                self.note_method(type(x) if is_ours(type(x)) else base, "forward", method)
+
+    def note_method(self, kind: type, name: str, method: Any) -> None:
+        """A class of a library has a method, itself or by its bases."""
+        if not any((id(base), name, "class") in self.stored for base in kind.__mro__):
+            place = Field(Constant(kind, kind.__name__), name)
+            self._add((id(kind), name, "method"), self._expected(place, method))
 
     def _show_quietly(self, f: types.FunctionType) -> None:
         """A function that may never run: it is observed if it does, and itself not guarded."""
