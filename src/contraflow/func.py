@@ -8,7 +8,6 @@ differentiated by, gives results that can be differentiated by them.
 from __future__ import annotations
 
 import functools
-import operator
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -548,11 +547,12 @@ def functional_call(
         what = [f"{n} is unknown" for n in unknown] + [f"{n} is missing" for n in missing]
         raise KeyError(f"functional_call: {', '.join(what)} in {type(module).__name__}")
     before = [(registry, name, registry[name]) for registry, name in owners.values()]
-    put_back = map(operator.setitem, *zip(*before)) if before else ()
+    # By C alone, which no interrupt ends halfway, and without telling the module: it is as before.
+    put_back = map(dict.__setitem__, *zip(*before)) if before else ()
     try:
         for (registry, name), value in zip(owners.values(), values.values()):
             if value is not None:
-                registry[name] = value
+                dict.__setitem__(registry, name, value)
         inputs = () if args is None else args if isinstance(args, tuple) else (args,)
         return module(*inputs, **(kwargs or {}))
     finally:

@@ -25,7 +25,8 @@ class Handle:
 
     def remove(self) -> None:
         """Remove the hook; doing so twice is harmless."""
-        if self._hooks.pop(self._key, None) is not None:
+        known = self._key in self._hooks  # a module's dict counts every pop as a change
+        if known and self._hooks.pop(self._key, None) is not None:
             self._removed()
 
     def _removed(self) -> None:
