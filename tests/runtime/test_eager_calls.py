@@ -89,8 +89,8 @@ def test_a_step_by_programs_makes_few_calls():
 def part_of(name: str) -> str | None:
     """Which of the parts of eager mode a function belongs to."""
     module, _, function = name.partition(":")
-    if module == "contexts.interpreter" and function.startswith("Run."):
-        return "interpreter"
+    if module == "contexts.applying" and function.startswith("Run."):
+        return "applying"
     parts = {
         "runtime.eager": "eager", "runtime.eager_programs": "programs",
         "runtime.array_cotangents": "cotangents", "graph.engine": "engine",
@@ -99,7 +99,7 @@ def part_of(name: str) -> str | None:
 
 
 DIRECTIONS = {
-    ("interpreter", "eager"), ("eager", "programs"), ("engine", "cotangents"),
+    ("applying", "eager"), ("eager", "programs"), ("engine", "cotangents"),
     ("cotangents", "programs"),
 }  # fmt: skip
 
@@ -109,6 +109,6 @@ def test_parts_call_each_other_in_one_direction(sizes: tuple[int, int, int]):
     calls = [call for found in passes(*sizes) for call in found]
     found = {(part_of(call.caller), part_of(call.callee)) for call in calls}
     between = {(a, b) for a, b in found if a is not None and b is not None and a != b}
-    assert ("interpreter", "eager") in between
+    assert ("applying", "eager") in between
     assert ("engine", "cotangents") in between
     assert between <= DIRECTIONS

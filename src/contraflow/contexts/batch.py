@@ -12,7 +12,7 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
-from contraflow.contexts.interpreter import Run
+from contraflow.contexts.applying import Run
 from contraflow.errors import GradientError, describe
 from contraflow.operation.context import Context, apply, changed, state
 from contraflow.operation.kinds import Contracting, Elementwise, Reduction

@@ -20,7 +20,7 @@ from typing import Any
 from contraflow import dtypes
 from contraflow.compiler.host_numbers import is_wide
 from contraflow.compiler.tape import Tape, TapeOperand, Value
-from contraflow.contexts.interpreter import Run, specs
+from contraflow.contexts.applying import Run, specs
 from contraflow.dtypes import DType, float64, int64
 from contraflow.errors import CaptureError, describe
 from contraflow.operation.context import state

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from contraflow import config, thresholds
-from contraflow.contexts.interpreter import Run, form_of, specs
+from contraflow.contexts.applying import Run, form_of, specs
 from contraflow.devices.cpu import memory
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
 from contraflow.graph.op_node import OpNode
