@@ -84,9 +84,9 @@ class _TimingContext(Context):
     """Notes what the contexts below do, and when."""
 
     def __init__(self, below: Context, timeline: profile) -> None:
-        self.below = below
+        super().__init__(below)
         self.timeline: profile = timeline
-        self.first_node, self.recording = below.first_node, below.recording
+        # Programs note their kernels on the timeline themselves.
         self.replays, self.hits = below.replays, below.hits
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:

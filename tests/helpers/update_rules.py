@@ -30,7 +30,7 @@ class Symbolic(Context):
     """Host scalars as 0-d tensors, as a recording hands them out, but with values."""
 
     def __init__(self):
-        self.below = state().context
+        super().__init__(state().context)
         self.seen = []
 
     def read_scalar(self, cell):

@@ -176,13 +176,13 @@ def test_writing_a_buffer_with_an_operator_is_no_change_of_structure():
 def test_call_shows_the_module_to_the_context():
     class Watch(Context):
         def __init__(self):
+            super().__init__(state().context)
             self.seen = []
 
         def visit_module(self, module):
             self.seen.append(module)
 
     block, watch = Block(), Watch()
-    watch.below = state().context
     with changed(context=watch):
         block(cf.ones(2, 3))
     assert [x for x in watch.seen if isinstance(x, nn.Module)] == [block, block.inner, block.last]

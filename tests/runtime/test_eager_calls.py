@@ -89,7 +89,7 @@ def test_a_step_by_programs_makes_few_calls():
 def part_of(name: str) -> str | None:
     """Which of the parts of eager mode a function belongs to."""
     module, _, function = name.partition(":")
-    if module == "contexts.applying" and function.startswith("Run."):
+    if module == "contexts.applying" and function.startswith("OpContext."):
         return "applying"
     parts = {
         "runtime.eager": "eager", "runtime.eager_programs": "programs",

@@ -26,10 +26,6 @@ from contraflow.tensors.tensor import Tensor
 class _FiniteContext(Context):
     """Looks at what the contexts below compute."""
 
-    def __init__(self, below: Context) -> None:
-        self.below = below
-        self.first_node = below.first_node
-
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         out = self.below.apply(op, inputs, params)
         # A composite was looked into already, part by part; one that creates was told what.

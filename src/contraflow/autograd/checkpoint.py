@@ -80,9 +80,8 @@ class _Listener(Context):
     """Notes the tensors and generators from before a run that it reads, writes or draws from."""
 
     def __init__(self, below: Context, arguments: Iterable[Any]) -> None:
-        self.below = below
-        self.first_node, self.recording = below.first_node, below.recording
-        self.replays, self.timeline = below.replays, below.timeline
+        super().__init__(below)
+        self.replays = below.replays  # but no hits: `replay` must tell what a program reads
         self.arguments = {x.storage.serial for x in arguments if isinstance(x, Tensor)}
         self.start = next(serials)
         self.end: int | None = None  # from when on it listens no more

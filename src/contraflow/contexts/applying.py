@@ -6,26 +6,25 @@ a recording has eager's meaning by construction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from contraflow import thresholds
 from contraflow.dtypes import float32, float64
-from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS, GradientError
+from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS
 from contraflow.graph.op_node import OpNode
 from contraflow.graph.recompute import retraced
 from contraflow.operation.context import Context, ThreadState, changed, state
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.shapes import View, numel
 from contraflow.spec import Given, Params, Spec
-from contraflow.tensors.host_scalar import HostScalar
 from contraflow.tensors.node import Form
 from contraflow.tensors.source_line import user_call
 from contraflow.tensors.tensor import Tensor
 
 
-class Run(Context):
+class OpContext(Context):
     """Apply an op: views and composites here, everything else by `execute`, then the graph."""
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
@@ -63,75 +62,11 @@ class Run(Context):
         """The form of a node of a composite without rules, which here keeps all inputs."""
         return form_of(op, tuple(range(len(described) // 3)), made, *described)
 
-    def shared_array(self, array: Any) -> Tensor | None:
-        """None: eager mode makes a tensor of an array at once."""
-        return None
-
-    def leave(self, tensor: Tensor, what: str) -> None:
-        """Eager data may leave at any time, unless it is a recording's."""
-        if tensor.storage.is_recorded:
-            raise GradientError(
-                f"{what}: {tensor!r} was recorded by compile and never had a value."
-            )
-
     def placed(self, base: Tensor, value: Tensor, region: View) -> Tensor:
         """The elements are written already: only the node of the assignment is made."""
         t = base.alias()
         self._attach(state(), REGISTRY["assign"], (base, value), region._asdict(), (t,))
         return t
-
-    def touch_grad(self, tensor: Tensor, reading: bool) -> None:
-        """Nothing to note in eager mode."""
-
-    def touch_needs(self, tensor: Tensor) -> None:
-        """Nothing to note in eager mode."""
-
-    def touch_store(self, store: Any) -> None:
-        """Nothing to note in eager mode."""
-
-    def touch_hooks(self, tensor: Tensor) -> None:
-        """Nothing to note in eager mode."""
-
-    def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:
-        """The generator's own numbers."""
-        return generator.take(blocks)  # type: ignore[no-any-return]
-
-    def replay(self, read: Iterable[Any], written: Iterable[Any], random: Iterable[Any]) -> None:
-        """Nothing to note in eager mode."""
-
-    def read_generator(self, generator: Any) -> None:
-        """Nothing to note in eager mode."""
-
-    def write_generator(self, generator: Any, saved: tuple[int, int]) -> None:
-        """Nothing to note in eager mode."""
-
-    def read_scalar(self, cell: HostScalar) -> int | float:
-        """The Python number."""
-        return cell.value
-
-    def write_scalar(self, cell: HostScalar, value: int | float) -> None:
-        """Keep the Python number."""
-        cell.value = value
-
-    def detached(self, tensor: Tensor, origin: Tensor) -> Tensor:
-        """Nobody is outside of eager mode; what a recorder records has one graph."""
-        return tensor
-
-    def watches(self, tensor: Any) -> bool:
-        """Only forward mode does."""
-        return False
-
-    def push(self, node: Any, inputs: Sequence[Any], outs: Sequence[Any]) -> None:
-        """Only forward mode listens."""
-
-    def enter_function(self, name: str, inputs: Sequence[Any]) -> None:
-        """Its node is made where it runs."""
-
-    def visit_module(self, module: Any) -> None:
-        """Nothing depends on modules in eager mode."""
-
-    def use_once(self) -> None:
-        """Nothing is kept in eager mode."""
 
     def _view(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Tensor:
         x = inputs[0]

@@ -2,8 +2,8 @@
 
 A tensor made here has the shape of one example and a storage without data; the context maps the
 storage to a *full* tensor, whose leading dim is the batch, in the context below. Views, composites
-and the graph are `Run`'s, so a function under `vmap` may itself differentiate. How an op acts on
-full tensors follows from its kind; where it does not, the examples are taken one by one.
+and the graph are `OpContext`'s, so a function under `vmap` may itself differentiate. How an op acts
+on full tensors follows from its kind; where it does not, the examples are taken one by one.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
-from contraflow.contexts.applying import Run
+from contraflow.contexts.applying import OpContext
 from contraflow.errors import GradientError, describe
-from contraflow.operation.context import Context, apply, changed, state
+from contraflow.operation.context import apply, changed, state
 from contraflow.operation.kinds import Contracting, Elementwise, Reduction
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.shapes import contiguous, numel
@@ -28,12 +28,12 @@ RANDOMNESS = ("error", "same", "different")
 Operands = Sequence[tuple[Any, bool]]  # an input in the context below, and whether it is full
 
 
-class Batch(Run):
+class Batch(OpContext):
     """Runs ops on a whole batch at once."""
 
     def __init__(self, size: int, randomness: str) -> None:
         current = state()
-        self.below: Context = current.context
+        super().__init__(current.context)
         self.size, self.randomness = size, randomness
         # Gradients from outside do not depend on what a function inside does to its own graph.
         self._outside = current.grad
@@ -43,6 +43,8 @@ class Batch(Run):
         # Storages of tensors whose full ones are taken out of the graph outside, and whose memory
         # they share.
         self._detached: dict[int, Storage] = {}
+        # Tensors over memory from outside that may become leaves here, and are none outside.
+        self._shared_leaves: dict[int, Tensor] = {}
 
     # --- in and out -----------------------------------------------------------------------
 
@@ -102,11 +104,10 @@ class Batch(Run):
             return x.attached(node, x._index)
         if x.storage.serial > self._start:
             return x.alias()
-        if x._base is None:
-            return x
-        view = x._base
+        whole, moves = (x, ()) if x._base is None else (x._base, x.moves)
         with self.down():
-            for op, params in x.moves:
+            view = whole.detach() if id(whole) in self._shared_leaves else whole
+            for op, params in moves:
                 view = apply(op, (view,), params)
         return view
 
@@ -267,7 +268,9 @@ class Batch(Run):
 
     def detached(self, tensor: Tensor, origin: Tensor) -> Tensor:
         if id(tensor.storage) not in self._values:
-            return tensor
+            shared: Tensor = self.below.detached(tensor, origin)
+            self._shared_leaves[id(shared)] = shared
+            return shared
         storage = Storage(None)
         self._detached[id(storage)], self._held[id(storage)] = tensor.storage, storage
         return Tensor.of_storage(storage, tensor.layout, tensor.dtype)
@@ -306,18 +309,6 @@ class Batch(Run):
             seed, offset = self.below.draw(generator, blocks * self.size)
             offsets = REGISTRY["arange"](0, self.size * blocks, blocks) + offset
         return seed, self.wrap(offsets)
-
-    def touch_grad(self, tensor: Tensor, reading: bool) -> None:
-        self.below.touch_grad(tensor, reading)
-
-    def visit_module(self, module: Any) -> None:
-        self.below.visit_module(module)
-
-    def read_scalar(self, cell: Any) -> Any:
-        return self.below.read_scalar(cell)
-
-    def write_scalar(self, cell: Any, value: Any) -> None:
-        self.below.write_scalar(cell, value)
 
 
 def _listed(op: Op, outs: Any) -> list[Tensor]:

@@ -30,8 +30,7 @@ class Forward(Context):
     """Pushes the tangents that tensors carry in its name."""
 
     def __init__(self, below: Context) -> None:
-        self.below = below
-        self.first_node, self.recording = below.first_node, below.recording
+        super().__init__(below)
         self._written: dict[int, Tensor] = {}  # bases whose views must follow them
 
     # --- tangents of tensors --------------------------------------------------------------

@@ -20,7 +20,8 @@ from typing import Any
 from contraflow import dtypes
 from contraflow.compiler.host_numbers import is_wide
 from contraflow.compiler.tape import Tape, TapeOperand, Value
-from contraflow.contexts.applying import Run, specs
+from contraflow.contexts.applying import specs
+from contraflow.contexts.bottom import BottomContext
 from contraflow.dtypes import DType, float64, int64
 from contraflow.errors import CaptureError, describe
 from contraflow.operation.context import state
@@ -127,7 +128,7 @@ class Recording:
     steps: Sequence[NumberStep] = ()  # what Python computed of the numbers among them
 
 
-class Recorder(Run):
+class Recorder(BottomContext):
     """The recording context. `capture.trace` uses it, and puts everything back."""
 
     recording = True

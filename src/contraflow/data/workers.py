@@ -83,7 +83,7 @@ class _BorrowedGenerator(Context):
     """A context in which draws from the default generator come from another one."""
 
     def __init__(self, generator: Generator) -> None:
-        self.below = state().context
+        super().__init__(state().context)
         self.generator = generator
 
     def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:

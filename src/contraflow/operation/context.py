@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class Context:
     """Decides what applying an op does: run it, record it, push tangents, batch it.
 
-    A context handles what concerns it and passes the rest on to the context `below`.
+    A context handles what concerns it and passes the rest on to the context `below`. Only the
+    bottom of a stack is made without one.
     """
 
     below: Context
@@ -33,6 +34,18 @@ class Context:
     immediate = False  # ops have values at once, and nothing else listens
     cotangents: Any = None  # how backward deals in cotangents; None: as tensors, by ops
     timeline: Any = None  # where programs note how long each of their kernels takes, if anywhere
+
+    def __init__(self, below: Context | None = None) -> None:
+        """Stand over a context, and take over what is true over it too.
+
+        The other attributes are promises about who listens, which each context makes for itself:
+        `replays` and `hits` where it need not hear of ops that run inside of a program,
+        `immediate` and `cotangents` where it need not hear of ops and gradient rules at all.
+        """
+        if below is not None:
+            self.below = below
+            self.first_node, self.recording = below.first_node, below.recording
+            self.timeline = below.timeline
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         """Apply `op`."""
@@ -47,7 +60,10 @@ class Context:
         return self.below.snapshot(tensor)
 
     def derive(self, node: Any, named: list[Any]) -> list[Any]:
-        """Run the rules of an op's node on what they name: the gradient of each input."""
+        """Run the rules of an op's node on what they name: the gradient of each input.
+
+        Not by the context below, so that this one hears of their ops.
+        """
         gradients: list[Any] = node.bound.run(node.op, named, node.params, node.input_specs)
         return gradients
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from contraflow import config, thresholds
-from contraflow.contexts.applying import Run, form_of, specs
+from contraflow.contexts.applying import form_of, specs
+from contraflow.contexts.bottom import BottomContext
 from contraflow.devices.cpu import memory
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
 from contraflow.graph.op_node import OpNode
@@ -28,7 +29,7 @@ from contraflow.tensors.node import Form, fit
 from contraflow.tensors.tensor import Tensor
 
 
-class Eager(Run):
+class Eager(BottomContext):
     """Run ops over NumPy."""
 
     replays = hits = immediate = True
