@@ -7,7 +7,10 @@ are the classes and the aliases (`Edge = tuple[...]`) at the top of a module.
 from __future__ import annotations
 
 import ast
+import functools
+import io
 import re
+import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +36,7 @@ def types(text: str) -> Iterator[str]:
                 yield name
 
 
+@functools.cache
 def defined() -> dict[str, list[str]]:
     """The modules that define a type of each name; leading underscores do not count."""
     found = defaultdict(list)
@@ -71,16 +75,30 @@ def test_glossary_has_a_sentence_for_each_noun_once():
     assert not [noun for noun, sentence, _ in rows() if not re.fullmatch(r"[A-Z].*\.", sentence)]
 
 
-def missing(text: str) -> list[str]:
-    """The files and attributes that a page names between backticks, and that do not exist."""
-    files = [f"/{path.as_posix()}" for top in FOLDERS for path in (ROOT / top).rglob("*.*")]
-    modules = defaultdict(str)
+@functools.cache
+def files_there() -> str:
+    """The paths of all files, one per line."""
+    paths = [path.as_posix() for top in FOLDERS for path in (ROOT / top).rglob("*.*")]
+    return "\n".join(path for path in paths if "__pycache__" not in path)
+
+
+@functools.cache
+def modules_there() -> dict[str, str]:
+    """The texts of all modules of a name, joined."""
+    modules: dict[str, str] = defaultdict(str)
     for path in SOURCE.rglob("*.py"):
         modules[path.stem] += path.read_text(encoding="utf-8")
-    found, wrong = defined(), []
+    return modules
+
+
+def missing(text: str) -> list[str]:
+    """The files and attributes that a page names between backticks, and that do not exist."""
+    files, modules, found = files_there(), modules_there(), defined()
+    wrong = []
     for code in re.findall(r"`([^`\n]+)`", text):
-        for name in re.findall(r"[\w/]+\.(?:pyi?|md|txt)\b", code):
-            if not any(file.endswith(f"/{name}") for file in files):
+        for name in re.findall(r"[\w/*]+\.(?:pyi?|md|txt)\b", code):
+            pattern = re.escape(name).replace(r"\*", r"[^/\n]*")  # a glob, within one folder
+            if not re.search(f"/{pattern}$", files, re.MULTILINE):
                 wrong.append(name)
         for owner, name in re.findall(r"^(\w+)\.([A-Za-z_]\w*)\b(?!\.)", code):
             text = modules.get(owner, "")
@@ -99,3 +117,37 @@ def test_architecture_names_what_exists():
 def test_names_that_do_not_exist_are_found():
     text = "`plan.py`, `compiler/plan.py`, `Plan.steps`, `op.Op`, `plam.py`, `Plan.stops`, `op.Ob`"
     assert missing(text) == ["plam.py", "Plan.stops", "op.Ob"]
+    assert missing("`render/llvm/*.py`, `render/llvm*.py`, `test_acc*.py`") == ["render/llvm*.py"]
+
+
+def prose(text: str) -> str:
+    """The docstrings and comments of a module."""
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, owners)]
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    comments = [token.string for token in tokens if token.type == tokenize.COMMENT]
+    return "\n".join([*(ast.get_docstring(node) or "" for node in nodes), *comments])
+
+
+def missing_modules(text: str) -> list[str]:
+    """The modules that the prose of a module names, between backticks or not, and that are not."""
+    named = re.findall(r"[\w/*]+\.pyi?\b", prose(text))
+    return missing(" ".join(f"`{name}`" for name in named)) if named else []
+
+
+def test_docstrings_and_comments_name_modules_that_exist():
+    for path in sorted(SOURCE.rglob("*.py")):
+        assert not missing_modules(path.read_text(encoding="utf-8")), path
+
+
+def test_a_folder_that_lists_its_modules_lists_them_all():
+    for path in SOURCE.rglob("__init__.py"):
+        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        if re.search(r"^ +\w+\.py ", text, re.MULTILINE):
+            there = {module.name for module in path.parent.glob("*.py")} - {"__init__.py"}
+            assert set(re.findall(r"\b\w+\.py\b", text)) == there, path
+
+
+def test_modules_that_do_not_exist_are_found_in_docstrings_and_comments():
+    text = '''"""See `plan.py`, plam.py."""\nx = "plem.py"  # as `render/llvm.py` says\n'''
+    assert missing_modules(text) == ["plam.py", "render/llvm.py"]

@@ -3,9 +3,11 @@
 A recording and its replay:
 
     trees.py      nested containers as a hashable structure and a flat list of leaves
+    key.py        what a program depends on that is compared as one tuple: specs, modes, settings
     trace.py      one call, recorded
     guards.py     what a program depends on beside its arguments
     replay.py     a recorded call: where its inputs come from, and what becomes of its outputs
+    effects.py    what a replay does beside computing
     hit.py        the call that hits, written out
     pullback.py   the backward of a recorded call, and its node in the graph
     verify.py     one call, eagerly too
@@ -28,8 +30,11 @@ Observing Python's state while a function is recorded:
     stores.py     the observer: what is written
     carried.py    the observer: what is read and then written is an input
     observer.py   the observer: calls
+    made.py       objects that a call makes and leaves behind, made anew by every call
+    settings.py   settings that a function may change, but not leave changed
+    structures.py copies of what modules and optimizers hold, put back when a recording fails
     alarm.py      functions that ran and were not observed
     ahead.py      what is noticed on a Python whose code is not known
 
-`compile.py` is the decorator; `compiled.py` has the key and the cache of programs.
+`compile.py` is the decorator; `compiled.py` has the programs of a function, by key.
 """

@@ -232,7 +232,7 @@ class Recorder(BottomContext):
             # The tape has another default.
             inputs = _cast(inputs, op.types(specs(op, inputs), params)[0])
         operands = tuple([self.read(x) for x in inputs])
-        line = state().line or user_line(4)  # three frames up is `dispatch.apply`
+        line = state().line or user_line(4)  # three frames up is `context.apply`
         values = self.tape.add(op, operands, params, line, self._region())
         if self._numbers and is_wide(self.tape, self.tape.lines[-1], self._numbers):
             self._numbers.update(values)

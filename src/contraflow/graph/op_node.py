@@ -95,7 +95,7 @@ class OpNode(Node):
 
     @property
     def op(self) -> Op:
-        """The name of the applied op."""
+        """The applied op."""
         assert self.form.op is not None
         return self.form.op
 

@@ -1,7 +1,7 @@
 """Random generators: a seed and an offset, host integers, one generator for all devices.
 
-The numbers themselves are ops (`ops/random.py`) of these two integers and the element's position
-(`philox.py`), so they are the same on every device, eager and compiled.
+The numbers themselves are ops (`ops/creation/random.py`) of these two integers and the element's
+position (`philox.py`), so they are the same on every device, eager and compiled.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class Form:
         outs: tuple[int, ...] = () if backward is None else backward.saved_outs
         self.saved = (*inputs, *(len(indices) + i for i in outs))
         self.sweeps = sweeps  # the rules are arithmetic, and the arrays small
-        self.moves = moves  # it is a view that shows no element twice
+        self.moves = moves  # it is an assignment, or a view that shows no element twice
         self.made = made  # the outputs of an op that cannot infer them
 
     def of_outputs(self, indices: tuple[int, ...]) -> Form:

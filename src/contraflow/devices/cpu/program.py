@@ -342,7 +342,7 @@ class CpuProgram:
         self._shares = shares
 
     def _words(self, step: KernelStep) -> list[int]:
-        """The argument block of one kernel; render/llvm.py says what it holds."""
+        """The argument block of one kernel; `render/llvm/kernels.py` says what it holds."""
         call, words = step.call, []
         for operand, binding in zip(call.kernel.operands, step.bindings):
             # A position has no memory, so any index does.

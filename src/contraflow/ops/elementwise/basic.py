@@ -1,7 +1,8 @@
 """Elementwise ops: a scalar meaning, a NumPy reference and a gradient rule each.
 
-The basics stand here; the rest is in `math.py` (exponentials, angles, erf, gamma), `integers.py`
-(rounding, division, bits), `arithmetic.py` (limits, signs, combinations) and `activation.py`.
+The basics stand here; the rest is in `mathematics.py` (exponentials, angles, erf, gamma),
+`integers.py` (rounding, division, bits), `arithmetic.py` (limits, signs, combinations) and
+`activation.py`.
 
 Gradient conventions are PyTorch's: maximum and minimum halve the gradient at ties, relu and abs
 have gradient 0 at 0, pow has none where its factor vanishes.

@@ -1,6 +1,7 @@
 """Joining, repeating and rearranging: every element of a result is one of an input's, or a zero.
 
-Views of one tensor are in view.py; elements chosen by other tensors in index.py and indexing.py.
+Views of one tensor are in `view.py`, elements chosen by other tensors in `index/gather.py` and
+`index/indexing.py`.
 """
 
 from __future__ import annotations
