@@ -8,6 +8,7 @@ each rule is also shown to catch what it forbids.
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -222,6 +223,70 @@ def test_package_keeps_its_layers():
         )
     ]
     assert not found, "\n" + "\n".join(map(str, found))
+
+
+# Modules above devices/ that ask the CPU for memory. A second device has to change each of them,
+# so the list may only become shorter; docs/architecture.md names them too.
+KNOW_THE_CPU = {
+    "graph.saved",
+    "nn.parameter",
+    "ops.creation.create",
+    "runtime.array_cotangents",
+    "runtime.eager",
+    "runtime.eager_programs",
+    "runtime.outputs",
+    "serialize",
+    "tensors.convert",
+    "tensors.storage",
+    "tensors.tensor",
+}
+
+
+def imports_the_cpu(module: str, text: str, is_package: bool = False) -> bool:
+    """Whether a module imports devices/cpu or a module of it."""
+    tree = ast.parse(text)
+    folder = f"{PACKAGE}.devices"
+    named = any(
+        isinstance(node, ast.ImportFrom)
+        and node.module == folder
+        and any(alias.name == "cpu" for alias in node.names)
+        for node in ast.walk(tree)
+    )
+    found = imports(tree, module, is_package)
+    return named or any(within(one.target, f"{folder}.cpu") for one in found)
+
+
+def test_no_further_module_knows_the_cpu():
+    found = {
+        module_name(path)
+        for path in SOURCE.rglob("*.py")
+        if not within(module_name(path), "devices")
+        and imports_the_cpu(
+            module_name(path), path.read_text(encoding="utf-8"), path.name == "__init__.py"
+        )
+    }
+    assert found == KNOW_THE_CPU
+    page = (SOURCE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"the importers of `devices\.cpu\.memory`.*?may only shrink", page, re.S)
+    assert set(re.findall(r"`([\w/]+)\.py`", listed)) == {
+        *(module.replace(".", "/") for module in KNOW_THE_CPU),
+        "tests/house/test_layers",
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from contraflow.devices.cpu import memory",
+        "from contraflow.devices.cpu.memory import empty",
+        "from contraflow.devices import cpu",
+        "import contraflow.devices.cpu.pool",
+        "threads.imported('contraflow.devices.cpu.jit')",
+    ],
+)
+def test_importers_of_the_cpu_are_found(text):
+    assert imports_the_cpu("nn.linear", text)
+    assert not imports_the_cpu("nn.linear", text.replace("cpu", "names"))
 
 
 def test_import_loads_no_optional_dependency():
