@@ -171,7 +171,7 @@ def reshape_strides(shape: Shape, strides: Shape, target: Shape) -> Shape | None
 
 
 def rearranged(shape: Shape, view: View, region: View) -> View | None:
-    """Where the elements of a contiguous tensor lie once what a view shows of it is in a region.
+    """The layout of a contiguous tensor after its view `view` is copied into `region`.
 
     None if the view does not show all of them once, or they do not lie at even distances there.
     """

@@ -356,8 +356,8 @@ class Attributes(Sight):
         return self.plain_attribute(x, name, getattr)
 
     def plain_attribute(self, x: Any, name: str, get: Callable[[Any, str], Any]) -> Any:
-        """An attribute of an object from before, which `get` gives without code of its class's for
-        all of them: as `object` does, or with `__getattr__` for what it lacks."""
+        """An attribute of an object from before, found by `object.__getattribute__` or
+        `__getattr__`, not by a custom `__getattribute__`."""
         kind, place = type(x), self.place_of(x)
         assert place is not None
         own, raw = own_attributes(x), lookup(kind, name)

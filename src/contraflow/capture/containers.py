@@ -435,7 +435,7 @@ class Containers(Attributes):
     def hand_over(self, x: Any, levels: int = ALL) -> None:
         """Something is given to the library or to C, which may read all of it.
 
-        Of objects within objects it is so many levels that are looked at.
+        `levels` limits how deep nested objects are read.
         """
         pending, seen = deque([(x, levels)]), set()
         while pending:

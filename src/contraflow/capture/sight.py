@@ -122,10 +122,10 @@ class Sight:
         self.gone: list[Any] = []  # references to what is no more
         self.kept: list[Any] = []  # what cannot be referred to weakly
         self.refused: CaptureError | None = None
-        self._undo: list[Any] = [None]  # calls, and the end of them
+        self._undo: list[Any] = [None]  # calls that undo, None-terminated
         self.structures = Structures()
         self.again = False  # the recording has started over
-        self.filled = False  # a cache of a function, which will not run again
+        self.filled = False  # an lru_cache, by a function that wrote and will not run again
         self.whole: set[int] = set()  # modules that the library has looked at
         self._touched: set[int] = set()
         self._handed: set[int] = set()  # objects that were given to the library as a whole

@@ -93,7 +93,8 @@ def capture(
         gc.collect(0)  # from here on, what is in the youngest generation is the function's
         program = _capture(owner, recorder, call, loose, carried, settled, again)
         if collecting:
-            gc.collect(0)  # else it may be the turn of all that was imported
+            # Only the youngest generation: a full collection would walk every imported module.
+            gc.collect(0)
         return program
     except ValueNeeded:
         raise StructuralNumbers(recorder.symbols.needed) from None

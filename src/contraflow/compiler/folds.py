@@ -144,8 +144,7 @@ def _pruned(
     strides: Sequence[Shape],
     bindings: Sequence[int | s.Size | None],
 ) -> Settled:
-    """A kernel without the operands that only the other kernel needs, and with classes of strides
-    that are those of the strides."""
+    """A kernel without its unused operands, and with the stride classes of those that are left."""
     reductions, stores, used = pruned(reductions, stores)
     kept = tuple(strides[i] for i in used)
     classed = tuple(

@@ -213,8 +213,8 @@ class Builder:
         return s.cast(element, dtype)
 
     def fill(self, x: NumberOperand, dtype: DType) -> Expr:
-        """The element of a tensor of one number, which may be none of the tensor's dtype: a fill of
-        bools by 3 holds ones, and one of float16 by 0.1 what 0.1 is rounded to."""
+        """The element of a fill: its number converted to the tensor's dtype. A fill of bools by 3
+        holds ones, and one of float16 by 0.1 what 0.1 is rounded to."""
         return s.cast(s.cast(self.scalar(x, dtype.compute), dtype), dtype.compute)
 
     def position(self, strides: Shape) -> Expr:

@@ -113,8 +113,8 @@ class _Planner:
     """Decides where each value lies.
 
     All steps are there from the start, copies included: one before each store into part of a
-    value, and one at the end for each input that is written. A copy is left out where both of its
-    sides may live in one slot, and that is so if their lives do not overlap, nor any other's there.
+    value, and one at the end for each input that is written. A copy is dropped if source and
+    target can share a slot: no lifetimes in it overlap.
     """
 
     def __init__(self, tape: Tape, fused: Fused, host: set[Value], alignment: int) -> None:

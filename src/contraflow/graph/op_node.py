@@ -39,9 +39,9 @@ def part_name(op: Op, owner: str | None) -> str:
 class OpNode(Node):
     """An applied op: its rules run when backward reaches it."""
 
-    # `kept` is what the rules name, in order, as entries of one tuple; None when it was freed. Four
-    # of each value: storage, its version, array and layout of a tensor as most are; else a Saved or
-    # a number, and three times None.
+    # `kept` is what the rules name, in order, in one flat tuple; None when it was freed. Four
+    # entries per saved value: (storage, version, array, layout), or (Saved or number, None, None,
+    # None).
     # `owner` is what the user called, a key of `OWNERS`, where this is part of that.
     __slots__ = ("params", "kept", "owner")
 

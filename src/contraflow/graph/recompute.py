@@ -62,5 +62,5 @@ class Retraced(Backward):
 
 @lru_cache(maxsize=1024)
 def retraced(needs: tuple[bool, ...], saved: tuple[int, ...]) -> Retraced:
-    """The backward of a composite that keeps some inputs, and some of whose need gradients."""
+    """The backward of a composite that saves the inputs `saved`, for those marked in `needs`."""
     return Retraced(needs, (), saved, (), False, False, False)

@@ -30,7 +30,7 @@ class Context:
     first_node = 0  # backward may not reach nodes with lower numbers; see `refuse_node`
     recording = False  # tensors have no values here
     replays = False  # a compiled function may replay its program here, since nothing else listens
-    hits = False  # it may take the shortest way, on which nobody hears what it reads
+    hits = False  # a compiled call may use its generated function, which reports no reads
     immediate = False  # ops have values at once, and nothing else listens
     cotangents: Any = None  # how backward deals in cotangents; None: as tensors, by ops
     timeline: Any = None  # where programs note how long each of their kernels takes, if anywhere

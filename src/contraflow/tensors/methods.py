@@ -115,8 +115,8 @@ def _name(function: Callable[..., Any], name: str, op: Op) -> None:
 def _operator(op: Op, operator: str) -> Callable[..., Any]:
     """A dunder method; reflected ones swap their operands.
 
-    It does what `apply` does without a frame of that: then `user_call`, which every node of a graph
-    asks for the user's line, need not look at a frame that Python makes for it.
+    It inlines `apply` to save a stack frame for `user_call`, by which every node of a graph finds
+    the user's line.
     """
     if len(op.inputs) == 1:
 

@@ -55,8 +55,8 @@ def location(line: UserLine | tuple[CodeType, int] | None) -> Location | None:
     return None if line is None else UserLine(*line).location
 
 
-# Functions that users know as one operation, by the names of code: ops, and some of several ops.
-# Methods of tensors that are not ops stand here.
+# Code name -> the operation name shown to users: of ops, and of functions made of several. Methods
+# of tensors that are not ops are listed here; ops add themselves.
 OWNERS: dict[str, str] = {
     "__getitem__": "getitem", "__setitem__": "setitem", "copy_": "copy_", "to": "to",
 }  # fmt: skip

@@ -18,7 +18,7 @@ from contraflow.shapes import Shape, numel
 LEAST = 1 << 17  # bytes of an array; the system has less than that at hand
 ALIGNMENT = 64  # bytes: a vector that a kernel reads lies in one cache line
 GRAIN = 1 << 16  # bytes of which a piece of memory is a multiple
-LIMIT = 1 << 28  # bytes that wait, at most; and of each power of two until the next piece is taken
+LIMIT = 1 << 28  # maximum idle bytes; also bounds each size class of returned pieces
 
 
 class _Piece(np.ndarray):

@@ -41,7 +41,7 @@ from contraflow.operation.context import state
 from contraflow.render.llvm.kernels import entry_name, render, text_identity
 from contraflow.render.llvm.text import lower
 
-MEETINGS = 3  # beside those after its kernels, of the threads of a program: they are called first
+MEETINGS = 3  # fixed barriers per program, beside one per kernel: what waking its threads costs
 FREE_STEPS = 8  # steps of an expression that take as long as reading and writing an element
 HUGE_PAGE = 1 << 21
 
