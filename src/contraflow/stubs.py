@@ -49,7 +49,7 @@ def _block(head: str, rows: Iterable[str]) -> str:
 
 def _is_listed(op: Op) -> bool:
     """Whether a method gives a named tuple."""
-    return op.method and len(op.outs) > 1 and not op.custom and not op.extra.get("several")
+    return op.method and len(op.outs) > 1 and not op.custom and not op.several
 
 
 def _result_name(outs: Sequence[str]) -> str:
@@ -66,7 +66,7 @@ def _rows(op: Op) -> Iterator[str]:
     result = "Tensor" if len(op.outs) == 1 else _result_name(op.outs)
     if op.custom and len(op.outs) > 1:  # such as max: without a dim it gives one tensor
         result = "Any"
-    if op.extra.get("several"):
+    if op.several:
         result = "tuple[Tensor, ...]"
     for name in (op.name, *op.aliases) if op.method else ():
         if name not in Tensor.__dict__:

@@ -20,12 +20,52 @@ from contraflow.compiler.fuse import stored_products
 from contraflow.compiler.tape import Tape, Value
 from contraflow.contexts.batch import Batch
 from contraflow.operation.context import apply
-from contraflow.operation.kinds import create, elementwise, index
+from contraflow.operation.kinds import create, elementwise, index, view
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.tensors.tensor import Methods
 from contraflow.testing import assert_close, make_inputs
 
 SOURCE = Path(cf.__file__).parent
+
+
+# --- what follows from a declaration -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("distinct", [True, False])
+def test_a_view_moves_elements_if_its_declaration_says_that_they_are_distinct(
+    distinct: bool,
+) -> None:
+    def same(x):  # type: ignore[no-untyped-def]
+        """For this test."""
+        return x
+
+    try:
+        op = view(vjp={"x": lambda g: g}, method=False, internal=True, distinct=distinct)(same)
+        assert op(cf.ones(2, requires_grad=True))._node.form.moves is distinct
+    finally:
+        del REGISTRY["same"]
+
+
+def asks_how(text: str) -> list[int]:
+    """The lines on which the lowering or the name of a kind is read."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Attribute)
+        and (node.attr == "lowering" or (node.attr == "name" and _is_kind(node.value)))
+    ]
+
+
+def _is_kind(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "kind"
+
+
+def test_only_operations_and_the_compiler_ask_how_an_op_is_lowered() -> None:
+    """Elsewhere booleans of the op say what is meant: `op.is_view`."""
+    assert asks_how('op.kind.lowering == "view" or line.op.kind.name == "create"') == [1, 1]
+    for path in SOURCE.rglob("*.py"):
+        if path.relative_to(SOURCE).parts[0] not in ("operation", "compiler"):
+            assert not asks_how(path.read_text(encoding="utf-8")), path
 
 
 # --- no names ------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ class _FiniteContext(Context):
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         out = self.below.apply(op, inputs, params)
         # A composite was looked into already, part by part; one that creates was told what.
-        told = op.kind.lowering == "composite" or isinstance(op.kind, Creating)
+        told = op.is_composite or isinstance(op.kind, Creating)
         if state().anomaly and not told:
             outs = out if isinstance(out, tuple) else (out,)
             wrong = next((o for o in outs if not _is_finite(o)), None)

@@ -29,10 +29,9 @@ class OpContext(Context):
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         if not op.direct:
-            lowering = op.kind.lowering
-            if lowering == "view":
+            if op.is_view:
                 return self._view(op, inputs, params)
-            if lowering == "composite":
+            if op.is_composite:
                 return self._composite(op, inputs, params)
         outs = self.execute(op, inputs, params)
         current = state()
@@ -83,7 +82,7 @@ class OpContext(Context):
         t._moves = ((op, params),) if base is None else (*x.moves, (op, params))
         t._edits = t._base._edits
         # A view of a view that may not be written to may not either.
-        refused = op.extra.get("several", False) or not x._writable
+        refused = op.several or not x._writable
         t._writable = (grad or not t._base._needs) and not refused
         if grad and x.requires_grad:
             self._attach(current, op, inputs, params, (t,))
@@ -91,7 +90,7 @@ class OpContext(Context):
 
     def _composite(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         current = state()
-        if "by_parts" not in op.extra and not current.anomaly:  # there its parts are watched
+        if not op.by_parts and not current.anomaly:  # there its parts are watched
             needs = current.grad and any(isinstance(x, Tensor) and x.requires_grad for x in inputs)
             outs = self._as_one(op, inputs, params, needs)
             if outs is not None:
@@ -148,7 +147,7 @@ class OpContext(Context):
         made = None if op.infers else tuple([out.spec for out in outs[: op.output_count]])
         if op.rules:
             numbers = described[2::3] if far else []
-            if far:  # all but the number of one of many parts is as of the first
+            if far:  # outputs beyond FEW share the form of output 0: only the index differs
                 described[2::3] = [None if number is None else 0 for number in numbers]
             form = form_of(op, None, made, *described)
             if far:
@@ -193,7 +192,7 @@ def form_of(
         (kind,) = kinds
         sweeps = kind.dtype in (float32, float64) and numel(kind.shape) <= thresholds.bare_arrays
     numbers = tuple(index or 0 for index in indices)
-    moves = "distinct" in op.extra or op.kind.lowering == "assign"
+    moves = op.distinct or op.is_assign
     return Form(given, numbers, op.output_count, op, backward, sweeps, moves, made)
 
 

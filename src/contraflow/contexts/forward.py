@@ -61,7 +61,7 @@ class Forward(Context):
     # --- ops ------------------------------------------------------------------------------
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
-        if op.kind.lowering == "composite" and not op.rules:
+        if op.is_composite and not op.rules:
             return self.below.apply(op, inputs, params)  # its parts come back here
         tangents = [self.tangent(x) for x in inputs]
         with changed(context=self.below):
@@ -130,7 +130,7 @@ def _pushed(
     """The tangents of an op's results."""
     if isinstance(op.kind, Elementwise) and len(outs) == 1:
         return (_along(op, inputs, params, outs[0], tangents),)
-    shown = op.kind.lowering == "view" and inputs[0].layout != contiguous(inputs[0].shape)
+    shown = op.is_view and inputs[0].layout != contiguous(inputs[0].shape)
     if op.linear and not shown:
         return (_of_linear(op, inputs, params, tangents),)
     needs = tuple(t is not None for t in tangents)

@@ -176,7 +176,7 @@ class Recorder(BottomContext):
         for x in inputs:
             if isinstance(x, Tensor) and x._needs and not x.storage.is_recorded:
                 self._graded[id(x)] = x
-        if op.kind.lowering != "composite":
+        if not op.is_composite:
             if Symbol in map(type, inputs):
                 inputs = tuple(self._entered(op, x, inputs) if is_symbol(x) else x for x in inputs)
             if self._numbers:
@@ -201,7 +201,7 @@ class Recorder(BottomContext):
         """A symbol as an operand: a 0-d tensor that promotes as the Python number would."""
         if type(symbol._number) is int and symbol._number not in INT64:
             return symbol._number  # which the op refuses
-        if op.kind.name == "create":
+        if op.is_create:
             return symbol._tensor  # with all its digits, since the op is told its dtype
         others = [x for x in inputs if isinstance(x, Tensor)]
         entered = _among(symbol._tensor, others)

@@ -106,13 +106,10 @@ def _check_categories(op: Op, inputs: Sequence[Given], takes: Sequence[int]) -> 
 
 
 class Elementwise(Kind):
-    """Scalars to a scalar, broadcasting. `takes` may name the categories of dtypes it accepts.
-
-    `fails` is the error, and its text, for an element where a `checked` of the body does not hold.
-    """
+    """Scalars to a scalar, broadcasting. `takes` may name the categories of dtypes it accepts."""
 
     required = ("ref",)
-    optional = (*Kind.optional, "domain", "avoid", "sample_dtype", "takes", "fails")
+    optional = (*Kind.optional, "domain", "avoid", "sample_dtype", "takes")
 
     name = "elementwise"
     lowering = "map"
@@ -195,13 +192,9 @@ class Reduction(Kind):
 
 
 class Viewing(Kind):
-    """View to View: no data moves. The body gives the new View of a View.
-
-    One that is `distinct` shows no element twice, wherever the elements lie.
-    """
+    """View to View: no data moves. The body gives the new View of a View."""
 
     required = ()
-    optional = (*Kind.optional, "several", "distinct")
 
     name = "view"
     lowering = "view"
@@ -417,16 +410,10 @@ class Opaque(Kind):
 
 
 class Composite(Kind):
-    """Ordinary Python over ops. With `vjp` it is one Node; without, its parts are recorded.
-
-    With `by_parts` eager mode makes no program of the whole: its parameters are never the same, or
-    a part keeps what the backward of the whole would compute again, or it costs nothing as it is.
-    """
+    """Ordinary Python over ops. With `vjp` it is one Node; without, its parts are recorded."""
 
     required = ("ref",)
-    optional = (
-        *Kind.optional, "floating", "several", "by_parts", "resolve", "write_points", "fitted",
-    )  # fmt: skip
+    optional = (*Kind.optional, "floating", "resolve", "write_points", "fitted")
 
     name = "composite"
     lowering = "composite"

@@ -78,6 +78,13 @@ class Traits:
     # that `dims` names.
     takes_points: bool = False
     along_dim: bool = False  # it goes along the dim that `dim` names, whatever the other dims are
+    distinct: bool = False  # a view that shows no element twice, wherever the elements lie
+    several: bool = False  # its results are many views made together, which grad mode protects
+    # Eager mode makes no program of this composite: its parameters are never the same, or a part
+    # keeps what the backward of the whole would compute again, or it costs nothing as it is.
+    by_parts: bool = False
+    # The error, and its text, for an element where a `checked` of the body does not hold.
+    fails: tuple[type[Exception], str] | None = None
 
 
 class Op(Traits):
@@ -123,10 +130,16 @@ class Op(Traits):
         for name in Traits.__annotations__:  # of the instance, which is faster to read
             setattr(self, name, extra.pop(name, getattr(Traits, name)))
         # Traits that follow from the kind.
-        self.is_view, self.is_assign = kind.lowering == "view", kind.lowering == "assign"
-        self.along_dim |= kind.lowering in ("scan", "sort")
+        lowering = kind.lowering
+        self.is_view, self.is_assign = lowering == "view", lowering == "assign"
+        self.is_composite, self.is_contraction = lowering == "composite", lowering == "contract"
+        self.is_opaque = lowering == "opaque"
+        self.is_create = kind.name == "create"  # it is told its dtype, and draws no numbers
+        # More than a loop over elements: it is not done twice to save memory.
+        self.is_costly = lowering in ("contract", "scatter", "scan", "sort", "opaque")
+        self.along_dim |= lowering in ("scan", "sort")
         # Whether shapes and dtypes of inputs and parameters alone say those of the outputs.
-        self.infers = not self.dynamic and kind.lowering != "composite"
+        self.infers = not self.dynamic and not self.is_composite
         self.extra = extra
         if isinstance(dtype, str) and dtype not in DTYPE_RULES:
             rules = ", ".join(DTYPE_RULES)

@@ -114,7 +114,7 @@ class Eager(BottomContext):
 
     def _run(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         # NumPy joins parts one after the other, where a kernel looks for each element's part.
-        has_kernel = op.kind.lowering != "opaque" and not op.dynamic and not op.variadic
+        has_kernel = not op.is_opaque and not op.dynamic and not op.variadic
         if has_kernel and eager_programs.is_large(inputs, thresholds.eager_kernel):
             results = eager_programs.call_op(op, inputs, params)
             if results is not None:
@@ -188,12 +188,13 @@ class Eager(BottomContext):
         if state().grad:
             return super().derive(node, named)
         # The rules of a product are several ops, as those of a composite are.
-        several = node.op.kind.lowering in ("composite", "contract")
+        op = node.op
+        several = op.is_composite or op.is_contraction
         least = thresholds.eager_composite if several else thresholds.eager_kernel
         # Those of what joins many tensors are views of the cotangent.
-        joins = node.op.variadic and not several
+        joins = op.variadic and not several
         if not joins and eager_programs.is_large(named, least):
-            op, params, bound, specs = node.op, node.params, node.bound, tuple(node.input_specs)
+            params, bound, specs = node.params, node.bound, tuple(node.input_specs)
             key = (
                 "backward",
                 bound.needs,

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from contraflow.contexts.record import Recorder
     from contraflow.runtime.executable import Native
 
-_MUCH_WORK = ("contract", "scatter", "scan", "sort", "opaque")
-
 
 def is_large(inputs: Sequence[Any], least: int) -> bool:
     """Whether a call on these inputs may be worth a program: on this many elements, at least."""
@@ -144,7 +142,7 @@ class Routine:
         if not recorder.tape.outputs:
             raise CaptureError(f"{name} computes nothing")
         lines = recorder.tape.lines
-        if repeats and any(line.op.kind.lowering in _MUCH_WORK for line in lines):
+        if repeats and any(line.op.is_costly for line in lines):
             raise CaptureError(f"{name} is too much work to do it twice")
         executable = self.executable = _native(recorder.tape)
         if executable.numbers or executable.has_host_steps:

@@ -283,7 +283,7 @@ class Native:
         if number is None:
             return error
         line = self.tape.lines[number]
-        kind, text = line.op.extra.get("fails", (IndexError, error))
+        kind, text = line.op.fails or (IndexError, error)
         found: Exception = kind(f"{line.op.name}: {text}, at {line.line}.")
         return found
 
