@@ -154,7 +154,7 @@ class OpContext(Context):
                 form = form.of_outputs(tuple([number or 0 for number in numbers]))
         else:
             form = self.retraced(op, params, made, described)
-        call = user_call(4) if current.line is None else (*current.line, None)
+        call = user_call(_LIBRARY_FRAMES) if current.line is None else (*current.line, None)
         node = OpNode(form, params, tuple(targets), call, inputs + outs, current.saved_hooks)
         if not op.rules:
             for i in form.saved:
@@ -167,6 +167,9 @@ class OpContext(Context):
 
 
 FEW = 8  # outputs of a node for which forms of what is applied to them are kept
+# Frames from `user_call` to the user's on the shortest way: `user_call`, `_attach`, `apply`, and an
+# operator of the tensor or `context.apply`.
+_LIBRARY_FRAMES = 4
 _NO_EDGE, _NO_TENSOR = (None, None), (None, None, None)
 
 

@@ -232,7 +232,7 @@ class Recorder(BottomContext):
             # The tape has another default.
             inputs = _cast(inputs, op.types(specs(op, inputs), params)[0])
         operands = tuple([self.read(x) for x in inputs])
-        line = state().line or user_line(4)  # three frames up is `context.apply`
+        line = state().line or user_line(_LIBRARY_FRAMES)
         values = self.tape.add(op, operands, params, line, self._region())
         if self._numbers and is_wide(self.tape, self.tape.lines[-1], self._numbers):
             self._numbers.update(values)
@@ -583,6 +583,9 @@ def _literal(number: bool | int | float) -> TapeOperand:
     return float(number) if isinstance(number, float) else int(number)
 
 
+# Frames from `user_line` to the user's on the shortest way: `user_line`, `execute`, `apply` of
+# `OpContext` and of the recorder, and an operator of the tensor or `context.apply`.
+_LIBRARY_FRAMES = 5
 _NOT_COMPUTED = ", but nothing is computed while a function is being recorded"
 
 

@@ -185,6 +185,11 @@ class OpNode(Node):
             self.kept = None
 
 
+# Frames from `user_call` to the op that names the node: `user_call`, `__init__`, and the functions
+# `_cut_together` and `_cut` of `ops/shape/parts.py`.
+_PARTS_FRAMES = 4
+
+
 class PartsNode(Node):
     """Views of a tensor that were made together: one node, with an output for each of them."""
 
@@ -192,7 +197,7 @@ class PartsNode(Node):
 
     def __init__(self, x: Tensor, dim: int, ends: Sequence[int], drops: bool) -> None:
         """A dim cut at `ends`, from 0 to its size; if it `drops`, into single coordinates."""
-        code, instruction, self.owner = user_call(4)
+        code, instruction, self.owner = user_call(_PARTS_FRAMES)
         place = None if code is None else (code, instruction)
         super().__init__([x.edge], [x.spec], len(ends) - 1, place)
         self.dim, self.ends, self.drops = dim, ends, drops
