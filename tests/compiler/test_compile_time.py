@@ -247,7 +247,7 @@ def collections(text: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_a_first_call_collects_the_youngest_generation_once() -> None:
+def test_a_first_call_collects_the_youngest_generation_alone() -> None:
     """Whatever turn it is: of several hundred thousand objects that were imported none is garbage.
     The next collection has its turn as before."""
     found = collections(
@@ -271,7 +271,7 @@ def test_a_first_call_collects_the_youngest_generation_once() -> None:
         """
     )
     before, after = found[: found.index("then")], found[found.index("then") + 1 :]
-    assert before == ["0"]
+    assert before == ["0", "0"], "before, to know what the function makes, and at the end"
     assert set(after) - {"0"}
 
 

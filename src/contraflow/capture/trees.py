@@ -166,7 +166,9 @@ def attributes_of(x: Any) -> Iterator[tuple[str, Any]]:
 
 def _is_whole(kind: type) -> bool:
     """Whether an object itself tells calls apart, and what is read of it is guarded."""
-    return in_python(kind) and kind.__weakrefoffset__ > 0 and not issubclass(kind, (set, bytearray))
+    if not in_python(kind) or issubclass(kind, (set, bytearray)):
+        return False
+    return kind.__weakrefoffset__ != 0  # less than 0 where Python itself manages it
 
 
 class Itself(weakref.ref[Any]):
