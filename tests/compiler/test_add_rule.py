@@ -101,6 +101,25 @@ def test_a_new_fusion_rule_holds_where_groups_merge(monkeypatch: pytest.MonkeyPa
     assert kernels(MERGED) == 2
 
 
+OTHER_POINTS = """
+tape t
+  input %0 : float32[4, 5]  arg
+  input %1 : float32[4, 1]  arg
+  %2 = sum(%0, dim=(1,), keepdim=True) : float32[4, 1]
+  %3 = exp(%1) : float32[4, 1]
+  %4 = sin(%0) : float32[4, 5]
+  %5 = mul(%4, %2) : float32[4, 5]
+  %6 = sum(%5, dim=(1,), keepdim=True) : float32[4, 1]
+  %7 = mul(%6, %3) : float32[4, 1]
+  return %7
+"""
+
+
+def test_groups_merge_only_if_they_visit_the_same_points() -> None:
+    """`exp` would fit among the results of the sums, but its group visits those only."""
+    assert kernels(OTHER_POINTS) == 2
+
+
 @pytest.mark.parametrize("rule", fuse.RULES, ids=lambda rule: rule.__name__)
 def test_a_fusion_rule_touches_one_module(rule: Callable[..., bool]) -> None:
     assert modules_naming(rule.__name__) == ["compiler/fuse.py"]

@@ -338,6 +338,8 @@ class _Fuser:
         source, target = self.groups[old], self.groups[new]
         if not (isinstance(source, Group) and isinstance(target, Group)):
             return
+        if source.domain != target.domain:  # one visits the results of the other's reduction
+            return
         if any(self._is_read_between(v, old, new) for v in source.made):
             return
         merged = self._merged(source, target)
