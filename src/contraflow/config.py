@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 
 def _choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
@@ -23,14 +22,14 @@ def _positive(name: str) -> int | None:
     return int(value)
 
 
-def _cache_folder() -> Path:
+def _cache_folder() -> str:
     given = os.environ.get("CONTRAFLOW_CACHE_DIR")
     if given:
-        return Path(given)
+        return given
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "contraflow"
+        return os.path.expanduser("~/Library/Caches/contraflow")
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "contraflow"
+    return os.path.join(base or os.path.expanduser("~/.cache"), "contraflow")
 
 
 def _usable_cores() -> int:
@@ -45,7 +44,7 @@ compile_mode: str = _choice("CONTRAFLOW_COMPILE", "native", ("native", "interpre
 eager_kernels: bool = _choice("CONTRAFLOW_EAGER", "native", ("native", "numpy")) == "native"
 # Bytes of one vector register in generated cpu code; None asks the processor.
 vector_bytes: int | None = _positive("CONTRAFLOW_VECTOR_WIDTH")
-cache_folder: Path = _cache_folder()
+cache_folder: str | os.PathLike[str] = _cache_folder()
 num_threads: int = _positive("CONTRAFLOW_THREADS") or _usable_cores()
 
 

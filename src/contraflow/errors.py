@@ -13,7 +13,6 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import FunctionType, TracebackType
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -31,7 +30,7 @@ class Location(NamedTuple):
     number: int
 
     def __str__(self) -> str:
-        return f"{Path(self.file).name}:{self.number}"
+        return f"{os.path.basename(self.file)}:{self.number}"
 
 
 class OverwrittenError(GradientError):
@@ -179,7 +178,7 @@ _NUMPY_DIMS = re.compile("maximum (supported|number of) dimension")
 
 # A message of ours begins with a name and a colon; Python's and NumPy's do not.
 _OURS = re.compile(r"[A-Za-z_][\w.]*(\(.*?\))?: ")
-_INSIDE = tuple(str(Path(file).parent) + os.sep for file in (__file__, np.__file__))
+_INSIDE = tuple(os.path.dirname(file) + os.sep for file in (__file__, np.__file__))
 
 
 def retold(

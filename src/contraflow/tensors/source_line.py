@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
 
 from contraflow.errors import Location
 
-_PACKAGE = str(Path(__file__).parent.parent) + os.sep
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 Instruction = tuple[CodeType, int]  # an instruction of a frame

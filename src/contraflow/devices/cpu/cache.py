@@ -62,7 +62,7 @@ def write(name: str, code: bytes) -> None:
 
 
 def _folder() -> Path:
-    return config.cache_folder / "cpu"
+    return Path(config.cache_folder, "cpu")
 
 
 def _is_ours(folder: Path) -> bool:
