@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 
 from contraflow.autograd.modes import Mode
 from contraflow.errors import bytes_text
-from contraflow.graph.op_node import part_name
+from contraflow.graph.op_node import called
 from contraflow.operation.context import Context, state
 from contraflow.operation.op import Op
 from contraflow.spec import Params
-from contraflow.tensors.source_line import UserLine, user_call, user_line
+from contraflow.tensors.source_line import UserLine, user_line
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 
@@ -90,9 +90,7 @@ class _TimingContext(Context):
         self.replays, self.hits = below.replays, below.hits
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
-        code, instruction, owner = user_call()
-        line = state().line or (None if code is None else UserLine(code, instruction))
-        name = part_name(op, owner)
+        name, line = called(op)
         if self.timeline.is_part(op, name):
             return self.below.apply(op, inputs, params)
         with self.timeline.event(name, "op", line) as results:

@@ -14,12 +14,12 @@ import numpy as np
 
 from contraflow.autograd.modes import Mode
 from contraflow.errors import CaptureError, GradientError, describe
-from contraflow.graph.op_node import part_name
+from contraflow.graph.op_node import called
 from contraflow.operation.context import Context, change, state
 from contraflow.operation.kinds import Creating
 from contraflow.operation.op import Op
 from contraflow.spec import Params
-from contraflow.tensors.source_line import UserLine, at, user_call, user_line
+from contraflow.tensors.source_line import at, user_line
 from contraflow.tensors.tensor import Tensor
 
 
@@ -40,9 +40,7 @@ class _FiniteContext(Context):
     def _refuse(self, op: Op, wrong: Tensor, inputs: Iterable[Any]) -> None:
         what = "a NaN" if np.isnan(wrong.array).any() else "an infinity"
         given = ", ".join(describe(x) for x in inputs)
-        code, instruction, owner = user_call()
-        line = state().line or (None if code is None else UserLine(code, instruction))
-        name = part_name(op, owner)
+        name, line = called(op)
         raise GradientError(f"{name}: made {what} out of finite values ({given}){at(line)}.")
 
 

@@ -43,7 +43,7 @@ from contraflow.shapes import View, contiguous
 from contraflow.tensors.epoch import Structure
 from contraflow.tensors.grad_slot import Block
 from contraflow.tensors.node import Edge, Form, Node
-from contraflow.tensors.source_line import UserLine, at, location, user_place
+from contraflow.tensors.source_line import UserLine, at, location, user_line
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.symbol import Numbers, arithmetic
 from contraflow.tensors.tensor import Tensor
@@ -470,7 +470,7 @@ class CapturedProgram:
         for target in pullback.targets:
             t = target.get(call.arguments)
             edges.append(None if t is None else t.edge)
-        place = current.line or user_place()
+        place = current.line or user_line()
         node = CompiledNode(self, pullback, edges, place, len(self.differentiable))
         specs = self.tape.specs
         for v, kept in pullback.kept.items():

@@ -27,7 +27,6 @@ import builtins
 import dataclasses
 import functools
 import gc
-import operator
 import sys
 import types
 import weakref
@@ -75,7 +74,7 @@ from contraflow.capture.reads import (
 )
 from contraflow.capture.session import swap
 from contraflow.capture.structures import Structures
-from contraflow.capture.writes import SlotStore, Write
+from contraflow.capture.writes import SlotStore, Write, undoing
 from contraflow.errors import CaptureError
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.tensors.epoch import Every
@@ -343,12 +342,8 @@ class Sight:
             self.show_class(kind)
 
     def _show_contents(self, cell: types.CellType) -> None:
-        try:
-            x = cell.cell_contents
-        except ValueError:
-            return
-        if callable(x):
-            self.show(x)
+        if is_filled(cell) and callable(cell.cell_contents):
+            self.show(cell.cell_contents)
 
     def _show_op(self, x: Op) -> None:
         """An op: of those of the user's, shapes, dtypes and gradients are found while recording."""
@@ -551,7 +546,7 @@ class Sight:
     def undo(self) -> Callable[[], Any]:
         """A call that undoes all writes, last first; it is C throughout, so that no interrupt can
         end it halfway."""
-        return functools.partial(deque, map(operator.call, iter(self._undo.pop, None)), 0)
+        return undoing(self._undo)
 
     def forget(self) -> None:
         """Drop the references to old and new objects."""
@@ -600,7 +595,8 @@ def lives_on(x: Any) -> bool:
     if kind is Op:
         return REGISTRY.get(x.name) is x
     if kind is types.ModuleType:
-        return is_library_module(x.__dict__.get("__name__")) and x in sys.modules.values()
+        name = x.__dict__.get("__name__")
+        return is_library_module(name) and sys.modules.get(name) is x
     if kind is types.BuiltinFunctionType:
         return type(x.__self__) is types.ModuleType and lives_on(x.__self__)
     if kind is types.FunctionType:  # without the variables of another one

@@ -27,7 +27,7 @@ from contraflow.capture.places import (
     Place,
     lookup,
 )
-from contraflow.capture.reads import Member, fingerprint, items
+from contraflow.capture.reads import Member, fingerprint
 from contraflow.capture.sight import (
     MUTABLE,
     SlotKey,
@@ -37,11 +37,20 @@ from contraflow.capture.sight import (
     is_structured,
     own_attributes,
 )
-from contraflow.capture.writes import REFILL, Mutation, Registered, SlotStore, refill, registered
+from contraflow.capture.writes import (
+    REFILL,
+    Mutation,
+    Registered,
+    SlotStore,
+    copied,
+    refill,
+    refills,
+    registered,
+)
 from contraflow.errors import CaptureError
 from contraflow.tensors.epoch import Every
 from contraflow.tensors.tensor import Tensor
-from contraflow.tensors.tree import elements_of, plain_type
+from contraflow.tensors.tree import plain_type
 
 # Methods that change a container alike, whatever is in it.
 _BLIND = names("append add extend update clear appendleft extendleft __setitem__ __ior__ __iadd__")
@@ -78,7 +87,7 @@ class Stores(Containers):
     def _remember(self, container: Any) -> None:
         """Keep what a container from before holds that is about to be changed."""
         if id(container) not in self.before:
-            self.before[id(container)] = _copied(container)
+            self.before[id(container)] = copied(container)
 
     def _change(
         self,
@@ -243,7 +252,7 @@ class Stores(Containers):
         assert place is not None
         own = own_attributes(x)
         spaces = {name: own[name] for name in REGISTRIES if name in own}
-        before = {"": dict(own), **{name: _copied(held) for name, held in spaces.items()}}
+        before = {"": dict(own), **{name: copied(held) for name, held in spaces.items()}}
         for name, held in (("", own), *spaces.items()):
             self._undo_all(held, before[name])
 
@@ -281,7 +290,7 @@ class Stores(Containers):
             return self.hooking(owner, change)
         if "_modules" in own_attributes(owner):
             return self.registering([owner], change)
-        before = _copied(x)
+        before = copied(x)
         result = change()
         if any(dict.get(x, key, MISSING) is not before.get(key, MISSING) for key in {*x, *before}):
             self._undo_all(x, before)
@@ -298,8 +307,8 @@ class Stores(Containers):
             return change()
         for held in hook_tables(owner):
             if id(held) not in self._hooked:
-                self._hooked[id(held)] = owner, held, _copied(held)
-                self._undo_all(held, _copied(held))
+                self._hooked[id(held)] = owner, held, copied(held)
+                self._undo_all(held, copied(held))
         self._hooked_at = self.recorder.user_line()
         return self.registering([owner], change)
 
@@ -478,13 +487,7 @@ class Stores(Containers):
 
     def _undo_all(self, container: Any, contents: Any) -> None:
         """Note how to restore the contents of a container."""
-        own: Any = plain_type(type(container))
-        if issubclass(own, (list, bytearray)):  # bytes that others look at stay in their place
-            self._undo.append(functools.partial(own.__setitem__, container, slice(None), contents))
-            return
-        fill = own.update if issubclass(own, (dict, set)) else own.extend
-        self._undo.append(functools.partial(fill, container, contents))
-        self._undo.append(functools.partial(own.clear, container))
+        self._undo += reversed(refills(container, contents))
 
     def refilling(self, given: Iterable[Any], call: Callable[[], Any]) -> Any:
         """Run unobserved code that is given containers from before, and note its changes."""
@@ -493,7 +496,7 @@ class Stores(Containers):
             for part in (x, *(own_attributes(x).values() if id(x) in self.known else ())):
                 if issubclass(type(part), (*MUTABLE, np.ndarray)) and id(part) in self.known:
                     found[id(part)] = part
-        before = {key: _copied(x) for key, x in found.items()}
+        before = {key: copied(x) for key, x in found.items()}
         result = call()
         for key, x in found.items():
             then = before[key]
@@ -504,7 +507,7 @@ class Stores(Containers):
                 continue
             if fingerprint(then) == fingerprint(x):
                 continue
-            now = _copied(x)
+            now = copied(x)
             refill(x, then)
             self._mutate(x, REFILL, (now,), {})
             refill(x, now)
@@ -536,13 +539,3 @@ def hook_tables(owner: Any) -> list[dict[Any, Any]]:
     own = own_attributes(owner).items()
     found = [x for name, x in own if name.endswith("hooks") and issubclass(type(x), dict)]
     return found + [x for table in found for x in table.values() if type(x) is dict]
-
-
-def _copied(container: Any) -> Any:
-    if issubclass(type(container), deque):
-        return deque(elements_of(container), container.maxlen)
-    if issubclass(type(container), np.ndarray):
-        return container.copy()
-    if issubclass(type(container), dict):
-        return dict(items(container))
-    return plain_type(type(container))(elements_of(container))

@@ -6,13 +6,10 @@ changes stay when the recording becomes a program; when it fails, all of them ar
 
 from __future__ import annotations
 
-import functools
-import operator
-from collections import deque
 from typing import Any
 
 from contraflow.capture.library import is_ours
-from contraflow.tensors.tree import plain_type
+from contraflow.capture.writes import copied, refills, undoing
 
 _KEPT = frozenset(["param_groups", "state", "defaults"])  # beside names that begin with "_"
 _PLAIN = frozenset([dict, list, set])
@@ -45,14 +42,8 @@ class Structures:
 
     def _keep(self, x: Any) -> None:
         self._seen[id(x)] = x
-        own: Any = plain_type(type(x))
-        if issubclass(own, list):
-            self._calls.append(functools.partial(own.__setitem__, x, slice(None), list(x)))
-        else:
-            copy = dict(dict.items(x)) if issubclass(own, dict) else set(x)
-            self._calls.append(functools.partial(own.update, x, copy))
-            self._calls.append(functools.partial(own.clear, x))
+        self._calls += reversed(refills(x, copied(x)))
 
     def put_back(self) -> None:
         """Let all hold again what they held: calls of C alone, which no interrupt ends halfway."""
-        deque(map(operator.call, iter(self._calls.pop, None)), 0)
+        undoing(self._calls)()

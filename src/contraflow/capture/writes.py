@@ -5,8 +5,13 @@ A value that was computed is a result of the program; the containers around it a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from contraflow.capture.places import (
     MISSING,
@@ -16,8 +21,9 @@ from contraflow.capture.places import (
     NestedPlace,
     Place,
 )
+from contraflow.capture.reads import items
 from contraflow.tensors.tensor import Tensor
-from contraflow.tensors.tree import plain_type
+from contraflow.tensors.tree import elements_of, plain_type
 
 
 class Write:
@@ -198,9 +204,32 @@ class Mutation(Write):
 
 def refill(container: Any, contents: Any) -> None:
     """Give a container other contents; code of a user's class that is one does not run."""
+    for call in refills(container, contents):
+        call()
+
+
+def refills(container: Any, contents: Any) -> list[Callable[[], Any]]:
+    """The calls that give a container other contents, each of C alone."""
     kind: Any = plain_type(type(container))
-    if issubclass(kind, (list, bytearray)):
-        kind.__setitem__(container, slice(None), contents)
-        return
-    kind.clear(container)
-    (kind.update if issubclass(kind, (dict, set)) else kind.extend)(container, contents)
+    if issubclass(kind, (list, bytearray)):  # bytes that others look at stay in their place
+        return [partial(kind.__setitem__, container, slice(None), contents)]
+    fill = kind.update if issubclass(kind, (dict, set)) else kind.extend
+    return [partial(kind.clear, container), partial(fill, container, contents)]
+
+
+def copied(container: Any) -> Any:
+    """The contents of a container, in a container of a builtin type."""
+    kind = type(container)
+    if issubclass(kind, deque):
+        return deque(elements_of(container), container.maxlen)
+    if issubclass(kind, np.ndarray):
+        return container.copy()
+    if issubclass(kind, dict):
+        return dict(items(container))
+    return plain_type(kind)(elements_of(container))
+
+
+def undoing(calls: list[Any]) -> Callable[[], Any]:
+    """A call that makes the calls of a list behind its first entry, None, last first; it is C
+    throughout, so that no interrupt ends it halfway."""
+    return partial(deque, map(operator.call, iter(calls.pop, None)), 0)

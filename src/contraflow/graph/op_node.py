@@ -19,11 +19,19 @@ from contraflow.tensors.node import Form, Node, numbers
 from contraflow.tensors.source_line import (
     OWNERS,
     UserCall,
+    UserLine,
     at,
     user_call,
 )
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
+
+
+def called(op: Op) -> tuple[str, UserLine | None]:
+    """The name of what the user called, for which an op is applied, and the user's line."""
+    code, instruction, owner = user_call(2)
+    line = state().line or (None if code is None else UserLine(code, instruction))
+    return part_name(op, owner), line
 
 
 def part_name(op: Op, owner: str | None) -> str:

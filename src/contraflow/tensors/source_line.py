@@ -110,21 +110,7 @@ def user_call(skip: int = 1) -> UserCall:
     return None, 0, called
 
 
-def user_place(skip: int = 1) -> Instruction | None:
-    """The nearest caller outside this package; `skip` frames are known to be inside."""
-    code, instruction, _ = user_call(skip + 1)
-    return None if code is None else (code, instruction)
-
-
 def user_line(skip: int = 1) -> UserLine | None:
     """The user's line that led here; every line of a recording asks."""
-    try:
-        frame = sys._getframe(skip)
-    except ValueError:
-        return None
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if (_owners_of_files.get(file) or _owner_of_file(file)) is THEIRS:
-            return UserLine(frame.f_code, frame.f_lasti)
-        frame = frame.f_back  # type: ignore[assignment]
-    return None
+    code, instruction, _ = user_call(skip + 1)
+    return None if code is None else UserLine(code, instruction)
