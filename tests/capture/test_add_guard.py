@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import contraflow as cf
-from contraflow.capture.containers import Containers
 from contraflow.capture.hit import MISS, misses
-from contraflow.capture.places import ConditionWriter, Place
-from contraflow.capture.reads import Read
+from contraflow.capture.observing.containers import Containers
+from contraflow.capture.state.places import ConditionWriter, Place
+from contraflow.capture.state.reads import Read
 
 asked: list[str] = []  # which face was asked
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import contraflow as cf
-from contraflow.capture import alarm, explain
+from contraflow.capture import explain
+from contraflow.capture.observing import alarm
 
 heard = pytest.mark.skipif(not alarm.HEARS, reason="Python tells what runs from 3.12 on")
 monitoring: Any = getattr(sys, "monitoring", None)

@@ -13,7 +13,7 @@ import pytest
 from tests.helpers.hits import warmed
 
 import contraflow as cf
-from contraflow.capture.trees import flatten
+from contraflow.capture.state.trees import flatten
 
 X = cf.tensor([1.0, -2.0])
 

@@ -16,8 +16,8 @@ import pytest
 from tests.helpers.observed import LIBRARY, PLAIN, compiled, logging_hooks, nested, outcome, plain
 from tests.helpers.python_programs import PROGRAMS
 
-from contraflow.capture import bytecode, rewrite
-from contraflow.capture.rewrite import Rewriter, is_observed, original
+from contraflow.capture.rewriting import bytecode, rewrite
+from contraflow.capture.rewriting.rewrite import Rewriter, is_observed, original
 
 pytestmark = pytest.mark.skipif(
     not rewrite.KNOWN, reason="the bytecode of this Python is not known"

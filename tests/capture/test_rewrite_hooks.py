@@ -7,8 +7,8 @@ import traceback
 import pytest
 from tests.helpers.observed import PLAIN, logging_hooks
 
-from contraflow.capture import rewrite
-from contraflow.capture.rewrite import ObserverHooks, Rewriter
+from contraflow.capture.rewriting import rewrite
+from contraflow.capture.rewriting.rewrite import ObserverHooks, Rewriter
 
 pytestmark = pytest.mark.skipif(
     not rewrite.KNOWN, reason="the bytecode of this Python is not known"

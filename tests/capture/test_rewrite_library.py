@@ -11,8 +11,8 @@ import pytest
 from tests.helpers.observed import LIBRARY, nested, plain
 from tests.helpers.python_programs import PROGRAMS
 
-from contraflow.capture import rewrite
-from contraflow.capture.rewrite import is_observed
+from contraflow.capture.rewriting import rewrite
+from contraflow.capture.rewriting.rewrite import is_observed
 
 pytestmark = pytest.mark.skipif(
     not rewrite.KNOWN, reason="the bytecode of this Python is not known"

@@ -12,7 +12,8 @@ import pytest
 
 import contraflow as cf
 from contraflow import nn
-from contraflow.capture import ahead, rewrite, session
+from contraflow.capture.observing import ahead, session
+from contraflow.capture.rewriting import rewrite
 from contraflow.testing import assert_close
 
 scale = 2.0
@@ -114,7 +115,7 @@ import opcode, sys
 import llvmlite.binding, numpy, ml_dtypes
 opcode.opmap = {name.replace("E", "3"): number for name, number in opcode.opmap.items()}
 known, sys.version_info = sys.version_info, (3, 97, 0, "final", 0)
-from contraflow.capture import bytecode, rewrite
+from contraflow.capture.rewriting import bytecode, rewrite
 sys.version_info = known
 assert not rewrite.KNOWN
 import warnings

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.helpers.python_programs import PROGRAMS
 
-from contraflow.capture.rewrite import ObserverHooks, Rewriter
+from contraflow.capture.rewriting.rewrite import ObserverHooks, Rewriter
 
 LIBRARY = Path(sysconfig.get_path("stdlib"))
 

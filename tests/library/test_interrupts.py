@@ -115,8 +115,8 @@ def test_first_calls_when_the_interpreter_ends(how):
 # Python prints and drops what is raised in a finalizer or in the callback of a weak reference, an
 # interrupt too. So there are none in Python: what is called then is written in C.
 CALLBACKS = {
-    "capture/guards.py": ["callback"],  # list.append, partial of setattr
-    "capture/sight.py": ["self.gone.append"],
+    "capture/state/guards.py": ["callback"],  # list.append, partial of setattr
+    "capture/observing/sight.py": ["self.gone.append"],
     "data/workers.py": [
         "self.orders.put",
         "functools.partial(_open.pop, key)",
@@ -319,7 +319,7 @@ def test_nobody_listens_after_an_interrupted_recording():
 
     x, before = cf.ones(2), tools()
     for n in range(1, 1_000):
-        interrupting = Interrupting(n, "capture/alarm.py")
+        interrupting = Interrupting(n, "capture/observing/alarm.py")
         try:
             with interrupting:
                 cf.compile(lambda x: x + 1)(x)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import contraflow as cf
-from contraflow.capture.trees import builder, flatten, leaf_names, markers, rebuild
+from contraflow.capture.state.trees import builder, flatten, leaf_names, markers, rebuild
 from contraflow.tensors.tree import bare, fill, leaves_of, like, map_leaves, parts
 
 Pair = namedtuple("Pair", "a b")

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from contraflow import config, threads
-from contraflow.capture.carried import identity, is_carried
 from contraflow.capture.compile import CompileOptions
 from contraflow.capture.explain import (
     ProgramMemory,
@@ -27,10 +26,11 @@ from contraflow.capture.explain import (
 )
 from contraflow.capture.hit import MISS, misses, write_hit
 from contraflow.capture.key import CallKey, key_of
-from contraflow.capture.places import MISSING, NOTHING_THERE, GivenArguments, Place
+from contraflow.capture.observing.carried import identity, is_carried
 from contraflow.capture.replay import CapturedProgram, FunctionCall, Hit, ReplayInputs
+from contraflow.capture.state.places import MISSING, NOTHING_THERE, GivenArguments, Place
+from contraflow.capture.state.trees import NoStructure, flatten
 from contraflow.capture.trace import Carried, StructuralNumbers, capture
-from contraflow.capture.trees import NoStructure, flatten
 from contraflow.capture.verify import replay_verified
 from contraflow.compiler.tape import Tape
 from contraflow.dtypes import from_numpy

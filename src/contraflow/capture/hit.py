@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from contraflow.capture.key import SCOPE, CallKey, conditions
-from contraflow.capture.places import Constant, Place
 from contraflow.capture.replay import CapturedProgram, FunctionCall, Hit
-from contraflow.capture.trees import written
+from contraflow.capture.state.places import Constant, Place
+from contraflow.capture.state.trees import written
 from contraflow.operation.context import state
 from contraflow.runtime.executable import Native
 from contraflow.tensors.replayed import moments

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from contraflow import config, dtypes
-from contraflow.capture.places import ConditionWriter
-from contraflow.capture.reads import shown
 from contraflow.capture.replay import FunctionCall
-from contraflow.capture.trees import VALUE, leaf_names
+from contraflow.capture.state.places import ConditionWriter
+from contraflow.capture.state.reads import shown
+from contraflow.capture.state.trees import VALUE, leaf_names
 from contraflow.dtypes import DType
 from contraflow.errors import CaptureError, describe
 from contraflow.operation.context import ThreadState

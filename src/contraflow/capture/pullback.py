@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from contraflow import threads, thresholds
-from contraflow.capture.guards import Held
-from contraflow.capture.made import leaves_like
-from contraflow.capture.observe import undone
-from contraflow.capture.trees import rebuild
+from contraflow.capture.observing.observe import undone
+from contraflow.capture.state.guards import Held
+from contraflow.capture.state.made import leaves_like
+from contraflow.capture.state.trees import rebuild
 from contraflow.compiler.passes import eliminate_dead
 from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Value
 from contraflow.contexts.record import InputSource

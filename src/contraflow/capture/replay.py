@@ -9,16 +9,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from contraflow.capture.effects import (
-    Effect,
-    GradientsSet,
-    NewTensors,
-    ScalarsSet,
-    StateWritten,
-    WritesCounted,
-)
-from contraflow.capture.guards import Guards, Held
-from contraflow.capture.places import GivenArguments, Place
 from contraflow.capture.pullback import (
     CompiledNode,
     ForwardInput,
@@ -27,8 +17,18 @@ from contraflow.capture.pullback import (
     saved_memory,
     whole,
 )
-from contraflow.capture.trees import builder
-from contraflow.capture.writes import Write
+from contraflow.capture.state.effects import (
+    Effect,
+    GradientsSet,
+    NewTensors,
+    ScalarsSet,
+    StateWritten,
+    WritesCounted,
+)
+from contraflow.capture.state.guards import Guards, Held
+from contraflow.capture.state.places import GivenArguments, Place
+from contraflow.capture.state.trees import builder
+from contraflow.capture.state.writes import Write
 from contraflow.compiler.passes import eliminate_dead
 from contraflow.compiler.tape import Value
 from contraflow.contexts.record import InputSource, Recording

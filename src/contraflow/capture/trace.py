@@ -14,16 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.capture import rewrite
-from contraflow.capture.ahead import read_ahead, warn_once
-from contraflow.capture.alarm import alarmed, describe_code
-from contraflow.capture.guards import GradientRead, Held, layout_of
-from contraflow.capture.made import MadeAnew
-from contraflow.capture.observe import hide_observer, observing
-from contraflow.capture.observer import Observer
-from contraflow.capture.places import Located, Place
+from contraflow.capture.observing.ahead import read_ahead, warn_once
+from contraflow.capture.observing.alarm import alarmed, describe_code
+from contraflow.capture.observing.observe import hide_observer, observing
+from contraflow.capture.observing.observer import Observer
+from contraflow.capture.observing.settings import unchanged_settings
 from contraflow.capture.pullback import ForwardInput, Inward, Late, Pullback, Residual, split
-from contraflow.capture.reads import Same
 from contraflow.capture.replay import (
     ArgumentResult,
     CapturedProgram,
@@ -39,9 +35,13 @@ from contraflow.capture.replay import (
     SharedResult,
     StoreKey,
 )
-from contraflow.capture.settings import unchanged_settings
-from contraflow.capture.trees import ARRAY, NoStructure, markers, rebuild
-from contraflow.capture.writes import SlotStore, Write
+from contraflow.capture.rewriting import rewrite
+from contraflow.capture.state.guards import GradientRead, Held, layout_of
+from contraflow.capture.state.made import MadeAnew
+from contraflow.capture.state.places import Located, Place
+from contraflow.capture.state.reads import Same
+from contraflow.capture.state.trees import ARRAY, NoStructure, markers, rebuild
+from contraflow.capture.state.writes import SlotStore, Write
 from contraflow.compiler.host_numbers import host_values
 from contraflow.compiler.tape import Tape, Value
 from contraflow.contexts.record import Recorder

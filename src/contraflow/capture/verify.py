@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from contraflow.capture.made import MadeAnew
-from contraflow.capture.observe import undone
+from contraflow.capture.observing.observe import undone
 from contraflow.capture.replay import CapturedProgram, FunctionCall, ReplayInputs
+from contraflow.capture.state.made import MadeAnew
 from contraflow.dtypes import from_numpy, tolerance
 from contraflow.errors import CaptureError, describe_spec
 from contraflow.tensors.generator import default_generator

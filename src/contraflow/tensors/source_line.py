@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from contraflow.errors import Location
 
-_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 Instruction = tuple[CodeType, int]  # an instruction of a frame
@@ -78,7 +78,7 @@ def _owner_of_file(file: str) -> str:
     """Whose a file is that was not met before."""
     if len(_owners_of_files) >= MOST_FILES:
         _owners_of_files.clear()
-    owner = OURS if file.startswith(_PACKAGE) else STANDARD if is_standard(file) else THEIRS
+    owner = OURS if file.startswith(PACKAGE) else STANDARD if is_standard(file) else THEIRS
     _owners_of_files[file] = owner
     return owner
 

@@ -9,14 +9,15 @@ containers of tensors uses these, and adds what it needs:
   tuple without names becomes a list, all as in PyTorch.
 - Files (`serialize.py`): any Mapping, of which the classes that a file knows come back; a tuple
   with names comes back as a plain one. Leaves are what a file can hold, anything else is refused.
-- Compiled functions (`capture/trees.py`): deques, sets, slices and objects that were made around
-  tensors too. Leaves are tensors, arrays and numbers, and everything else is part of the structure,
-  which can be compared and hashed. Containers are made `bare`: a replay runs no code of the user's.
+- Compiled functions (`capture/state/trees.py`): deques, sets, slices and objects that were made
+  around tensors too. Leaves are tensors, arrays and numbers, and everything else is part of the
+  structure, which can be compared and hashed. Containers are made `bare`: a replay runs no code of
+  the user's.
 
 Dicts keep their own order, and two with the same keys in another order are two structures. A leaf
 that is found twice is two leaves; that two results of a compiled function are one tensor, and that
 two tensors in a file share memory, is for those modules to note. A container found twice becomes
-two, except in what a compiled function leaves behind (`capture/made.py`).
+two, except in what a compiled function leaves behind (`capture/state/made.py`).
 """
 
 from __future__ import annotations

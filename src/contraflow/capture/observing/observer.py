@@ -21,21 +21,11 @@ from typing import Any
 import numpy as np
 
 from contraflow import config
-from contraflow.capture import rewrite
-from contraflow.capture.carried import Carrying
-from contraflow.capture.containers import ALL, IN_PLACE
-from contraflow.capture.impure import impurity, keeps_to_itself
-from contraflow.capture.library import in_python, is_library_class, is_library_code, is_ours, names
-from contraflow.capture.places import (
-    MISSING,
-    Field,
-    Item,
-    Place,
-    lookup,
-)
-from contraflow.capture.reads import PLAIN
-from contraflow.capture.session import listening
-from contraflow.capture.sight import (
+from contraflow.capture.observing.carried import Carrying
+from contraflow.capture.observing.containers import ALL, IN_PLACE
+from contraflow.capture.observing.impure import impurity, keeps_to_itself
+from contraflow.capture.observing.session import listening
+from contraflow.capture.observing.sight import (
     C_CALLABLES,
     CACHED,
     CONTAINERS,
@@ -44,6 +34,22 @@ from contraflow.capture.sight import (
     is_structured,
     own_attributes,
 )
+from contraflow.capture.rewriting import rewrite
+from contraflow.capture.rewriting.library import (
+    in_python,
+    is_library_class,
+    is_library_code,
+    is_ours,
+    names,
+)
+from contraflow.capture.state.places import (
+    MISSING,
+    Field,
+    Item,
+    Place,
+    lookup,
+)
+from contraflow.capture.state.reads import PLAIN
 from contraflow.dtypes import set_default_dtype
 from contraflow.tensors.epoch import Every
 from contraflow.tensors.hooks import HookHandle

@@ -12,8 +12,8 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from contraflow.capture.bytecode import globals_of
-from contraflow.capture.observer import Observer
+from contraflow.capture.observing.observer import Observer
+from contraflow.capture.rewriting.bytecode import globals_of
 
 LIMITS = "only globals and closure variables that a compiled function itself reads are noticed"
 

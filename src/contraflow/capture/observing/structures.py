@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from contraflow.capture.library import is_ours
-from contraflow.capture.writes import copied, refills, undoing
+from contraflow.capture.rewriting.library import is_ours
+from contraflow.capture.state.writes import copied, refills, undoing
 
 _KEPT = frozenset(["param_groups", "state", "defaults"])  # beside names that begin with "_"
 _PLAIN = frozenset([dict, list, set])

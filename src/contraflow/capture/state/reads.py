@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.capture.places import (
+from contraflow.capture.rewriting.rewrite import original
+from contraflow.capture.state.places import (
     NOTHING_THERE,
     ConditionWriter,
     GivenArguments,
@@ -21,7 +22,6 @@ from contraflow.capture.places import (
     NestedPlace,
     Place,
 )
-from contraflow.capture.rewrite import original
 from contraflow.tensors.tree import elements_of, exact, is_exact, is_in, length_of
 
 PLAIN = frozenset([

@@ -10,9 +10,9 @@ import weakref
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from contraflow.capture.guards import Guards
-from contraflow.capture.places import ConditionWriter, GivenArguments
-from contraflow.capture.writes import Registered, SlotStore, Write
+from contraflow.capture.state.guards import Guards
+from contraflow.capture.state.places import ConditionWriter, GivenArguments
+from contraflow.capture.state.writes import Registered, SlotStore, Write
 from contraflow.dtypes import DType
 from contraflow.shapes import View
 from contraflow.tensors.grad_slot import Block

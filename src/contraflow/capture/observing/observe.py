@@ -20,27 +20,20 @@ from contextlib import contextmanager
 from threading import get_ident
 from typing import Any
 
-from contraflow.capture import rewrite
-from contraflow.capture.library import names
-from contraflow.capture.observer import Observer
-from contraflow.capture.places import (
+from contraflow.capture.observing.observer import Observer
+from contraflow.capture.observing.session import give_back_later, listening, putting_back
+from contraflow.capture.rewriting import rewrite
+from contraflow.capture.rewriting.library import names
+from contraflow.capture.state.places import (
     MISSING,
     GivenArguments,
     Place,
 )
-from contraflow.capture.session import give_back_later, listening, putting_back
 from contraflow.contexts.record import refusal
 from contraflow.errors import CaptureError
 
-_PACKAGE = __name__.rpartition(".")[0]
-# Code that runs between two observed lines of user code.
-_UNSEEN = frozenset(
-    f"{_PACKAGE}.{name}"
-    for name in names(
-        "attributes carried containers impure library observe observer places reads rewrite "
-        "session sight stores writes"
-    )
-)
+# Packages whose code runs between two observed lines of user code.
+_UNSEEN = frozenset(f"contraflow.capture.{name}" for name in names("observing state rewriting"))
 
 
 def _load_global(value: Any, name: str) -> Any:
@@ -248,16 +241,20 @@ def hide_observer(error: BaseException) -> None:
 
 def _users(first: types.TracebackType | None) -> types.TracebackType | None:
     """A traceback from its first frame on that is not the observer's, without others of those."""
-    while first is not None and first.tb_frame.f_globals.get("__name__") in _UNSEEN:
+    while first is not None and _is_unseen(first):
         first = first.tb_next
     last = first
     while last is not None and last.tb_next is not None:
         following = last.tb_next
-        if following.tb_frame.f_globals.get("__name__") in _UNSEEN:
+        if _is_unseen(following):
             last.tb_next = following.tb_next
         else:
             last = following
     return first
+
+
+def _is_unseen(at: types.TracebackType) -> bool:
+    return at.tb_frame.f_globals.get("__package__") in _UNSEEN
 
 
 class Unheard:

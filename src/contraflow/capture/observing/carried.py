@@ -13,8 +13,17 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from contraflow.capture.library import is_library_class, is_ours, names
-from contraflow.capture.places import (
+from contraflow.capture.observing.sight import (
+    is_iterator,
+    is_leaf,
+    is_passed,
+    is_structured,
+    items_of,
+    keys_of,
+)
+from contraflow.capture.observing.stores import Stores
+from contraflow.capture.rewriting.library import is_library_class, is_ours, names
+from contraflow.capture.state.places import (
     NOTHING_THERE,
     Described,
     GivenArguments,
@@ -23,16 +32,7 @@ from contraflow.capture.places import (
     Place,
     lookup,
 )
-from contraflow.capture.sight import (
-    is_iterator,
-    is_leaf,
-    is_passed,
-    is_structured,
-    items_of,
-    keys_of,
-)
-from contraflow.capture.stores import Stores
-from contraflow.capture.writes import SlotStore
+from contraflow.capture.state.writes import SlotStore
 from contraflow.errors import CaptureError
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor

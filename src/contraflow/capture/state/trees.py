@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from contraflow.autograd.store import Gradients
-from contraflow.capture.library import in_python
-from contraflow.capture.places import Located
+from contraflow.capture.rewriting.library import in_python
+from contraflow.capture.state.places import Located
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import bare, parts, with_attributes, with_fields

@@ -15,13 +15,25 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.capture.attributes import Attributes
-from contraflow.capture.library import (
+from contraflow.capture.observing.attributes import Attributes
+from contraflow.capture.observing.sight import (
+    CONTAINERS,
+    LARGEST,
+    MUTABLE,
+    is_iterator,
+    is_leaf,
+    is_passed,
+    is_structured,
+    items_of,
+    keys_of,
+    own_attributes,
+)
+from contraflow.capture.rewriting.library import (
     in_python,
     is_library_class,
     is_ours,
 )
-from contraflow.capture.places import (
+from contraflow.capture.state.places import (
     MISSING,
     Answer,
     Constant,
@@ -29,7 +41,7 @@ from contraflow.capture.places import (
     Place,
     lookup,
 )
-from contraflow.capture.reads import (
+from contraflow.capture.state.reads import (
     PLAIN,
     Absent,
     Contents,
@@ -41,18 +53,6 @@ from contraflow.capture.reads import (
     Together,
     is_plain,
     items,
-)
-from contraflow.capture.sight import (
-    CONTAINERS,
-    LARGEST,
-    MUTABLE,
-    is_iterator,
-    is_leaf,
-    is_passed,
-    is_structured,
-    items_of,
-    keys_of,
-    own_attributes,
 )
 from contraflow.errors import CaptureError
 from contraflow.tensors.symbol import Symbol

@@ -35,16 +35,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from contraflow.capture import rewrite
-from contraflow.capture.bytecode import globals_of, imports_of
-from contraflow.capture.library import (
+from contraflow.capture.observing.session import swap
+from contraflow.capture.observing.structures import Structures
+from contraflow.capture.rewriting import rewrite
+from contraflow.capture.rewriting.bytecode import globals_of, imports_of
+from contraflow.capture.rewriting.library import (
     in_python,
     is_library_class,
     is_library_code,
     is_library_module,
     is_ours,
 )
-from contraflow.capture.places import (
+from contraflow.capture.state.places import (
     MISSING,
     Argument,
     Cell,
@@ -57,7 +59,7 @@ from contraflow.capture.places import (
     Object,
     Place,
 )
-from contraflow.capture.reads import (
+from contraflow.capture.state.reads import (
     PLAIN,
     VALUED,
     Absent,
@@ -72,9 +74,7 @@ from contraflow.capture.reads import (
     is_plain,
     items,
 )
-from contraflow.capture.session import swap
-from contraflow.capture.structures import Structures
-from contraflow.capture.writes import SlotStore, Write, undoing
+from contraflow.capture.state.writes import SlotStore, Write, undoing
 from contraflow.errors import CaptureError
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.tensors.epoch import Every

@@ -6,7 +6,7 @@ import io
 import types
 from typing import Any
 
-from contraflow.capture.library import names
+from contraflow.capture.rewriting.library import names
 
 _REMEDY = "Call it outside, and pass what it gives as an argument."
 _OUTSIDE = "Call it outside the compiled function."

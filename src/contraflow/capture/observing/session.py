@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from contraflow.capture import rewrite
+from contraflow.capture.rewriting import rewrite
 
 # The observers of recordings that are going on, by thread. Code that other threads run meanwhile
 # goes through the hooks as well, and nobody listens.

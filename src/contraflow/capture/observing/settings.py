@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from contraflow.capture.observer import Observer
+from contraflow.capture.observing.observer import Observer
 from contraflow.devices import get_default_device, set_default_device
 from contraflow.errors import CaptureError
 from contraflow.operation.context import change, state

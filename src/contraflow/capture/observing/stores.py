@@ -11,10 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.capture.attributes import BOOKKEEPING, REGISTRIES
-from contraflow.capture.containers import Containers
-from contraflow.capture.library import is_library_class, is_ours, mentions, names
-from contraflow.capture.places import (
+from contraflow.capture.observing.attributes import BOOKKEEPING, REGISTRIES
+from contraflow.capture.observing.containers import Containers
+from contraflow.capture.observing.sight import (
+    MUTABLE,
+    SlotKey,
+    is_alias,
+    is_iterator,
+    is_passed,
+    is_structured,
+    own_attributes,
+)
+from contraflow.capture.rewriting.library import is_library_class, is_ours, mentions, names
+from contraflow.capture.state.places import (
     MISSING,
     Attribute,
     ClassAttribute,
@@ -27,17 +36,8 @@ from contraflow.capture.places import (
     Place,
     lookup,
 )
-from contraflow.capture.reads import Member, fingerprint
-from contraflow.capture.sight import (
-    MUTABLE,
-    SlotKey,
-    is_alias,
-    is_iterator,
-    is_passed,
-    is_structured,
-    own_attributes,
-)
-from contraflow.capture.writes import (
+from contraflow.capture.state.reads import Member, fingerprint
+from contraflow.capture.state.writes import (
     REFILL,
     Mutation,
     Registered,

@@ -10,13 +10,22 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from contraflow.capture.library import (
+from contraflow.capture.observing.sight import (
+    Sight,
+    described_fields,
+    is_alias,
+    is_dunder,
+    is_passed,
+    is_structured,
+    own_attributes,
+)
+from contraflow.capture.rewriting.library import (
     in_python,
     is_library_class,
     is_library_code,
     is_ours,
 )
-from contraflow.capture.places import (
+from contraflow.capture.state.places import (
     MISSING,
     Attribute,
     ClassAttribute,
@@ -29,22 +38,13 @@ from contraflow.capture.places import (
     Place,
     lookup,
 )
-from contraflow.capture.reads import (
+from contraflow.capture.state.reads import (
     PLAIN,
     Absent,
     Bases,
     Lacks,
     LacksAttribute,
     Names,
-)
-from contraflow.capture.sight import (
-    Sight,
-    described_fields,
-    is_alias,
-    is_dunder,
-    is_passed,
-    is_structured,
-    own_attributes,
 )
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.capture.places import (
+from contraflow.capture.state.places import (
     MISSING,
     Attribute,
     ConditionWriter,
@@ -21,7 +21,7 @@ from contraflow.capture.places import (
     NestedPlace,
     Place,
 )
-from contraflow.capture.reads import items
+from contraflow.capture.state.reads import items
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import elements_of, plain_type
 

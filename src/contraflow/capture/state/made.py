@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any
 
 from contraflow.autograd.store import Gradients
-from contraflow.capture.library import in_python, is_library_class, is_ours
-from contraflow.capture.places import Located
-from contraflow.capture.rewrite import original
-from contraflow.capture.trees import (
+from contraflow.capture.rewriting.library import in_python, is_library_class, is_ours
+from contraflow.capture.rewriting.rewrite import original
+from contraflow.capture.state.places import Located
+from contraflow.capture.state.trees import (
     ATTRIBUTES,
     FIELDS,
     LOCATED,

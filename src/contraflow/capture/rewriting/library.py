@@ -12,14 +12,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from contraflow.tensors.source_line import is_standard
+from contraflow.tensors.source_line import PACKAGE, is_standard
 
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made at run time; cannot be changed
 
-_OURS = tuple(
-    os.path.dirname(file) + os.sep
-    for file in (os.path.dirname(__file__), np.__file__, ml_dtypes.__file__)
-)
+_DEPENDENCIES = (os.path.dirname(file) + os.sep for file in (np.__file__, ml_dtypes.__file__))
+_OURS = (PACKAGE, *_DEPENDENCIES)
 # Containers of the standard library in Python keep what is the user's: they are observed.
 OBSERVED = (str(collections.__file__), "<frozen _collections_abc>")
 _GENERATED = "<"  # the code of exec: whose it is says the module it runs in

@@ -21,7 +21,7 @@ from opcode import opmap, stack_effect
 from types import CodeType
 from typing import Any, NamedTuple
 
-from contraflow.capture.bytecode import (
+from contraflow.capture.rewriting.bytecode import (
     JUMPS,
     KNOWN,
     VERSION,

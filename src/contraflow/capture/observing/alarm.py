@@ -20,8 +20,8 @@ from threading import get_ident
 from typing import Any
 
 from contraflow import threads
-from contraflow.capture import rewrite
-from contraflow.capture.library import OBSERVED, is_library_code
+from contraflow.capture.rewriting import rewrite
+from contraflow.capture.rewriting.library import OBSERVED, is_library_code
 from contraflow.errors import Location
 
 _monitoring: Any = getattr(sys, "monitoring", None)  # from 3.12 on

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from contraflow.capture.places import ConditionWriter, GivenArguments
-from contraflow.capture.reads import Read
+from contraflow.capture.state.places import ConditionWriter, GivenArguments
+from contraflow.capture.state.reads import Read
 from contraflow.tensors.epoch import Structure
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor

@@ -1,0 +1,16 @@
+"""Observing: the observer of a recording, which hears of every read, store and call.
+
+    session.py    the observer of a thread, and the functions that run rewritten code meanwhile
+    observe.py    the hooks
+    sight.py      the observer, base: what comes into sight
+    attributes.py the observer: reads of variables and attributes
+    containers.py the observer: reads of containers
+    stores.py     the observer: what is written
+    carried.py    the observer: what is read and then written is an input
+    observer.py   the observer: calls
+    impure.py     functions whose answer a replay could not give
+    settings.py   settings that a function may change, but not leave changed
+    structures.py copies of what modules and optimizers hold, put back when a recording fails
+    alarm.py      functions that ran and were not observed
+    ahead.py      what is noticed on a Python whose code is not known
+"""
