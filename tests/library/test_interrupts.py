@@ -296,7 +296,9 @@ def test_a_capture_that_is_interrupted_leaves_nothing():
     cf.compile(function)(x)
     for n in range(1, 10_000):
         w.grad = None
-        interrupting = Interrupting(n, "capture/trace.py", "record.py", "context.py")
+        interrupting = Interrupting(
+            n, "capture/trace.py", "capture/findings.py", "record.py", "context.py"
+        )
         try:
             with interrupting:
                 result = cf.compile(function)(x)

@@ -6,6 +6,8 @@
 
     key.py        what a program depends on that is compared as one tuple: specs, modes, settings
     trace.py      one call, recorded
+    findings.py   what was recorded as a program: results, effects and the backward
+    results.py    how a replay finds or makes each value that is returned or kept
     replay.py     a recorded call: where its inputs come from, and what becomes of its outputs
     hit.py        the call that hits, written out
     pullback.py   the backward of a recorded call, and its node in the graph

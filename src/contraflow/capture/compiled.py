@@ -24,13 +24,14 @@ from contraflow.capture.explain import (
     memory_of,
     parameter_names,
 )
+from contraflow.capture.findings import Carried
 from contraflow.capture.hit import MISS, misses, write_hit
 from contraflow.capture.key import CallKey, key_of
 from contraflow.capture.observing.carried import identity, is_carried
 from contraflow.capture.replay import CapturedProgram, FunctionCall, Hit, ReplayInputs
 from contraflow.capture.state.places import MISSING, NOTHING_THERE, GivenArguments, Place
 from contraflow.capture.state.trees import NoStructure, flatten
-from contraflow.capture.trace import Carried, StructuralNumbers, capture
+from contraflow.capture.trace import StructuralNumbers, capture
 from contraflow.capture.verify import replay_verified
 from contraflow.compiler.tape import Tape
 from contraflow.dtypes import from_numpy

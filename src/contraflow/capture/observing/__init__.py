@@ -2,7 +2,9 @@
 
     session.py    the observer of a thread, and the functions that run rewritten code meanwhile
     observe.py    the hooks
+    objects.py    questions about an object: its kind and what it holds
     sight.py      the observer, base: what comes into sight
+    showing.py    the observer: code that runs through an object runs observed
     attributes.py the observer: reads of variables and attributes
     containers.py the observer: reads of containers
     stores.py     the observer: what is written
@@ -13,4 +15,6 @@
     structures.py copies of what modules and optimizers hold, put back when a recording fails
     alarm.py      functions that ran and were not observed
     ahead.py      what is noticed on a Python whose code is not known
+
+The observer is one object, whose class is a chain with a file for each link.
 """

@@ -10,8 +10,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from contraflow.capture.observing.sight import (
-    Sight,
+from contraflow.capture.observing.objects import (
     described_fields,
     is_alias,
     is_dunder,
@@ -19,6 +18,7 @@ from contraflow.capture.observing.sight import (
     is_structured,
     own_attributes,
 )
+from contraflow.capture.observing.showing import Showing
 from contraflow.capture.rewriting.library import (
     in_python,
     is_library_class,
@@ -60,7 +60,7 @@ _OF_FUNCTIONS = ("__annotations__", "__doc__", "__name__", "__qualname__")
 _TUPLE_FIELD = type(NamedTuple("_Pair", [("first", int)]).first)  # type: ignore[attr-defined]
 
 
-class Attributes(Sight):
+class Attributes(Showing):
     """Notes what is read of variables and attributes."""
 
     def global_(self, namespace: dict[str, Any], name: str, value: Any) -> Any:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from contraflow.capture.observing.sight import (
+from contraflow.capture.observing.objects import (
     is_iterator,
     is_leaf,
     is_passed,

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from contraflow.capture.observing.attributes import Attributes
-from contraflow.capture.observing.sight import (
+from contraflow.capture.observing.objects import (
     CONTAINERS,
-    LARGEST,
     MUTABLE,
     is_iterator,
     is_leaf,
@@ -28,6 +27,7 @@ from contraflow.capture.observing.sight import (
     keys_of,
     own_attributes,
 )
+from contraflow.capture.observing.sight import LARGEST
 from contraflow.capture.rewriting.library import (
     in_python,
     is_library_class,

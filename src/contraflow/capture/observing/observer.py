@@ -24,8 +24,7 @@ from contraflow import config
 from contraflow.capture.observing.carried import Carrying
 from contraflow.capture.observing.containers import ALL, IN_PLACE
 from contraflow.capture.observing.impure import impurity, keeps_to_itself
-from contraflow.capture.observing.session import listening
-from contraflow.capture.observing.sight import (
+from contraflow.capture.observing.objects import (
     C_CALLABLES,
     CACHED,
     CONTAINERS,
@@ -34,6 +33,7 @@ from contraflow.capture.observing.sight import (
     is_structured,
     own_attributes,
 )
+from contraflow.capture.observing.session import listening
 from contraflow.capture.rewriting import rewrite
 from contraflow.capture.rewriting.library import (
     in_python,

@@ -24,18 +24,21 @@ The verbs of the observer, from here up its chain of classes:
 from __future__ import annotations
 
 import builtins
-import dataclasses
-import functools
-import gc
 import sys
 import types
 import weakref
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from contraflow.capture.observing.session import swap
+from contraflow.capture.observing.objects import (
+    BOUND,
+    described_fields,
+    is_filled,
+    is_passed,
+    is_structured,
+    items_of,
+    lives_on,
+)
 from contraflow.capture.observing.structures import Structures
 from contraflow.capture.rewriting import rewrite
 from contraflow.capture.rewriting.bytecode import globals_of, imports_of
@@ -44,14 +47,11 @@ from contraflow.capture.rewriting.library import (
     is_library_class,
     is_library_code,
     is_library_module,
-    is_ours,
 )
 from contraflow.capture.state.places import (
-    MISSING,
     Argument,
     Cell,
     Constant,
-    Described,
     Field,
     Global,
     Item,
@@ -72,29 +72,18 @@ from contraflow.capture.state.reads import (
     Typed,
     Valued,
     is_plain,
-    items,
 )
 from contraflow.capture.state.writes import SlotStore, Write, undoing
 from contraflow.errors import CaptureError
-from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.op import REGISTRY
 from contraflow.tensors.epoch import Every
 from contraflow.tensors.host_scalar import HostScalar
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
-from contraflow.tensors.tree import elements_of
 
 LARGEST = 1000  # elements of a container that may be guarded as a whole
 
 SlotKey = tuple[Any, ...]  # of a slot: the address of what holds it, and its name there
-
-MUTABLE = (list, dict, set, deque, bytearray)
-CONTAINERS = (*MUTABLE, tuple, frozenset)
-BOUND = (types.MethodType, types.BuiltinFunctionType, types.MethodWrapperType)
-CACHED = type(functools.lru_cache(len))
-C_CALLABLES = (
-    types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType,
-    types.MethodDescriptorType, types.ClassMethodDescriptorType,
-)  # fmt: skip
 
 
 class Sight:
@@ -274,159 +263,15 @@ class Sight:
             self.known[id(given)] = given, where
             self.touch(given)  # what the containers in it hold is read by the function itself
 
+    # --- what the classes made of this one do ---------------------------------------------
+
     def show(self, x: Any) -> None:
         """Let user code that may run through this object run observed."""
-        kind = type(x)
-        if kind in PLAIN or id(x) in self._shown:
-            return
-        if kind is types.FunctionType:
-            self._shown[id(x)] = x
-            if id(x) not in self._made:
-                self.see(x)
-            if is_library_code(x.__code__, x.__globals__):
-                for cell in x.__closure__ or ():  # a decorator of the library's around a function
-                    self._show_contents(cell)
-                wrapped = x.__dict__.get("__wrapped__")
-                if wrapped is not None:
-                    self.show(wrapped)
-            else:
-                swap(x)
-        elif kind is types.MethodType:
-            self.show(x.__func__)
-            self.show_class(type(x.__self__))
-        elif kind is functools.partial:
-            for part in (x.func, *x.args, *x.keywords.values()):
-                self.show(part)
-        elif kind in (staticmethod, classmethod):
-            self.show(x.__func__)
-        elif kind is property:
-            for part in (x.fget, x.fset, x.fdel):
-                self.show(part)
-        elif kind in (functools.cached_property, functools.partialmethod):
-            self.show(x.func)
-        elif kind is functools.singledispatchmethod:
-            dispatcher = Constant(x.dispatcher, x.func.__name__)
-            self._asked(x.dispatcher, dispatcher, _implementations)
-            for implementation in x.dispatcher.registry.values():
-                self.show(implementation)
-        elif kind is CACHED:
-            self.show(x.__wrapped__)
-        elif issubclass(kind, Tensor):
-            for hooks in (x._hooks, x._accumulated_hooks):
-                for hook in (hooks or {}).values():
-                    self.see(hook)
-        elif issubclass(kind, type):
-            self.show_class(x)
-        elif kind is Op:
-            self._show_op(x)
-        elif kind is types.ModuleType:
-            self._shown[id(x)] = x
-            getter = own_attributes(x).get("__getattr__")
-            if getter is not None and not is_library_module(x.__dict__.get("__name__")):
-                self.see(getter)
-        elif issubclass(kind, CONTAINERS) or kind in C_CALLABLES:
-            self.show_class(kind)
-        elif callable(x) and not in_python(kind):  # of C's, around a function
-            for part in gc.get_referents(x):
-                if type(part) is types.FunctionType:
-                    self.show(part)
-        elif is_structured(kind):
-            self._show_structured(x)
-        else:
-            wrapped = own_attributes(x).get("__wrapped__")
-            if wrapped is not None and wrapped is not x:
-                self.show(wrapped)
-                if is_ours(kind) and id(x) in self.known:
-                    with suppress(ReferenceError):
-                        self.see(getattr(x, "instance", None))  # of a compiled method
-            self.show_class(kind)
-
-    def _show_contents(self, cell: types.CellType) -> None:
-        if is_filled(cell) and callable(cell.cell_contents):
-            self.show(cell.cell_contents)
-
-    def _show_op(self, x: Op) -> None:
-        """An op: of those of the user's, shapes, dtypes and gradients are found while recording."""
-        self._shown[id(x)] = x
-        if not is_library_code(x.body.__code__, getattr(x.body, "__globals__", {})):
-            for part in (x.shape, x.types, *(rule.function for rule in x.rules)):
-                self.show(part)
+        raise NotImplementedError
 
     def _show_structured(self, x: Any) -> None:
         """A module or an optimizer, with all that it may call."""
-        self._shown[id(x)] = x
-        if not self.recorder.made_here(x):
-            self.structures.keep(own_attributes(x))
-        self.show_class(type(x))
-        for name, kept in own_attributes(x).items():
-            if name.endswith("_hooks"):
-                for hook in _hooks_in(kept):
-                    self.see(hook)
-            elif callable(kept) and not issubclass(type(kept), (type, Tensor)):
-                self.see(kept)  # a method of its own, or a function that it was given
-        for parameter in own_attributes(x).get("_parameters", {}).values():
-            if parameter is not None and (parameter._hooks or parameter._accumulated_hooks):
-                self.show(parameter)
-        for child in list(own_attributes(x).get("_modules", {}).values()):
-            if child is not None:
-                self.show(child)
-
-    def show_class(self, kind: type) -> None:
-        """The functions of a class that are called without being named, or by the library."""
-        if id(kind) in self._shown:
-            return
-        self._shown[id(kind)] = kind
-        bases = kind.__mro__
-        theirs = [b for b in bases if is_library_class(b)]
-        for base in bases:
-            if is_ours(base):
-                self._show_patches(base)
-            if is_library_class(base) or not in_python(base):
-                continue
-            for name, x in list(base.__dict__.items()):
-                if type(x) in PLAIN:
-                    continue
-                if type(x) is types.FunctionType and not _is_implicit(name, theirs):
-                    continue  # shown where it is named
-                if type(x) is types.FunctionType and is_dunder(name) and name != "__call__":
-                    self._show_quietly(x)
-                elif hasattr(type(x), "__get__") and not isinstance(x, type):
-                    self.show(x)
-                    if not is_dunder(name) and any(name in b.__dict__ for b in theirs):
-                        self.in_class(kind.__mro__, name)
-        if type(kind) is not type:
-            self.show_class(type(kind))
-
-    def _show_patches(self, kind: type) -> None:
-        """The functions of the user's that were put into a class of ours."""
-        for x in list(kind.__dict__.values()):
-            if type(x) is types.FunctionType and not is_library_code(x.__code__, x.__globals__):
-                self._show_quietly(x)
-
-    def note_class_methods(self, x: Any) -> None:
-        """The library has called a module or an optimizer, by methods that its class may have got
-        from the user meanwhile."""
-        base = next((b for b in type(x).__mro__ if "forward" in b.__dict__), None)
-        if base is not None and is_ours(base):
-            method = base.__dict__["forward"]
-            if type(method) is types.FunctionType:
-                self.note_method(type(x) if is_ours(type(x)) else base, "forward", method)
-
-    def note_method(self, kind: type, name: str, method: Any) -> None:
-        """A class of a library has a method, itself or by its bases."""
-        if not any((id(base), name, "class") in self.stored for base in kind.__mro__):
-            place = Field(Constant(kind, kind.__name__), name)
-            self._add((id(kind), name, "method"), self._expected(place, method))
-
-    def _show_quietly(self, f: types.FunctionType) -> None:
-        """A function that may never run: it is observed if it does, and itself not guarded."""
-        if id(f) not in self._shown and not is_library_code(f.__code__, f.__globals__):
-            self._shown[id(f)] = f
-            self.known.setdefault(id(f), (f, self._whereabouts(f, None)))
-            self._see_function(f)
-            swap(f)
-
-    # --- what the classes made of this one do ---------------------------------------------
+        raise NotImplementedError
 
     def callee(self, f: Any) -> Any:
         """The function to call for `f`: itself if it is user code, which runs observed."""
@@ -558,124 +403,12 @@ class Sight:
         self.carried, self.described, self._proxies = {}, {}, {}
 
 
-def _implementations(dispatcher: Any) -> tuple[int, ...]:
-    return tuple(map(id, dispatcher.registry.values()))
-
-
-def is_filled(cell: types.CellType) -> bool:
-    """Whether a variable of a closure has a value."""
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return False
-    return True
-
-
-def own_attributes(x: Any, default: Any = types.MappingProxyType({})) -> Any:
-    """The `__dict__` of an object; no code of its class runs."""
-    try:
-        found = object.__getattribute__(x, "__dict__")
-    except (AttributeError, TypeError):
-        return default
-    return found if issubclass(type(found), dict) else default
-
-
 def _self_place(instance: Any) -> Place:
     """Where the object of a method is found; one without room for a weak reference is kept."""
     try:
         return Object(weakref.ref(instance), "self")
     except TypeError:
         return Constant(instance, "self")
-
-
-def lives_on(x: Any) -> bool:
-    """Whether something stays until the process ends: what libraries define, which is cheaper to
-    compare than what is referred to weakly."""
-    kind = type(x)
-    if kind is Op:
-        return REGISTRY.get(x.name) is x
-    if kind is types.ModuleType:
-        name = x.__dict__.get("__name__")
-        return is_library_module(name) and sys.modules.get(name) is x
-    if kind is types.BuiltinFunctionType:
-        return type(x.__self__) is types.ModuleType and lives_on(x.__self__)
-    if kind is types.FunctionType:  # without the variables of another one
-        return x.__closure__ is None and is_library_code(x.__code__, x.__globals__)
-    return kind is type and is_library_class(x)
-
-
-def is_structured(kind: type) -> bool:
-    """Whether objects of a class count the changes of their structure: modules, optimizers."""
-    return hasattr(kind, "_restructured")
-
-
-def _hooks_in(kept: dict[Any, Any]) -> Iterator[Any]:
-    """The functions among hooks, which some owners keep by what they are called for."""
-    for hook in kept.values():
-        if type(hook) is dict:
-            yield from _hooks_in(hook)
-        else:
-            yield getattr(hook, "function", hook)
-
-
-def is_iterator(x: Any) -> bool:
-    """Whether something is an iterator of Python's own: a generator, `map`, `zip`."""
-    return hasattr(type(x), "__next__") and not in_python(type(x))
-
-
-def is_leaf(kind: type) -> bool:
-    """Whether objects of a class hold no Python state."""
-    return kind in PLAIN or kind is Symbol or issubclass(kind, Tensor)
-
-
-def is_alias(method: Any, name: str) -> bool:
-    """Whether a class has another method of C's by a name, as in `__getattr__ = dict.get`."""
-    return type(method) in C_CALLABLES and method.__name__ != name
-
-
-def is_dunder(name: str) -> bool:
-    """Whether a name is one of Python's own."""
-    return name.startswith("__") and name.endswith("__")
-
-
-def _is_implicit(name: str, theirs: Iterable[type]) -> bool:
-    """Whether a method is called without being named, or by a library that knows its name."""
-    return is_dunder(name) or any(name in base.__dict__ for base in theirs)
-
-
-def described_fields(x: Any) -> list[str]:
-    """The attributes of an argument that the key of a call describes."""
-    kind = type(x)
-    if kind is types.SimpleNamespace:
-        return list(x.__dict__)
-    return [field.name for field in dataclasses.fields(kind)] if _is_dataclass(kind) else []
-
-
-def _is_dataclass(kind: type) -> bool:
-    return hasattr(kind, "__dataclass_fields__") and not issubclass(kind, type)
-
-
-def is_passed(place: Place) -> bool:
-    """Whether something is part of an argument, which the key of a call describes."""
-    while isinstance(place, Item):
-        place = place.parent
-    return isinstance(place, (Argument, Described))
-
-
-def items_of(container: Any) -> list[tuple[Any, Any]]:
-    """Keys and items of a container; what has no keys has MISSING for them."""
-    if issubclass(type(container), dict):
-        return list(items(container))
-    if issubclass(type(container), (list, tuple, deque)):
-        return list(enumerate(elements_of(container)))
-    if issubclass(type(container), (set, frozenset)):
-        return [(MISSING, x) for x in elements_of(container)]
-    return []
-
-
-def keys_of(container: Any) -> list[Any]:
-    """The keys of a container."""
-    return [key for key, _ in items_of(container) if key is not MISSING]
 
 
 def undefined_names(code: types.CodeType, namespace: dict[str, Any]) -> Iterator[str]:

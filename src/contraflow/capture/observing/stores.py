@@ -13,15 +13,15 @@ import numpy as np
 
 from contraflow.capture.observing.attributes import BOOKKEEPING, REGISTRIES
 from contraflow.capture.observing.containers import Containers
-from contraflow.capture.observing.sight import (
+from contraflow.capture.observing.objects import (
     MUTABLE,
-    SlotKey,
     is_alias,
     is_iterator,
     is_passed,
     is_structured,
     own_attributes,
 )
+from contraflow.capture.observing.sight import SlotKey
 from contraflow.capture.rewriting.library import is_library_class, is_ours, mentions, names
 from contraflow.capture.state.places import (
     MISSING,

@@ -3,4 +3,6 @@
     bytecode.py   code objects, taken apart and put together
     rewrite.py    code in which every read, store and call goes through hooks
     library.py    whose code is whose
+
+`observing` installs the hooks that are called.
 """

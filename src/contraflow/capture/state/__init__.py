@@ -7,4 +7,6 @@
     made.py       objects that a call makes and leaves behind, made anew by every call
     guards.py     what a program depends on beside its arguments
     effects.py    what a replay does beside computing
+
+`observing` notes all of this while it records, and replays use it.
 """

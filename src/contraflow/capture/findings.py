@@ -1,0 +1,444 @@
+"""The findings of a recording as a program: its results, its effects, and its backward."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import gc
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from contraflow.capture.observing.alarm import describe_code
+from contraflow.capture.observing.observer import Observer
+from contraflow.capture.pullback import ForwardInput, Inward, Late, Pullback, Residual, split
+from contraflow.capture.replay import CapturedProgram, FunctionCall, Owner
+from contraflow.capture.results import (
+    ArgumentResult,
+    ComputedNumber,
+    Found,
+    Fresh,
+    Graded,
+    HostNumber,
+    NumberResult,
+    SameResult,
+    SharedResult,
+    StoreKey,
+)
+from contraflow.capture.state.guards import GradientRead, Held, layout_of
+from contraflow.capture.state.made import MadeAnew
+from contraflow.capture.state.places import Located, Place
+from contraflow.capture.state.reads import Same
+from contraflow.capture.state.trees import NoStructure
+from contraflow.capture.state.writes import SlotStore, Write
+from contraflow.compiler.host_numbers import host_values
+from contraflow.compiler.tape import Tape, Value
+from contraflow.contexts.record import Recorder
+from contraflow.errors import CaptureError, GradientError, describe
+from contraflow.tensors.host_scalar import StepScalar
+from contraflow.tensors.node import Edge, Node, nodes_below
+from contraflow.tensors.symbol import Symbol
+from contraflow.tensors.tensor import Tensor
+
+
+class Carried(Exception):
+    """The function reads what is at some places and then changes it: they are inputs."""
+
+    def __init__(self, places: list[Place]) -> None:
+        super().__init__(places)
+        self.places = places
+
+
+class Trace:
+    """Turns the findings of a recording into a program."""
+
+    program: CapturedProgram
+    known: list[Tensor]
+
+    def __init__(
+        self,
+        owner: Owner,
+        recorder: Recorder,
+        call: FunctionCall,
+        observer: Observer,
+        settled: bool,
+    ) -> None:
+        self.owner, self.recorder, self.call, self.observer = owner, recorder, call, observer
+        self.settled = settled
+        # Of outputs, by id of the storage: what is shared stays so.
+        self.positions: dict[int, int] = {}
+        self.outputs: dict[Value, int] = {}  # positions by value
+
+    def record(self, result: Any) -> CapturedProgram:
+        """Describe results and effects, and record the backward if the results have one."""
+        recorder, owner = self.recorder, self.owner
+        self._check_carried()
+        self.observer.check_hooks()
+        self.program = program = CapturedProgram(recorder.finish(), owner)
+        known = self._known_tensors()
+        program.writes = list(self.observer.writes)
+        graded = self._describe_results(self._take_apart(result))
+        for write in program.writes:
+            write.settle()
+        self._describe_effects()
+        self.known = known
+        guards = program.guards
+        for module in recorder.modules:
+            self.observer.note_class_methods(module)
+        guards.reads = list(self.observer.reads.values())
+        guards.gone, guards.kept = self.observer.gone, self.observer.kept
+        forward = recorder.tape
+        program.tape = Tape(
+            forward.name, forward.specs, dict(forward.inputs), list(forward.lines),
+            forward.writes, forward.outputs,
+        )  # fmt: skip
+        program.order_inputs()
+        if graded:
+            self._record_backward(graded, known)
+        return program
+
+    def _check_carried(self) -> None:
+        """Slots that were read and then got another tensor or number are inputs of a program."""
+        if self.observer.filled:  # a cache, which does not run its function again
+            self.recorder.use_once()
+        fixed = self.settled or self.observer.filled
+        found = [] if fixed else self.observer.changed_places()
+        if found:
+            raise Carried(found)
+
+    def _known_tensors(self) -> list[Tensor]:
+        """The tensors from outside that the function read, or that its modules hold."""
+        found = list(self.observer.tensors.values())
+        for source in self.program.recording.sources.values():
+            t = source.owner() if source.role == "state" and source.owner is not None else None
+            if t is not None:
+                found.append(t)
+        for module in self.recorder.modules:
+            for name in ("_parameters", "_buffers"):
+                found += [t for t in getattr(module, name, {}).values() if t is not None]
+        unique = {id(t): t for t in found}
+        named = {read.address for read in self.observer.reads.values() if isinstance(read, Same)}
+        for x in self.observer.inputs():
+            if id(x) not in named:  # else it is state as well, and both must stay one
+                unique.pop(id(x), None)
+        return [t for t in unique.values() if not t.storage.is_recorded]
+
+    # --- results and effects --------------------------------------------------------------
+
+    def _output(self, value: Value) -> int:
+        self.recorder.tape.outputs.append(value)
+        return self.outputs.setdefault(value, len(self.recorder.tape.outputs) - 1)
+
+    def _take_apart(self, result: Any) -> list[Any]:
+        """The leaves of the result and of what is stored, which is the second of a pair if
+        anything is."""
+        kept = MadeAnew(is_new=self.observer.is_new)
+        self._structures(kept, result, [])  # to see what is met more than once
+        kept.forget()
+        found: list[Any] = []
+        structure, *stored = self._structures(kept, result, found)
+        if stored:
+            structure = tuple, (structure, (list, tuple(stored)))
+        self.program.structure = structure
+        return found
+
+    def _structures(self, kept: MadeAnew, result: Any, found: list[Any]) -> list[Any]:
+        """The structures of the result and of what is written; their leaves go to `found`."""
+        writes = self.program.writes
+        structures = [self._structure(kept, result, None, found)]
+        return structures + [self._structure(kept, w.values, w, found) for w in writes]
+
+    def _structure(self, kept: MadeAnew, x: Any, write: Write | None, found: list[Any]) -> Any:
+        """The structure of the result, or of what is written; its leaves go to `found`."""
+        first, where = len(found), "returned" if write is None else f"kept at {write.line}"
+        kept.locate = functools.partial(self.observer.located, where=where)
+        try:
+            structure = kept.flatten(x, found)
+        except NoStructure as error:
+            raise self._refuse_value(str(error), write) from None
+        except RecursionError:
+            raise self._refuse_value("a container that contains itself", write) from None
+        if any(isinstance(leaf, np.ndarray) for leaf in found[first:]):
+            raise self._refuse_value("a NumPy array, which would never change", write)
+        return structure
+
+    def _refuse_value(self, what: str, write: Write | None) -> CaptureError:
+        """The error for something that is returned, or stored, and cannot be made again."""
+        if write is None:
+            code = getattr(self.owner.function, "__code__", None)
+            function = "the function" if code is None else describe_code(code)
+            return CaptureError(
+                f"compile({self.owner.name}): {function} returned {what}. Return tensors, numbers, "
+                f"or containers of them."
+            )
+        return self.recorder.refusal(
+            f"{write} is given {what}", "Store tensors, numbers, or containers of them.", write.line
+        )
+
+    def _describe_results(self, found: Sequence[Any]) -> list[Tensor]:
+        """Note what each result is; those with a graph that begins outside are given."""
+        program, arguments = self.program, self.call.arguments
+        graded: list[Tensor] = []
+        first: dict[int, int] = {}  # the number under which a tensor is first found
+        places: dict[tuple[int, int], int] = {}  # the same by its place in the graph
+        for number, t in enumerate(found):
+            if isinstance(t, Tensor) and first.setdefault(id(t), number) == number:
+                end, index = t.edge or (t, 0)
+                places.setdefault((id(end), index), number)
+        tensors = [found[number] for number in first.values()]
+        for number, t in enumerate(found):
+            if type(t) is Located:
+                program.results.append(Found(t.place))
+                continue
+            if type(t) is Symbol:
+                program.results.append(ComputedNumber(t._known.place))
+                continue
+            if isinstance(t, Tensor) and self.recorder.is_number(t):  # of an optimizer
+                kind = float if t.dtype.is_floating_point else int
+                position = self._output(self.recorder.value_at_end(t))
+                program.results.append(HostNumber(position, kind))
+                continue
+            if isinstance(t, (int, float)):
+                program.results.append(NumberResult(t))
+                continue
+            if isinstance(t, (Node, tuple)):
+                program.results.append(_place(t, places))
+                continue
+            same = next((i for i, a in enumerate(arguments) if a is t), None)
+            if same is not None:
+                program.results.append(ArgumentResult(same))
+                continue
+            if first[id(t)] != number:
+                program.results.append(SameResult(first[id(t)]))
+                continue
+            described = self._describe_tensor(t)
+            if type(t) is not Tensor and isinstance(described, Fresh):
+                program.kinds[number] = type(t)
+            node: Node | None = t.node
+            if not t._needs or (node is not None and node.done) or self._is_outside(t):
+                program.results.append(described)
+            elif node is None:
+                self._refuse_shared_leaf(t, tensors)
+                program.results.append(Graded(described, -1, True))
+            else:
+                alone = sum(x.storage is t.storage for x in tensors) == 1
+                writable = alone and isinstance(described, Fresh)
+                program.results.append(Graded(described, len(graded), writable))
+                program.differentiable.append(number)
+                graded.append(t)
+        return graded
+
+    def _is_outside(self, t: Tensor) -> bool:
+        """Whether a tensor has its place in the graph from before the call."""
+        if not self.recorder.is_from_outside(t) or t.storage.serial > self.recorder.start:
+            return False
+        return t._node is None or t._node.sequence_nr < self.recorder.first_node
+
+    def _refuse_shared_leaf(self, leaf: Tensor, results: Sequence[Tensor]) -> None:
+        edges = [e for t in results if (e := t.edge) is not None]
+        for node in nodes_below(edges, self.recorder.first_node):
+            if any(e is not None and e[0] is leaf for e in node.edges):
+                raise CaptureError(
+                    f"compile({self.owner.name}): {describe(leaf)} was made by the function, "
+                    f"requires grad, and is returned{self._kept(leaf)} beside a result computed "
+                    f"from it. Make it outside and pass it as an argument."
+                )
+
+    def _kept(self, t: Tensor) -> str:
+        """Where a tensor is kept, for messages."""
+        found = (w for w in self.observer.writes if isinstance(w, SlotStore) and w.value is t)
+        return next((f" (kept at {write.line})" for write in found), "")
+
+    def _describe_tensor(self, t: Tensor) -> Fresh | SharedResult:
+        """How a tensor that the function leaves behind is made of what the program gives."""
+        if not t.storage.is_recorded and t.storage.serial < self.recorder.start:
+            return SharedResult(self.recorder.input_of(t), t.layout, t.dtype, weakref.ref(t))
+        key = id(t.storage)
+        if key not in self.positions:
+            self.positions[key] = self._output(self.recorder.value_at_end(t))
+        return Fresh(self.positions[key], t.layout, t.dtype)
+
+    def _describe_effects(self) -> None:
+        program, recording = self.program, self.program.recording
+        for key, slot in recording.slots.items():
+            final = recording.final_grads[key]
+            held = Held(slot.argument, weakref.ref(slot.tensor))
+            if slot.read_first:
+                program.guards.gradients.append(GradientRead(held, layout_of(slot.original)))
+            if final is not slot.original:
+                gradient = None if final is None else self._describe_tensor(final)
+                program.slot_outputs.append((held, gradient))
+        recording.slots, recording.final_grads = {}, {}
+        host = host_values(recording.tape) if recording.cells else set()
+        for cell, operand in recording.cells.items():
+            assert isinstance(operand, Value)
+            if operand not in host and not isinstance(cell, StepScalar):
+                raise CaptureError(
+                    f"compile({self.owner.name}): a host scalar such as a learning rate was set "
+                    f"from the elements of a tensor, which are not known before a replay. Set it "
+                    f"outside the compiled function."
+                )
+            program.cell_outputs.append((weakref.ref(cell), self._output(operand)))
+        recording.cells = {}
+        for number, t, needs in recording.needs:
+            program.needs.append((Held(number, weakref.ref(t)), needs))
+        recording.needs = []
+
+    def describe_escapes(self) -> None:
+        """Storages that outlive the function without being returned get this call's values."""
+        recorder, program = self.recorder, self.program
+        escaped = recorder.alive()
+        if escaped:
+            del escaped
+            gc.collect()  # a cycle in the user's code is not an escape
+            escaped = recorder.alive()
+        known = {*program.tape.inputs, *(v for line in program.tape.lines for v in line.outs)}
+        for storage, value, spec, line in escaped:
+            place = str(line)
+            if place in self.owner.escape_lines:
+                raise CaptureError(
+                    f"compile({self.owner.name}): {spec} made at {place} outlives the call for the "
+                    f"second time without being returned. Return it, or do not keep it."
+                )
+            if value not in known:
+                raise CaptureError(
+                    f"compile({self.owner.name}): a hook keeps {spec} made at {place}, which only "
+                    f"backward computes. Register the hook on a result of the compiled function, "
+                    f"or compile the whole step, backward included."
+                )
+            if id(storage) not in self.positions:
+                program.tape.outputs.append(value)
+                self.positions[id(storage)] = len(program.tape.outputs) - 1
+            program.escapes.append((storage, self.positions[id(storage)]))
+        self.owner.escape_lines.update(str(line) for *_, line in escaped)
+
+    # --- the backward ---------------------------------------------------------------------
+
+    def _record_backward(self, results: Sequence[Tensor], known: Sequence[Tensor]) -> None:
+        """Send placeholders for the cotangents through the graph of the results."""
+        recorder, program = self.recorder, self.program
+        tape, mark = recorder.tape, len(recorder.tape.lines)
+        inputs = set(tape.inputs)
+        effects, writes = recorder.effects(), len(self.observer.writes)
+        seeds = [recorder.placeholder(t.spec) for t in results]
+        cotangents = [v for v in tape.inputs if v not in inputs]
+        starts = [(e, g) for t, g in zip(results, seeds) if (e := t.edge) is not None]
+        edges = self._outward([e for e, _ in starts])
+        owners = self._owners(edges, known)
+        if any(t._retains for t in results):
+            raise CaptureError(
+                f"compile({self.owner.name}): retain_grad was called inside on a result, whose "
+                f"gradient only a later backward knows. Call it on the result of the compiled "
+                f"function."
+            )
+        task = Inward(False, edges, recorder.first_node)
+        refusal: GradientError | None = None
+        try:
+            task.run(starts)
+        except GradientError as error:  # as in eager, nobody need ever ask for the gradient
+            refusal = copy.copy(error)  # without the frames that it came through
+        found = task.found()
+        reached = [i for i, g in enumerate(found) if g is not None or refusal is not None]
+        if recorder.effects() != effects or len(self.observer.writes) != writes:
+            raise CaptureError(
+                f"compile({self.owner.name}): a hook that runs in backward writes to a tensor or "
+                f"to Python's state, sets a gradient or draws random numbers. Register it on a "
+                f"result of the compiled function, or compile the whole step, backward included."
+            )
+        gradients = [recorder.read(found[i]) for i in reached] if refusal is None else []
+        sources = program.recording.sources
+        for v, source in sources.items():
+            if v not in inputs and source.is_argument_number:  # which the call has from the start
+                program.tape.inputs[v] = "scalar"
+                inputs.add(v)
+        late = {v: sources.pop(v) for v in list(sources) if v not in inputs}
+        if any(tape.inputs[v] == "scalar" for v in late):
+            raise CaptureError(
+                f"compile({self.owner.name}): a hook that runs in backward reads a host scalar "
+                f"such as a learning rate. Read it in the function, too."
+            )
+        behind, kept = split(tape, mark, cotangents, late, gradients)  # type: ignore[arg-type]
+        for v, source in late.items():
+            if v in kept and source.role == "arg":
+                kept[v], sources[v], program.tape.inputs[v] = ForwardInput(v), source, "arg"
+        scalars = [v for v, role in program.tape.inputs.items() if role == "scalar"]
+        read = {x for line in behind.lines for x in line.inputs} | set(behind.outputs)
+        taken = [v for v in scalars if v in read]
+        behind.name = f"{tape.name}.backward"
+        behind.inputs = dict.fromkeys(cotangents, "arg")
+        behind.inputs |= {
+            v: tape.inputs[v] if isinstance(k, Late) else "arg" for v, k in kept.items()
+        }
+        behind.inputs |= dict.fromkeys(taken, "scalar")
+        pullback = Pullback(
+            behind, cotangents, kept, [owners[i] for i in reached],
+            [_spec(edges[i], owners[i]) for i in reached],
+        )  # fmt: skip
+        pullback.refusal = refusal
+        pullback.scalars = [scalars.index(v) for v in taken]
+        for v, k in kept.items():
+            if isinstance(k, Residual):
+                if v not in self.outputs:
+                    program.tape.outputs.append(v)
+                    self.outputs[v] = len(program.tape.outputs) - 1
+                program.residuals[v] = self.outputs[v]
+        program.pullback = pullback
+
+    def _outward(self, starts: Sequence[Edge]) -> list[Edge]:
+        """Where the graph that the function built leads to outside, each place once."""
+        first, start = self.recorder.first_node, self.recorder.start
+        found: dict[tuple[int, int], Edge] = {}
+        for node in nodes_below(starts, first):
+            for edge in node.edges:
+                if edge is None:
+                    continue
+                end = edge[0]
+                if isinstance(end, Node):
+                    outside = end.sequence_nr < first
+                else:
+                    outside = not end.storage.is_recorded and end.storage.serial < start
+                if outside:
+                    found.setdefault((id(end), edge[1]), edge)
+        return list(found.values())
+
+    def _owners(self, edges: Sequence[Edge], known: Sequence[Tensor]) -> list[Held]:
+        """The tensors whose gradients go along some edges: these are found again at each call."""
+        places: dict[tuple[int, int], Held] = {}
+        for t in (*known, *self.recorder.graded):
+            if t._needs and (edge := t.edge) is not None:
+                places[id(edge[0]), edge[1]] = Held(-1, weakref.ref(t))
+        for number, t in reversed(list(enumerate(self.call.arguments))):
+            if t._needs and (edge := t.edge) is not None:
+                places[id(edge[0]), edge[1]] = Held(number, weakref.ref(t))
+        owners = []
+        for end, index in edges:
+            owner = places.get((id(end), index))
+            if owner is None:
+                made = end.name if isinstance(end, Node) else describe(end)
+                raise CaptureError(
+                    f"compile({self.owner.name}): a result depends on {made} from before the call, "
+                    f"through a tensor that is neither an argument nor named by the function. Pass "
+                    f"it as an argument."
+                )
+            owners.append(owner)
+        return owners
+
+
+def _place(key: Any, places: dict[tuple[int, int], int]) -> SameResult | StoreKey:
+    """The result that a key of a store, a place in the graph, becomes."""
+    node, index = key if isinstance(key, tuple) else (key, 0)
+    number = places.get((id(node), index))
+    if number is not None:
+        return SameResult(number)
+    return StoreKey(
+        weakref.ref(node), node.sequence_nr, index, node.name, node.label, node.line, node.form,
+        tuple(node.input_names),
+    )  # fmt: skip
+
+
+def _spec(edge: Edge, owner: Held) -> Any:
+    t = owner.tensor()
+    assert t is not None
+    return t.spec

@@ -1,0 +1,207 @@
+"""The observer's part for code that runs through an object: from then on it runs observed."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import types
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from contraflow.capture.observing.objects import (
+    C_CALLABLES,
+    CACHED,
+    CONTAINERS,
+    is_dunder,
+    is_filled,
+    is_structured,
+    own_attributes,
+)
+from contraflow.capture.observing.session import swap
+from contraflow.capture.observing.sight import Sight
+from contraflow.capture.rewriting.library import (
+    in_python,
+    is_library_class,
+    is_library_code,
+    is_library_module,
+    is_ours,
+)
+from contraflow.capture.state.places import Constant, Field
+from contraflow.capture.state.reads import PLAIN
+from contraflow.operation.op import Op
+from contraflow.tensors.tensor import Tensor
+
+
+class Showing(Sight):
+    """Lets the user's functions run observed that come into sight, and those of their classes."""
+
+    def show(self, x: Any) -> None:
+        """Let user code that may run through this object run observed."""
+        kind = type(x)
+        if kind in PLAIN or id(x) in self._shown:
+            return
+        if kind is types.FunctionType:
+            self._shown[id(x)] = x
+            if id(x) not in self._made:
+                self.see(x)
+            if is_library_code(x.__code__, x.__globals__):
+                for cell in x.__closure__ or ():  # a decorator of the library's around a function
+                    self._show_contents(cell)
+                wrapped = x.__dict__.get("__wrapped__")
+                if wrapped is not None:
+                    self.show(wrapped)
+            else:
+                swap(x)
+        elif kind is types.MethodType:
+            self.show(x.__func__)
+            self.show_class(type(x.__self__))
+        elif kind is functools.partial:
+            for part in (x.func, *x.args, *x.keywords.values()):
+                self.show(part)
+        elif kind in (staticmethod, classmethod):
+            self.show(x.__func__)
+        elif kind is property:
+            for part in (x.fget, x.fset, x.fdel):
+                self.show(part)
+        elif kind in (functools.cached_property, functools.partialmethod):
+            self.show(x.func)
+        elif kind is functools.singledispatchmethod:
+            dispatcher = Constant(x.dispatcher, x.func.__name__)
+            self._asked(x.dispatcher, dispatcher, _implementations)
+            for implementation in x.dispatcher.registry.values():
+                self.show(implementation)
+        elif kind is CACHED:
+            self.show(x.__wrapped__)
+        elif issubclass(kind, Tensor):
+            for hooks in (x._hooks, x._accumulated_hooks):
+                for hook in (hooks or {}).values():
+                    self.see(hook)
+        elif issubclass(kind, type):
+            self.show_class(x)
+        elif kind is Op:
+            self._show_op(x)
+        elif kind is types.ModuleType:
+            self._shown[id(x)] = x
+            getter = own_attributes(x).get("__getattr__")
+            if getter is not None and not is_library_module(x.__dict__.get("__name__")):
+                self.see(getter)
+        elif issubclass(kind, CONTAINERS) or kind in C_CALLABLES:
+            self.show_class(kind)
+        elif callable(x) and not in_python(kind):  # of C's, around a function
+            for part in gc.get_referents(x):
+                if type(part) is types.FunctionType:
+                    self.show(part)
+        elif is_structured(kind):
+            self._show_structured(x)
+        else:
+            wrapped = own_attributes(x).get("__wrapped__")
+            if wrapped is not None and wrapped is not x:
+                self.show(wrapped)
+                if is_ours(kind) and id(x) in self.known:
+                    with suppress(ReferenceError):
+                        self.see(getattr(x, "instance", None))  # of a compiled method
+            self.show_class(kind)
+
+    def _show_contents(self, cell: types.CellType) -> None:
+        if is_filled(cell) and callable(cell.cell_contents):
+            self.show(cell.cell_contents)
+
+    def _show_op(self, x: Op) -> None:
+        """An op: of those of the user's, shapes, dtypes and gradients are found while recording."""
+        self._shown[id(x)] = x
+        if not is_library_code(x.body.__code__, getattr(x.body, "__globals__", {})):
+            for part in (x.shape, x.types, *(rule.function for rule in x.rules)):
+                self.show(part)
+
+    def _show_structured(self, x: Any) -> None:
+        """A module or an optimizer, with all that it may call."""
+        self._shown[id(x)] = x
+        if not self.recorder.made_here(x):
+            self.structures.keep(own_attributes(x))
+        self.show_class(type(x))
+        for name, kept in own_attributes(x).items():
+            if name.endswith("_hooks"):
+                for hook in _hooks_in(kept):
+                    self.see(hook)
+            elif callable(kept) and not issubclass(type(kept), (type, Tensor)):
+                self.see(kept)  # a method of its own, or a function that it was given
+        for parameter in own_attributes(x).get("_parameters", {}).values():
+            if parameter is not None and (parameter._hooks or parameter._accumulated_hooks):
+                self.show(parameter)
+        for child in list(own_attributes(x).get("_modules", {}).values()):
+            if child is not None:
+                self.show(child)
+
+    def show_class(self, kind: type) -> None:
+        """The functions of a class that are called without being named, or by the library."""
+        if id(kind) in self._shown:
+            return
+        self._shown[id(kind)] = kind
+        bases = kind.__mro__
+        theirs = [b for b in bases if is_library_class(b)]
+        for base in bases:
+            if is_ours(base):
+                self._show_patches(base)
+            if is_library_class(base) or not in_python(base):
+                continue
+            for name, x in list(base.__dict__.items()):
+                if type(x) in PLAIN:
+                    continue
+                if type(x) is types.FunctionType and not _is_implicit(name, theirs):
+                    continue  # shown where it is named
+                if type(x) is types.FunctionType and is_dunder(name) and name != "__call__":
+                    self._show_quietly(x)
+                elif hasattr(type(x), "__get__") and not isinstance(x, type):
+                    self.show(x)
+                    if not is_dunder(name) and any(name in b.__dict__ for b in theirs):
+                        self.in_class(kind.__mro__, name)
+        if type(kind) is not type:
+            self.show_class(type(kind))
+
+    def _show_patches(self, kind: type) -> None:
+        """The functions of the user's that were put into a class of ours."""
+        for x in list(kind.__dict__.values()):
+            if type(x) is types.FunctionType and not is_library_code(x.__code__, x.__globals__):
+                self._show_quietly(x)
+
+    def note_class_methods(self, x: Any) -> None:
+        """The library has called a module or an optimizer, by methods that its class may have got
+        from the user meanwhile."""
+        base = next((b for b in type(x).__mro__ if "forward" in b.__dict__), None)
+        if base is not None and is_ours(base):
+            method = base.__dict__["forward"]
+            if type(method) is types.FunctionType:
+                self.note_method(type(x) if is_ours(type(x)) else base, "forward", method)
+
+    def note_method(self, kind: type, name: str, method: Any) -> None:
+        """A class of a library has a method, itself or by its bases."""
+        if not any((id(base), name, "class") in self.stored for base in kind.__mro__):
+            place = Field(Constant(kind, kind.__name__), name)
+            self._add((id(kind), name, "method"), self._expected(place, method))
+
+    def _show_quietly(self, f: types.FunctionType) -> None:
+        """A function that may never run: it is observed if it does, and itself not guarded."""
+        if id(f) not in self._shown and not is_library_code(f.__code__, f.__globals__):
+            self._shown[id(f)] = f
+            self.known.setdefault(id(f), (f, self._whereabouts(f, None)))
+            self._see_function(f)
+            swap(f)
+
+
+def _implementations(dispatcher: Any) -> tuple[int, ...]:
+    return tuple(map(id, dispatcher.registry.values()))
+
+
+def _hooks_in(kept: dict[Any, Any]) -> Iterator[Any]:
+    """The functions among hooks, which some owners keep by what they are called for."""
+    for hook in kept.values():
+        if type(hook) is dict:
+            yield from _hooks_in(hook)
+        else:
+            yield getattr(hook, "function", hook)
+
+
+def _is_implicit(name: str, theirs: Iterable[type]) -> bool:
+    """Whether a method is called without being named, or by a library that knows its name."""
+    return is_dunder(name) or any(name in base.__dict__ for base in theirs)

@@ -1,0 +1,146 @@
+"""Results: how each replay finds or makes what a function returns or keeps."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from contraflow.capture.state.places import Place
+from contraflow.compiler.tape import Value
+from contraflow.dtypes import DType
+from contraflow.errors import GradientError
+from contraflow.shapes import View
+from contraflow.tensors.node import Form, Node
+from contraflow.tensors.source_line import UserLine, at
+from contraflow.tensors.storage import Storage
+from contraflow.tensors.tensor import Tensor
+
+
+class Fresh(NamedTuple):
+    """A tensor over one of the program's outputs."""
+
+    position: int
+    view: View
+    dtype: DType
+
+
+class SharedResult(NamedTuple):
+    """A view of the storage of an input: a new one, or the tensor itself if it lives on."""
+
+    source: Value
+    view: View
+    dtype: DType
+    tensor: weakref.ref[Tensor]
+
+    def over(self, storage: Storage) -> Tensor:
+        """The tensor, over the storage that the input has in this call."""
+        t = self.tensor()
+        if t is not None and t.storage is storage and t.layout == self.view:
+            return t
+        return Tensor.of_storage(storage, self.view, self.dtype)
+
+
+class ArgumentResult(NamedTuple):
+    """One of the arguments itself."""
+
+    number: int
+
+
+class NumberResult(NamedTuple):
+    """A number."""
+
+    value: int | float
+
+
+class ComputedNumber(NamedTuple):
+    """A number that Python computes from others in every call."""
+
+    place: int  # among all numbers of a call
+
+
+class HostNumber(NamedTuple):
+    """A number that a program computes from host scalars, such as a learning rate."""
+
+    position: int
+    kind: type
+
+
+class Found(NamedTuple):
+    """The Python value at a place when the call is made."""
+
+    place: Place
+
+
+class Graded(NamedTuple):
+    """A result with a place in the graph: an output of the call's node, or a leaf of its own."""
+
+    result: Fresh | SharedResult
+    output: int  # of the node, -1 for a leaf
+    writable: bool
+
+
+class SameResult(NamedTuple):
+    """The same tensor as another result."""
+
+    number: int
+
+
+class StoreKey(NamedTuple):
+    """A key of a store of gradients: a tensor inside the function that is not a result."""
+
+    node: weakref.ref[Node]  # as recorded; it lives on where somebody keeps the tensor
+    number: int  # of the node
+    output: int  # of that
+    name: str
+    label: str
+    line: UserLine | None
+    form: Form
+    input_names: tuple[str, ...]
+
+    def stand_in(self) -> Node:
+        """The node that stands for it in a store."""
+        return self.node() or Inside(self)
+
+
+class Inside(Node):
+    """A node inside a call of a compiled function: a key of stores, without its graph."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: StoreKey) -> None:
+        specs, count = place.form.input_specs, place.form.output_count
+        super().__init__([None] * len(specs), specs, count, place.line)
+        self.place = place
+
+    @property
+    def name(self) -> str:
+        return self.place.name
+
+    @property
+    def label(self) -> str:
+        return self.place.label
+
+    @property
+    def input_names(self) -> Sequence[str]:
+        return self.place.input_names
+
+    def backward(self, cotangents: list[Tensor | None]) -> Sequence[Tensor | None]:
+        raise GradientError(
+            f"backward: {self.name}{at(self.line)} was applied inside a compiled function, which "
+            f"keeps no graph of its parts. Call backward on its results."
+        )
+
+
+Result = (
+    Fresh
+    | SharedResult
+    | ArgumentResult
+    | NumberResult
+    | ComputedNumber
+    | HostNumber
+    | Found
+    | Graded
+    | SameResult
+    | StoreKey
+)
