@@ -21,7 +21,7 @@ from contraflow.capture.state.made import leaves_like
 from contraflow.capture.state.trees import rebuild
 from contraflow.compiler.passes import eliminate_dead
 from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Value
-from contraflow.contexts.record import InputSource
+from contraflow.contexts.recording import InputSource
 from contraflow.errors import GradientError
 from contraflow.graph.cotangent import TENSORS, Cotangent
 from contraflow.graph.engine import Pass

@@ -44,7 +44,7 @@ from contraflow.capture.state.trees import builder
 from contraflow.capture.state.writes import Write
 from contraflow.compiler.passes import eliminate_dead
 from contraflow.compiler.tape import Value
-from contraflow.contexts.record import InputSource, Recording
+from contraflow.contexts.recording import InputSource, Recording
 from contraflow.dtypes import from_numpy, int64
 from contraflow.errors import GradientError, OverwrittenError
 from contraflow.graph.saved import keep
