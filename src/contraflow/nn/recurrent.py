@@ -22,7 +22,7 @@ from contraflow.nn.steps import time_steps
 from contraflow.nn.utils.rnn import PackedSequence
 from contraflow.ops.creation.create import zeros
 from contraflow.ops.elementwise.basic import sigmoid, tanh
-from contraflow.ops.index.scatter import index_select
+from contraflow.ops.index.slices import index_select
 from contraflow.ops.shape.joining import cat, stack
 from contraflow.ops.shape.parts import chunk
 from contraflow.ops.shape.view import reshape, transpose

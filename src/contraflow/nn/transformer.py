@@ -17,7 +17,7 @@ from contraflow.nn.layers import Dropout, Linear
 from contraflow.nn.module import Module
 from contraflow.nn.norm import LayerNorm
 from contraflow.ops.creation.create import full
-from contraflow.ops.shape.arrange import triu
+from contraflow.ops.shape.diagonals import triu
 from contraflow.tensors.tensor import Tensor
 
 Activation = str | Callable[[Tensor], Tensor]

@@ -10,7 +10,7 @@ import numpy as np
 from contraflow.errors import public
 from contraflow.ops.creation.create import tensor
 from contraflow.ops.elementwise.basic import where
-from contraflow.ops.index.scatter import index_select
+from contraflow.ops.index.slices import index_select
 from contraflow.ops.shape.arrange import pad
 from contraflow.ops.shape.joining import stack
 from contraflow.ops.shape.view import reshape, transpose

@@ -16,7 +16,7 @@ from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.creation.create import tensor
 from contraflow.ops.elementwise.basic import where
 from contraflow.ops.index.gather import take_at
-from contraflow.ops.index.scatter import index_select
+from contraflow.ops.index.slices import index_select
 from contraflow.ops.reduction.reduce import sum_
 from contraflow.ops.shape.parts import unbind
 from contraflow.ops.shape.view import expand, reshape, unsqueeze

@@ -33,7 +33,7 @@ from contraflow.ops.linalg.solve import (
     triangle,
 )
 from contraflow.ops.reduction.reduce import prod
-from contraflow.ops.shape.arrange import diag_embed
+from contraflow.ops.shape.diagonals import diag_embed
 from contraflow.ops.shape.joining import cat
 from contraflow.ops.shape.parts import diagonal
 from contraflow.ops.shape.view import reshape

@@ -12,7 +12,7 @@ from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.creation.create import tensor
 from contraflow.ops.elementwise.arithmetic import clamp_min
 from contraflow.ops.elementwise.basic import where
-from contraflow.ops.index.scatter import index_select
+from contraflow.ops.index.slices import index_select
 from contraflow.ops.linalg.matrices import vector_norm
 from contraflow.ops.nn.norm import wide
 from contraflow.ops.reduction.reduce import require_floating, sum_

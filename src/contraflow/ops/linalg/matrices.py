@@ -28,7 +28,8 @@ from contraflow.ops.linalg.solve import (
 )
 from contraflow.ops.reduction.order import cumprod
 from contraflow.ops.reduction.reduce import amax, amin, require_floating, spread, sum_
-from contraflow.ops.shape.arrange import flip, tril
+from contraflow.ops.shape.arrange import flip
+from contraflow.ops.shape.diagonals import tril
 from contraflow.ops.shape.joining import cat
 from contraflow.ops.shape.view import expand, movedim, reshape
 from contraflow.shapes import Shape, normalize_dim, normalize_dims, numel, reduced_shape

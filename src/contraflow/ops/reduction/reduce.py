@@ -1,8 +1,8 @@
 """Reductions: a combiner with its identity, folded over any dims.
 
 float16 and bfloat16 accumulate in float32. amax and amin share the gradient among ties; max and
-min with a dim give it to the index they return. Variances and order statistics are in
-`statistics.py`.
+min with a dim give it to the index they return. Variances are in `statistics.py`, order statistics
+in `quantiles.py`.
 """
 
 from __future__ import annotations
