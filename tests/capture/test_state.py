@@ -309,6 +309,48 @@ def test_the_kept_result_can_be_differentiated(mode: str) -> None:
         assert_close(net.weight.grad, eager.weight.grad)
 
 
+@pytest.mark.parametrize("place", ["attribute", "list", "object", "buffer", "carried"])
+def test_the_kept_result_can_be_differentiated_twice(place: str) -> None:
+    def life(compiler: Callable[..., Any]) -> list[Any]:
+        box, net, log = types.SimpleNamespace(h=cf.ones(2), n=0), nn.Module(), [None]
+        net.register_buffer("b", cf.ones(2))
+
+        def f(x: cf.Tensor) -> cf.Tensor:
+            made = nn.Module()
+            made.cube = x * x * x
+            box.n += 1
+            if place == "list":
+                log.append(made.cube)
+            elif place == "object":
+                log[0] = types.SimpleNamespace(name="box", parts=[made.cube])
+            elif place == "buffer":
+                net.b = net.b.detach() + made.cube
+            elif place == "carried":
+                box.h = box.h.detach() * 0.5 + made.cube
+            else:
+                box.h = made.cube
+            return x.exp()
+
+        def kept() -> cf.Tensor:
+            if place == "list":
+                return log[-1]
+            if place == "object":
+                return log[0].parts[0]
+            return net.b if place == "buffer" else box.h
+
+        found, call = [], compiler(f)
+        for k in range(4):
+            x = cf.tensor([1.0 + k, 2.0], requires_grad=True)
+            call(x)
+            (g,) = cf.autograd.grad(kept().sin().sum(), [x], create_graph=True)
+            (h,) = cf.autograd.grad(g.sum(), [x])
+            found += [g.detach(), h, kept().detach(), cf.tensor(box.n)]
+        return found
+
+    for compiled_, eager in zip(life(cf.compile), life(lambda f: f)):
+        assert_close(compiled_, eager)
+
+
 def test_other_threads_do_not_matter() -> None:
     """A thread that runs the same functions while they are recorded reads for itself."""
     cfg, done, wrong = {"scale": 2.0, "n": 0}, threading.Event(), []

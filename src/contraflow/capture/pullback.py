@@ -383,18 +383,18 @@ class CompiledNode(Node):
             for generator, saved in self.random:  # random numbers as in the call
                 generator.seed, generator.offset = saved
             program = self.program
-            with changed(**modes), undone(program.owner, (args, kwargs), program.carried, carried):
-                result = program.owner.eager(*args, **kwargs)
+            again = undone(program.owner, (args, kwargs), program.carried, carried)
+            with changed(**modes), again as observer:
+                left: Any = program.owner.eager(*args, **kwargs)
+                if program.writes:  # whose values are results too
+                    left = left, [write.values for write in observer.writes]
+                outs = list(leaves_like(program.structure, left))
         finally:
             try:
                 undo()
             except KeyboardInterrupt:  # it must be done all the same
                 undo()
                 raise
-        structure = program.structure
-        if program.writes:  # beside the result
-            structure = structure[1][0]
-        outs = list(leaves_like(structure, result))
         starts = []
         for number, g in zip(self.program.differentiable, cotangents):
             edge = outs[number].edge

@@ -31,6 +31,7 @@ from contraflow.capture.state.places import (
 )
 from contraflow.contexts.record import refusal
 from contraflow.errors import CaptureError
+from contraflow.tensors.storage import serials
 
 # Packages whose code runs between two observed lines of user code.
 _UNSEEN = frozenset(f"contraflow.capture.{name}" for name in names("observing state rewriting"))
@@ -261,15 +262,16 @@ class Unheard:
     """Stands for a recorder where a function runs eagerly and only its writes are of interest."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name, self.start = name, next(serials)
         self.arrays: dict[int, Any] = {}
+        self.modules: list[Any] = []
 
     def visit_module(self, module: Any) -> None:
         """Nothing is guarded."""
 
     def made_here(self, module: Any) -> bool:
-        """Nothing is recorded."""
-        return False
+        """Whether the function itself has made a module or an optimizer."""
+        return bool(module.__dict__.get("_born", self.start) >= self.start)
 
     def user_line(self) -> None:
         """Nothing is reported."""
@@ -282,14 +284,14 @@ class Unheard:
 @contextmanager
 def undone(
     owner: Any, given: GivenArguments, places: Sequence[Place] = (), contents: Sequence[Any] = ()
-) -> Iterator[None]:
+) -> Iterator[Observer]:
     """A time in which a function may run eagerly, and leaves Python's state as it is.
 
-    At some places it reads the values of an earlier call.
+    At some places it reads the values of an earlier call. The observer tells what it writes.
     """
     observer = Observer(Unheard(owner.name))
     observer.carry(places, contents, given)
     with observing(observer):
         observer.begin(owner.function, owner.instance, *given)
-        yield
+        yield observer
     observer.forget()
