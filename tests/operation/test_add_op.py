@@ -21,7 +21,7 @@ from contraflow.operation.samples import Array, Sample
 from contraflow.ops.reduction import reduce
 from contraflow.render.clike import cuda, wgsl
 from contraflow.render.llvm import kernels
-from contraflow.tensors.tensor import Methods
+from contraflow.tensors.elements import Methods
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -22,7 +22,7 @@ from contraflow.contexts.batch import Batch
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import create, elementwise, index, view
 from contraflow.operation.op import REGISTRY, Op
-from contraflow.tensors.tensor import Methods
+from contraflow.tensors.elements import Methods
 from contraflow.testing import assert_close, make_inputs
 
 SOURCE = Path(cf.__file__).parent

@@ -14,8 +14,9 @@ from contraflow.operation.context import apply, state
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.spec import NO_PARAMS
 from contraflow.tensors import writing
+from contraflow.tensors.elements import Methods
 from contraflow.tensors.source_line import OWNERS
-from contraflow.tensors.tensor import Methods, Tensor, of_numpy
+from contraflow.tensors.tensor import Tensor, of_numpy
 from contraflow.tensors.writing import check_write, write
 
 

@@ -1,7 +1,8 @@
 """Tensors: the handles that users hold, with storage, view, dtype and node.
 
 Methods that are ops are attached from the registry (`methods.py`), so none is written here. This
-module has the tensor itself: its data and its place in the graph. Writing to it is in `writing.py`.
+module has the tensor itself: how one is made, and its place in the graph. Its elements are in
+`elements.py`, writing to it in `writing.py`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,16 +22,9 @@ from contraflow.errors import TRANSLATED, CaptureError, GradientError, describe,
 from contraflow.expressions.expression import Number
 from contraflow.operation.context import apply, changed, state
 from contraflow.operation.op import REGISTRY, Op
-from contraflow.shapes import (
-    Shape,
-    View,
-    contiguous,
-    contiguous_strides,
-    normalize_dim,
-    numel,
-)
-from contraflow.spec import Spec
-from contraflow.tensors import convert, dlpack, grad_slot
+from contraflow.shapes import View, contiguous, contiguous_strides
+from contraflow.tensors import convert, grad_slot
+from contraflow.tensors.elements import TensorElements
 from contraflow.tensors.epoch import Structure
 from contraflow.tensors.grad_slot import Block
 from contraflow.tensors.hooks import Handle
@@ -40,27 +34,13 @@ from contraflow.tensors.source_line import at, user_line
 from contraflow.tensors.storage import Storage, serials
 from contraflow.tensors.tree import map_leaves
 
-if TYPE_CHECKING:
-    from contraflow._methods import Methods as Methods
-else:
-
-    class Methods:
-        """The op methods of Tensor; typed by _methods.pyi, attached from the registry."""
-
-
 MANY_MOVES = 8  # views of views from which on one op stands for all of them
 
 
-class Tensor(Methods):
+class Tensor(TensorElements):
     """A multi-dimensional array that remembers how it was computed."""
 
-    storage: Storage
-    layout: View
-    dtype: DType
-
     # Defaults of rare fields live on the class, which keeps construction cheap.
-    _array: np.ndarray | None = None  # the cpu data under this view, made when first needed
-    _needs = False  # requires_grad
     _node: Node | None = None
     _index = 0  # which output of _node this is
     _slot: Tensor | Block | None = None  # what `.grad` holds, see `grad_slot`
@@ -137,61 +117,7 @@ class Tensor(Methods):
             t._tangents = self._tangents
         return t
 
-    # --- data -----------------------------------------------------------------------------
-
-    @property
-    def array(self) -> np.ndarray:
-        """The NumPy array of the elements, sharing memory. For the library's own use."""
-        array = self._array
-        if array is None:
-            data = self.storage.data
-            if data is None:
-                state().context.leave(self, "reading its elements")
-            size = self.dtype.itemsize
-            shape, strides, offset = self.layout
-            if 0 in shape:  # such a view may start beyond the end of its storage
-                array = self._array = np.empty(shape, self.dtype.numpy)
-                return array
-            array = self._array = np.ndarray(
-                shape, self.dtype.numpy, data, offset * size, tuple(st * size for st in strides)
-            )
-        return array
-
-    def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The elements as a NumPy array that shares memory with this tensor.
-
-        A tensor that requires grad is refused, unless by `force`: NumPy would lose the graph.
-        """
-        state().context.leave(self, "numpy()")
-        if self._needs and not force:
-            raise GradientError(
-                f"numpy: {describe(self)} requires grad, and NumPy would lose that. "
-                f"Use x.detach().numpy()."
-            )
-        return self.array
-
-    def item(self) -> bool | int | float:
-        """The one element as a Python number."""
-        return self._element("item()")
-
-    def _element(self, asked: str) -> bool | int | float:
-        state().context.leave(self, asked)
-        array = self.array
-        if array.size != 1:
-            raise ValueError(f"item: {describe(self)} does not have exactly one element.")
-        value = array.item()
-        return float(value) if isinstance(value, np.generic) else value
-
-    def tolist(self) -> Any:
-        """The elements as nested Python lists."""
-        state().context.leave(self, "tolist()")
-        array = self.array
-        if self.dtype is dtypes.bfloat16:
-            array = array.astype(np.float32)
-        return array.tolist()
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self.numpy(), dtype=dtype, copy=copy)
+    # --- NumPy ----------------------------------------------------------------------------
 
     def __array_wrap__(
         self, array: np.ndarray, context: Any = None, return_scalar: bool = False
@@ -208,118 +134,12 @@ class Tensor(Methods):
 
         return function(*map_leaves(plain, tuple(args)), **map_leaves(plain, dict(kwargs)))
 
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        """A DLPack capsule over the memory of this tensor."""
-        state().context.leave(self, "__dlpack__()")
-        if self._needs:
-            raise GradientError(
-                f"dlpack: {describe(self)} requires grad, which another library would lose. "
-                f"Use x.detach()."
-            )
-        return dlpack.to_dlpack(self.array, stream, max_version, dl_device, copy)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return dlpack.ON_CPU
-
-    def __bool__(self) -> bool:
-        if numel(self.layout.shape) != 1:
-            raise ValueError(
-                f"bool: the truth value of {describe(self)} is ambiguous; use .any() or .all()."
-            )
-        return bool(self._element("bool(x), or `if x`,"))
-
-    def __float__(self) -> float:
-        return float(self._element("float(x)"))
-
-    def __int__(self) -> int:
-        return int(self._element("int(x)"))
-
-    def __index__(self) -> int:
-        if self.dtype.is_floating_point:
-            raise TypeError(f"index: {describe(self)} is not an integer.")
-        return int(self._element("an index or a size"))
-
-    def __len__(self) -> int:
-        if not self.layout.shape:
-            raise TypeError("len: a 0-d tensor has no length.")
-        return self.layout.shape[0]
-
     def __iter__(self) -> Iterator[Tensor]:
         if not self.layout.shape:
             raise TypeError("iter: a 0-d tensor cannot be iterated over.")
         return (self[i] for i in range(self.layout.shape[0]))
 
-    # --- description ----------------------------------------------------------------------
-
-    @property
-    def shape(self) -> Shape:
-        """The size of each dim."""
-        return self.layout.shape
-
-    @property
-    def ndim(self) -> int:
-        """The number of dims."""
-        return len(self.layout.shape)
-
-    @property
-    def device(self) -> Device:
-        """The device that holds the data."""
-        return devices.find("device", self.storage.device)
-
-    @property
-    def spec(self) -> Spec:
-        """Shape and dtype."""
-        return Spec(self.layout.shape, self.dtype)
-
-    def size(self, dim: int | None = None) -> Any:
-        """The shape, or the size of one dim."""
-        shape = self.layout.shape
-        return shape if dim is None else shape[normalize_dim("size", dim, len(shape))]
-
-    def dim(self) -> int:
-        """The number of dims."""
-        return len(self.layout.shape)
-
-    def numel(self) -> int:
-        """The number of elements."""
-        return numel(self.layout.shape)
-
-    def stride(self, dim: int | None = None) -> Any:
-        """The distance in elements between neighbours along each dim, or along one."""
-        strides = self.layout.strides
-        return strides if dim is None else strides[normalize_dim("stride", dim, len(strides))]
-
-    def storage_offset(self) -> int:
-        """Where the first element lies in the storage."""
-        return self.layout.offset
-
-    def is_contiguous(self) -> bool:
-        """Whether the elements lie in row-major order without gaps."""
-        return self.layout.is_contiguous
-
-    def element_size(self) -> int:
-        """Bytes of one element."""
-        return self.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return numel(self.layout.shape) * self.dtype.itemsize
-
-    def data_ptr(self) -> int:
-        """The address of the first element."""
-        return int(self.array.ctypes.data)
-
-    def is_floating_point(self) -> bool:
-        """Whether the dtype is a floating-point one."""
-        return self.dtype.is_floating_point
+    # --- other tensors of the elements ----------------------------------------------------
 
     @property
     def mT(self) -> Tensor:
@@ -397,10 +217,6 @@ class Tensor(Methods):
         if not isinstance(value, (Tensor, float, int)):
             raise TypeError(f"in: cannot look for {type(value).__name__} in a tensor.")
         return bool((self == value).any())
-
-    @property
-    def _version(self) -> int:
-        return self.storage.version
 
     def __repr__(self) -> str:
         if self.storage.is_recorded:

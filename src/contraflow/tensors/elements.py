@@ -1,0 +1,207 @@
+"""The elements of a tensor and how they lie: what can be asked without the graph.
+
+Elements leave for Python, NumPy and DLPack here, and the context is told so (`Context.leave`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from contraflow import devices, dtypes
+from contraflow.devices.names import Device
+from contraflow.dtypes import DType
+from contraflow.errors import GradientError, describe
+from contraflow.operation.context import state
+from contraflow.shapes import Shape, View, normalize_dim, numel
+from contraflow.spec import Spec
+from contraflow.tensors import dlpack
+from contraflow.tensors.storage import Storage
+
+if TYPE_CHECKING:
+    from contraflow._methods import Methods as Methods
+else:
+
+    class Methods:
+        """The op methods of Tensor; typed by _methods.pyi, attached from the registry."""
+
+
+class TensorElements(Methods):
+    """A view of a storage, with a dtype: the part of a tensor that is not in the graph."""
+
+    storage: Storage
+    layout: View
+    dtype: DType
+
+    # Defaults of rare fields live on the class, which keeps construction cheap.
+    _array: np.ndarray | None = None  # the cpu data under this view, made when first needed
+    _needs = False  # requires_grad: NumPy and others are refused the elements of such a tensor
+
+    # --- elements -------------------------------------------------------------------------
+
+    @property
+    def array(self) -> np.ndarray:
+        """The NumPy array of the elements, sharing memory. For the library's own use."""
+        array = self._array
+        if array is None:
+            data = self.storage.data
+            if data is None:
+                state().context.leave(self, "reading its elements")
+            size = self.dtype.itemsize
+            shape, strides, offset = self.layout
+            if 0 in shape:  # such a view may start beyond the end of its storage
+                array = self._array = np.empty(shape, self.dtype.numpy)
+                return array
+            array = self._array = np.ndarray(
+                shape, self.dtype.numpy, data, offset * size, tuple(st * size for st in strides)
+            )
+        return array
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The elements as a NumPy array that shares memory with this tensor.
+
+        A tensor that requires grad is refused, unless by `force`: NumPy would lose the graph.
+        """
+        state().context.leave(self, "numpy()")
+        if self._needs and not force:
+            raise GradientError(
+                f"numpy: {describe(self)} requires grad, and NumPy would lose that. "
+                f"Use x.detach().numpy()."
+            )
+        return self.array
+
+    def item(self) -> bool | int | float:
+        """The one element as a Python number."""
+        return self._element("item()")
+
+    def _element(self, asked: str) -> bool | int | float:
+        state().context.leave(self, asked)
+        array = self.array
+        if array.size != 1:
+            raise ValueError(f"item: {describe(self)} does not have exactly one element.")
+        value = array.item()
+        return float(value) if isinstance(value, np.generic) else value
+
+    def tolist(self) -> Any:
+        """The elements as nested Python lists."""
+        state().context.leave(self, "tolist()")
+        array = self.array
+        if self.dtype is dtypes.bfloat16:
+            array = array.astype(np.float32)
+        return array.tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule over the memory of this tensor."""
+        state().context.leave(self, "__dlpack__()")
+        if self._needs:
+            raise GradientError(
+                f"dlpack: {describe(self)} requires grad, which another library would lose. "
+                f"Use x.detach()."
+            )
+        return dlpack.to_dlpack(self.array, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return dlpack.ON_CPU
+
+    def __bool__(self) -> bool:
+        if numel(self.layout.shape) != 1:
+            raise ValueError(
+                f"bool: the truth value of {describe(self)} is ambiguous; use .any() or .all()."
+            )
+        return bool(self._element("bool(x), or `if x`,"))
+
+    def __float__(self) -> float:
+        return float(self._element("float(x)"))
+
+    def __int__(self) -> int:
+        return int(self._element("int(x)"))
+
+    def __index__(self) -> int:
+        if self.dtype.is_floating_point:
+            raise TypeError(f"index: {describe(self)} is not an integer.")
+        return int(self._element("an index or a size"))
+
+    def __len__(self) -> int:
+        if not self.layout.shape:
+            raise TypeError("len: a 0-d tensor has no length.")
+        return self.layout.shape[0]
+
+    # --- description ----------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Shape:
+        """The size of each dim."""
+        return self.layout.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of dims."""
+        return len(self.layout.shape)
+
+    @property
+    def device(self) -> Device:
+        """The device that holds the data."""
+        return devices.find("device", self.storage.device)
+
+    @property
+    def spec(self) -> Spec:
+        """Shape and dtype."""
+        return Spec(self.layout.shape, self.dtype)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dim."""
+        shape = self.layout.shape
+        return shape if dim is None else shape[normalize_dim("size", dim, len(shape))]
+
+    def dim(self) -> int:
+        """The number of dims."""
+        return len(self.layout.shape)
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return numel(self.layout.shape)
+
+    def stride(self, dim: int | None = None) -> Any:
+        """The distance in elements between neighbours along each dim, or along one."""
+        strides = self.layout.strides
+        return strides if dim is None else strides[normalize_dim("stride", dim, len(strides))]
+
+    def storage_offset(self) -> int:
+        """Where the first element lies in the storage."""
+        return self.layout.offset
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in row-major order without gaps."""
+        return self.layout.is_contiguous
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return numel(self.layout.shape) * self.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return int(self.array.ctypes.data)
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is a floating-point one."""
+        return self.dtype.is_floating_point
+
+    @property
+    def _version(self) -> int:
+        return self.storage.version
