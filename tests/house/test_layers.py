@@ -235,7 +235,7 @@ KNOW_THE_CPU = {
     "runtime.eager",
     "runtime.eager_programs",
     "runtime.outputs",
-    "serialize",
+    "serialize.files",
     "tensors.convert",
     "tensors.storage",
     "tensors.tensor",

@@ -24,7 +24,8 @@ from tests.helpers.engine_common import refused
 from tests.helpers.killed_run import run
 
 import contraflow as cf
-from contraflow import dtypes, nn, serialize
+from contraflow import dtypes, nn
+from contraflow.serialize import files, header
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -294,7 +295,7 @@ def test_header_longer_than_the_file_or_the_limit(path, monkeypatch):
     path.write_bytes(struct.pack("<Q", 1 << 62))
     with pytest.raises(ValueError, match="its header should have 4611686018427387904 bytes, but"):
         cf.load(path)
-    monkeypatch.setattr(serialize, "HEADER_LIMIT", 100)
+    monkeypatch.setattr(header, "HEADER_LIMIT", 100)
     written(path, b" " * 101)
     with pytest.raises(ValueError, match="its header has 101 bytes; the format allows 100"):
         cf.load(path)
@@ -330,16 +331,16 @@ STRUCTURE_PROBLEMS = {
 )
 def test_hostile_structure(structure, problem, path):
     regions = [("a", np.zeros(2, np.float32))]
-    checksums = {"a": serialize._checksum(bytes(8))}
-    path.write_bytes(serialize._header(json.loads(structure), regions, checksums, {}) + bytes(8))
+    checksums = {"a": header.checksum_of(bytes(8))}
+    path.write_bytes(header.header_bytes(json.loads(structure), regions, checksums, {}) + bytes(8))
     with refused(ValueError, f"load: {path} is not a whole safetensors file: {problem}."):
         cf.load(path)
 
 
 def test_copies_of_tensors_that_are_not_there(path):
-    checksums = {"a": serialize._checksum(bytes(8))}
+    checksums = {"a": header.checksum_of(bytes(8))}
     regions = [("a", np.zeros(2, np.float32))]
-    path.write_bytes(serialize._header(None, regions, checksums, {"b": "a"}) + bytes(8))
+    path.write_bytes(header.header_bytes(None, regions, checksums, {"b": "a"}) + bytes(8))
     problem = "it has copies of tensors that are not there"
     with refused(ValueError, f"load: {path} is not a whole safetensors file: {problem}."):
         cf.load(path)
@@ -472,7 +473,7 @@ def test_what_killed_saves_left_is_removed_in_time(path):
     old, new = (path.with_name(f".{path.name}.{c * 16}.unfinished") for c in "ab")
     for left in (old, new):
         left.write_bytes(b"half")
-    os.utime(old, (time.time() - 2 * serialize.LEFT_OVER,) * 2)
+    os.utime(old, (time.time() - 2 * files.LEFT_OVER,) * 2)
     cf.save(1, path)
     assert sorted(path.parent.iterdir()) == sorted([new, path])
 

@@ -7,8 +7,9 @@ containers of tensors uses these, and adds what it needs:
   containers, and everything else is a leaf. A container is made by its class.
 - Samples of datasets (`data/collate.py`): any Mapping is a container, a dataclass is a leaf, and a
   tuple without names becomes a list, all as in PyTorch.
-- Files (`serialize.py`): any Mapping, of which the classes that a file knows come back; a tuple
-  with names comes back as a plain one. Leaves are what a file can hold, anything else is refused.
+- Files (`serialize/structure.py`): any Mapping, of which the classes that a file knows come back; a
+  tuple with names comes back as a plain one. Leaves are what a file can hold, anything else is
+  refused.
 - Compiled functions (`capture/state/trees.py`): deques, sets, slices and objects that were made
   around tensors too. Leaves are tensors, arrays and numbers, and everything else is part of the
   structure, which can be compared and hashed. Containers are made `bare`: a replay runs no code of
