@@ -16,21 +16,21 @@ from typing import Any
 
 import numpy as np
 from cuda.bindings import driver, nvrtc
-from tests.helpers import gpu_functions, gpu_kernels
+from tests.helpers import gpu_functions, gpu_kernels, gpu_ordered
 from tests.helpers.gpu_case import CASES, check
 
 from contraflow.compiler.interpret import BoundOperand
 from contraflow.compiler.kernel import Kernel, KernelCall
 from contraflow.render.clike import cuda, source
 
-DECLARED_BY = (gpu_functions, gpu_kernels)
+DECLARED_BY = (gpu_functions, gpu_kernels, gpu_ordered)
 
 
 def compile_kernel(kernel: Kernel, index_bits: int, architecture: str = "sm_90") -> bytes:
     """The machine code of a kernel, or a RuntimeError with the compiler's log. Needs no GPU."""
     text = cuda.render(kernel, index_bits=index_bits).encode()
     status, program = nvrtc.nvrtcCreateProgram(text, kernel.name.encode(), 0, [], [])
-    options = [f"--gpu-architecture={architecture}".encode()]
+    options = [text.encode() for text in (f"--gpu-architecture={architecture}", *cuda.OPTIONS)]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
         _, size = nvrtc.nvrtcGetProgramLogSize(program)

@@ -11,7 +11,6 @@ is committed.
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,11 +18,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.gpu_case import CASES, Case, check, load
+from tests.helpers import gpu_ordered  # noqa: F401 (it declares cases)
+from tests.helpers.gpu_case import CASES, GUARD, Case, check, load
 from tests.helpers.gpu_functions import elementwise
 from tests.helpers.gpu_kernels import gather_case
 
-from contraflow.compiler.kernel import Kernel, KernelCall, Loops
+from contraflow.compiler.kernel import Kernel, KernelCall, Loops, Scatter
 from contraflow.dtypes import float16, float32, float64, int8, int64
 from contraflow.errors import DeviceError
 from contraflow.expressions import expression as s
@@ -49,37 +49,6 @@ def golden_files() -> list[Path]:
     return sorted(path for path in GOLDEN.iterdir() if path.suffix[1:] in RENDERERS)
 
 
-def runner(name: str, needs: str) -> Any:
-    """A module of tests that runs kernels, or a skip that says what is missing."""
-    pytest.importorskip(needs, reason=f"{needs} is not installed")
-    return importlib.import_module(f"tests.helpers.{name}")
-
-
-@pytest.fixture
-def webgpu() -> Any:
-    found = runner("webgpu_runner", "wgpu")
-    if found.open_device() is None:
-        pytest.skip("no WebGPU adapter; Mesa's is in the package mesa-vulkan-drivers")
-    return found
-
-
-@pytest.fixture
-def nvrtc() -> Any:
-    found = runner("cuda_runner", "cuda.bindings.nvrtc")
-    try:
-        found.nvrtc.nvrtcVersion()
-    except RuntimeError as error:  # the library is a wheel of its own
-        pytest.skip(f"NVRTC is not installed: {error}")
-    return found
-
-
-@pytest.fixture
-def gpu(nvrtc: Any) -> Any:
-    if nvrtc.open_device() is None:
-        pytest.skip("no CUDA GPU")
-    return nvrtc
-
-
 @pytest.mark.parametrize("path", golden_texts(), ids=lambda path: path.name)
 def test_golden(path: Path) -> None:
     assert path.read_text() == golden_texts()[path]
@@ -95,6 +64,12 @@ def test_nvrtc_compiles(name: str, index_bits: int, nvrtc: Any) -> None:
     assert nvrtc.compile_kernel(CASES[name]().call.kernel, index_bits)
 
 
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_89", "sm_100", "sm_120"])
+@pytest.mark.parametrize("name", ["layer_norm", "convolution", "added_rows", "narrow_types"])
+def test_nvrtc_compiles_for_other_gpus(name: str, architecture: str, nvrtc: Any) -> None:
+    assert nvrtc.compile_kernel(CASES[name]().call.kernel, 64, architecture)
+
+
 @pytest.mark.parametrize("index_bits", [64, 32])
 @pytest.mark.parametrize("name", CASES)
 def test_cuda_agrees_with_numpy(name: str, index_bits: int, gpu: Any) -> None:
@@ -107,7 +82,10 @@ def test_webgpu_agrees_with_numpy(name: str, webgpu: Any) -> None:
 
 
 # Fewer groups than a call has work for: each must take several turns.
-SEVERAL_GROUPS = ("softmax_of_short_rows", "layer_norm", "fused_map", "column_norm", "contraction")
+SEVERAL_GROUPS = (
+    "softmax_of_short_rows", "layer_norm", "fused_map", "column_norm", "contraction", "convolution",
+    "running_sum", "added_rows",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SEVERAL_GROUPS)
@@ -131,6 +109,30 @@ def check_failure(run: Callable[..., np.ndarray]) -> None:
     assert [bool((row == 99).all()) for row in rows] == [False, True, False, True]
     intact = gather_case([3, 0])
     assert not run(intact.call, intact.arrays, line=41).any()
+
+
+def check_scattered_failure(run: Callable[..., np.ndarray]) -> None:
+    found = CASES["added_rows"]()
+    kernel = found.call.kernel
+    assert isinstance(kernel, Scatter)
+    index, target = found.arrays[0][0], found.arrays[kernel.target][0]
+    assert index is not None
+    assert target is not None
+    before = target.copy()
+    index[GUARD:] = 7  # of 7 rows
+    index[GUARD + 5] = 2
+    mark, wrong = run(found.call, found.arrays, found.scalars, line=41)
+    assert (mark, wrong) == (42, 7)
+    rows = (target != before)[GUARD:].reshape(7, -1)
+    assert rows.any(1).tolist() == [False, False, True, False, False, False, False]
+
+
+def test_webgpu_leaves_out_values_of_wrong_indices(webgpu: Any) -> None:
+    check_scattered_failure(webgpu.run_call)
+
+
+def test_cuda_leaves_out_values_of_wrong_indices(gpu: Any) -> None:
+    check_scattered_failure(gpu.run_call)
 
 
 def test_webgpu_records_a_failed_check(webgpu: Any) -> None:

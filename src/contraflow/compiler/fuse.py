@@ -320,6 +320,7 @@ class _Fuser:
         if visit.reduced is not None:
             group.inner |= visit.reduced
         group.lines.append(number)
+        group.indexes = group.indexes or visit.line.op.kind.indexes
         group.reads.update([v for v, _ in visit.reads])
         for v in visit.line.outs:
             group.made[v] = group.storing(visit, self.scope.layout(v))
@@ -374,6 +375,7 @@ def is_within_limits(limits: Limits, group: Group, visit: Visit) -> bool:
     """Whether a kernel of the device may have so many operands and lines."""
     line = visit.line
     operands = len(group.reads) + len(group.made) + len(line.inputs) + len(line.outs)
+    operands += group.indexes or line.op.kind.indexes  # memory for the record of a wrong index
     return operands <= limits.bindings and len(group.lines) < limits.lines
 
 

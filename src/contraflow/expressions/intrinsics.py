@@ -270,7 +270,7 @@ _function("fma", 3, _fused_multiply_add)
 intrinsic(
     "muladd", 3, lambda a, b, c: a * b + c,
     llvm={"float": "call {t} @llvm.fmuladd.{m}({t} {0}, {t} {1}, {t} {2})"},
-    cuda="{0} * {1} + {2}", wgsl="{0} * {1} + {2}",
+    cuda={"float": "fma({0}, {1}, {2})"}, wgsl={"float": "fma({0}, {1}, {2})"},
 )  # fmt: skip
 
 

@@ -63,22 +63,22 @@ extern "C" __global__ void __launch_bounds__(256) contraction_float32_float32(
                 const float b2 = b_tile[k * 64 + column + 32];
                 const float a3 = a_tile[k * 65 + row + 48];
                 const float b3 = b_tile[k * 64 + column + 48];
-                sum0_0 = sum0_0 + (a0 * b0);
-                sum0_1 = sum0_1 + (a0 * b1);
-                sum0_2 = sum0_2 + (a0 * b2);
-                sum0_3 = sum0_3 + (a0 * b3);
-                sum1_0 = sum1_0 + (a1 * b0);
-                sum1_1 = sum1_1 + (a1 * b1);
-                sum1_2 = sum1_2 + (a1 * b2);
-                sum1_3 = sum1_3 + (a1 * b3);
-                sum2_0 = sum2_0 + (a2 * b0);
-                sum2_1 = sum2_1 + (a2 * b1);
-                sum2_2 = sum2_2 + (a2 * b2);
-                sum2_3 = sum2_3 + (a2 * b3);
-                sum3_0 = sum3_0 + (a3 * b0);
-                sum3_1 = sum3_1 + (a3 * b1);
-                sum3_2 = sum3_2 + (a3 * b2);
-                sum3_3 = sum3_3 + (a3 * b3);
+                sum0_0 = fma(a0, b0, sum0_0);
+                sum0_1 = fma(a0, b1, sum0_1);
+                sum0_2 = fma(a0, b2, sum0_2);
+                sum0_3 = fma(a0, b3, sum0_3);
+                sum1_0 = fma(a1, b0, sum1_0);
+                sum1_1 = fma(a1, b1, sum1_1);
+                sum1_2 = fma(a1, b2, sum1_2);
+                sum1_3 = fma(a1, b3, sum1_3);
+                sum2_0 = fma(a2, b0, sum2_0);
+                sum2_1 = fma(a2, b1, sum2_1);
+                sum2_2 = fma(a2, b2, sum2_2);
+                sum2_3 = fma(a2, b3, sum2_3);
+                sum3_0 = fma(a3, b0, sum3_0);
+                sum3_1 = fma(a3, b1, sum3_1);
+                sum3_2 = fma(a3, b2, sum3_2);
+                sum3_3 = fma(a3, b3, sum3_3);
             }
             __syncthreads();
         }

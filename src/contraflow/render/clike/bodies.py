@@ -5,19 +5,27 @@
 
 from __future__ import annotations
 
-from contraflow.compiler.kernel import Contraction, Kernel, Loops
-from contraflow.render.clike.contraction import ContractionWriter
+from contraflow.compiler.kernel import Contraction, Kernel, Loops, Scan, Scatter
+from contraflow.render.clike.contraction import ContractionWriter, WindowWriter
 from contraflow.render.clike.loops import LoopsWriter, prepare
+from contraflow.render.clike.ordered import ScanWriter, ScatterWriter
 from contraflow.render.clike.source import Body, Syntax
+from contraflow.render.clike.writer import Writer
 
 
 def write(kernel: Kernel, syntax: Syntax) -> Body:
     """The body of a kernel."""
+    writer = _writer(kernel, syntax)
+    writer.write_points()
+    return Body(writer.lines, writer.shared)
+
+
+def _writer(kernel: Kernel, syntax: Syntax) -> Writer:
     if isinstance(kernel, Contraction):
-        contraction = ContractionWriter(kernel, syntax)
-        contraction.write_tiles()
-        return Body(contraction.lines, contraction.shared)
+        return (WindowWriter if kernel.digits else ContractionWriter)(kernel, syntax)
+    if isinstance(kernel, Scan):
+        return ScanWriter(kernel, syntax)
+    if isinstance(kernel, Scatter):
+        return ScatterWriter(kernel, syntax)
     assert isinstance(kernel, Loops), "the limits of these devices name no other kernels"
-    loops = LoopsWriter(prepare(kernel, syntax.column), syntax)
-    loops.write_points()
-    return Body(loops.lines, loops.shared)
+    return LoopsWriter(prepare(kernel, syntax.column), syntax)

@@ -6,10 +6,11 @@ A kernel is `extern "C"` and called `kernel.name`. Its parameters are
     failure         a pointer to two long longs, if the kernel checks indices
     the integers    in the order of `source.integer_names`
 
-`pack` gives the arguments of a call as words of 8 bytes, and cuLaunchKernel wants a pointer to each
-of them; `launch` says how many blocks of how many threads run it. Integers are long longs. In a
-text of 32 index bits sizes and strides are ints and read the lower half of their words: faster,
-and right for calls of which `index_bits` says 32.
+`LIMITS` are those of fusion and planning, `OPTIONS` what NVRTC must be told. `pack` gives the
+arguments of a call as words of 8 bytes, and cuLaunchKernel wants a pointer to each of them;
+`launch` says how many blocks of how many threads run it. Integers are long longs. In a text of 32
+index bits sizes and strides are ints and read the lower half of their words: faster, and right for
+calls of which `index_bits` says 32.
 
 bool is one byte, 0 or 1. float16 and bfloat16 are two bytes in memory and floats in registers,
 rounded after every operation.
@@ -25,10 +26,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contraflow.compiler.kernel import Contraction, Kernel, KernelCall, Loops
+from contraflow.compiler.kernel import Contraction, Kernel, KernelCall, Limits, Loops
 from contraflow.dtypes import HALVES, DType, bool_, float64, int64
 from contraflow.expressions.expression import Number
 from contraflow.render.clike import bodies, source
+
+# Sums are carried in float64 where the CPU does so: kernels that do it wait for memory anyway.
+LIMITS = Limits(alignment=256, windows=True, kernels=source.KERNELS, doubles=True)
+
+# A value that is computed again must round as before: only `muladd` is a fused product and sum.
+OPTIONS = ("--fmad=false",)
 
 # More blocks than this would only wait: the threads take another point instead.
 MOST_BLOCKS = 1 << 16
@@ -283,9 +290,14 @@ def index_bits(call: KernelCall) -> int:
     most = (1 << 31) - MOST_BLOCKS * source.THREADS
     shapes: list[tuple[int, ...]]
     if isinstance(call.kernel, Contraction):
-        *batch, m, n, k = call.sizes
+        *batch, m, n, k = source.product_sizes(call.kernel, call.sizes)
         shapes = [(*batch, m, k), (*batch, k, n), (*batch, m, n)]
         counts = [math.prod((*batch, m, n)), k]
+        if call.kernel.digits:
+            o, digits = call.sizes[3], call.sizes[4:]
+            shapes[:2] = [(*batch, m, o, k // max(o, 1)), (*batch, o, *digits)]
+            # A body adds up how far the digits of n move before it adds that to an offset.
+            counts.append(sum(n * abs(stride) for n, stride in zip(digits, call.strides[1][3:])))
     else:
         shapes = [call.sizes] * len(call.strides)
         counts = [math.prod(call.sizes[: call.kernel.outer])]

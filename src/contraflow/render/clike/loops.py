@@ -30,7 +30,7 @@ class LoopsWriter(BoxWriter):
 
     def __init__(self, kernel: Loops, syntax: Syntax) -> None:
         super().__init__(kernel, syntax)
-        self.kernel = kernel
+        self.kernel, self.cut = kernel, kernel.cut
         self.cooperative = is_cooperative(kernel)
 
     def write_points(self) -> None:
@@ -52,7 +52,7 @@ class LoopsWriter(BoxWriter):
                     self.index("elements", elements)
             for reductions, stores in kernel.passes:
                 self.write_pass(reductions, stores)
-            last = [i for i, store in enumerate(kernel.stores) if not store.inner]
+            last = [store for store in kernel.stores if not store.inner]
             if last:
                 alone = self.block("if (thread == 0)") if self.cooperative else nullcontext()
                 with alone:
@@ -64,22 +64,6 @@ class LoopsWriter(BoxWriter):
         self.index("length", f"(size{axis} + {blocks} - 1) / ({blocks}) * {BLOCK}")
         self.index("start", f"min(i{self.kernel.outer - 1} * length, size{axis})")
         self.index("stop", f"min(start + length, size{axis})")
-
-    def size(self, axis: int) -> str:
-        """The number of points along an axis, of a cut one in this part."""
-        return "(stop - start)" if axis == self.kernel.cut else f"size{axis}"
-
-    def extent(self, axes: Sequence[int]) -> str:
-        """The number of points of a box of axes."""
-        return " * ".join(map(self.size, axes)) or "1"
-
-    def split(self, position: str, axes: Sequence[int]) -> None:
-        """Declare the coordinates of a position, the lane's moving fastest."""
-        ordered = sorted(axes, key=lambda k: k == self.kernel.lane)
-        for k in reversed(ordered):
-            here = position if k == ordered[0] else f"{position} % {self.size(k)}"
-            self.index(f"i{k}", f"start + {here}" if k == self.kernel.cut else here)
-            position = f"{position} / {self.size(k)}"
 
     def write_pass(self, reductions: Sequence[int], stores: Sequence[int]) -> None:
         """Write one sweep of the inner axes, and the end of its reductions."""
@@ -107,7 +91,7 @@ class LoopsWriter(BoxWriter):
                 found = [value.text for value in self.compute(kernel.reductions[r].values)]
                 for name, text in zip(names, self.combine(r, names, found)):
                     self.line(f"{name} = {text};")
-            self.store(stores)
+            self.store([kernel.stores[i] for i in stores])
             if rounds:
                 self.line(f"{turns} += 1;")
                 with self.block(f"if ({turns} == {BLOCK})"):
@@ -194,16 +178,6 @@ class LoopsWriter(BoxWriter):
                 if array not in self.shared:
                     self.shared.append(array)
         return names
-
-    def store(self, numbers: Sequence[int]) -> None:
-        """Write stores: all values first, for an operand may be read and written."""
-        stores = [self.kernel.stores[i] for i in numbers]
-        for store, value in zip(stores, self.compute([store.value for store in stores])):
-            dtype = self.operands[store.operand].dtype
-            address = self.address(store.operand)
-            text = self.syntax.store(store.operand, dtype, address, value.text)
-            condition = " && ".join(value.checks)
-            self.line(f"if ({condition}) {{ {text} }}" if condition else text)
 
 
 def fold_names(kernel: Loops, reduction: int) -> list[str]:

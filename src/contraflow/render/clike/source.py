@@ -4,7 +4,8 @@
 the body. A body uses these names, which the text around it declares:
 
     thread, threads, group, groups    the place in the launch, counted from zero
-    size0, size1, ...                 the extent of each axis; of a contraction: g, b, m, n, k
+    size0, size1, ...                 the extent of each axis; of a contraction: g, b, m, n, k,
+                                      of one with digits: g, b, m, o and those of k and n
     offset0, ...                      per operand that is not a scalar: its first element's address
     stride0_1, ...                    per operand and axis whose stride class is STRIDED
     operand0, ...                     per operand in memory: its elements
@@ -20,6 +21,7 @@ each as often as it must, so a device may launch fewer:
 
     map            a thread per outer point
     column         the same, each thread sweeping the inner axes alone
+    scan, scatter  the same
     row            a group per outer point: its threads share the sweep, then fold their results
                    in a tree, whose order depends on the number of threads alone
     contraction    a group per tile of the result
@@ -44,6 +46,9 @@ from contraflow.compiler.kernel import (
 )
 from contraflow.dtypes import DType
 from contraflow.expressions.expression import Number
+
+# The kinds of kernels, of those that not every device has, for which there are bodies.
+KERNELS = frozenset(("scatter", "scan"))
 
 # A multiple of every vendor's wave or warp, and the most that WebGPU guarantees.
 THREADS = 256
@@ -126,19 +131,24 @@ def scalars(kernel: Kernel) -> list[int]:
 
 def checks_indices(kernel: Kernel) -> bool:
     """Whether the kernel can fail, and so takes a tape line and the words of a failure."""
-    return isinstance(kernel, Loops) and kernel.checks_indices
+    return kernel.checks_indices
 
 
 def is_cooperative(kernel: Kernel) -> bool:
     """Whether the threads of a group work on one outer point together."""
     if isinstance(kernel, Contraction):
         return True
+    if not isinstance(kernel, Loops):
+        return False
     return kernel.inner > 0 and (kernel.lane is None or kernel.lane >= kernel.outer)
 
 
 def integer_names(kernel: Kernel) -> list[str]:
     """The integer arguments of a kernel, in the order in which they are passed."""
-    axes = 5 if isinstance(kernel, Contraction) else kernel.outer + kernel.inner
+    if isinstance(kernel, Contraction):
+        axes = 4 + sum(kernel.digits or (1,))
+    else:
+        axes = kernel.outer + kernel.inner
     sizes = [f"size{k}" for k in range(axes)]
     offsets = [f"offset{i}" for i, o in enumerate(kernel.operands) if o.mode != "scalar"]
     strides = [
@@ -158,10 +168,20 @@ def integer_values(call: KernelCall, offsets: Sequence[int], line: int = 0) -> l
     return [*call.sizes, *own, *strided_arguments(call), *lines]
 
 
+def product_sizes(kernel: Contraction, sizes: Sequence[int]) -> tuple[int, int, int, int, int]:
+    """The extents of g, b, m, n and k; those of a contraction with digits multiplied out."""
+    if kernel.digits is None:
+        g, b, m, n, k = sizes
+        return g, b, m, n, k
+    g, b, m, o = sizes[:4]
+    split = 4 + kernel.digits[0]
+    return g, b, m, math.prod(sizes[split:]), o * math.prod(sizes[4:split])
+
+
 def count_groups(call: KernelCall) -> int:
     """How many groups the call has work for; with none it need not be launched."""
     if isinstance(call.kernel, Contraction):
-        g, b, m, n, _ = call.sizes
+        g, b, m, n, _ = product_sizes(call.kernel, call.sizes)
         return g * b * math.ceil(m / TILE) * math.ceil(n / TILE)
     points = math.prod(call.sizes[: call.kernel.outer])
     return points if is_cooperative(call.kernel) else math.ceil(points / THREADS)

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from contraflow.compiler.kernel import Kernel, KernelCall
+from contraflow.compiler.kernel import Kernel, KernelCall, Limits
 from contraflow.dtypes import DType, bool_, float32, int32
 from contraflow.errors import DeviceError
 from contraflow.expressions.expression import Number
@@ -33,6 +33,9 @@ from contraflow.render.clike import bodies, source
 STORAGE_BUFFERS = 8
 SHARED_BYTES = 16384
 GROUPS_PER_AXIS = 65535
+
+# Those of fusion and planning.
+LIMITS = Limits(bindings=STORAGE_BUFFERS, alignment=256, windows=True, kernels=source.KERNELS)
 
 _TYPES = {
     "bool": "bool",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contraflow.compiler.kernel import Box, Contraction
+from contraflow.compiler.kernel import Box, Contraction, Store
 from contraflow.dtypes import DType, bool_
 from contraflow.expressions import expression as s
 from contraflow.expressions import trigonometry  # noqa: F401 (its import gives rows their decompositions)
@@ -77,6 +77,10 @@ class Writer:
         self.depth = 1
         self.defined = 0
 
+    def write_points(self) -> None:
+        """Write everything."""
+        raise NotImplementedError
+
     def line(self, text: str) -> None:
         """Write one line."""
         self.lines.append("    " * self.depth + text)
@@ -138,6 +142,9 @@ class Writer:
 
 class BoxWriter(Writer):
     """Writes the expressions of a kernel that visits a box of points."""
+
+    carried: frozenset[str] = frozenset()  # leaves that change from point to point of a loop
+    cut: int | None = None  # the axis of which only the points from `start` to `stop` are visited
 
     def __init__(self, kernel: Box, syntax: Syntax) -> None:
         super().__init__(kernel, syntax)
@@ -223,11 +230,36 @@ class BoxWriter(Writer):
         """
         fixed: dict[Expr, bool] = {}
         for e in s.walk(roots):
-            moves = e.fn == "axis" and e.data >= self.box.outer
+            moves = e.fn in self.carried or (e.fn == "axis" and e.data >= self.box.outer)
             reads = e.fn == "load" and self.operands[e.data].mode != "scalar"
             own = not (moves or reads or e.fn == "checked")
             fixed[e] = own and all(fixed[a] for a in e.args)
         self.compute([e for e, is_fixed in fixed.items() if is_fixed])
+
+    def size(self, axis: int) -> str:
+        """The number of points along an axis, of a cut one in this part."""
+        return "(stop - start)" if axis == self.cut else f"size{axis}"
+
+    def extent(self, axes: Sequence[int]) -> str:
+        """The number of points of a box of axes."""
+        return " * ".join(map(self.size, axes)) or "1"
+
+    def split(self, position: str, axes: Sequence[int]) -> None:
+        """Declare the coordinates of a position, the lane's moving fastest."""
+        ordered = sorted(axes, key=lambda k: k == self.box.lane)
+        for k in reversed(ordered):
+            here = position if k == ordered[0] else f"{position} % {self.size(k)}"
+            self.index(f"i{k}", f"start + {here}" if k == self.cut else here)
+            position = f"{position} / {self.size(k)}"
+
+    def store(self, stores: Sequence[Store]) -> None:
+        """Write stores: all values first, for an operand may be read and written."""
+        for store, value in zip(stores, self.compute([store.value for store in stores])):
+            dtype = self.operands[store.operand].dtype
+            address = self.address(store.operand)
+            text = self.syntax.store(store.operand, dtype, address, value.text)
+            condition = " && ".join(value.checks)
+            self.line(f"if ({condition}) {{ {text} }}" if condition else text)
 
 
 def fold_name(reduction: int, component: int) -> str:

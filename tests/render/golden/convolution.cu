@@ -1,0 +1,147 @@
+extern "C" __global__ void __launch_bounds__(256) windows_3_2_float32_float32(
+    const float* operand0,
+    const float* operand1,
+    float* operand2,
+    long long size0, long long size1, long long size2, long long size3, long long size4, long long size5, long long size6, long long size7, long long size8,
+    long long offset0, long long offset1, long long offset2,
+    long long stride0_0, long long stride0_1, long long stride0_2, long long stride0_3, long long stride0_4,
+    long long stride1_0, long long stride1_1, long long stride1_2, long long stride1_3, long long stride1_4, long long stride1_5, long long stride1_6, long long stride1_7,
+    long long stride2_0, long long stride2_1, long long stride2_2, long long stride2_3) {
+    const long long thread = threadIdx.x;
+    const long long threads = blockDim.x;
+    const long long group = blockIdx.x;
+    const long long groups = gridDim.x;
+    __shared__ float a_tile[1040];
+    __shared__ float b_tile[1024];
+    const long long columns = size7 * size8;
+    const long long depth = size4 * size5 * size6;
+    const long long row_tiles = (size2 + 63) / 64;
+    const long long column_tiles = (columns + 63) / 64;
+    const long long tiles = size0 * size1 * row_tiles * column_tiles;
+    const long long row = thread / 16;
+    const long long column = thread % 16;
+    for (long long tile = group; tile < tiles; tile += groups) {
+        const long long batch = tile / (row_tiles * column_tiles);
+        const long long batch0 = batch / size1;
+        const long long batch1 = batch % size1;
+        const long long first_row = tile / column_tiles % row_tiles * 64;
+        const long long first_column = tile % column_tiles * 64;
+        float sum0_0 = 0.0f;
+        float sum0_1 = 0.0f;
+        float sum0_2 = 0.0f;
+        float sum0_3 = 0.0f;
+        float sum1_0 = 0.0f;
+        float sum1_1 = 0.0f;
+        float sum1_2 = 0.0f;
+        float sum1_3 = 0.0f;
+        float sum2_0 = 0.0f;
+        float sum2_1 = 0.0f;
+        float sum2_2 = 0.0f;
+        float sum2_3 = 0.0f;
+        float sum3_0 = 0.0f;
+        float sum3_1 = 0.0f;
+        float sum3_2 = 0.0f;
+        float sum3_3 = 0.0f;
+        const long long own_column = first_column + thread % 64;
+        const long long column_address = own_column % size8 * stride1_7 + own_column / size8 * stride1_6;
+        for (long long outer = 0; outer < size3; outer += 1) {
+            for (long long start = 0; start < depth; start += 16) {
+                for (long long at = thread; at < 1024; at += threads) {
+                    const long long free = at / 16;
+                    const long long deep = at % 16;
+                    const float v0 = first_row + free < size2 && start + deep < depth ? operand0[offset0 + batch0 * stride0_0 + batch1 * stride0_1 + outer * stride0_3 + (first_row + free) * stride0_2 + (start + deep) * stride0_4] : 0.0f;
+                    a_tile[deep * 65 + free] = v0;
+                }
+                for (long long deep = thread / 64; deep < 16; deep += threads / 64) {
+                    const long long at = start + deep;
+                    const float v1 = own_column < columns && at < depth ? operand1[offset1 + batch0 * stride1_0 + batch1 * stride1_1 + outer * stride1_2 + column_address + at % size6 * stride1_5 + at / size6 % size5 * stride1_4 + at / size6 / size5 * stride1_3] : 0.0f;
+                    b_tile[deep * 64 + thread % 64] = v1;
+                }
+                __syncthreads();
+                for (long long k = 0; k < 16; k += 1) {
+                    const float a0 = a_tile[k * 65 + row];
+                    const float b0 = b_tile[k * 64 + column];
+                    const float a1 = a_tile[k * 65 + row + 16];
+                    const float b1 = b_tile[k * 64 + column + 16];
+                    const float a2 = a_tile[k * 65 + row + 32];
+                    const float b2 = b_tile[k * 64 + column + 32];
+                    const float a3 = a_tile[k * 65 + row + 48];
+                    const float b3 = b_tile[k * 64 + column + 48];
+                    sum0_0 = fma(a0, b0, sum0_0);
+                    sum0_1 = fma(a0, b1, sum0_1);
+                    sum0_2 = fma(a0, b2, sum0_2);
+                    sum0_3 = fma(a0, b3, sum0_3);
+                    sum1_0 = fma(a1, b0, sum1_0);
+                    sum1_1 = fma(a1, b1, sum1_1);
+                    sum1_2 = fma(a1, b2, sum1_2);
+                    sum1_3 = fma(a1, b3, sum1_3);
+                    sum2_0 = fma(a2, b0, sum2_0);
+                    sum2_1 = fma(a2, b1, sum2_1);
+                    sum2_2 = fma(a2, b2, sum2_2);
+                    sum2_3 = fma(a2, b3, sum2_3);
+                    sum3_0 = fma(a3, b0, sum3_0);
+                    sum3_1 = fma(a3, b1, sum3_1);
+                    sum3_2 = fma(a3, b2, sum3_2);
+                    sum3_3 = fma(a3, b3, sum3_3);
+                }
+                __syncthreads();
+            }
+        }
+        const long long row0 = first_row + row;
+        const long long column0 = first_column + column;
+        const long long row1 = first_row + row + 16;
+        const long long column1 = first_column + column + 16;
+        const long long row2 = first_row + row + 32;
+        const long long column2 = first_column + column + 32;
+        const long long row3 = first_row + row + 48;
+        const long long column3 = first_column + column + 48;
+        if (row0 < size2 && column0 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row0 * stride2_2 + column0 * stride2_3] = sum0_0;
+        }
+        if (row0 < size2 && column1 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row0 * stride2_2 + column1 * stride2_3] = sum0_1;
+        }
+        if (row0 < size2 && column2 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row0 * stride2_2 + column2 * stride2_3] = sum0_2;
+        }
+        if (row0 < size2 && column3 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row0 * stride2_2 + column3 * stride2_3] = sum0_3;
+        }
+        if (row1 < size2 && column0 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row1 * stride2_2 + column0 * stride2_3] = sum1_0;
+        }
+        if (row1 < size2 && column1 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row1 * stride2_2 + column1 * stride2_3] = sum1_1;
+        }
+        if (row1 < size2 && column2 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row1 * stride2_2 + column2 * stride2_3] = sum1_2;
+        }
+        if (row1 < size2 && column3 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row1 * stride2_2 + column3 * stride2_3] = sum1_3;
+        }
+        if (row2 < size2 && column0 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row2 * stride2_2 + column0 * stride2_3] = sum2_0;
+        }
+        if (row2 < size2 && column1 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row2 * stride2_2 + column1 * stride2_3] = sum2_1;
+        }
+        if (row2 < size2 && column2 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row2 * stride2_2 + column2 * stride2_3] = sum2_2;
+        }
+        if (row2 < size2 && column3 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row2 * stride2_2 + column3 * stride2_3] = sum2_3;
+        }
+        if (row3 < size2 && column0 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row3 * stride2_2 + column0 * stride2_3] = sum3_0;
+        }
+        if (row3 < size2 && column1 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row3 * stride2_2 + column1 * stride2_3] = sum3_1;
+        }
+        if (row3 < size2 && column2 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row3 * stride2_2 + column2 * stride2_3] = sum3_2;
+        }
+        if (row3 < size2 && column3 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row3 * stride2_2 + column3 * stride2_3] = sum3_3;
+        }
+    }
+}

@@ -1,0 +1,180 @@
+struct Arguments { zero: u32, size0: i32, size1: i32, size2: i32, size3: i32, size4: i32, size5: i32, size6: i32, size7: i32, size8: i32, offset0: i32, offset1: i32, offset2: i32, stride0_0: i32, stride0_1: i32, stride0_2: i32, stride0_3: i32, stride0_4: i32, stride1_0: i32, stride1_1: i32, stride1_2: i32, stride1_3: i32, stride1_4: i32, stride1_5: i32, stride1_6: i32, stride1_7: i32, stride2_0: i32, stride2_1: i32, stride2_2: i32, stride2_3: i32 }
+@group(0) @binding(0) var<uniform> arguments: Arguments;
+@group(0) @binding(2) var<storage, read> operand0: array<f32>;
+@group(0) @binding(3) var<storage, read> operand1: array<f32>;
+@group(0) @binding(4) var<storage, read_write> operand2: array<f32>;
+var<workgroup> a_tile: array<f32, 1040>;
+var<workgroup> b_tile: array<f32, 1024>;
+
+@compute @workgroup_size(256)
+fn windows_3_2_float32_float32(
+    @builtin(local_invocation_index) local: u32,
+    @builtin(workgroup_id) place: vec3<u32>,
+    @builtin(num_workgroups) extent: vec3<u32>) {
+    let thread: i32 = i32(local);
+    let threads: i32 = 256;
+    let group: i32 = i32(place.x + place.y * extent.x);
+    let groups: i32 = i32(extent.x * extent.y);
+    let size0: i32 = arguments.size0;
+    let size1: i32 = arguments.size1;
+    let size2: i32 = arguments.size2;
+    let size3: i32 = arguments.size3;
+    let size4: i32 = arguments.size4;
+    let size5: i32 = arguments.size5;
+    let size6: i32 = arguments.size6;
+    let size7: i32 = arguments.size7;
+    let size8: i32 = arguments.size8;
+    let offset0: i32 = arguments.offset0;
+    let offset1: i32 = arguments.offset1;
+    let offset2: i32 = arguments.offset2;
+    let stride0_0: i32 = arguments.stride0_0;
+    let stride0_1: i32 = arguments.stride0_1;
+    let stride0_2: i32 = arguments.stride0_2;
+    let stride0_3: i32 = arguments.stride0_3;
+    let stride0_4: i32 = arguments.stride0_4;
+    let stride1_0: i32 = arguments.stride1_0;
+    let stride1_1: i32 = arguments.stride1_1;
+    let stride1_2: i32 = arguments.stride1_2;
+    let stride1_3: i32 = arguments.stride1_3;
+    let stride1_4: i32 = arguments.stride1_4;
+    let stride1_5: i32 = arguments.stride1_5;
+    let stride1_6: i32 = arguments.stride1_6;
+    let stride1_7: i32 = arguments.stride1_7;
+    let stride2_0: i32 = arguments.stride2_0;
+    let stride2_1: i32 = arguments.stride2_1;
+    let stride2_2: i32 = arguments.stride2_2;
+    let stride2_3: i32 = arguments.stride2_3;
+    let columns: i32 = size7 * size8;
+    let depth: i32 = size4 * size5 * size6;
+    let row_tiles: i32 = (size2 + 63) / 64;
+    let column_tiles: i32 = (columns + 63) / 64;
+    let tiles: i32 = size0 * size1 * row_tiles * column_tiles;
+    let row: i32 = thread / 16;
+    let column: i32 = thread % 16;
+    for (var tile: i32 = group; tile < tiles; tile += groups) {
+        let batch: i32 = tile / (row_tiles * column_tiles);
+        let batch0: i32 = batch / size1;
+        let batch1: i32 = batch % size1;
+        let first_row: i32 = tile / column_tiles % row_tiles * 64;
+        let first_column: i32 = tile % column_tiles * 64;
+        var sum0_0: f32 = 0.0f;
+        var sum0_1: f32 = 0.0f;
+        var sum0_2: f32 = 0.0f;
+        var sum0_3: f32 = 0.0f;
+        var sum1_0: f32 = 0.0f;
+        var sum1_1: f32 = 0.0f;
+        var sum1_2: f32 = 0.0f;
+        var sum1_3: f32 = 0.0f;
+        var sum2_0: f32 = 0.0f;
+        var sum2_1: f32 = 0.0f;
+        var sum2_2: f32 = 0.0f;
+        var sum2_3: f32 = 0.0f;
+        var sum3_0: f32 = 0.0f;
+        var sum3_1: f32 = 0.0f;
+        var sum3_2: f32 = 0.0f;
+        var sum3_3: f32 = 0.0f;
+        let own_column: i32 = first_column + thread % 64;
+        let column_address: i32 = own_column % size8 * stride1_7 + own_column / size8 * stride1_6;
+        for (var outer: i32 = 0; outer < size3; outer += 1) {
+            for (var start: i32 = 0; start < depth; start += 16) {
+                for (var at: i32 = thread; at < 1024; at += threads) {
+                    let free: i32 = at / 16;
+                    let deep: i32 = at % 16;
+                    var v0: f32 = 0.0f;
+                    if (first_row + free < size2 && start + deep < depth) { v0 = operand0[offset0 + batch0 * stride0_0 + batch1 * stride0_1 + outer * stride0_3 + (first_row + free) * stride0_2 + (start + deep) * stride0_4]; }
+                    a_tile[deep * 65 + free] = v0;
+                }
+                for (var deep: i32 = thread / 64; deep < 16; deep += threads / 64) {
+                    let at: i32 = start + deep;
+                    var v1: f32 = 0.0f;
+                    if (own_column < columns && at < depth) { v1 = operand1[offset1 + batch0 * stride1_0 + batch1 * stride1_1 + outer * stride1_2 + column_address + at % size6 * stride1_5 + at / size6 % size5 * stride1_4 + at / size6 / size5 * stride1_3]; }
+                    b_tile[deep * 64 + thread % 64] = v1;
+                }
+                workgroupBarrier();
+                for (var k: i32 = 0; k < 16; k += 1) {
+                    let a0: f32 = a_tile[k * 65 + row];
+                    let b0: f32 = b_tile[k * 64 + column];
+                    let a1: f32 = a_tile[k * 65 + row + 16];
+                    let b1: f32 = b_tile[k * 64 + column + 16];
+                    let a2: f32 = a_tile[k * 65 + row + 32];
+                    let b2: f32 = b_tile[k * 64 + column + 32];
+                    let a3: f32 = a_tile[k * 65 + row + 48];
+                    let b3: f32 = b_tile[k * 64 + column + 48];
+                    sum0_0 = fma(a0, b0, sum0_0);
+                    sum0_1 = fma(a0, b1, sum0_1);
+                    sum0_2 = fma(a0, b2, sum0_2);
+                    sum0_3 = fma(a0, b3, sum0_3);
+                    sum1_0 = fma(a1, b0, sum1_0);
+                    sum1_1 = fma(a1, b1, sum1_1);
+                    sum1_2 = fma(a1, b2, sum1_2);
+                    sum1_3 = fma(a1, b3, sum1_3);
+                    sum2_0 = fma(a2, b0, sum2_0);
+                    sum2_1 = fma(a2, b1, sum2_1);
+                    sum2_2 = fma(a2, b2, sum2_2);
+                    sum2_3 = fma(a2, b3, sum2_3);
+                    sum3_0 = fma(a3, b0, sum3_0);
+                    sum3_1 = fma(a3, b1, sum3_1);
+                    sum3_2 = fma(a3, b2, sum3_2);
+                    sum3_3 = fma(a3, b3, sum3_3);
+                }
+                workgroupBarrier();
+            }
+        }
+        let row0: i32 = first_row + row;
+        let column0: i32 = first_column + column;
+        let row1: i32 = first_row + row + 16;
+        let column1: i32 = first_column + column + 16;
+        let row2: i32 = first_row + row + 32;
+        let column2: i32 = first_column + column + 32;
+        let row3: i32 = first_row + row + 48;
+        let column3: i32 = first_column + column + 48;
+        if (row0 < size2 && column0 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row0 * stride2_2 + column0 * stride2_3] = sum0_0;
+        }
+        if (row0 < size2 && column1 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row0 * stride2_2 + column1 * stride2_3] = sum0_1;
+        }
+        if (row0 < size2 && column2 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row0 * stride2_2 + column2 * stride2_3] = sum0_2;
+        }
+        if (row0 < size2 && column3 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row0 * stride2_2 + column3 * stride2_3] = sum0_3;
+        }
+        if (row1 < size2 && column0 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row1 * stride2_2 + column0 * stride2_3] = sum1_0;
+        }
+        if (row1 < size2 && column1 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row1 * stride2_2 + column1 * stride2_3] = sum1_1;
+        }
+        if (row1 < size2 && column2 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row1 * stride2_2 + column2 * stride2_3] = sum1_2;
+        }
+        if (row1 < size2 && column3 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row1 * stride2_2 + column3 * stride2_3] = sum1_3;
+        }
+        if (row2 < size2 && column0 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row2 * stride2_2 + column0 * stride2_3] = sum2_0;
+        }
+        if (row2 < size2 && column1 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row2 * stride2_2 + column1 * stride2_3] = sum2_1;
+        }
+        if (row2 < size2 && column2 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row2 * stride2_2 + column2 * stride2_3] = sum2_2;
+        }
+        if (row2 < size2 && column3 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row2 * stride2_2 + column3 * stride2_3] = sum2_3;
+        }
+        if (row3 < size2 && column0 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row3 * stride2_2 + column0 * stride2_3] = sum3_0;
+        }
+        if (row3 < size2 && column1 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row3 * stride2_2 + column1 * stride2_3] = sum3_1;
+        }
+        if (row3 < size2 && column2 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row3 * stride2_2 + column2 * stride2_3] = sum3_2;
+        }
+        if (row3 < size2 && column3 < columns) {
+            operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + row3 * stride2_2 + column3 * stride2_3] = sum3_3;
+        }
+    }
+}

@@ -1,0 +1,57 @@
+"""The kernels of the whole registry on GPUs: compiled, and run one by one against their meaning.
+
+The ops that visit points in order are among the ordinary tests, the others are slow ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.helpers.gpu_programs import KernelRun, compare
+from tests.helpers.registry_tapes import Recorded, first_sample, record
+
+from contraflow.compiler.lower import KernelUse
+from contraflow.operation.op import REGISTRY
+from contraflow.render.clike import cuda, wgsl
+
+ORDERED = ("scatter", "scan", "sort")
+
+
+# A case for each op, forward and backward.
+RECORDINGS = [
+    pytest.param(
+        name,
+        backward,
+        marks=() if op.kind.lowering in ORDERED else (pytest.mark.slow,),
+        id=f"{name}-{'backward' if backward else 'forward'}",
+    )
+    for name, op in sorted(REGISTRY.items())
+    for backward in (False, True)
+]
+
+
+def recorded(name: str, backward: bool) -> Recorded:
+    """The tape of an op, or a skip."""
+    sample = first_sample(REGISTRY[name])
+    found = None if sample is None else record(REGISTRY[name], sample, backward=backward)
+    if found is None:
+        pytest.skip("there is nothing to record")
+    return found
+
+
+@pytest.mark.parametrize(("name", "backward"), RECORDINGS)
+def test_webgpu_agrees_with_the_interpreter(name: str, backward: bool, webgpu: Any) -> None:
+    KernelRun(*recorded(name, backward), wgsl.LIMITS).run(webgpu.run_call, compare)
+
+
+@pytest.mark.parametrize(("name", "backward"), RECORDINGS)
+def test_nvrtc_compiles(name: str, backward: bool, nvrtc: Any) -> None:
+    for use in KernelRun(*recorded(name, backward), cuda.LIMITS).uses:
+        if isinstance(use, KernelUse):
+            assert nvrtc.compile_kernel(use.call.kernel, cuda.index_bits(use.call))
+
+
+@pytest.mark.parametrize(("name", "backward"), RECORDINGS)
+def test_cuda_agrees_with_the_interpreter(name: str, backward: bool, gpu: Any) -> None:
+    KernelRun(*recorded(name, backward), cuda.LIMITS).run(gpu.run_call, compare)
