@@ -274,6 +274,14 @@ def test_no_further_module_knows_the_cpu():
     }
 
 
+def test_the_graph_does_not_know_numpy():
+    """Cotangents that are arrays are the business of the CPU's eager context, in runtime/."""
+    for path in (SOURCE / "graph").glob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        found = imports(tree, module_name(path), path.name == "__init__.py")
+        assert not [one for one in found if within(one.target, "numpy")], path
+
+
 @pytest.mark.parametrize(
     "text",
     [

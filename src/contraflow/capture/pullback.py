@@ -49,7 +49,7 @@ class Inward(Pass):
 
     def __init__(self, create_graph: bool, targets: list[Edge], first: int) -> None:
         super().__init__(create_graph, create_graph, targets)
-        self.deal_in(TENSORS)  # a sweep would not stop there
+        self.deal_in(TENSORS)  # a shortcut would not stop there
         self.first = first
         self.boundary: dict[tuple[int, int], Cotangent] = {}
 

@@ -11,13 +11,12 @@ from functools import lru_cache
 from typing import Any
 
 from contraflow import thresholds
-from contraflow.dtypes import float32, float64
 from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS
 from contraflow.graph.op_node import OpNode
 from contraflow.graph.recompute import retraced
 from contraflow.operation.context import Context, ThreadState, changed, state
 from contraflow.operation.op import REGISTRY, Op
-from contraflow.shapes import View, numel
+from contraflow.shapes import View
 from contraflow.spec import Given, Params, Spec
 from contraflow.tensors.node import Form
 from contraflow.tensors.source_line import user_call
@@ -189,14 +188,9 @@ def form_of(
         None if dtype is None else Spec(shape, dtype) for shape, dtype in zip(shapes, types)
     )
     backward = op.backward(needs) if saved is None else retraced(needs, saved)
-    kinds = {spec for spec in given if spec is not None}
-    sweeps = backward.arithmetic and op.direct and len(kinds) == 1
-    if sweeps:
-        (kind,) = kinds
-        sweeps = kind.dtype in (float32, float64) and numel(kind.shape) <= thresholds.bare_arrays
     numbers = tuple(index or 0 for index in indices)
     moves = op.distinct or op.is_assign
-    return Form(given, numbers, op.output_count, op, backward, sweeps, moves, made)
+    return Form(given, numbers, op.output_count, op, backward, moves, made)
 
 
 thresholds.on_change(form_of.cache_clear)

@@ -7,7 +7,7 @@ opaque.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from contraflow.operation.context import state
@@ -15,6 +15,7 @@ from contraflow.spec import Spec
 from contraflow.tensors.node import Edge
 
 if TYPE_CHECKING:
+    from contraflow.graph.engine import Pass
     from contraflow.graph.op_node import OpNode
     from contraflow.tensors.tensor import Tensor
 
@@ -25,9 +26,8 @@ Sent = tuple[Edge, Cotangent]  # a cotangent, and the edge along which it goes
 class Cotangents:
     """Cotangents that are tensors."""
 
-    # Whether some nodes can be gone through without their `backward`: the last four methods do it.
+    # Whether some nodes can be gone through without their `backward`, by `advance` and `move`.
     has_shortcuts = False
-    plain: frozenset[type] = frozenset()  # types of numbers: nobody owns one, and `+` adds them
 
     def tensor(self, g: Cotangent) -> Tensor:
         """A cotangent as somebody else may see it: itself, if others may have it already."""
@@ -51,16 +51,12 @@ class Cotangents:
         """The cotangent of a tensor that was cut along a dim (`PartsNode`); None: ops join it."""
         return None
 
-    def run(self, sweep: Callable[[], None]) -> None:
-        """Call a function that runs the rules of several nodes on what they name (`named`)."""
-        raise NotImplementedError
+    def advance(self, task: Pass) -> None:
+        """Go through the nodes that come next in a pass as far as there is a shortcut for them.
 
-    def named(self, node: OpNode, g: Cotangent) -> list[Any] | None:
-        """The values that the rules of a node name; None where `backward` must run."""
-        raise NotImplementedError
-
-    def owned(self, made: Any, came: Any) -> Cotangent:
-        """The result of a rule as a cotangent that nothing else refers to."""
+        Whether there is one is noted in the form of a node (`Form.shortcut`), and the pass asks no
+        more where there is none. The pass visits a node that is left.
+        """
         raise NotImplementedError
 
     def move(self, node: OpNode, g: Cotangent) -> list[Sent] | None:

@@ -5,7 +5,7 @@ a cotangent is an order in which all cotangents of a node have arrived when its 
 arrive in the order of their consumers' sequence numbers, newest first, so sums are always formed
 in the same order and the bits repeat.
 
-A sum is formed in place only where the engine made the buffer itself and nobody else has seen it.
+The context decides what cotangents are (`cotangent.py`), and may have shortcuts through nodes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from contraflow.errors import (
     describe,
 )
 from contraflow.graph.cotangent import Cotangent, Cotangents, Sent, cotangents_of
+from contraflow.graph.frontier import Frontier
 from contraflow.operation.context import changed, state
 from contraflow.operation.op import REGISTRY
 from contraflow.shapes import numel
@@ -183,10 +184,7 @@ class Pass:
         self.wanted = {(id(t), i) for t, i in targets or ()}
         self.collected: dict[tuple[int, int], Tensor] = {}
         self.needed: set[int] | None = None
-        # Arrived cotangents: a node and those of its outputs, by its number; leaves by id.
-        self.arrived: dict[int, list[Any]] = {}
-        self.leaves: dict[int, list[Any]] = {}
-        self.heap: list[int] = []  # numbers of nodes, negated: the newest is the least
+        self.frontier = Frontier()
         self.starts: Sequence[tuple[Edge, Tensor]] = ()
         self.context = state().context
         self.anomaly = state().anomaly
@@ -212,20 +210,20 @@ class Pass:
         self.starts = starts
         if self.targets is not None:
             self.prepare(starts)
-        heap, arrived, first = self.heap, self.arrived, self.context.first_node
+        heap, nodes, first = self.frontier.heap, self.frontier.nodes, self.context.first_node
         # The inside of a rule is not checked: infinities there may well cancel.
         with changed(grad=self.create_graph, anomaly=False, autocast=None, task=self):
             self.deliver(starts)
             while heap:
-                if self.shortcuts and arrived[-heap[0]][0].form.sweeps:
-                    self.cotangents.run(self.sweep)
+                if self.shortcuts and nodes[-heap[0]][0].form.shortcut is not False:
+                    self.cotangents.advance(self)
                     if not heap:
                         break
-                node, *cotangents = arrived.pop(-heapq.heappop(heap))
+                node, *cotangents = nodes.pop(-heapq.heappop(heap))
                 if node.sequence_nr < first:
                     self.context.refuse_node(node)
                 self.deliver(self.visit(node, cotangents))
-            for leaf, value in self.leaves.values():
+            for leaf, value in self.frontier.leaves.values():
                 self.settle(leaf, value)
 
     def prepare(self, starts: Sequence[tuple[Edge, Tensor]]) -> None:
@@ -256,75 +254,15 @@ class Pass:
 
     def deliver(self, sent: Iterable[Sent]) -> None:
         """Add cotangents to what has arrived at the ends of their edges."""
+        everywhere = self.needed is None
         for edge, g in sent:
-            if not self.goes_to(edge):
-                continue
-            target, index = edge
-            place = self.place(target)
-            held = place[index + 1]
-            place[index + 1] = g if held is None else self.cotangents.add(held, g)
-
-    def place(self, target: Node | Tensor) -> list[Any]:
-        """Where the cotangents of a node or leaf arrive."""
-        if isinstance(target, Node):
-            number = target.sequence_nr
-            found = self.arrived.get(number)
-            if found is None:
-                found = self.arrived[number] = [target, *(None,) * target.form.output_count]
-                heapq.heappush(self.heap, -number)
-        else:
-            found = self.leaves.get(id(target))
-            if found is None:
-                found = self.leaves[id(target)] = [target, None]
-        return found
+            if everywhere or self.goes_to(edge):
+                target, index = edge
+                entry = self.frontier.entry(target)
+                held = entry[index + 1]
+                entry[index + 1] = g if held is None else self.cotangents.add(held, g)
 
     # --- nodes ----------------------------------------------------------------------------
-
-    def sweep(self) -> None:
-        """Go through nodes whose rules are arithmetic on little data, as long as these come next.
-
-        The thread's state is not the caller's here, so nothing of a user's may run: a node with
-        hooks, a gradient to be summed to the shape of its input and all else that is rare are left
-        to `visit`.
-        """
-        heap, arrived, needed, wanted = self.heap, self.arrived, self.needed, self.wanted
-        cotangents = self.cotangents
-        plain = cotangents.plain
-        while heap:
-            number = -heap[0]
-            place = arrived[number]
-            node = place[0]
-            form = node.form
-            if not form.sweeps or node.watchers is not None:
-                return
-            if needed is not None and (id(node) not in needed or (id(node), 0) in wanted):
-                return
-            named = cotangents.named(node, place[1])
-            if named is None:
-                return
-            heapq.heappop(heap)
-            del arrived[number]
-            if not self.retain:
-                node.done = True
-                if node.kept:
-                    node.kept = None
-            targets, indices = node.targets, form.indices
-            for (i,), function, pick in form.backward.rules:
-                target, index = targets[i], indices[i]
-                key = id(target)
-                if needed is not None and key not in needed and (key, index) not in wanted:
-                    continue
-                g = function(*pick(named))
-                if type(g) not in plain:
-                    g = cotangents.owned(g, named[0])
-                place = self.place(target)
-                held = place[index + 1]
-                if held is None:
-                    place[index + 1] = g
-                elif type(g) in plain and type(held) in plain:
-                    place[index + 1] = held + g
-                else:
-                    place[index + 1] = cotangents.add(held, g)
 
     def visit(self, node: Node, cotangents: list[Any]) -> Iterable[Sent]:
         """Visit a node: observers of its cotangents first, then its rules and hooks.

@@ -8,6 +8,7 @@ tensor's cotangent wait for each other, and are put side by side into one buffer
 from __future__ import annotations
 
 import functools
+import heapq
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,7 +16,9 @@ import numpy as np
 
 from contraflow import config, thresholds
 from contraflow.devices.cpu import memory
+from contraflow.dtypes import float32, float64
 from contraflow.graph.cotangent import Cotangent, Cotangents, Sent
+from contraflow.graph.engine import Pass
 from contraflow.graph.op_node import OpNode
 from contraflow.operation.context import apply
 from contraflow.operation.op import REGISTRY
@@ -23,9 +26,11 @@ from contraflow.operation.reference import quiet, strided
 from contraflow.runtime import eager_programs
 from contraflow.shapes import Shape, View, contiguous, numel
 from contraflow.spec import Spec
+from contraflow.tensors.node import Form
 from contraflow.tensors.tensor import Tensor
 
-BARE = frozenset((np.ndarray, np.float32, np.float64))  # these are the pass's own
+_SCALARS = frozenset((np.float32, np.float64))  # nobody owns one, and `+` adds them
+BARE = _SCALARS | {np.ndarray}  # these are the pass's own
 
 
 class Parts:
@@ -71,8 +76,6 @@ class ArrayCotangents(Cotangents):
     """Cotangents that are tensors, arrays and scalars of the pass's own, or `Parts`."""
 
     has_shortcuts = True
-    plain = frozenset((np.float32, np.float64))
-    run = staticmethod(quiet.run)  # type: ignore[assignment]  # NumPy's warnings are off
 
     def tensor(self, g: Cotangent) -> Tensor:
         if type(g) is Parts:
@@ -120,33 +123,8 @@ class ArrayCotangents(Cotangents):
             buffer[(*before, a if drops else slice(a, b))] = 0 if g is None else g.array
         return Tensor.of_array(buffer)
 
-    def named(self, node: OpNode, g: Cotangent) -> list[Any] | None:
-        """The values that the rules of a node name, as arrays and numbers.
-
-        None if a value was overwritten, or is not kept as an array: then `backward` says why.
-        """
-        kept = node.kept
-        if kept is None:
-            return None
-        if type(g) not in BARE:
-            g = g.joined() if type(g) is Parts else g.array
-        shape = g.shape
-        # NumPy is much faster with scalars than with arrays that have no dims.
-        named = [g if shape or type(g) is not np.ndarray else g[()]]
-        for k in range(0, len(kept), 4):
-            value, array = kept[k], kept[k + 2]
-            if array is not None:
-                if value.version != kept[k + 1]:
-                    return None
-                value = array if shape else array[()]
-            elif not isinstance(value, (int, float)):
-                return None
-            named.append(value)
-        return named
-
-    def owned(self, made: Any, came: Any) -> Cotangent:
-        # The cotangent may belong to something else, or go elsewhere too.
-        return made if made is not came and made.flags.c_contiguous else made.copy()
+    def advance(self, task: Pass) -> None:
+        quiet.run(_advance, task)
 
     def move(self, node: OpNode, g: Cotangent) -> list[Sent] | None:
         """The same elements, where they lie in the input of a view or in those of an assignment.
@@ -174,6 +152,89 @@ def _array(g: Cotangent) -> Any:
 def _whole(g: Cotangent) -> Cotangent:
     """A cotangent whose parts, if it has any, were put into one array of the pass's own."""
     return g.joined() if type(g) is Parts else g
+
+
+def _has_shortcut(form: Form) -> bool:
+    """Whether the rules of such nodes are arithmetic on little data of one floating dtype."""
+    specs = {spec for spec in form.input_specs if spec is not None}
+    if form.op is None or form.backward is None or len(specs) != 1:
+        return False
+    (spec,) = specs
+    small = spec.dtype in (float32, float64) and numel(spec.shape) <= thresholds.bare_arrays
+    return form.backward.arithmetic and form.op.direct and small
+
+
+def _advance(task: Pass) -> None:
+    """Go through nodes whose rules are arithmetic on little data, as long as these come next.
+
+    It makes no tensors. The thread's state is not the caller's here, so nothing of a user's may
+    run: a node with hooks, a gradient to be summed to the shape of its input and all else that is
+    rare are left to the pass.
+    """
+    frontier, needed, wanted = task.frontier, task.needed, task.wanted
+    heap, nodes = frontier.heap, frontier.nodes
+    while heap:
+        number = -heap[0]
+        node, g = nodes[number][:2]
+        form = node.form
+        if form.shortcut is None:
+            form.shortcut = _has_shortcut(form)
+        if not form.shortcut or node.watchers is not None:
+            return
+        if needed is not None and (id(node) not in needed or (id(node), 0) in wanted):
+            return
+        named = _named(node, g)
+        if named is None:
+            return
+        heapq.heappop(heap)
+        del nodes[number]
+        if not task.retain:
+            node.done = True
+            if node.kept:
+                node.kept = None
+        targets, indices = node.targets, form.indices
+        for (i,), function, pick in form.backward.rules:
+            target, index = targets[i], indices[i]
+            key = id(target)
+            if needed is not None and key not in needed and (key, index) not in wanted:
+                continue
+            made = function(*pick(named))
+            # The cotangent itself may belong to something else, or go elsewhere too.
+            if type(made) is np.ndarray and (made is named[0] or not made.flags.c_contiguous):
+                made = made.copy()
+            entry = frontier.entry(target)
+            held = entry[index + 1]
+            if held is None:
+                entry[index + 1] = made
+            elif type(made) in _SCALARS and type(held) in _SCALARS:
+                entry[index + 1] = held + made
+            else:
+                entry[index + 1] = task.cotangents.add(held, made)
+
+
+def _named(node: OpNode, g: Cotangent) -> list[Any] | None:
+    """The values that the rules of a node name, as arrays and numbers.
+
+    None if a value was overwritten, or is not kept as an array: then `backward` says why.
+    """
+    kept = node.kept
+    if kept is None:
+        return None
+    if type(g) not in BARE:
+        g = g.joined() if type(g) is Parts else g.array
+    shape = g.shape
+    # NumPy is much faster with scalars than with arrays that have no dims.
+    named = [g if shape or type(g) is not np.ndarray else g[()]]
+    for k in range(0, len(kept), 4):
+        value, array = kept[k], kept[k + 2]
+        if array is not None:
+            if value.version != kept[k + 1]:
+                return None
+            value = array if shape else array[()]
+        elif not isinstance(value, (int, float)):
+            return None
+        named.append(value)
+    return named
 
 
 def _assigned(node: OpNode, g: Cotangent) -> list[Sent] | None:

@@ -63,8 +63,8 @@ class Form:
     """
 
     __slots__ = (
-        "input_specs", "indices", "output_count", "op", "backward", "saved", "sweeps", "moves",
-        "made",
+        "input_specs", "indices", "output_count", "op", "backward", "saved", "moves", "made",
+        "shortcut",
     )  # fmt: skip
 
     def __init__(
@@ -74,7 +74,6 @@ class Form:
         output_count: int,
         op: Op | None = None,
         backward: Backward | None = None,
-        sweeps: bool = False,
         moves: bool = False,
         made: Sequence[Spec] | None = None,
     ) -> None:
@@ -87,15 +86,16 @@ class Form:
         inputs: tuple[int, ...] = () if backward is None else backward.saved_inputs
         outs: tuple[int, ...] = () if backward is None else backward.saved_outs
         self.saved = (*inputs, *(len(indices) + i for i in outs))
-        self.sweeps = sweeps  # the rules are arithmetic, and the arrays small
         self.moves = moves  # it is an assignment, or a view that shows no element twice
         self.made = made  # the outputs of an op that cannot infer them
+        # Whether backward has a shortcut through such nodes, once `Cotangents.advance` knows.
+        self.shortcut: bool | None = False if op is None else None
 
     def of_outputs(self, indices: tuple[int, ...]) -> Form:
         """The same for inputs that are other outputs of their targets."""
         return Form(
-            self.input_specs, indices, self.output_count, self.op, self.backward, self.sweeps,
-            self.moves, self.made,
+            self.input_specs, indices, self.output_count, self.op, self.backward, self.moves,
+            self.made,
         )  # fmt: skip
 
 
