@@ -134,10 +134,11 @@ class _HitWriter:
     def _arguments(self) -> None:
         count, carried = len(self.arguments), self.program.carried
         given = count - len(carried)
-        self._unless(f"len(args) == {given}")
+        self.lines.append(f"{''.join(f'a{i}, ' for i in range(given)) or '()'} = args")
         for i, (t, known) in enumerate(zip(self.arguments, self.key.tensors)):
-            source = f"args[{i}]" if i < given else carried[i - given].written(self)
-            self.lines.append(f"a{i} = {source}; s{i} = a{i}.storage")
+            if i >= given:
+                self.lines.append(f"a{i} = {carried[i - given].written(self)}")
+            self.lines.append(f"s{i} = a{i}.storage")
             self._unless(f"type(a{i}) is {self.name(type(t))}", *conditions(known, self, i))
 
     def _guards(self) -> None:

@@ -273,7 +273,7 @@ class Attributes(Showing):
         if known:
             self.recorder.visit_module(x)
         own, kind = own_attributes(x), type(x)
-        ours, place = is_library_class(kind), self.place_of(x)
+        place = self.place_of(x)
         if place is not None and name == "__dict__":
             self._see_namespace(own, place)
             return own
@@ -281,7 +281,7 @@ class Attributes(Showing):
             held = type(own[name])
             if issubclass(held, Tensor) or not is_ours(held):
                 return self._own_attribute(x, name)
-        if known and not ours and lookup(kind, name) is not MISSING:
+        if known and lookup(kind, name) is not MISSING:
             self.in_class(kind.__mro__, name)
         try:
             found = getattr(x, name)

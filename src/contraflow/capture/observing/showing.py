@@ -27,10 +27,14 @@ from contraflow.capture.rewriting.library import (
     is_library_module,
     is_ours,
 )
-from contraflow.capture.state.places import Constant, Field
-from contraflow.capture.state.reads import PLAIN
+from contraflow.capture.state.places import ClassAttribute, Constant, Field, Place
+from contraflow.capture.state.reads import PLAIN, Same
 from contraflow.operation.op import Op
 from contraflow.tensors.tensor import Tensor
+
+# Methods of modules and optimizers that the library calls.
+_FUNCTION = types.FunctionType
+_CALLED = ("__call__", "forward", "step", "update")
 
 
 class Showing(Sight):
@@ -154,7 +158,8 @@ class Showing(Sight):
                     self._show_quietly(x)
                 elif hasattr(type(x), "__get__") and not isinstance(x, type):
                     self.show(x)
-                    if not is_dunder(name) and any(name in b.__dict__ for b in theirs):
+                    called = name == "__call__" or not is_dunder(name)  # by the library
+                    if called and any(name in b.__dict__ for b in theirs):
                         self.in_class(kind.__mro__, name)
         if type(kind) is not type:
             self.show_class(type(kind))
@@ -166,19 +171,29 @@ class Showing(Sight):
                 self._show_quietly(x)
 
     def note_class_methods(self, x: Any) -> None:
-        """The library has called a module or an optimizer, by methods that its class may have got
-        from the user meanwhile."""
-        base = next((b for b in type(x).__mro__ if "forward" in b.__dict__), None)
-        if base is not None and is_ours(base):
-            method = base.__dict__["forward"]
-            if type(method) is types.FunctionType:
-                self.note_method(type(x) if is_ours(type(x)) else base, "forward", method)
+        """The library has called a module or an optimizer, by methods that its class may get from
+        the user later. One guard on `__call__` serves all classes of the library."""
+        kind = type(x)
+        for name in _CALLED:
+            base = next((b for b in kind.__mro__ if name in b.__dict__), None)
+            if base is not None and is_ours(base) and type(base.__dict__[name]) is _FUNCTION:
+                shared = name == "__call__" and is_ours(kind)
+                self.note_method(base if shared else kind, name, base.__dict__[name])
 
-    def note_method(self, kind: type, name: str, method: Any) -> None:
-        """A class of a library has a method, itself or by its bases."""
-        if not any((id(base), name, "class") in self.stored for base in kind.__mro__):
-            place = Field(Constant(kind, kind.__name__), name)
-            self._add((id(kind), name, "method"), self._expected(place, method))
+    def note_method(self, kind: type, name: str, method: types.FunctionType) -> None:
+        """A class has a method, itself or by its bases."""
+        if any((id(base), name, "class") in self.stored for base in kind.__mro__):
+            return
+        place: Place | None = Constant(kind, kind.__name__)
+        if not is_library_class(kind):
+            self.see(kind)
+            place = self.place_of(kind)
+        if place is None:
+            return
+        where = ClassAttribute(place, name) if name in kind.__dict__ else Field(place, name)
+        lives_on = is_library_code(method.__code__, method.__globals__)
+        read = Same(where, method, method) if lives_on else self._expected(where, method)
+        self._add((id(kind), name, "method"), read)
 
     def _show_quietly(self, f: types.FunctionType) -> None:
         """A function that may never run: it is observed if it does, and itself not guarded."""

@@ -7,6 +7,7 @@ tuple cannot: it is found by the way from such an object to it.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import FunctionType
@@ -188,7 +189,8 @@ class ClassAttribute(NestedPlace):
 
     def written(self, write: ConditionWriter) -> str:
         if isinstance(self.parent, Constant):  # whose attributes are always in one dict
-            return f"{write.name(self.parent.value.__dict__)}[{self.key!r}]"
+            (own,) = gc.get_referents(self.parent.value.__dict__)  # not a view of it: half the time
+            return f"{write.name(own)}[{self.key!r}]"
         return f"{write.place(self.parent)}.__dict__[{self.key!r}]"
 
     def put(self, holder: Any, value: Any) -> None:
