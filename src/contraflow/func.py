@@ -17,8 +17,11 @@ from contraflow.contexts.forward import Forward
 from contraflow.errors import GradientError, NotScalarError, describe, public
 from contraflow.graph import engine
 from contraflow.operation.context import apply, changed, state
-from contraflow.operation.op import REGISTRY
-from contraflow.ops.creation.create import eye, zeros_like
+from contraflow.ops.creation.create import eye, full, zeros_like
+from contraflow.ops.elementwise.basic import clone
+from contraflow.ops.shape.joining import cat
+from contraflow.ops.shape.parts import narrow, split
+from contraflow.ops.shape.view import movedim, reshape
 from contraflow.tensors.node import Node, numbers
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import fill, leaves_of, map_leaves
@@ -40,7 +43,7 @@ def _check(caller: str, x: Any) -> Tensor:
 def _fresh(caller: str, x: Any) -> Tensor:
     """A tensor to differentiate by: the value, and the history, of `x`."""
     with changed(grad=True):
-        made: Tensor = apply(REGISTRY["clone"], (_check(caller, x),))
+        made: Tensor = apply(clone, (_check(caller, x),))
     made._needs = True
     return made
 
@@ -254,10 +257,10 @@ def _each_unit(
     """The results of `rows` for the unit cotangents of an output, in the shape of a Jacobian."""
     count = out.numel()
     if not count:
-        return [REGISTRY["full"]((*out.shape, *x.shape), 0.0, dtype=x.dtype) for x in leaves]
-    units = REGISTRY["reshape"](eye(count, dtype=out.dtype), (count, *out.shape))
+        return [full((*out.shape, *x.shape), 0.0, dtype=x.dtype) for x in leaves]
+    units = reshape(eye(count, dtype=out.dtype), (count, *out.shape))
     found = vmap(rows, randomness="same", chunk_size=chunk_size)(units)
-    return [REGISTRY["reshape"](g, (*out.shape, *x.shape)) for g, x in zip(found, leaves)]
+    return [reshape(g, (*out.shape, *x.shape)) for g, x in zip(found, leaves)]
 
 
 # --- forward mode ------------------------------------------------------------------------------
@@ -286,7 +289,7 @@ def jvp(
         if _check("jvp", x).shape != _check("jvp", t).shape:
             raise ValueError(f"jvp: the tangent {describe(t)} does not fit {describe(x)}.")
     # A copy, so that what the function writes to its arguments stays in there, tangents included.
-    duals = [apply(REGISTRY["clone"], (x,)) for x in given]
+    duals = [apply(clone, (x,)) for x in given]
     context = Forward(state().context)
     with changed(context=context):
         for dual, t in zip(duals, along):
@@ -358,20 +361,20 @@ def _standard_basis(leaves: Sequence[Tensor]) -> list[Tensor]:
     basis = []
     for k, (x, count) in enumerate(zip(leaves, counts)):
         rows = [
-            REGISTRY["full"]((sum(counts[:k]), count), 0.0, dtype=x.dtype),
+            full((sum(counts[:k]), count), 0.0, dtype=x.dtype),
             eye(count, dtype=x.dtype),
-            REGISTRY["full"]((sum(counts[k + 1 :]), count), 0.0, dtype=x.dtype),
+            full((sum(counts[k + 1 :]), count), 0.0, dtype=x.dtype),
         ]
-        basis.append(REGISTRY["reshape"](REGISTRY["cat"](rows), (sum(counts), *x.shape)))
+        basis.append(reshape(cat(rows), (sum(counts), *x.shape)))
     return basis
 
 
 def _blocks(pushed: Tensor, leaves: Sequence[Tensor]) -> list[Tensor]:
     """A Jacobian's parts by leaf, of tangents [elements, ...]: the output's dims come first."""
-    columns = REGISTRY["movedim"](pushed, 0, -1)
-    parts = REGISTRY["split"](columns, [x.numel() for x in leaves], -1)
+    columns = movedim(pushed, 0, -1)
+    parts = split(columns, [x.numel() for x in leaves], -1)
     shape = pushed.shape[1:]
-    return [REGISTRY["reshape"](part, (*shape, *x.shape)) for part, x in zip(parts, leaves)]
+    return [reshape(part, (*shape, *x.shape)) for part, x in zip(parts, leaves)]
 
 
 @public
@@ -438,12 +441,12 @@ def vmap(
         for start in range(0, max(size, 1), chunk_size or max(size, 1)):
             stop = min(size, start + (chunk_size or size))
             part = [
-                x if dim is None else REGISTRY["narrow"](x, 0, start, stop - start)
+                x if dim is None else narrow(x, 0, start, stop - start)
                 for x, dim in zip(full, dims)
             ]
             parts.append(_run_batch(func, (args, kwargs), part, dims, stop - start, randomness))
         outs = [leaves_of(result) for result in parts]
-        joined = [xs[0] if len(xs) == 1 else REGISTRY["cat"](list(xs), 0) for xs in zip(*outs)]
+        joined = [xs[0] if len(xs) == 1 else cat(list(xs), 0) for xs in zip(*outs)]
         places = _dims("out_dims", out_dims, parts[0])
         return fill(parts[0], [_from_front(x, dim) for x, dim in zip(joined, places)])
 
@@ -473,13 +476,13 @@ def _to_front(name: str, x: Any, dim: int | None) -> Any:
         return x
     if not isinstance(x, Tensor) or not -x.ndim <= dim < x.ndim:
         raise ValueError(f"vmap: {name} says dim {dim} of {describe(x)}, which has no such dim.")
-    return REGISTRY["movedim"](x, dim, 0)
+    return movedim(x, dim, 0)
 
 
 def _from_front(x: Tensor, dim: int | None) -> Tensor:
     if dim is None:
         raise ValueError("vmap: out_dims is None for a result; every result needs a batch dim.")
-    moved: Tensor = REGISTRY["movedim"](x, 0, dim)
+    moved: Tensor = movedim(x, 0, dim)
     return moved
 
 

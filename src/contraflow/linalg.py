@@ -6,7 +6,7 @@ Nearly every function is an op, declared in `ops/linalg`.
 from typing import Any, NoReturn
 
 from contraflow.errors import describe, public
-from contraflow.operation.op import REGISTRY
+from contraflow.ops.linalg import matrices, products
 from contraflow.ops.linalg.decompositions import det, eigh, eigvalsh, qr, slogdet, svd, svdvals
 from contraflow.ops.linalg.matrices import (
     cond,
@@ -21,6 +21,7 @@ from contraflow.ops.linalg.matrices import (
 from contraflow.ops.linalg.matrices import linalg_norm as norm
 from contraflow.ops.linalg.products import matmul, multi_dot, vecdot
 from contraflow.ops.linalg.solve import LinAlgError, cholesky, inv, solve, solve_triangular
+from contraflow.ops.shape import parts, view
 from contraflow.shapes import numel
 from contraflow.tensors.tensor import Tensor
 
@@ -28,7 +29,7 @@ from contraflow.tensors.tensor import Tensor
 @public
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The diagonals of matrices."""
-    out: Tensor = REGISTRY["diagonal"](A, offset, dim1, dim2)
+    out: Tensor = parts.diagonal(A, offset, dim1, dim2)
     return out
 
 
@@ -39,14 +40,14 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
         raise ValueError(
             f"linalg.cross: {describe(input)} and {describe(other)} have different numbers of dims."
         )
-    out: Tensor = REGISTRY["cross"](input, other, dim)
+    out: Tensor = products.cross(input, other, dim)
     return out
 
 
 @public
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """The powers 0, ..., N - 1 of each element, along a new last dim."""
-    out: Tensor = REGISTRY["vander"](x if x.ndim else x.reshape(1), N, increasing=True)
+    out: Tensor = matrices.vander(x if x.ndim else x.reshape(1), N, increasing=True)
     return out
 
 
@@ -67,7 +68,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
 def tensorsolve(A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None) -> Tensor:
     """X with tensordot(A, X, X.ndim) = B; `dims` of A are moved to its end first."""
     if dims is not None:
-        A = REGISTRY["movedim"](A, tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
+        A = view.movedim(A, tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
     rest = A.shape[B.ndim :]
     if numel(A.shape) != numel(rest) ** 2 or numel(rest) != numel(B.shape):
         raise ValueError(

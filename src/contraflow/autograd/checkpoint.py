@@ -25,7 +25,8 @@ from contraflow import threads
 from contraflow.errors import GradientError, describe, public
 from contraflow.graph.saved import Saved, keep, overwritten
 from contraflow.operation.context import Context, changed, state
-from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.op import Op
+from contraflow.ops.elementwise.basic import clone
 from contraflow.spec import Params, Spec
 from contraflow.tensors.generator import Generator
 from contraflow.tensors.source_line import UserLine, at, user_line
@@ -276,7 +277,7 @@ class _CheckpointedCall:
 
         def keep(tensor: Tensor) -> Tensor:
             if tensor.storage.serial in first.written:  # which is undone
-                tensor = REGISTRY["clone"](tensor)
+                tensor = clone(tensor)
             saved.append((tensor, tensor.storage.version))
             return tensor
 

@@ -11,8 +11,7 @@ from contraflow.contexts.forward import Forward
 from contraflow.errors import GradientError, describe, public
 from contraflow.graph import engine
 from contraflow.operation.context import changed, state
-from contraflow.operation.op import REGISTRY
-from contraflow.ops.creation.create import tensor
+from contraflow.ops.creation.create import full, tensor
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import leaves_of
 
@@ -246,7 +245,7 @@ class _Check:
                 outs = _outputs("gradcheck", self.func(*args))
             for j, (out, numeric) in enumerate(zip(outs, moved)):
                 t = context.tangent(out)
-                zeros = REGISTRY["full"](out.shape, 0.0, dtype=out.dtype)
+                zeros = full(out.shape, 0.0, dtype=out.dtype)
                 found = np.asarray((zeros if t is None else t).detach().array, np.float64)
                 if not np.allclose(found, numeric, self.rtol, self.atol):
                     raise GradientError(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contraflow.compiler.pieces import join_pieces
 from contraflow.compiler.spans import cut_products
 from contraflow.compiler.tape import Tape, TapeLine, Value, renamed
-from contraflow.operation.op import REGISTRY
+from contraflow.operation import core
 from contraflow.shapes import View, contiguous, numel
 
 
@@ -58,7 +58,7 @@ def fold_whole_assignments(tape: Tape) -> Tape:
         region = View(**line.params)
         if region.offset or not region.is_contiguous or numel(region.shape) != numel(whole.shape):
             return line
-        op, params = REGISTRY["strided"], whole._asdict()
+        op, params = core.strided, whole._asdict()
         return line._replace(op=op, inputs=(line.inputs[1],), params=params)
 
     return tape.replaced(map(folded, tape.lines))
@@ -72,7 +72,7 @@ def own_results(tape: Tape) -> Tape:
 
     def own(v: Value) -> Value:
         if v in taken:
-            (v,) = result.add(REGISTRY["clone"], (v,), {})
+            (v,) = result.add(core.clone, (v,), {})
         taken.add(v)
         return v
 

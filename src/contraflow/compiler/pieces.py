@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 from contraflow import thresholds
 from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Value, count_uses, renamed
-from contraflow.operation.op import REGISTRY
+from contraflow.operation import core
 from contraflow.shapes import View, contiguous
 from contraflow.spec import Spec
 
@@ -168,7 +168,7 @@ def _stored_beside(tape: Tape, before: PaddedPiece, piece: PaddedPiece) -> TapeL
     whole = contiguous(tape.specs[line.outs[0]].shape)
     region = whole.slice(piece.dim, piece.start, piece.stop, 1)
     inputs = (base, line.inputs[0])
-    return line._replace(op=REGISTRY["assign"], inputs=inputs, params=region._asdict())
+    return line._replace(op=core.assign, inputs=inputs, params=region._asdict())
 
 
 def first_parts_of_wholes(tape: Tape) -> set[int]:

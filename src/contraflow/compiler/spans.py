@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 from contraflow import thresholds
 from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Value
 from contraflow.dtypes import HALVES, float32
+from contraflow.operation import core
 from contraflow.operation.kinds import Contracting
-from contraflow.operation.op import REGISTRY
+from contraflow.operation.op import Op
 from contraflow.shapes import View, contiguous, numel
 
 
@@ -88,12 +89,12 @@ class _Product:
         """Append the lines; the last of them gives the product."""
         total = self._inner() if numel(self.spec.shape) == 1 else self._outer()
         if self.spec.dtype in HALVES:
-            self._add("to_dtype", total, dtype=self.spec.dtype)
+            self._add(core.to_dtype, total, dtype=self.spec.dtype)
         self.tape.lines[-1] = self.tape.lines[-1]._replace(outs=self.line.outs)
 
-    def _add(self, name: str, *inputs: TapeOperand, **params: Any) -> Value:
+    def _add(self, op: Op, *inputs: TapeOperand, **params: Any) -> Value:
         line = self.line
-        (out,) = self.tape.add(REGISTRY[name], inputs, params, line.line, line.region)
+        (out,) = self.tape.add(op, inputs, params, line.line, line.region)
         return out
 
     def _outer(self) -> Value:
@@ -101,7 +102,7 @@ class _Product:
         whole = self.cut.size - self.cut.size % self.cut.parts
         total = self._spans(0, whole, self.cut.parts)
         if whole < self.cut.size:
-            total = self._add("add", total, self._spans(whole, self.cut.size, 1))
+            total = self._add(core.add, total, self._spans(whole, self.cut.size, 1))
         return total
 
     def _spans(self, start: int, stop: int, parts: int) -> Value:
@@ -114,8 +115,8 @@ class _Product:
                 for x, labels in zip(self.line.inputs, sides)
             )
         )
-        spans = self._add("contract", a, b, spec=f"{left},{right}->{self.batch}{out}")
-        return self._add("sum", spans, dim=(0,), keepdim=False)
+        spans = self._add(core.contract, a, b, spec=f"{left},{right}->{self.batch}{out}")
+        return self._add(core.sum, spans, dim=(0,), keepdim=False)
 
     def _inner(self) -> Value:
         """A product with one row and one column, which fill no vectors: the sum of a row."""
@@ -131,12 +132,12 @@ class _Product:
             strides = tuple(0 if d < 0 else view.strides[d] for d in at)
             operands.append(self._read(value, View(shape, strides, view.offset)))
         dims = tuple(range(len(out), len(out) + len(summed)))
-        return self._add("sum", self._add("mul", *operands), dim=dims, keepdim=False)
+        return self._add(core.sum, self._add(core.mul, *operands), dim=dims, keepdim=False)
 
     def _read(self, x: Value, view: View) -> Value:
         """A view as a value; half precision is made float32, since its sums must not be rounded."""
-        x = self._add("strided", x, **view._asdict())
-        return self._add("to_dtype", x, dtype=float32) if self.spec.dtype in HALVES else x
+        x = self._add(core.strided, x, **view._asdict())
+        return self._add(core.to_dtype, x, dtype=float32) if self.spec.dtype in HALVES else x
 
     def _view(
         self, x: TapeOperand, labels: str, start: int, stop: int, parts: int

@@ -14,8 +14,9 @@ from contraflow import thresholds
 from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS
 from contraflow.graph.op_node import OpNode
 from contraflow.graph.recompute import retraced
+from contraflow.operation import core
 from contraflow.operation.context import Context, ThreadState, changed, state
-from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.op import Op
 from contraflow.shapes import View
 from contraflow.spec import Given, Params, Spec
 from contraflow.tensors.node import Form
@@ -52,7 +53,7 @@ class OpContext(Context):
 
     def snapshot(self, tensor: Tensor) -> Tensor:
         """A copy."""
-        return REGISTRY["clone"](tensor)  # type: ignore[no-any-return]
+        return core.clone(tensor)  # type: ignore[no-any-return]
 
     def retraced(
         self, op: Op, params: Params, made: tuple[Spec, ...] | None, described: Sequence[Any]
@@ -63,7 +64,7 @@ class OpContext(Context):
     def placed(self, base: Tensor, value: Tensor, region: View) -> Tensor:
         """The elements are written already: only the node of the assignment is made."""
         t = base.alias()
-        self._attach(state(), REGISTRY["assign"], (base, value), region._asdict(), (t,))
+        self._attach(state(), core.assign, (base, value), region._asdict(), (t,))
         return t
 
     def _view(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Tensor:

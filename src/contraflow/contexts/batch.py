@@ -14,9 +14,10 @@ from typing import Any
 
 from contraflow.contexts.applying import OpContext
 from contraflow.errors import GradientError, describe
+from contraflow.operation import core
 from contraflow.operation.context import apply, changed, state
 from contraflow.operation.kinds import Contracting, Elementwise, Reduction
-from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.op import Op
 from contraflow.shapes import contiguous, numel
 from contraflow.spec import Params, Spec
 from contraflow.tensors.node import numbers
@@ -59,7 +60,7 @@ class Batch(OpContext):
 
     def _keep(self, storage: Storage, value: Tensor, is_full: bool) -> None:
         with self.down():
-            value = REGISTRY["contiguous"](value)
+            value = core.contiguous(value)
         self._values[id(storage)], self._held[id(storage)] = (value, is_full), storage
 
     def read(self, x: Any) -> tuple[Any, bool]:
@@ -75,10 +76,10 @@ class Batch(OpContext):
         with self.down():
             params = self._region(x, value, is_full)
             if not x.layout.overlaps_itself():
-                return apply(REGISTRY["strided"], (value,), params), is_full
+                return apply(core.strided, (value,), params), is_full
             size, stride, offset = params.values()
             several = {"size": size, "stride": stride, "offset": offset}
-            return apply(REGISTRY["as_strided"], (value,), several), is_full
+            return apply(core.as_strided, (value,), several), is_full
 
     def _found(self, storage: Storage) -> tuple[Tensor, bool] | None:
         """The tensor that a storage of this context stands for, and whether it is full."""
@@ -92,9 +93,7 @@ class Batch(OpContext):
     def full(self, x: Tensor) -> Tensor:
         """The values of all examples, the batch in front."""
         value, is_full = self.read(x)
-        repeated: Tensor = (
-            value if is_full else REGISTRY["expand"](value, (self.size, *value.shape))
-        )
+        repeated: Tensor = value if is_full else core.expand(value, (self.size, *value.shape))
         return repeated
 
     def _shared(self, x: Tensor) -> Tensor:
@@ -144,7 +143,7 @@ class Batch(OpContext):
             outs = self._apply(op, given, specs, params)
             # A number of each example is a tensor of the batch, and outranks more in promotion.
             outs = [
-                out if out.dtype is spec.dtype else REGISTRY["to_dtype"](out, dtype=spec.dtype)
+                out if out.dtype is spec.dtype else core.to_dtype(out, dtype=spec.dtype)
                 for out, spec in zip(outs, expected)
             ]
         return tuple(map(self.wrap, outs))
@@ -180,22 +179,22 @@ class Batch(OpContext):
         rest = x.ndim - x_full - len(dims)
         place = dims[0] if dims == tuple(range(dims[0], dims[-1] + 1)) else 0
         if not x_full:  # the batch is the first dim of the points
-            points = REGISTRY["movedim"](at, 0, 1)
+            points = core.movedim(at, 0, 1)
             taken = apply(op, (x, points), params)
-            shared: Tensor = REGISTRY["movedim"](taken, place, 0)
+            shared: Tensor = core.movedim(taken, place, 0)
             return shared
         if not at_full:
-            at = REGISTRY["expand"](at, (self.size, *at.shape))
-        points = REGISTRY["movedim"](at, 0, 1).long()
-        number = REGISTRY["arange"](self.size).reshape(-1, *(1,) * (points.ndim - 2))
-        first = REGISTRY["expand"](number, points.shape[1:])[None]
+            at = core.expand(at, (self.size, *at.shape))
+        points = core.movedim(at, 0, 1).long()
+        number = core.arange(self.size).reshape(-1, *(1,) * (points.ndim - 2))
+        first = core.expand(number, points.shape[1:])[None]
         spots = {**params, "dims": (0, *(d + 1 for d in dims))}
-        taken = apply(op, (x, REGISTRY["cat"]([first, points], 0)), spots)
+        taken = apply(op, (x, core.cat([first, points], 0)), spots)
         # Those of the batch and the points stand in front: [batch, points..., rest...].
         count = points.ndim - 2
         order = (0, *range(count + 1, count + 1 + place), *range(1, count + 1),
                  *range(count + 1 + place, count + 1 + rest))  # fmt: skip
-        moved: Tensor = REGISTRY["permute"](taken, order)
+        moved: Tensor = core.permute(taken, order)
         return moved
 
     def _assigned(self, given: Operands, params: Params) -> Tensor:
@@ -206,20 +205,20 @@ class Batch(OpContext):
             "strides": (step, *params["strides"]),
             "offset": params["offset"],
         }
-        made: Tensor = apply(REGISTRY["assign"], (base, value), place)
+        made: Tensor = apply(core.assign, (base, value), place)
         return made
 
     def _repeated(self, x: Tensor) -> Tensor:
-        expanded = REGISTRY["expand"](x, (self.size, *x.shape))
-        full: Tensor = REGISTRY["contiguous"](expanded)
+        expanded = core.expand(x, (self.size, *x.shape))
+        full: Tensor = core.contiguous(expanded)
         return full
 
     def _one_by_one(self, op: Op, given: Operands, params: Params) -> Sequence[Tensor]:
         each = []
         for i in range(self.size):
-            inputs = tuple(REGISTRY["select"](x, 0, i) if full else x for x, full in given)
+            inputs = tuple(core.select(x, 0, i) if full else x for x, full in given)
             each.append(_listed(op, apply(op, inputs, params)))
-        return [REGISTRY["stack"](list(outs), 0) for outs in zip(*each)]
+        return [core.stack(list(outs), 0) for outs in zip(*each)]
 
     # --- effects --------------------------------------------------------------------------
 
@@ -250,7 +249,7 @@ class Batch(OpContext):
                 new = self._repeated(new)
             full = is_full or was_full
             if target.layout != contiguous(old.shape[full:]):
-                new = apply(REGISTRY["assign"], (old, new), self._region(target, old, full))
+                new = apply(core.assign, (old, new), self._region(target, old, full))
         is_detached = storage is not target.storage
         if is_detached or state().stopped:
             new = self._beneath(old, new, is_detached)
@@ -261,7 +260,7 @@ class Batch(OpContext):
         """A tensor with new elements at the place of an old one in the graph outside, where their
         write is not recorded. `old` itself may be the user's. Tangents follow writes in no_grad."""
         with self._recorded():
-            kept: Tensor = REGISTRY["clone"](old)
+            kept: Tensor = core.clone(old)
         with changed(context=self.below, grad=False):
             (kept.detach() if is_detached else kept).copy_(new)
         return kept
@@ -307,7 +306,7 @@ class Batch(OpContext):
             return self.below.draw(generator, blocks)
         with self.down():
             seed, offset = self.below.draw(generator, blocks * self.size)
-            offsets = REGISTRY["arange"](0, self.size * blocks, blocks) + offset
+            offsets = core.arange(0, self.size * blocks, blocks) + offset
         return seed, self.wrap(offsets)
 
 
@@ -318,7 +317,7 @@ def _listed(op: Op, outs: Any) -> list[Tensor]:
 def _aligned(x: Any, full: bool, rank: int) -> Any:
     """A full operand whose examples have `rank` dims, so that batches stand over each other."""
     missing = rank - (x.ndim - 1) if full else 0
-    return x if not missing else REGISTRY["reshape"](x, (x.shape[0], *(1,) * missing, *x.shape[1:]))
+    return x if not missing else core.reshape(x, (x.shape[0], *(1,) * missing, *x.shape[1:]))
 
 
 def _contracted(labels: tuple[str, str, str], given: Operands) -> Tensor:
@@ -329,8 +328,8 @@ def _contracted(labels: tuple[str, str, str], given: Operands) -> Tensor:
     for (x, full), letters in zip(given, (left, right)):
         first = (batch,) if full else ()
         kept = [n for n, c in zip(x.shape, (*first, *letters)) if c != "_"]
-        operands.append(REGISTRY["reshape"](x, tuple(kept)) if "_" in letters else x)
+        operands.append(core.reshape(x, tuple(kept)) if "_" in letters else x)
         named.append("".join(first) + letters.replace("_", ""))
     spec = f"{named[0]},{named[1]}->{batch}{out}"
-    product: Tensor = apply(REGISTRY["contract"], tuple(operands), {"spec": spec})
+    product: Tensor = apply(core.contract, tuple(operands), {"spec": spec})
     return product

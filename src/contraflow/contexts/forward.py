@@ -16,9 +16,10 @@ from typing import Any
 
 from contraflow.graph import engine
 from contraflow.graph.op_node import OpNode
+from contraflow.operation import core
 from contraflow.operation.context import Context, apply, changed, state
 from contraflow.operation.kinds import Elementwise
-from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.op import Op
 from contraflow.shapes import contiguous
 from contraflow.spec import Params, Spec
 from contraflow.tensors.node import fit
@@ -97,7 +98,7 @@ class Forward(Context):
             with changed(context=self.below):
                 place = region_of(target, base, op)._asdict()
                 parts = (_or_zeros(old, base.spec), _or_zeros(new, target.spec))
-                new = apply(REGISTRY["assign"], parts, place)
+                new = apply(core.assign, parts, place)
         self.set_tangent(base, new)
         self._written[id(base)] = base
 
@@ -106,19 +107,19 @@ def _in_order(t: Tensor) -> Tensor:
     """The tensor with its elements in row-major order, so that any view of it is possible."""
     if t.layout == contiguous(t.shape):
         return t
-    copy: Tensor = apply(REGISTRY["clone"], (t,))
+    copy: Tensor = apply(core.clone, (t,))
     return copy
 
 
 def _or_zeros(t: Tensor | None, spec: Spec) -> Tensor:
-    zeros: Tensor = REGISTRY["full"](spec.shape, 0.0, dtype=spec.dtype) if t is None else t
+    zeros: Tensor = core.full(spec.shape, 0.0, dtype=spec.dtype) if t is None else t
     return zeros
 
 
 def _cast(t: Tensor, spec: Spec) -> Tensor:
     if t.dtype is not spec.dtype:
-        t = REGISTRY["to_dtype"](t, dtype=spec.dtype)
-    return t if t.shape == spec.shape else REGISTRY["expand"](t, spec.shape)
+        t = core.to_dtype(t, dtype=spec.dtype)
+    return t if t.shape == spec.shape else core.expand(t, spec.shape)
 
 
 Tangents = Sequence[Tensor | None]

@@ -24,8 +24,9 @@ from contraflow.contexts.bottom import BottomContext
 from contraflow.contexts.recording import GradSlot, InputSource, Recording, TouchedGenerator
 from contraflow.dtypes import DType, float64, int64
 from contraflow.errors import CaptureError, describe
+from contraflow.operation import core
 from contraflow.operation.context import state
-from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.op import Op
 from contraflow.shapes import Shape, contiguous, numel
 from contraflow.spec import Params, Spec
 from contraflow.tensors.generator import Generator
@@ -178,7 +179,7 @@ class Recorder(BottomContext):
         shape, strides, offset = x.layout
         params = {"shape": shape, "strides": strides, "offset": offset}
         (view,) = self.tape.add(
-            REGISTRY["strided"], (value,), params, state().line or user_line(), self._region()
+            core.strided, (value,), params, state().line or user_line(), self._region()
         )
         self._views.add(view)
         return view
@@ -228,13 +229,13 @@ class Recorder(BottomContext):
         if target.layout == contiguous(self.tape.specs[old].shape):
             # A storage never holds a view, so that views are always of whole values.
             if new in self._views:
-                (new,) = self.tape.add(REGISTRY["clone"], (new,), {}, line, self._region())
+                (new,) = self.tape.add(core.clone, (new,), {}, line, self._region())
             self._values[id(storage)] = new
         else:
             shape, strides, offset = target.layout
             params = {"shape": shape, "strides": strides, "offset": offset}
             (self._values[id(storage)],) = self.tape.add(
-                REGISTRY["assign"], (old, new), params, line, self._region()
+                core.assign, (old, new), params, line, self._region()
             )
         storage.wrote(op, line)
 
@@ -315,7 +316,7 @@ class Recorder(BottomContext):
     def write_scalar(self, cell: HostScalar, value: Any) -> None:
         self.read_scalar(cell)
         if isinstance(value, (int, float)):
-            value = REGISTRY["full"]((), value, dtype=dtypes.float64)
+            value = core.full((), value, dtype=dtypes.float64)
             self._numbers.add(self._value_of(value))
         self._cells[cell] = (value, self._cells[cell][1])
 

@@ -23,8 +23,8 @@ from contraflow.errors import (
 )
 from contraflow.graph.cotangent import Cotangent, Cotangents, Sent, cotangents_of
 from contraflow.graph.frontier import Frontier
+from contraflow.operation import core
 from contraflow.operation.context import changed, state
-from contraflow.operation.op import REGISTRY
 from contraflow.shapes import numel
 from contraflow.tensors.node import Edge, Node, Watchers, below, cast, fit, nodes_below
 from contraflow.tensors.source_line import at
@@ -132,7 +132,7 @@ def _start(
                     op="backward",
                     shape=root.shape,
                 )
-            g = REGISTRY["full"](root.shape, 1.0, dtype=root.dtype)
+            g = core.full(root.shape, 1.0, dtype=root.dtype)
         elif not hasattr(g, "storage"):
             raise TypeError(f"backward: the gradient must be a Tensor, not {type(g).__name__}.")
         elif g.shape != root.shape:
@@ -374,7 +374,7 @@ def _examine(
 
 
 def _has_nan(g: Any) -> bool:
-    return g is not None and not g.storage.is_recorded and bool(REGISTRY["isnan"](g).any())
+    return g is not None and not g.storage.is_recorded and bool(core.isnan(g).any())
 
 
 def _call_prehooks(
@@ -446,7 +446,7 @@ def _accumulate(leaf: Tensor, g: Tensor, owned: bool, create_graph: bool) -> Non
         if held is None:
             # A gradient with a graph may be an input's own tensor, or another leaf's gradient too.
             ours = owned and not create_graph and g.layout.is_contiguous
-            leaf.grad = g if ours else REGISTRY["clone"](g)
+            leaf.grad = g if ours else core.clone(g)
         elif create_graph:
             leaf.grad = held + g
         else:

@@ -11,9 +11,10 @@ from contraflow.errors import (
 )
 from contraflow.graph.cotangent import cotangents_of
 from contraflow.graph.saved import Saved, keep
+from contraflow.operation import core
 from contraflow.operation.context import state
 from contraflow.operation.gradient_rules import Backward
-from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.op import Op
 from contraflow.spec import Params, Spec
 from contraflow.tensors.node import Form, Node, numbers
 from contraflow.tensors.source_line import (
@@ -237,7 +238,7 @@ class PartsNode(Node):
 
     def _joined(self, whole: Spec, cotangents: list[Tensor | None]) -> Tensor:
         """The same by ops; where no gradients came from one to the next, zeros in one piece."""
-        full, unsqueeze = REGISTRY["full"], REGISTRY["unsqueeze"]
+        full, unsqueeze = core.full, core.unsqueeze
         before, after = whole.shape[: self.dim], whole.shape[self.dim + 1 :]
         pieces, filled = [], 0
 
@@ -251,5 +252,5 @@ class PartsNode(Node):
                 pieces.append(unsqueeze(g, dim=self.dim) if self.drops else g)
                 filled = b
         fill(self.ends[-1])
-        joined: Tensor = REGISTRY["cat"](pieces, self.dim)
+        joined: Tensor = core.cat(pieces, self.dim)
         return joined

@@ -14,9 +14,10 @@ from typing import Any
 
 from contraflow.graph import engine
 from contraflow.graph.saved import apart
+from contraflow.operation import core
 from contraflow.operation.context import changed, state
 from contraflow.operation.gradient_rules import Backward
-from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.op import Op
 from contraflow.spec import Params, Spec
 from contraflow.tensors.tensor import Tensor
 
@@ -53,7 +54,7 @@ class Retraced(Backward):
 
     def _given(self, saved: Sequence[Any], specs: Sequence[Spec | None]) -> list[Any]:
         """All inputs. Those whose elements the gradients do not depend on were not saved."""
-        full = REGISTRY["full"]
+        full = core.full
         given = [None if spec is None else full(spec.shape, 0, dtype=spec.dtype) for spec in specs]
         for i, x in zip(self.saved_inputs, saved):
             given[i] = x

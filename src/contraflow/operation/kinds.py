@@ -413,7 +413,7 @@ class Composite(Kind):
     """Ordinary Python over ops. With `vjp` it is one Node; without, its parts are recorded."""
 
     required = ("ref",)
-    optional = (*Kind.optional, "floating", "resolve", "write_points", "fitted")
+    optional = (*Kind.optional, "floating")
 
     name = "composite"
     lowering = "composite"

@@ -20,8 +20,8 @@ from contraflow.dtypes import float32, float64
 from contraflow.graph.cotangent import Cotangent, Cotangents, Sent
 from contraflow.graph.engine import Pass
 from contraflow.graph.op_node import OpNode
+from contraflow.operation import core
 from contraflow.operation.context import apply
-from contraflow.operation.op import REGISTRY
 from contraflow.operation.reference import quiet, strided
 from contraflow.runtime import eager_programs
 from contraflow.shapes import Shape, View, contiguous, numel
@@ -98,7 +98,7 @@ class ArrayCotangents(Cotangents):
         a, b = _array(held), _array(g)
         if b.size >= thresholds.eager_arithmetic and config.eager_kernels:
             terms = [x if isinstance(x, Tensor) else Tensor.of_array(x) for x in (held, g)]
-            results = eager_programs.call_op(REGISTRY["add"], terms, {})
+            results = eager_programs.call_op(core.add, terms, {})
             if results is not None:
                 return results[0].array
         into = held if type(held) is np.ndarray else g if type(g) is np.ndarray else ...
@@ -290,8 +290,8 @@ def _sum_of_pieces(shape: Shape, regions: Sequence[View], *pieces: Tensor) -> Te
     """The sum of pieces, each among zeros; the compiler puts those side by side that it can."""
     whole: Any = None
     for piece, region in zip(pieces, regions):
-        zeros = REGISTRY["full"](shape, 0.0, dtype=piece.dtype)
-        placed = apply(REGISTRY["assign"], (zeros, piece), region._asdict())
+        zeros = core.full(shape, 0.0, dtype=piece.dtype)
+        placed = apply(core.assign, (zeros, piece), region._asdict())
         whole = placed if whole is None else whole + placed
     found: Tensor = whole
     return found

@@ -21,8 +21,9 @@ from contraflow.devices.cpu import memory
 from contraflow.dtypes import get_default_dtype
 from contraflow.errors import CaptureError
 from contraflow.graph.recompute import retraced
+from contraflow.operation import core
 from contraflow.operation.context import apply, changed
-from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.op import Op
 from contraflow.shapes import contiguous, numel
 from contraflow.spec import Params, Spec
 from contraflow.tensors.storage import Storage
@@ -237,6 +238,6 @@ def _describe(recorder: Recorder, result: Any, standins: Sequence[Any]) -> Spec 
     value = recorder.value_at_end(result)
     whole = numel(tape.specs[value].shape) == numel(shape) and result.layout == contiguous(shape)
     if not whole or value in tape.outputs or value in tape.inputs:
-        value = recorder.value_at_end(REGISTRY["clone"](result))
+        value = recorder.value_at_end(core.clone(result))
     tape.outputs.append(value)
     return Spec(shape, result.dtype)

@@ -10,6 +10,7 @@ import numpy as np
 from contraflow import dtypes
 from contraflow.dtypes import DType
 from contraflow.errors import describe
+from contraflow.operation import core
 from contraflow.operation.context import apply, state
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.spec import NO_PARAMS
@@ -42,7 +43,7 @@ def _attach(op: Op) -> None:
                 raise TypeError(f"{op.name}_: expected a tensor, not {type(self).__name__}.")
             check_write(self, f"{op.name}_")
             kept = state().grad and _is_kept(op, (self, *args))
-            value = op(REGISTRY["clone"](self) if kept else self, *args, **kwargs)
+            value = op(core.clone(self) if kept else self, *args, **kwargs)
             if value.layout.shape != self.layout.shape:
                 raise ValueError(
                     f"{op.name}_: the result {describe(value)} does not fit into {describe(self)}."
@@ -91,7 +92,7 @@ def _cast(name: str, dtype: DType) -> Callable[[Tensor], Tensor]:
     return cast
 
 
-for _writes in (writing.__setitem__, writing.copy_, writing.fill_, writing.zero_):
+for _writes in (writing.copy_, writing.fill_, writing.zero_):
     method(_writes)
 
 # PyTorch's names for conversions are C's.

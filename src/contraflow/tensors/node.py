@@ -15,8 +15,8 @@ from contraflow.errors import (
     describe,
     describe_spec,
 )
+from contraflow.operation import core
 from contraflow.operation.gradient_rules import Backward
-from contraflow.operation.op import REGISTRY
 from contraflow.shapes import Shape
 from contraflow.spec import Spec
 from contraflow.tensors.hooks import Handle
@@ -304,15 +304,15 @@ def fit(node: Node, g: Tensor, shape: Shape, dtype: DType) -> Tensor:
                 f"{describe_spec(dtype, shape)}.",
                 op=node.name, line=location(node.line), shape=g.shape, expected=shape,
             )  # fmt: skip
-        g = REGISTRY["sum"](g, dim=dims, keepdim=True)
+        g = core.sum(g, dim=dims, keepdim=True)
         if lead:
-            g = REGISTRY["reshape"](g, shape)
+            g = core.reshape(g, shape)
     return cast(g, dtype)
 
 
 def cast(g: Tensor, dtype: DType) -> Tensor:
     """A cotangent in the dtype of what it belongs to."""
-    return g if g.dtype is dtype else REGISTRY["to_dtype"](g, dtype=dtype)
+    return g if g.dtype is dtype else core.to_dtype(g, dtype=dtype)
 
 
 def below(edges: Iterable[Edge], first: int = 0) -> list[Node | Tensor]:

@@ -18,10 +18,11 @@ from contraflow import devices, dtypes
 from contraflow.devices.cpu import memory
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType
-from contraflow.errors import TRANSLATED, CaptureError, GradientError, describe, public, retold
+from contraflow.errors import CaptureError, GradientError, describe, public
 from contraflow.expressions.expression import Number
+from contraflow.operation import core
 from contraflow.operation.context import apply, changed, state
-from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.op import Op
 from contraflow.shapes import View, contiguous, contiguous_strides
 from contraflow.tensors import convert, grad_slot
 from contraflow.tensors.elements import TensorElements
@@ -146,18 +147,18 @@ class Tensor(TensorElements):
         """The last two dims exchanged."""
         if self.ndim < 2:
             raise ValueError(f"mT: {describe(self)} has fewer than two dims.")
-        transposed: Tensor = REGISTRY["transpose"](self, -2, -1)
+        transposed: Tensor = core.transpose(self, -2, -1)
         return transposed
 
     @property
     def T(self) -> Tensor:
         """The dims in reverse order."""
-        reverse: Tensor = REGISTRY["permute"](self, tuple(reversed(range(self.ndim))))
+        reverse: Tensor = core.permute(self, tuple(reversed(range(self.ndim))))
         return reverse
 
     def view_as(self, other: Tensor) -> Tensor:
         """The elements under the shape of another tensor."""
-        reshaped: Tensor = REGISTRY["view"](self, other.shape)
+        reshaped: Tensor = core.view(self, other.shape)
         return reshaped
 
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -170,8 +171,8 @@ class Tensor(TensorElements):
         if device is not None:
             devices.find("to", device)
         if dtype is not None and dtype is not self.dtype:
-            return REGISTRY["to_dtype"](self, dtype=dtype)  # type: ignore[no-any-return]
-        return REGISTRY["clone"](self) if copy else self
+            return core.to_dtype(self, dtype=dtype)  # type: ignore[no-any-return]
+        return core.clone(self) if copy else self
 
     def type_as(self, other: Tensor) -> Tensor:
         """The values in the dtype of another tensor."""
@@ -187,13 +188,13 @@ class Tensor(TensorElements):
 
     def where(self, condition: Tensor, other: Tensor | Number) -> Tensor:
         """The elements where the condition holds, those of `other` elsewhere."""
-        chosen: Tensor = REGISTRY["where"](condition, self, other)
+        chosen: Tensor = core.where(condition, self, other)
         return chosen
 
     @public
     def equal(self, other: Tensor) -> bool:
         """Whether another tensor has the same shape and the same elements."""
-        return self.shape == other.shape and bool(REGISTRY["eq"](self, other).numpy().all())
+        return self.shape == other.shape and bool(core.eq(self, other).numpy().all())
 
     @public
     def allclose(
@@ -201,16 +202,8 @@ class Tensor(TensorElements):
         equal_nan: bool = False,
     ) -> bool:  # fmt: skip
         """Whether every element differs from the other's by at most atol + rtol |other|."""
-        close = REGISTRY["isclose"](self, other, rtol, atol, equal_nan)
+        close = core.isclose(self, other, rtol, atol, equal_nan)
         return bool(close.numpy().all())
-
-    def __getitem__(self, key: Any) -> Tensor:
-        """Integers, slices, None and ... give a view; tensors, lists and masks a copy."""
-        try:
-            out: Tensor = apply(REGISTRY["getitem"], (self,), {"key": key})
-        except tuple(TRANSLATED) as error:
-            raise retold(error, "getitem", index_items, (self, key))  # noqa: B904 (it has its cause)
-        return out
 
     def __contains__(self, value: Any) -> bool:
         """Whether some element equals a number, or one of a tensor's."""
@@ -280,7 +273,7 @@ class Tensor(TensorElements):
             if region is not None:
                 shape, strides, offset = region
                 params = {"size": shape, "stride": strides, "offset": offset}
-                self._moves = ((REGISTRY["as_strided"], params),)
+                self._moves = ((core.as_strided, params),)
         return self._moves
 
     grad_fn = node
@@ -500,11 +493,6 @@ def _destination(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, DT
 def _plain_dtypes() -> tuple[DType, ...]:
     """The dtypes that the way elements are written tells."""
     return dtypes.get_default_dtype(), dtypes.int64, dtypes.bool_
-
-
-def index_items() -> str:
-    """The parts that an index may have, for a message."""
-    return "ints, slices, None, ..., tensors, lists and masks"
 
 
 _new = object.__new__

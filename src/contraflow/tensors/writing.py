@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.errors import TRANSLATED, GradientError, describe, retold
+from contraflow.errors import GradientError, describe
 from contraflow.expressions.expression import Number
+from contraflow.operation import core
 from contraflow.operation.context import apply, state
-from contraflow.operation.op import REGISTRY
 from contraflow.shapes import View, broadcast_shapes, contiguous
 from contraflow.tensors.source_line import user_line
-from contraflow.tensors.tensor import Tensor, index_items, lies_in, of_numpy
+from contraflow.tensors.tensor import Tensor, lies_in
 
 
 def check_write(target: Tensor, op: str) -> None:
@@ -74,11 +74,11 @@ def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
         if value.layout.shape != target.layout.shape:
             if broadcast_shapes(op, (value.shape, target.shape)) != target.shape:
                 raise ValueError(f"{op}: {describe(value)} does not fit into {describe(target)}.")
-            value = REGISTRY["expand"](value, target.layout.shape)
+            value = core.expand(value, target.layout.shape)
         if value.dtype is not target.dtype:
-            value = REGISTRY["to_dtype"](value, dtype=target.dtype)
+            value = core.to_dtype(value, dtype=target.dtype)
     elif isinstance(value, (bool, int, float)):
-        value = REGISTRY["full"](target.layout.shape, value, dtype=target.dtype)
+        value = core.full(target.layout.shape, value, dtype=target.dtype)
     else:
         raise TypeError(
             f"{op}: expected a tensor or a number, not {type(value).__name__}. "
@@ -101,7 +101,7 @@ def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
             take_place(target, place)
             return target
         if value is given and not fresh:
-            value = apply(REGISTRY["clone"], (value,))  # with its own hooks and gradient
+            value = apply(core.clone, (value,))  # with its own hooks and gradient
         current.context.write(target, value, op, line)
         take_place(target, value)
         return target
@@ -137,28 +137,6 @@ def take_place(target: Tensor, source: Tensor) -> None:
 
 
 # --- methods ---------------------------------------------------------------------------------
-
-
-def __setitem__(self: Tensor, key: Any, value: Any) -> None:
-    """Write to the elements that the index names; the value is broadcast and cast."""
-    try:
-        _set_items(self, key, value)
-    except tuple(TRANSLATED) as error:
-        raise retold(error, "setitem", lambda: f"{index_items()}; value", (self, key, value))  # noqa: B904 (it has its cause)
-
-
-def _set_items(self: Tensor, key: Any, value: Any) -> None:
-    setitem = REGISTRY["setitem"].extra
-    if isinstance(value, (np.ndarray, np.generic)):
-        value = of_numpy(value)
-    region, points = setitem["resolve"](self, key)
-    check_write(region, "setitem")
-    if points:
-        setitem["write_points"](region, points, value)
-        return
-    if isinstance(value, Tensor):
-        value = setitem["fitted"](value, region.layout.shape)
-    write(region, value, "setitem")
 
 
 def copy_(self: Tensor, source: Tensor) -> Tensor:

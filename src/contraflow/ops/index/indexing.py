@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from contraflow.dtypes import bool_, int64
-from contraflow.errors import describe
+from contraflow.errors import TRANSLATED, describe, retold
 from contraflow.operation.context import apply, state
 from contraflow.operation.kinds import composite
 from contraflow.operation.samples import Array, Failure, Sample
@@ -28,9 +28,10 @@ from contraflow.ops.shape.parts import unbind
 from contraflow.ops.shape.view import expand, reshape, select, slice_, unsqueeze
 from contraflow.runtime.eager import Eager
 from contraflow.shapes import Shape, broadcast_shapes, numel
+from contraflow.tensors.methods import method
 from contraflow.tensors.source_line import user_line
-from contraflow.tensors.tensor import Tensor
-from contraflow.tensors.writing import write
+from contraflow.tensors.tensor import Tensor, of_numpy
+from contraflow.tensors.writing import check_write, write
 
 Point = tuple[int, Tensor]  # a dim, and integers into it, or a mask over it and the next ones
 
@@ -273,6 +274,21 @@ def getitem(x, *, key):
     return apply(take_at, (x, at), {"dims": dims, "wrap": True})
 
 
+@method
+def __getitem__(self: Tensor, key: Any) -> Tensor:
+    """Integers, slices, None and ... give a view; tensors, lists and masks a copy."""
+    try:
+        out: Tensor = apply(getitem, (self,), {"key": key})
+    except tuple(TRANSLATED) as error:
+        raise retold(error, "getitem", _index_items, (self, key))  # noqa: B904 (it has its cause)
+    return out
+
+
+def _index_items() -> str:
+    """The parts that an index may have, for a message."""
+    return "ints, slices, None, ..., tensors, lists and masks"
+
+
 def _setitem_ref(x: np.ndarray, value: Any, key: Any) -> np.ndarray:
     out = x.copy()
     out[key] = value
@@ -299,15 +315,34 @@ def _setitem_ref(x: np.ndarray, value: Any, key: Any) -> np.ndarray:
     ),
     method=False,
     internal=True,
-    resolve=resolve,
-    write_points=write_points,
-    fitted=_fitted,
 )  # fmt: skip
 def setitem(x, value, *, key):
     """A copy of `x` after x[key] = value; of several values for one element the last stays."""
     out = x.clone()
     out[key] = value
     return out
+
+
+@method
+def __setitem__(self: Tensor, key: Any, value: Any) -> None:
+    """Write to the elements that the index names; the value is broadcast and cast."""
+    try:
+        _set_items(self, key, value)
+    except tuple(TRANSLATED) as error:
+        raise retold(error, "setitem", lambda: f"{_index_items()}; value", (self, key, value))  # noqa: B904 (it has its cause)
+
+
+def _set_items(self: Tensor, key: Any, value: Any) -> None:
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = of_numpy(value)
+    region, points = resolve(self, key)
+    check_write(region, "setitem")
+    if points:
+        write_points(region, points, value)
+        return
+    if isinstance(value, Tensor):
+        value = _fitted(value, region.layout.shape)
+    write(region, value, "setitem")
 
 
 @composite(
