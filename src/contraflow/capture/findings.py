@@ -265,9 +265,10 @@ class Trace:
         for key, slot in recording.slots.items():
             final = recording.final_grads[key]
             held = Held(slot.argument, weakref.ref(slot.tensor))
-            if slot.read_first:
+            stays = final is slot.original and (slot.read_first or final is None)
+            if slot.read_first or stays:  # what is cleared without need may be there another time
                 program.guards.gradients.append(GradientRead(held, layout_of(slot.original)))
-            if final is not slot.original:
+            if not stays:
                 gradient = None if final is None else self._describe_tensor(final)
                 program.slot_outputs.append((held, gradient))
         recording.slots, recording.final_grads = {}, {}

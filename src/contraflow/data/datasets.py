@@ -31,6 +31,8 @@ class Dataset:
     1
     """
 
+    keeps_for_users = True  # compiled functions observe what they read of it
+
     def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__}: __getitem__ is not implemented.")
 

@@ -454,6 +454,8 @@ class Containers(Attributes):
         if issubclass(kind, CONTAINERS):
             return [(item, levels) for _, item in items_of(x)]
         self.show(x)
+        if levels == ALL:
+            self.show_methods(kind)
         if kind is types.BuiltinFunctionType and issubclass(type(x.__self__), CONTAINERS):
             self.touch_all(x.__self__)
         if not levels or id(x) not in self.known or issubclass(kind, (type, types.ModuleType)):

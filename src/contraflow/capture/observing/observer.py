@@ -30,6 +30,7 @@ from contraflow.capture.observing.objects import (
     CONTAINERS,
     MUTABLE,
     is_iterator,
+    is_passed,
     is_structured,
     own_attributes,
 )
@@ -73,12 +74,17 @@ _CHANGING = names("__setitem__ __delitem__ __ior__ clear pop popitem setdefault 
 # Methods of the standard library's containers in Python that answer and change nothing.
 _ASKING = names(
     "get __getitem__ __contains__ __len__ keys values items most_common is_set isEnabledFor "
-    "getEffectiveLevel qsize empty full"
+    "getEffectiveLevel qsize empty full get_last_lr"
 )
+_LISTING = names("keys values items")
 _OBJECT_METHODS = ("__setattr__", "__delattr__", "__getattribute__")
 _HOLDING = names(
     "builtins functools _functools itertools collections _collections operator _operator"
 )
+# Modules whose functions look at the fields and annotations of classes.
+_INSPECTING = names("dataclasses typing inspect")
+# Modules that keep functions which they are given, and call them later.
+_CALLING_LATER = names("contextlib weakref")
 _ITERATING = (list, tuple, set, frozenset, enumerate, zip, iter, reversed, sorted, any, all)
 _OPERATORS: Any = operator.getitem.__self__  # type: ignore[attr-defined]
 _IN_PLACE_OPERATORS = {method.strip("_"): op for op, method in IN_PLACE.items()} | {"iconcat": 13}
@@ -206,10 +212,10 @@ class Observer(Carrying):
             return self._call_getter(f, args)
         # These hold what they are given, or call its methods, which are observed.
         module = str(getattr(f, "__module__", None))
-        if module == "dataclasses":
+        if module in _INSPECTING:
             self._see_fields(args)
         levels, ours = 0 if module in _HOLDING else ALL, module.startswith("contraflow.")
-        if module in _HOLDING and f is not functools.partial:
+        if module in _CALLING_LATER or (module in _HOLDING and f is not functools.partial):
             args = tuple(map(_watched, args))
             kwargs = {name: _watched(x) for name, x in kwargs.items()}
         for x in itertools.chain(args, kwargs.values()):
@@ -231,11 +237,15 @@ class Observer(Carrying):
         return found
 
     def _see_fields(self, given: tuple[Any, ...]) -> None:
-        """A function of `dataclasses` looks at the fields of a class."""
+        """A function of `dataclasses` or `typing` looks at the fields of a class."""
         for x in given:
             kind = x if issubclass(type(x), type) else type(x)
             if hasattr(kind, "__dataclass_fields__"):
                 self.touch_all(self.in_class(kind.__mro__, "__dataclass_fields__"))
+            if x is kind:
+                for base in kind.__mro__:
+                    if "__annotations__" in base.__dict__ and not is_library_class(base):
+                        self.touch_all(self.attribute(base, "__annotations__"))
 
     def subclass(self, kind: Any, kinds: Any) -> None:
         """Whether a class is a subclass was asked for, which an abstract one decides itself."""
@@ -261,6 +271,10 @@ class Observer(Carrying):
         """A method in Python of the library's."""
         owner = f.__self__
         kind = type(owner)
+        if type(f.__func__) is CACHED and id(f.__func__) in self.known:
+            return self._cached(f.__func__, (owner, *args), kwargs)
+        if kind.__module__ in _CALLING_LATER:
+            args = tuple(map(_watched, args))
         tensor = issubclass(kind, Tensor)
         for x in itertools.chain(args, kwargs.values()):
             if tensor and issubclass(type(x), np.ndarray) and self.becomes_tensor(x):
@@ -286,13 +300,20 @@ class Observer(Carrying):
         place = self.place_of(owner)
         if place is not None and not is_ours(kind):
             if is_library_class(kind) and f.__name__ in _ASKING and not kwargs:
-                return self._asked(owner, place, operator.methodcaller(f.__name__, *args))
+                return self._answer(owner, place, f.__name__, args)
             self.hand_over(owner)
             found = self.refilling((owner, *args), functools.partial(f, *args, **kwargs))
         else:
             found = f(*args, **kwargs)
         self.show(found)
         return found
+
+    def _answer(self, x: Any, place: Place, name: str, args: tuple[Any, ...]) -> Any:
+        """The answer of a container of the standard library; of an iterator, all that it gives."""
+        question = operator.methodcaller(name, *args)
+        if name in _LISTING and is_iterator(question(x)):  # as of a WeakKeyDictionary
+            return iter(self._asked(x, place, functools.partial(_listed, name)))
+        return self._asked(x, place, question)
 
     def _cached(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A function of `functools.lru_cache`."""
@@ -572,7 +593,14 @@ def _callable(observer: Observer, x: Any) -> bool:
 
 
 def _id(observer: Observer, x: Any) -> int:
+    place = observer.place_of(x)
+    if place is not None and type(x) in MUTABLE and not is_passed(place):
+        return int(observer._asked(x, place, id))  # others are compared by identity anyway
     return id(x)
+
+
+def _listed(name: str, x: Any) -> list[Any]:
+    return list(getattr(x, name)())
 
 
 def _next(observer: Observer, x: Any, *default: Any) -> Any:

@@ -26,12 +26,15 @@ from contraflow.capture.rewriting.library import (
     is_library_code,
     is_library_module,
     is_ours,
+    names,
 )
 from contraflow.capture.state.places import ClassAttribute, Constant, Field, Place
 from contraflow.capture.state.reads import PLAIN, Same
 from contraflow.operation.op import Op
 from contraflow.tensors.tensor import Tensor
 
+# Modules whose classes call methods of those made of them only by names that they have too.
+_MARKING = names("abc typing enum types functools threading dataclasses")
 # Methods of modules and optimizers that the library calls.
 _FUNCTION = types.FunctionType
 _CALLED = ("__call__", "forward", "step", "update")
@@ -161,8 +164,22 @@ class Showing(Sight):
                     called = name == "__call__" or not is_dunder(name)  # by the library
                     if called and any(name in b.__dict__ for b in theirs):
                         self.in_class(kind.__mro__, name)
+        if any(in_python(b) and b.__module__ not in _MARKING and not is_ours(b) for b in theirs):
+            self.show_methods(kind)
         if type(kind) is not type:
             self.show_class(type(kind))
+
+    def show_methods(self, kind: type) -> None:
+        """The methods of a class of the user's, which a library may call by any name: `close`."""
+        if id(kind) in self._open or not in_python(kind) or is_library_class(kind):
+            return
+        self._open[id(kind)] = kind
+        for base in kind.__mro__:
+            if in_python(base) and not is_library_class(base):
+                for name, x in list(base.__dict__.items()):
+                    if type(x) is types.FunctionType and not is_dunder(name):
+                        self.show(x)
+                        self.in_class(kind.__mro__, name)
 
     def _show_patches(self, kind: type) -> None:
         """The functions of the user's that were put into a class of ours."""

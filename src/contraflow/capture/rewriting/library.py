@@ -18,13 +18,20 @@ _HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made at run time; cannot
 
 _DEPENDENCIES = (os.path.dirname(file) + os.sep for file in (np.__file__, ml_dtypes.__file__))
 _OURS = (PACKAGE, *_DEPENDENCIES)
-# Containers of the standard library in Python keep what is the user's: they are observed.
-OBSERVED = (str(collections.__file__), "<frozen _collections_abc>")
+# Containers in Python of the standard library, and datasets, keep what is the user's, and call its
+# code: they are observed.
+_DATASETS = "contraflow.data.datasets"
+OBSERVED = (
+    str(collections.__file__),
+    "<frozen _collections_abc>",
+    f"{PACKAGE}data{os.sep}datasets.py",
+)
 _GENERATED = "<"  # the code of exec: whose it is says the module it runs in
 
 _files: dict[str, bool] = {}
 _modules: dict[str, bool] = {
     "builtins": True, "collections": False, "collections.abc": False, "_collections_abc": False,
+    _DATASETS: False,
 }  # fmt: skip
 
 

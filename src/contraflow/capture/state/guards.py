@@ -75,7 +75,8 @@ class GradientRead(NamedTuple):
 
     def written(self, write: ConditionWriter) -> str:
         """The condition that it is so."""
-        owner = f"{write.name(self.held)}.get(args)"
+        number, tensor = self.held
+        owner = f"{write.name(tensor)}()" if number < 0 else f"a{number}"
         if self.layout is None:
             return f"{owner}._slot is None"
         return f"{write.name(layout_of)}({owner}._grad) == {write.name(self.layout)}"

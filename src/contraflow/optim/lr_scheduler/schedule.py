@@ -19,6 +19,7 @@ from contraflow.tensors.source_line import user_line
 class LRScheduler:
     """The base of schedules. One writes `get_lr`, which gives a rate for each group."""
 
+    keeps_for_users = True  # compiled functions observe what they read of it
     _is_initial = False  # the first step gives the rate to start from, which may be there already
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
