@@ -55,7 +55,7 @@ BOOKKEEPING = frozenset(["_structure", "_other_mode", "_born", "_transient"])
 _INTERNAL = frozenset(["training", "_parameters", "_buffers", "_modules", *BOOKKEEPING])
 
 
-_OF_TENSORS = frozenset(Tensor.__annotations__)
+_OF_TENSORS = frozenset(n for c in Tensor.__mro__ for n in getattr(c, "__annotations__", ()))
 _OF_FUNCTIONS = ("__annotations__", "__doc__", "__name__", "__qualname__")
 _TUPLE_FIELD = type(NamedTuple("_Pair", [("first", int)]).first)  # type: ignore[attr-defined]
 
