@@ -28,12 +28,10 @@ from contraflow.compiler.lower import (
     Visit,
     is_access,
     lower_group,
-    lower_scanning,
-    lower_scattering,
-    lower_sorting,
     lower_store,
 )
 from contraflow.compiler.narrow_layouts import narrow_layouts
+from contraflow.compiler.ordered_uses import lower_scanning, lower_scattering, lower_sorting
 from contraflow.compiler.pieces import first_parts_of_wholes
 from contraflow.compiler.tape import Tape, TapeLine, Value, count_uses
 from contraflow.dtypes import DType

@@ -2,7 +2,8 @@
 
 `fuse.py` decides which lines belong together; here their operands are found and numbered, and
 `pattern.py` makes a kernel of what is left, once for all groups that do the same.
-`contraction_layout.py` does the same for contractions.
+`contraction_layout.py` does the same for contractions, `ordered_uses.py` for scatters, scans and
+sorts.
 """
 
 from __future__ import annotations
@@ -11,18 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from contraflow import thresholds
 from contraflow.compiler.folds import may_return
 from contraflow.compiler.kernel import READS, WRITES, KernelCall
 from contraflow.compiler.narrow_layouts import rearranged_view
-from contraflow.compiler.ordered import (
-    ScanPattern,
-    ScatterPattern,
-    SortPattern,
-    lower_scan,
-    lower_scatter,
-    lower_sort,
-)
 from contraflow.compiler.pattern import (
     ArrayOperand,
     Lowered,
@@ -40,8 +32,7 @@ from contraflow.compiler.pattern import (
 )
 from contraflow.compiler.tape import Tape, TapeLine, Value
 from contraflow.dtypes import DType, bool_, float64, get_default_dtype, int64
-from contraflow.expressions.expression import Size, leaf
-from contraflow.operation.kinds import Scattering, Sorting
+from contraflow.expressions.expression import Size
 from contraflow.shapes import Shape, View, contiguous, numel
 from contraflow.spec import Spec
 
@@ -227,7 +218,7 @@ def lower_group(scope: TapeScope, group: Group, wanted: set[Value]) -> list[Kern
     """The kernels of a group, none if no result of it is used."""
     if wanted.isdisjoint(group.made):
         return []
-    naming, lines = _Naming(scope), []
+    naming, lines = Naming(scope), []
     for number in group.lines:
         visit = scope.visit(number)
         line = visit.line
@@ -256,7 +247,7 @@ def lower_store(
     scope: TapeScope, source: Any, target: Value, region: View, line: int, rest: Value | None = None
 ) -> KernelUse:
     """A kernel that stores elements (an Access or a scalar) into a region of a new value."""
-    naming = _Naming(scope)
+    naming = Naming(scope)
     operand = naming.found(source)
     naming.target(target, region.offset)
     assert not isinstance(operand, Made)
@@ -264,84 +255,7 @@ def lower_store(
     return naming.use(lowered, line, rest)
 
 
-def lower_scattering(
-    scope: TapeScope, number: int, line: TapeLine, target: Value, rest: Value, sweep: int
-) -> KernelUse:
-    """The kernel for a sweep of a line that scatters values into a copy of `rest`."""
-    naming = _Naming(scope)
-    operands = tuple(map(naming.operand, line.inputs))
-    given = tuple(scope.tape.given(line.inputs))
-    assert isinstance(line.op.kind, Scattering)
-    points = line.op.kind.domain(line.op, given)
-    described = PatternLine(line.op, tuple(line.params.items()), operands, given, points, ())
-    argument, shape = naming.target(target, 0), scope.tape.specs[target].shape
-    dtypes = tuple(naming.dtypes)
-    lowered = lower_scatter(ScatterPattern(described, dtypes, argument, shape, sweep))
-    return naming.use(lowered, number, rest)
-
-
-def lower_scanning(
-    scope: TapeScope, number: int, line: TapeLine, carried: DType | None
-) -> KernelUse:
-    """The kernel for a scan; a reversed one walks over all operands backwards."""
-    walk = _Walk(scope, line, line.params.get("reverse", False))
-    results = tuple(StoredResult(i, *walk.target(v)) for i, v in enumerate(line.outs))
-    dtypes = tuple(walk.naming.dtypes)
-    lowered = lower_scan(ScanPattern(walk.line, dtypes, line.params["dim"], results, carried))
-    return walk.naming.use(lowered, number)
-
-
-def lower_sorting(scope: TapeScope, number: int, line: TapeLine) -> KernelUse:
-    """The kernel for the positions in order; every area of its scratch serves one share."""
-    walk, dim = _Walk(scope, line, False), line.params["dim"]
-    shape, (given,) = walk.line.shape, walk.line.given
-    assert isinstance(line.op.kind, Sorting) and isinstance(given, Spec)
-    areas = max(1, min(numel(shape[:dim] + shape[dim + 1 :]), thresholds.sort_areas))
-    argument, strides = walk.target(line.outs[0])
-    key = line.op.kind.key(line.op, leaf("input", given.dtype.compute, 0), line.params)
-    words = 4 * key.dtype.itemsize // int64.itemsize  # two keys and two positions
-    scratch = scope.tape.new(Spec((areas * words * shape[dim],), int64))
-    room, dtypes = walk.naming.target(scratch, 0), tuple(walk.naming.dtypes)
-    wanted = (scope.tape.specs[line.outs[0]].shape or (1,))[dim]
-    pattern = SortPattern(walk.line, dtypes, dim, argument, strides, room, areas, wanted)
-    return walk.naming.use(lower_sort(pattern), number)
-
-
-class _Walk:
-    """A line whose operands are walked along one dim, from its end if `reverse`."""
-
-    def __init__(self, scope: TapeScope, line: TapeLine, reverse: bool) -> None:
-        self.naming, self.specs = _Naming(scope), scope.tape.specs
-        self.dim, self.reverse = line.params["dim"], reverse
-        operands = []
-        for x in line.inputs:
-            found = scope.access(x)
-            if is_access(found):
-                found = (found[0], self._seen(found[1]))
-            operands.append(self.naming.found(found))
-        given, params = tuple(scope.tape.given(line.inputs)), tuple(line.params.items())
-        assert isinstance(given[0], Spec)
-        self.line = PatternLine(line.op, params, tuple(operands), given, given[0].shape or (1,), ())
-
-    def _seen(self, view: View) -> View:
-        if not view.shape:  # a number is a line of one
-            view = View((1,), (1,), view.offset)
-        return _reversed(view, self.dim) if self.reverse else view
-
-    def target(self, v: Value) -> tuple[int, Shape]:
-        """The argument for a result, and its strides."""
-        room = self._seen(contiguous(self.specs[v].shape))
-        return self.naming.target(v, room.offset), room.strides
-
-
-def _reversed(view: View, dim: int) -> View:
-    """The same elements with a dim from its end."""
-    stride, strides = view.strides[dim], list(view.strides)
-    strides[dim] = -stride
-    return View(view.shape, tuple(strides), view.offset + max(view.shape[dim] - 1, 0) * stride)
-
-
-class _Naming:
+class Naming:
     """The numbers that the operands and results of a group have in its pattern."""
 
     def __init__(self, scope: TapeScope) -> None:

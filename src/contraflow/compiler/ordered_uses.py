@@ -1,0 +1,101 @@
+"""Lowering of scatters, scans and sorts: lines made into kernels with their operands.
+
+`ordered.py` makes a kernel of what is left of a line when its operands are numbered.
+"""
+
+from __future__ import annotations
+
+from contraflow import thresholds
+from contraflow.compiler.lower import KernelUse, Naming, TapeScope, is_access
+from contraflow.compiler.ordered import (
+    ScanPattern,
+    ScatterPattern,
+    SortPattern,
+    lower_scan,
+    lower_scatter,
+    lower_sort,
+)
+from contraflow.compiler.pattern import PatternLine, StoredResult
+from contraflow.compiler.tape import TapeLine, Value
+from contraflow.dtypes import DType, int64
+from contraflow.expressions.expression import leaf
+from contraflow.operation.kinds import Scattering, Sorting
+from contraflow.shapes import Shape, View, contiguous, numel
+from contraflow.spec import Spec
+
+
+def lower_scattering(
+    scope: TapeScope, number: int, line: TapeLine, target: Value, rest: Value, sweep: int
+) -> KernelUse:
+    """The kernel for a sweep of a line that scatters values into a copy of `rest`."""
+    naming = Naming(scope)
+    operands = tuple(map(naming.operand, line.inputs))
+    given = tuple(scope.tape.given(line.inputs))
+    assert isinstance(line.op.kind, Scattering)
+    points = line.op.kind.domain(line.op, given)
+    described = PatternLine(line.op, tuple(line.params.items()), operands, given, points, ())
+    argument, shape = naming.target(target, 0), scope.tape.specs[target].shape
+    dtypes = tuple(naming.dtypes)
+    lowered = lower_scatter(ScatterPattern(described, dtypes, argument, shape, sweep))
+    return naming.use(lowered, number, rest)
+
+
+def lower_scanning(
+    scope: TapeScope, number: int, line: TapeLine, carried: DType | None
+) -> KernelUse:
+    """The kernel for a scan; a reversed one walks over all operands backwards."""
+    walk = _Walk(scope, line, line.params.get("reverse", False))
+    results = tuple(StoredResult(i, *walk.target(v)) for i, v in enumerate(line.outs))
+    dtypes = tuple(walk.naming.dtypes)
+    lowered = lower_scan(ScanPattern(walk.line, dtypes, line.params["dim"], results, carried))
+    return walk.naming.use(lowered, number)
+
+
+def lower_sorting(scope: TapeScope, number: int, line: TapeLine) -> KernelUse:
+    """The kernel for the positions in order; every area of its scratch serves one share."""
+    walk, dim = _Walk(scope, line, False), line.params["dim"]
+    shape, (given,) = walk.line.shape, walk.line.given
+    assert isinstance(line.op.kind, Sorting) and isinstance(given, Spec)
+    areas = max(1, min(numel(shape[:dim] + shape[dim + 1 :]), thresholds.sort_areas))
+    argument, strides = walk.target(line.outs[0])
+    key = line.op.kind.key(line.op, leaf("input", given.dtype.compute, 0), line.params)
+    words = 4 * key.dtype.itemsize // int64.itemsize  # two keys and two positions
+    scratch = scope.tape.new(Spec((areas * words * shape[dim],), int64))
+    room, dtypes = walk.naming.target(scratch, 0), tuple(walk.naming.dtypes)
+    wanted = (scope.tape.specs[line.outs[0]].shape or (1,))[dim]
+    pattern = SortPattern(walk.line, dtypes, dim, argument, strides, room, areas, wanted)
+    return walk.naming.use(lower_sort(pattern), number)
+
+
+class _Walk:
+    """A line whose operands are walked along one dim, from its end if `reverse`."""
+
+    def __init__(self, scope: TapeScope, line: TapeLine, reverse: bool) -> None:
+        self.naming, self.specs = Naming(scope), scope.tape.specs
+        self.dim, self.reverse = line.params["dim"], reverse
+        operands = []
+        for x in line.inputs:
+            found = scope.access(x)
+            if is_access(found):
+                found = (found[0], self._seen(found[1]))
+            operands.append(self.naming.found(found))
+        given, params = tuple(scope.tape.given(line.inputs)), tuple(line.params.items())
+        assert isinstance(given[0], Spec)
+        self.line = PatternLine(line.op, params, tuple(operands), given, given[0].shape or (1,), ())
+
+    def _seen(self, view: View) -> View:
+        if not view.shape:  # a number is a line of one
+            view = View((1,), (1,), view.offset)
+        return _reversed(view, self.dim) if self.reverse else view
+
+    def target(self, v: Value) -> tuple[int, Shape]:
+        """The argument for a result, and its strides."""
+        room = self._seen(contiguous(self.specs[v].shape))
+        return self.naming.target(v, room.offset), room.strides
+
+
+def _reversed(view: View, dim: int) -> View:
+    """The same elements with a dim from its end."""
+    stride, strides = view.strides[dim], list(view.strides)
+    strides[dim] = -stride
+    return View(view.shape, tuple(strides), view.offset + max(view.shape[dim] - 1, 0) * stride)
