@@ -1,4 +1,4 @@
-"""Scans, scatters and windows for the GPU renderers: kernels as fusion makes them of ops."""
+"""Scans, scatters, sorts and windows for the GPU renderers: kernels as fusion makes them of ops."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.helpers.gpu_case import Case, case, normal
 from tests.helpers.gpu_programs import KernelRun, tape_of
 
 from contraflow.compiler.interpret import run_call
-from contraflow.compiler.kernel import Contraction, Kernel, Scan, Scatter
+from contraflow.compiler.kernel import Contraction, Kernel, Merge, Scan, Scatter, Sort
 from contraflow.compiler.lower import KernelUse
 from contraflow.render.clike import wgsl
 from contraflow.shapes import View, contiguous_strides
@@ -125,3 +125,29 @@ def window_gradient() -> Case:
     """The gradient of a weight: sums over images lie around those over places."""
     windows = window_view(normal(88, 3, 2, 12, 11), (3, 2), 1)
     return product("noyx,ncyxij->ocij", normal(89, 3, 4, 10, 10), windows)
+
+
+@case
+def sorted_rows() -> Case:
+    """Positions along the first of two axes, in the order of keys with ties."""
+    x = places(90, 9, 300, 5).astype(np.float32)
+    how = {"dim": 0, "descending": True, "stable": True}
+    found = last_kernel("argsort", [x], how, Sort)
+    found.golden = True
+    return found
+
+
+@case
+def sorted_parts() -> Case:
+    """Parts of rows that are too long for one group, with their keys."""
+    how = {"dim": 1, "descending": False, "stable": True}
+    return last_kernel("argsort", [places(91, 99, 3, 2500).astype(np.int32)], how, Sort)
+
+
+@case
+def merged_runs() -> Case:
+    """The last merge of rows: positions alone, the first of them."""
+    x = places(92, 99, 3, 2500).astype(np.float32)
+    found = last_kernel("leading", [x], {"dim": 1, "count": 1200, "descending": True}, Merge)
+    found.golden = True
+    return found

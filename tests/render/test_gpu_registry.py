@@ -12,6 +12,7 @@ from tests.helpers.gpu_programs import KernelRun, compare
 from tests.helpers.registry_tapes import Recorded, first_sample, record
 
 from contraflow.compiler.lower import KernelUse
+from contraflow.errors import DeviceError
 from contraflow.operation.op import REGISTRY
 from contraflow.render.clike import cuda, wgsl
 
@@ -42,7 +43,11 @@ def recorded(name: str, backward: bool) -> Recorded:
 
 @pytest.mark.parametrize(("name", "backward"), RECORDINGS)
 def test_webgpu_agrees_with_the_interpreter(name: str, backward: bool, webgpu: Any) -> None:
-    KernelRun(*recorded(name, backward), wgsl.LIMITS).run(webgpu.run_call, compare)
+    try:
+        KernelRun(*recorded(name, backward), wgsl.LIMITS).run(webgpu.run_call, compare)
+    except DeviceError as error:
+        assert "float64" in str(error)  # noqa: PT017 (most samples have none)
+        pytest.skip(str(error))
 
 
 @pytest.mark.parametrize(("name", "backward"), RECORDINGS)

@@ -131,7 +131,8 @@ class _Fuser:
         elif lowering == "scan" and lowering in self.limits.kernels:
             self._append(lower_scanning(self.scope, number, line, self._carried(line)))
         elif lowering == "sort" and lowering in self.limits.kernels:
-            self._append(lower_sorting(self.scope, number, line))
+            for use in lower_sorting(self.scope, number, line, self.limits):
+                self._append(use)
         else:
             self._append(HostUse(number, line, self._in_memory(line, number)))
 

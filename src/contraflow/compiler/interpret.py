@@ -18,6 +18,7 @@ from contraflow.compiler.kernel import (
     Contraction,
     KernelCall,
     Loops,
+    Merge,
     Scan,
     Scatter,
     Sort,
@@ -47,6 +48,8 @@ def run_call(
             _run_scatter(_BoxRun(call, call.kernel, arrays, scalars), call.kernel)
         elif isinstance(call.kernel, Sort):
             _run_sort(_BoxRun(call, call.kernel, arrays, scalars), call.kernel)
+        elif isinstance(call.kernel, Merge):
+            _run_merge(_BoxRun(call, call.kernel, arrays, scalars), call.kernel)
         elif isinstance(call.kernel, Scan):
             _ScanRun(call, call.kernel, arrays, scalars).run()
         elif call.kernel.cut is None:
@@ -150,11 +153,52 @@ def _run_scatter(run: _BoxRun, kernel: Scatter) -> None:
 
 
 def _run_sort(run: _BoxRun, kernel: Sort) -> None:
-    """Sort all rows."""
+    """Sort all rows, or all parts of them."""
+    sizes = run.call.sizes
     keys, wanted = run.evaluate((kernel.key, kernel.wanted))
-    order = np.argsort(np.broadcast_to(keys, run.call.sizes), axis=-1, kind="stable")
+    length = sizes[-1]
+    if kernel.cut is not None:  # the axis that counts the parts has one point then
+        length, run.grid = part_length(length, sizes[-2]), _without_parts(run.grid)
+        sizes = (*sizes[:-2], 1, sizes[-1])
+    keys = np.broadcast_to(keys, sizes)
+    order = _sorted_runs(keys, length)
+    _write_sorted(run, kernel, keys, order, order, wanted)
+
+
+def _run_merge(run: _BoxRun, kernel: Merge) -> None:
+    """Sort all pairs of runs: the order of each run stays, since the sort is stable."""
+    keys, positions, length, wanted = run.evaluate(kernel.roots)
+    keys = np.broadcast_to(keys, run.call.sizes)
+    order = _sorted_runs(keys, 2 * int(length))
+    positions = np.take_along_axis(np.broadcast_to(positions, keys.shape), order, -1)
+    _write_sorted(run, kernel, keys, order, positions, wanted)
+
+
+def _without_parts(grid: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """A grid with the axis that counts the parts at its first point."""
+    *rest, parts, along = grid
+    return (*rest, parts[..., :1, :], along)
+
+
+def _sorted_runs(keys: np.ndarray, length: int) -> np.ndarray:
+    """The positions in the order of keys within each run of so many of them."""
+    runs = np.arange(keys.shape[-1]) // max(length, 1)
+    return np.lexsort((keys, np.broadcast_to(runs, keys.shape)), axis=-1)
+
+
+def _write_sorted(
+    run: _BoxRun,
+    kernel: Sort | Merge,
+    keys: np.ndarray,
+    order: np.ndarray,
+    positions: np.ndarray,
+    wanted: Any,
+) -> None:
+    """Store positions, and the keys in order if they are asked for."""
     *rest, along = run.grid
-    run.write(kernel.target, order[..., :wanted], (*rest, along[..., :wanted]))
+    run.write(kernel.target, positions[..., :wanted], (*rest, along[..., :wanted]))
+    if kernel.keys is not None:
+        run.write(kernel.keys, np.take_along_axis(keys, order, -1), run.grid)
 
 
 class _ScanRun(_BoxRun):

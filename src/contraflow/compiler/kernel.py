@@ -13,14 +13,15 @@ A sum rounds at every step, so that of many points is one of blocks: backends fo
 `BLOCK` points, or vectors of points, from the identity on, and then the results of such blocks. A
 kernel whose `cut` names an inner axis folds a part of that axis only, at each point of its last
 outer axis, which counts the parts: partial results, for another kernel to fold. Their lengths
-follow from the sizes (`part_length`), so bits do not depend on the number of threads.
+follow from the sizes (`part_length`), so bits do not depend on the number of threads. Scans and
+sorts are cut in the same way.
 
 A kernel without inner axes is a *map*; with inner axes and reductions it is a *row* kernel
 (softmax, norms, losses) or a column sum, according to `lane`, the axis along which neighbouring
 elements are neighbours in memory.
 
 A `Scatter` folds values into elements chosen by indices. A `Scan` keeps what it folds, point by
-point. A `Sort` gives positions in the order of keys.
+point. A `Sort` gives positions in the order of keys, and a `Merge` those of two sorted runs.
 
 A `Contraction` is C[g, b, m, n] = sum over k of A[g, b, m, k] * B[g, b, k, n].
 
@@ -66,6 +67,9 @@ class Limits(NamedTuple):
     # The kinds that not every device has: scatter, scan, sort. Those not named run on the host.
     kernels: frozenset[str] = frozenset()
     doubles: bool = False  # whether sums may be carried in float64, where an op asks for it
+    # The most points of a row that one Sort can order; longer rows are sorted in parts, which are
+    # merged. 0: any number, in scratch memory.
+    sorted_points: int = 0
 
 
 class Operand(NamedTuple):
@@ -265,14 +269,17 @@ class Sort(Box):
 
     `key` is an integer expression. The first `wanted` positions are stored. A share may use one of
     the `areas` of the scratch operand, each of which has room for two keys and two positions, as
-    large as keys, per inner point.
+    large as keys, per inner point; without scratch rows are short (`Limits.sorted_points`). A sort
+    that is `cut` sorts each part of a row by itself; positions count from the start of the row.
     """
 
     target: int
-    scratch: int
+    scratch: int | None
     key: Expr
     areas: Expr
     wanted: Expr
+    keys: int | None = None  # the operand that the keys go to, in the order of the positions
+    cut: int | None = None
 
     @property
     def roots(self) -> tuple[Expr, ...]:
@@ -282,6 +289,35 @@ class Sort(Box):
     def describe(self, number: Callable[[Expr], int]) -> Iterator[str]:
         """The key, and where positions go."""
         yield f"sort {self.target} {self.scratch} {[number(e) for e in self.roots]}"
+        if self.keys is not None:
+            yield f"keys {self.keys}"
+        if self.cut is not None:
+            yield f"cut {self.cut}"
+
+
+@dataclass(eq=False, repr=False)
+class Merge(Box):
+    """The positions along the one inner axis, merged: runs of `length` points, each in the order of
+    its keys, become runs of twice the length. Of equal keys those of the earlier run come first.
+
+    `key` and `position` are those of a point. The first `wanted` positions of a row are stored.
+    """
+
+    target: int
+    keys: int | None  # the operand that the keys go to, in the order of the positions
+    key: Expr
+    position: Expr
+    length: Expr
+    wanted: Expr
+
+    @property
+    def roots(self) -> tuple[Expr, ...]:
+        """The key and position of a point, and the numbers of points of a run and of positions."""
+        return self.key, self.position, self.length, self.wanted
+
+    def describe(self, number: Callable[[Expr], int]) -> Iterator[str]:
+        """The key and the position, and where they go."""
+        yield f"merge {self.target} {self.keys} {[number(e) for e in self.roots]}"
 
 
 # Kernels are interned, so that properties computed of one are kept with it.
@@ -289,6 +325,7 @@ loops = lru_cache(maxsize=8192)(Loops)
 scatter = lru_cache(maxsize=1024)(Scatter)
 scan = lru_cache(maxsize=1024)(Scan)
 sort = lru_cache(maxsize=1024)(Sort)
+merge = lru_cache(maxsize=1024)(Merge)
 
 
 @dataclass(eq=False, repr=False)
@@ -332,7 +369,7 @@ class Contraction:
 
 contraction = lru_cache(maxsize=256)(Contraction)
 
-Kernel = Loops | Scatter | Scan | Sort | Contraction
+Kernel = Loops | Scatter | Scan | Sort | Merge | Contraction
 
 
 class KernelCall(NamedTuple):

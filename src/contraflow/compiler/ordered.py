@@ -91,14 +91,14 @@ def lower_scan(pattern: ScanPattern) -> Lowered:
 
 
 class SortPattern(NamedTuple):
-    """A sorting line along `dim`: where its positions go, and its scratch memory."""
+    """A sorting line along `dim`: where its positions go, and its scratch memory if it has any."""
 
     line: PatternLine
     arguments: tuple[DType, ...]
     dim: int
     target: int  # an argument
     strides: Shape
-    scratch: int  # an argument
+    scratch: int | None  # an argument
     areas: int
     wanted: int
 
@@ -112,16 +112,39 @@ def lower_sort(pattern: SortPattern) -> Lowered:
     casts, _ = op.types(line.given, params)
     builder = Builder(Pattern(line.shape, frozenset((dim,)), (line,), arguments, (), int64))
     key = op.kind.key(op, builder.operand(line, 0, casts[0]), params)
-    places = (
-        builder.bind(int64, "out", pattern.strides, pattern.target),
-        builder.bind(int64, "scratch", (), pattern.scratch),
-    )
+    target = memory = builder.bind(int64, "out", pattern.strides, pattern.target)
+    if pattern.scratch is not None:
+        memory = builder.bind(int64, "scratch", (), pattern.scratch)
     areas, wanted = (s.const(s.Size(n), int64) for n in (pattern.areas, pattern.wanted))
-    pairs = zip((*places, places[0]), (key, areas, wanted))
+    pairs = zip((target, memory, target), (key, areas, wanted))
     settled = builder.settle([Store(n, e, True) for n, e in pairs])
-    target, scratch, _ = settled.stores
+    place, scratch, _ = settled.stores
     kernel = sort(
         settled.outer, 1, None, settled.operands,
-        target.operand, scratch.operand, *(store.value for store in settled.stores),
+        place.operand, None if pattern.scratch is None else scratch.operand,
+        *(store.value for store in settled.stores),
     )  # fmt: skip
     return builder.lowered(kernel, settled)
+
+
+class KeysPattern(NamedTuple):
+    """A sorting line whose keys are stored in an argument, with strides over its points."""
+
+    line: PatternLine
+    arguments: tuple[DType, ...]
+    target: int
+    strides: Shape
+
+
+@lru_cache(maxsize=1024)
+def lower_keys(pattern: KeysPattern) -> Lowered:
+    """The kernel that stores the keys of a sorting line."""
+    line, arguments, target, strides = pattern
+    op, params = line.op, dict(line.params)
+    assert isinstance(op.kind, Sorting)
+    casts, _ = op.types(line.given, params)
+    results = (StoredResult(0, target, strides),)
+    builder = Builder(Pattern(line.shape, frozenset(), (line,), arguments, results, int64))
+    builder.made.append(op.kind.key(op, builder.operand(line, 0, casts[0]), params))
+    settled = builder.settle(builder.stored())
+    return builder.lowered(settled.kernel(), settled)

@@ -6,21 +6,25 @@
 from __future__ import annotations
 
 from contraflow import thresholds
+from contraflow.compiler.kernel import Limits
 from contraflow.compiler.lower import KernelUse, Naming, TapeScope, is_access
 from contraflow.compiler.ordered import (
+    KeysPattern,
     ScanPattern,
     ScatterPattern,
     SortPattern,
+    lower_keys,
     lower_scan,
     lower_scatter,
     lower_sort,
 )
 from contraflow.compiler.pattern import PatternLine, StoredResult
+from contraflow.compiler.sorted_rows import RowSorter
 from contraflow.compiler.tape import TapeLine, Value
 from contraflow.dtypes import DType, int64
 from contraflow.expressions.expression import leaf
 from contraflow.operation.kinds import Scattering, Sorting
-from contraflow.shapes import Shape, View, contiguous, numel
+from contraflow.shapes import Shape, View, contiguous, contiguous_strides, numel
 from contraflow.spec import Spec
 
 
@@ -51,20 +55,37 @@ def lower_scanning(
     return walk.naming.use(lowered, number)
 
 
-def lower_sorting(scope: TapeScope, number: int, line: TapeLine) -> KernelUse:
-    """The kernel for the positions in order; every area of its scratch serves one share."""
+def lower_sorting(scope: TapeScope, number: int, line: TapeLine, limits: Limits) -> list[KernelUse]:
+    """The kernels for the positions in order: one, or several where rows are too long for it.
+
+    Every area of its scratch serves one share; a device that sorts short rows only needs none.
+    """
     walk, dim = _Walk(scope, line, False), line.params["dim"]
     shape, (given,) = walk.line.shape, walk.line.given
     assert isinstance(line.op.kind, Sorting) and isinstance(given, Spec)
-    areas = max(1, min(numel(shape[:dim] + shape[dim + 1 :]), thresholds.sort_areas))
-    argument, strides = walk.target(line.outs[0])
+    rows = shape[:dim] + shape[dim + 1 :]
     key = line.op.kind.key(line.op, leaf("input", given.dtype.compute, 0), line.params)
-    words = 4 * key.dtype.itemsize // int64.itemsize  # two keys and two positions
-    scratch = scope.tape.new(Spec((areas * words * shape[dim],), int64))
-    room, dtypes = walk.naming.target(scratch, 0), tuple(walk.naming.dtypes)
     wanted = (scope.tape.specs[line.outs[0]].shape or (1,))[dim]
+    if limits.sorted_points and shape[dim] > limits.sorted_points:
+        keys = scope.tape.new(Spec((numel(shape),), key.dtype))
+        *others, along = contiguous_strides((*rows, shape[dim]))  # rows lie side by side
+        strides = (*others[:dim], along, *others[dim:])
+        argument, dtypes = walk.naming.target(keys, 0), tuple(walk.naming.dtypes)
+        made = walk.naming.use(
+            lower_keys(KeysPattern(walk.line, dtypes, argument, strides)), number
+        )
+        sizes = (numel(shape[:dim]), numel(shape[dim + 1 :]), shape[dim])
+        sorter = RowSorter(scope.tape, number, sizes, limits.sorted_points)
+        return [made, *sorter.sort(keys, line.outs[0], wanted)]
+    argument, strides = walk.target(line.outs[0])
+    room, areas = None, 0
+    if not limits.sorted_points:
+        areas = max(1, min(numel(rows), thresholds.sort_areas))
+        words = 4 * key.dtype.itemsize // int64.itemsize  # two keys and two positions
+        room = walk.naming.target(scope.tape.new(Spec((areas * words * shape[dim],), int64)), 0)
+    dtypes = tuple(walk.naming.dtypes)
     pattern = SortPattern(walk.line, dtypes, dim, argument, strides, room, areas, wanted)
-    return walk.naming.use(lower_sort(pattern), number)
+    return [walk.naming.use(lower_sort(pattern), number)]
 
 
 class _Walk:

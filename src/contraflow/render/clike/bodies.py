@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from contraflow.compiler.kernel import Contraction, Kernel, Loops, Scan, Scatter
+from contraflow.compiler.kernel import Contraction, Kernel, Merge, Scan, Scatter, Sort
 from contraflow.render.clike.contraction import ContractionWriter, WindowWriter
 from contraflow.render.clike.loops import LoopsWriter, prepare
 from contraflow.render.clike.ordered import ScanWriter, ScatterWriter
+from contraflow.render.clike.sort import MergeWriter, SortWriter
 from contraflow.render.clike.source import Body, Syntax
 from contraflow.render.clike.writer import Writer
 
@@ -27,5 +28,8 @@ def _writer(kernel: Kernel, syntax: Syntax) -> Writer:
         return ScanWriter(kernel, syntax)
     if isinstance(kernel, Scatter):
         return ScatterWriter(kernel, syntax)
-    assert isinstance(kernel, Loops), "the limits of these devices name no other kernels"
+    if isinstance(kernel, Sort):
+        return SortWriter(kernel, syntax)
+    if isinstance(kernel, Merge):
+        return MergeWriter(kernel, syntax)
     return LoopsWriter(prepare(kernel, syntax.column), syntax)

@@ -26,13 +26,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contraflow.compiler.kernel import Contraction, Kernel, KernelCall, Limits, Loops
+from contraflow.compiler.kernel import Contraction, Kernel, KernelCall, Limits, Merge
 from contraflow.dtypes import HALVES, DType, bool_, float64, int64
 from contraflow.expressions.expression import Number
 from contraflow.render.clike import bodies, source
 
 # Sums are carried in float64 where the CPU does so: kernels that do it wait for memory anyway.
-LIMITS = Limits(alignment=256, windows=True, kernels=source.KERNELS, doubles=True)
+LIMITS = Limits(
+    alignment=256,
+    windows=True,
+    kernels=source.KERNELS,
+    doubles=True,
+    sorted_points=source.SORTED,
+)
 
 # A value that is computed again must round as before: only `muladd` is a fused product and sum.
 OPTIONS = ("--fmad=false",)
@@ -302,6 +308,8 @@ def index_bits(call: KernelCall) -> int:
         shapes = [call.sizes] * len(call.strides)
         counts = [math.prod(call.sizes[: call.kernel.outer])]
         counts.append(math.prod(call.sizes[call.kernel.outer :]))
+        if isinstance(call.kernel, Merge):  # every point has a thread, and a run may end beyond all
+            counts += [math.prod(call.sizes), 4 * call.sizes[-1]]
     for shape, strides in zip(shapes, call.strides):
         counts += [size * abs(stride) for size, stride in zip(shape, strides)]
     return 32 if max(counts) < most else 64
@@ -318,8 +326,8 @@ def launch(call: KernelCall) -> Launch:
     """The geometry of a call. The same call always has the same, so its sums repeat bit for bit."""
     groups = source.count_groups(call)
     threads = source.THREADS
-    if isinstance(call.kernel, Loops) and source.is_cooperative(call.kernel):
+    if not isinstance(call.kernel, Contraction) and source.is_cooperative(call.kernel):
         # A power of two, as the tree needs, and no more than there are elements to sweep.
-        elements = math.prod(call.sizes[call.kernel.outer :])
+        elements = source.swept_points(call)
         threads = max(WARP, min(threads, 1 << max(elements - 1, 0).bit_length()))
     return Launch((min(groups, MOST_BLOCKS), 1, 1), (threads, 1, 1))

@@ -58,13 +58,6 @@ class LoopsWriter(BoxWriter):
                 with alone:
                     self.store(last)
 
-    def find_part(self, axis: int) -> None:
-        """Declare which points of a cut axis this outer point is about."""
-        blocks = f"size{self.kernel.outer - 1} * {BLOCK}"
-        self.index("length", f"(size{axis} + {blocks} - 1) / ({blocks}) * {BLOCK}")
-        self.index("start", f"min(i{self.kernel.outer - 1} * length, size{axis})")
-        self.index("stop", f"min(start + length, size{axis})")
-
     def write_pass(self, reductions: Sequence[int], stores: Sequence[int]) -> None:
         """Write one sweep of the inner axes, and the end of its reductions."""
         kernel, syntax = self.kernel, self.syntax

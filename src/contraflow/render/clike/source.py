@@ -24,6 +24,8 @@ each as often as it must, so a device may launch fewer:
     scan, scatter  the same
     row            a group per outer point: its threads share the sweep, then fold their results
                    in a tree, whose order depends on the number of threads alone
+    sort           a group per outer point, in memory that its threads share
+    merge          a thread per point
     contraction    a group per tile of the result
 
 A failed index check is recorded in two words, which the host clears: the tape line plus 1, and the
@@ -42,13 +44,19 @@ from contraflow.compiler.kernel import (
     Kernel,
     KernelCall,
     Loops,
+    Merge,
+    Sort,
+    part_length,
     strided_arguments,
 )
 from contraflow.dtypes import DType
 from contraflow.expressions.expression import Number
 
 # The kinds of kernels, of those that not every device has, for which there are bodies.
-KERNELS = frozenset(("scatter", "scan"))
+KERNELS = frozenset(("scatter", "scan", "sort"))
+
+# The most points that a group sorts: with their positions they take 8 KiB, keys of int64 12.
+SORTED = 1024
 
 # A multiple of every vendor's wave or warp, and the most that WebGPU guarantees.
 THREADS = 256
@@ -139,7 +147,7 @@ def is_cooperative(kernel: Kernel) -> bool:
     if isinstance(kernel, Contraction):
         return True
     if not isinstance(kernel, Loops):
-        return False
+        return isinstance(kernel, Sort)
     return kernel.inner > 0 and (kernel.lane is None or kernel.lane >= kernel.outer)
 
 
@@ -178,10 +186,22 @@ def product_sizes(kernel: Contraction, sizes: Sequence[int]) -> tuple[int, int, 
     return g, b, m, math.prod(sizes[split:]), o * math.prod(sizes[4:split])
 
 
+def swept_points(call: KernelCall) -> int:
+    """The number of inner points that a group of a cooperative kernel visits, at most."""
+    assert not isinstance(call.kernel, Contraction)
+    if isinstance(call.kernel, Sort) and call.kernel.cut is not None:
+        return part_length(call.sizes[-1], call.sizes[-2])
+    return math.prod(call.sizes[call.kernel.outer :])
+
+
 def count_groups(call: KernelCall) -> int:
     """How many groups the call has work for; with none it need not be launched."""
     if isinstance(call.kernel, Contraction):
         g, b, m, n, _ = product_sizes(call.kernel, call.sizes)
         return g * b * math.ceil(m / TILE) * math.ceil(n / TILE)
     points = math.prod(call.sizes[: call.kernel.outer])
+    if isinstance(call.kernel, Merge):
+        points = math.prod(call.sizes)
+    if isinstance(call.kernel, Sort):
+        assert swept_points(call) <= SORTED, "longer rows are sorted in parts"
     return points if is_cooperative(call.kernel) else math.ceil(points / THREADS)

@@ -35,7 +35,13 @@ SHARED_BYTES = 16384
 GROUPS_PER_AXIS = 65535
 
 # Those of fusion and planning.
-LIMITS = Limits(bindings=STORAGE_BUFFERS, alignment=256, windows=True, kernels=source.KERNELS)
+LIMITS = Limits(
+    bindings=STORAGE_BUFFERS,
+    alignment=256,
+    windows=True,
+    kernels=source.KERNELS,
+    sorted_points=source.SORTED,
+)
 
 _TYPES = {
     "bool": "bool",

@@ -6,13 +6,13 @@ The names that a body uses are those of `source.py`.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 
-from contraflow.compiler.kernel import Box, Contraction, Store
+from contraflow.compiler.kernel import BLOCK, Box, Contraction, Store
 from contraflow.dtypes import DType, bool_
 from contraflow.expressions import expression as s
 from contraflow.expressions import trigonometry  # noqa: F401 (its import gives rows their decompositions)
@@ -95,7 +95,7 @@ class Writer:
     @contextmanager
     def block(self, header: str) -> Iterator[None]:
         """Write `header { ... }` around what is written inside."""
-        self.line(header + " {")
+        self.line(f"{header} {{".lstrip())
         self.depth += 1
         with self.scope():
             yield
@@ -236,6 +236,13 @@ class BoxWriter(Writer):
             fixed[e] = own and all(fixed[a] for a in e.args)
         self.compute([e for e, is_fixed in fixed.items() if is_fixed])
 
+    def find_part(self, axis: int) -> None:
+        """Declare which points of a cut axis this outer point is about."""
+        blocks = f"size{self.box.outer - 1} * {BLOCK}"
+        self.index("length", f"(size{axis} + {blocks} - 1) / ({blocks}) * {BLOCK}")
+        self.index("start", f"min(i{self.box.outer - 1} * length, size{axis})")
+        self.index("stop", f"min(start + length, size{axis})")
+
     def size(self, axis: int) -> str:
         """The number of points along an axis, of a cut one in this part."""
         return "(stop - start)" if axis == self.cut else f"size{axis}"
@@ -251,6 +258,16 @@ class BoxWriter(Writer):
             here = position if k == ordered[0] else f"{position} % {self.size(k)}"
             self.index(f"i{k}", f"start + {here}" if k == self.cut else here)
             position = f"{position} / {self.size(k)}"
+
+    @contextmanager
+    def elsewhere(self, coordinates: Mapping[int, str]) -> Iterator[None]:
+        """Write a block in which some axes have other coordinates: nothing is known there yet."""
+        kept, self.values = self.values, ChainMap()
+        with self.block(""):
+            for axis, text in coordinates.items():
+                self.index(f"i{axis}", text)
+            yield
+        self.values = kept
 
     def store(self, stores: Sequence[Store]) -> None:
         """Write stores: all values first, for an operand may be read and written."""

@@ -73,6 +73,7 @@ def render(kernel: Kernel, *, vector_bytes: int) -> str:
     elif isinstance(kernel, Sort):
         body = SortRenderer(kernel, name, vector_bytes).text()
     else:
+        assert isinstance(kernel, Contraction), "rows are sorted whole, so none are merged"
         renderer = WindowRenderer if kernel.digits else ContractionRenderer
         body = renderer(kernel, name, vector_bytes).text()
     attributes = f'nounwind "prefer-vector-width"="{8 * vector_bytes}"'

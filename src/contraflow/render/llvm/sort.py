@@ -48,6 +48,7 @@ class SortRenderer(BoxRenderer):
 
     def _body(self) -> None:
         code, (scratch, count) = self.top.code, (self.kernel.scratch, self.bounds[-1][1])
+        assert scratch is not None, "the limits of the device ask for it"
         items = code.integer("mul", code.integer("mul", count, "2"), "%first")
         self.area = code.at(self.bases[scratch], self.item, items)
         self.keys = code.let(f"alloca [{SHORT + self.lanes} x {self.type}], align 64")
