@@ -76,6 +76,7 @@ class Trace:
         recorder, owner = self.recorder, self.owner
         self._check_carried()
         self.observer.check_hooks()
+        self.observer.check_locks()
         self.program = program = CapturedProgram(recorder.finish(), owner)
         known = self._known_tensors()
         program.writes = list(self.observer.writes)

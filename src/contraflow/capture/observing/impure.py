@@ -45,7 +45,11 @@ _FILES = {
 }
 _THREADS = {
     "queue": names("get get_nowait put put_nowait join task_done"),
-    "threading": names("acquire release wait notify notify_all set clear start join"),
+    "threading": names(
+        "acquire release wait wait_for notify notify_all notifyAll set clear start join cancel "
+        "reset abort"
+    ),
+    "_thread": names("start_new_thread start_new interrupt_main"),
     "_queue": names("get get_nowait"),
     "concurrent": None,
     "multiprocessing": None,

@@ -13,9 +13,10 @@ import operator
 import sys
 import types
 import weakref
+from _thread import allocate_lock
 from collections.abc import Callable
 from contextvars import ContextVar
-from threading import get_ident
+from threading import RLock, get_ident
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,9 @@ _CALLING_LATER = names("contextlib weakref")
 _ITERATING = (list, tuple, set, frozenset, enumerate, zip, iter, reversed, sorted, any, all)
 _OPERATORS: Any = operator.getitem.__self__  # type: ignore[attr-defined]
 _IN_PLACE_OPERATORS = {method.strip("_"): op for op, method in IN_PLACE.items()} | {"iconcat": 13}
+_LOCKS = (type(allocate_lock()), type(RLock()))
+_ACQUIRING = names("acquire acquire_lock __enter__")
+_RELEASING = names("release release_lock __exit__")
 _WATCHED = (types.BuiltinFunctionType, types.MethodWrapperType)
 # Functions of Python's own that look at the frame they are called from.
 _FRAMED = names("locals super breakpoint __import__")
@@ -344,6 +348,8 @@ class Observer(Carrying):
             for x in itertools.chain(args, kwargs.values()):
                 self.hand_over(x)
             return f(*args, **kwargs)
+        if place is not None and kind in _LOCKS:
+            return self._use_lock(owner, place, name, f, args, kwargs)
         if kind is CACHED and name == "cache_clear" and place is not None:
             raise self.refuse(
                 f"the cache of {place} is cleared, and a replay would not clear it",
@@ -377,6 +383,19 @@ class Observer(Carrying):
             found = f(*args, **kwargs)
         self.show(found)
         return found
+
+    def _use_lock(
+        self, lock: Any, place: Place, name: str, f: Any, args: tuple[Any, ...], kwargs: Any
+    ) -> Any:
+        """A method of a lock from before."""
+        run, taking = functools.partial(f, *args, **kwargs), name in _ACQUIRING
+        # One that does not wait tells whether the lock is free.
+        asking = name == "locked" or (taking and (args or kwargs) and hasattr(lock, "locked"))
+        if asking and not self.holds(lock, False):
+            self._asked(lock, place, operator.methodcaller("locked"))
+        if taking:
+            return self.acquire(lock, name == "__enter__", run)
+        return self.release(lock, name == "__exit__", run) if name in _RELEASING else run()
 
     def _plain_setattr(self, x: Any, name: str, value: Any) -> None:
         if is_structured(type(x)):

@@ -122,6 +122,8 @@ class Sight:
         self._own: list[Any] = []  # generators of random numbers that the function itself seeds
         self._proxies: dict[int, tuple[Any, type]] = {}  # what `vars` gives of classes
         self._made: dict[int, Any] = {}  # functions and classes that it makes
+        # Locks from before that the function has acquired or entered: how often, and the last line.
+        self._locked: dict[tuple[int, bool], tuple[int, Any]] = {}
         self._hooked: dict[int, tuple[Any, Any, Any]] = {}  # tables of hooks that it changes
         self._hooked_at: Any = None  # the line that did so last
         self._young: set[int] | None = None  # addresses of all that it has made, if asked for

@@ -312,6 +312,45 @@ class Stores(Containers):
         self._hooked_at = self.recorder.user_line()
         return self.registering([owner], change)
 
+    def acquire(self, lock: Any, entered: bool, f: Callable[[], Any]) -> Any:
+        """Acquire a lock from before; however the recording ends, it is released."""
+        taken, count = f(), self.holds(lock, entered)
+        if taken:
+            self._undo.append(lock.release)
+            self._locked[id(lock), entered] = count + 1, self.recorder.user_line()
+        return taken
+
+    def release(self, lock: Any, entered: bool, f: Callable[[], Any]) -> Any:
+        """Release a lock from before, which the function must have acquired.
+
+        A with-block tells of its end alone.
+        """
+        count = self.holds(lock, entered)
+        if count:
+            self._locked[id(lock), entered] = count - 1, self._locked[id(lock), entered][1]
+            self._undo.remove(lock.release)
+        elif not entered:
+            raise self.refuse(
+                "a lock from outside that the function has not acquired is released, and a replay "
+                "would not release it",
+                "Release it outside the compiled function.",
+            )
+        return f()
+
+    def holds(self, lock: Any, entered: bool) -> int:
+        """How often the function has acquired a lock, or entered it."""
+        return self._locked.get((id(lock), entered), (0, None))[0]
+
+    def check_locks(self) -> None:
+        """Refuse a function that does not give back a lock that it has taken."""
+        for count, line in self._locked.values():
+            if count:
+                raise CaptureError(
+                    f"compile({self.recorder.name}): a lock that is acquired at {line} is still "
+                    f"held when the function returns, and a replay would not acquire it. Release "
+                    f"it, or acquire it outside."
+                )
+
     def check_hooks(self) -> None:
         """Refuse a function that leaves other hooks than it found."""
         for owner, held, before in self._hooked.values():
