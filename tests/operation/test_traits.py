@@ -47,13 +47,23 @@ def test_a_view_moves_elements_if_its_declaration_says_that_they_are_distinct(
 
 
 def asks_how(text: str) -> list[int]:
-    """The lines on which the lowering or the name of a kind is read."""
-    return [
-        node.lineno
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Attribute)
-        and (node.attr == "lowering" or (node.attr == "name" and _is_kind(node.value)))
-    ]
+    """The lines on which the lowering, the name or the class of a kind decides something.
+
+    An assertion about the class decides nothing: it tells the type checker what is known.
+    """
+    tree = ast.parse(text)
+    asserted = {id(node.test) for node in ast.walk(tree) if isinstance(node, ast.Assert)}
+    found = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr="lowering"):
+                found.append(node.lineno)
+            case ast.Attribute(attr="name", value=owner) if _is_kind(owner):
+                found.append(node.lineno)
+            case ast.Call(func=ast.Name(id="isinstance"), args=[x, _]) if _is_kind(x):
+                if id(node) not in asserted:
+                    found.append(node.lineno)
+    return found
 
 
 def _is_kind(node: ast.AST) -> bool:
@@ -63,6 +73,8 @@ def _is_kind(node: ast.AST) -> bool:
 def test_only_operations_and_the_compiler_ask_how_an_op_is_lowered() -> None:
     """Elsewhere booleans of the op say what is meant: `op.is_view`."""
     assert asks_how('op.kind.lowering == "view" or line.op.kind.name == "create"') == [1, 1]
+    assert asks_how("if isinstance(op.kind, Creating):\n    pass") == [1]
+    assert asks_how("assert isinstance(op.kind, Contracting)") == []
     for path in SOURCE.rglob("*.py"):
         if path.relative_to(SOURCE).parts[0] not in ("operation", "compiler"):
             assert not asks_how(path.read_text(encoding="utf-8")), path

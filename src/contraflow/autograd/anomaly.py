@@ -16,7 +16,6 @@ from contraflow.autograd.modes import Mode
 from contraflow.errors import CaptureError, GradientError, describe
 from contraflow.graph.op_node import called
 from contraflow.operation.context import Context, change, state
-from contraflow.operation.kinds import Creating
 from contraflow.operation.op import Op
 from contraflow.spec import Params
 from contraflow.tensors.source_line import at, user_line
@@ -29,7 +28,7 @@ class _FiniteContext(Context):
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         out = self.below.apply(op, inputs, params)
         # A composite was looked into already, part by part; one that creates was told what.
-        told = op.is_composite or isinstance(op.kind, Creating)
+        told = op.is_composite or op.creates
         if state().anomaly and not told:
             outs = out if isinstance(out, tuple) else (out,)
             wrong = next((o for o in outs if not _is_finite(o)), None)

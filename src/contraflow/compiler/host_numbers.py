@@ -9,7 +9,6 @@ from typing import Any
 from contraflow.compiler.tape import Tape, TapeLine, Value
 from contraflow.dtypes import DType, bool_, float64, int64, of_number
 from contraflow.expressions.expression import leaf, walk
-from contraflow.operation.kinds import Creating, Elementwise
 from contraflow.operation.op import Op
 from contraflow.operation.reference import quiet
 from contraflow.spec import Given, Spec
@@ -36,7 +35,7 @@ def _means_the_same_wide(tape: Tape, line: TapeLine) -> bool:
     which is not so of two steps. A number that is given in a dtype is rounded to it. Integers of
     fewer bits would not wrap, and a bitcast would see other bits.
     """
-    if isinstance(line.op.kind, Creating) and not _is_exact(tape, line):
+    if line.op.creates and not _is_exact(tape, line):
         return False
     given = tape.given(line.inputs)
     own = [x.dtype if isinstance(x, Spec) else of_number(x) for x in given]
@@ -99,7 +98,7 @@ def wide_numbers(tape: Tape) -> list[TapeLine]:
 
 def is_wide(tape: Tape, line: TapeLine, numbers: set[Value]) -> bool:
     """Whether a line computes with some of these numbers alone, and gives such numbers again."""
-    if not isinstance(line.op.kind, Elementwise) or numbers.isdisjoint(line.inputs):
+    if not line.op.is_elementwise or numbers.isdisjoint(line.inputs):
         return False
     alone = numbers.issuperset([x for x in line.inputs if type(x) is Value])
     wide = all(tape.specs[v].dtype in (bool_, int64, float64) for v in line.outs)

@@ -18,7 +18,7 @@ from contraflow.compiler.kernel import Kernel, KernelCall, KernelFold, Operand, 
 from contraflow.dtypes import DType, int64
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
-from contraflow.operation.kinds import Elementwise, Reduction
+from contraflow.operation.kinds import Reduction
 from contraflow.operation.op import Op
 from contraflow.shapes import (
     Shape,
@@ -262,7 +262,7 @@ class Builder:
     ) -> tuple[Expr, ...]:
         """A body over its operands. It is built over placeholders first: what the operands are
         made of, which may be long, is not walked through again for every line."""
-        if isinstance(line.op.kind, Elementwise):
+        if line.op.is_elementwise:
             kinds = tuple([type(value) for _, value in line.params])
             outs = _body(line.op, line.params, kinds, *[e.dtype for e in inputs])
         else:

@@ -16,7 +16,7 @@ from contraflow.contexts.applying import OpContext
 from contraflow.errors import GradientError, describe
 from contraflow.operation import core
 from contraflow.operation.context import apply, changed, state
-from contraflow.operation.kinds import Contracting, Elementwise, Reduction
+from contraflow.operation.kinds import Contracting
 from contraflow.operation.op import Op
 from contraflow.shapes import contiguous, numel
 from contraflow.spec import Params, Spec
@@ -151,17 +151,17 @@ class Batch(OpContext):
     def _apply(
         self, op: Op, given: Operands, specs: Sequence[Any], params: Params
     ) -> Sequence[Tensor]:
-        kind = op.kind
         ranks = [len(spec.shape) if isinstance(spec, Spec) else 0 for spec in specs]
-        if isinstance(kind, Elementwise):
+        if op.is_elementwise:
             aligned = tuple(_aligned(x, full, max(ranks)) for x, full in given)
             return _listed(op, apply(op, aligned, params))
-        if isinstance(kind, Reduction) and ranks[0]:
+        if op.is_reduction and ranks[0]:
             ((x, _),) = given
             dims = tuple(d + 1 for d in params["dim"]) or tuple(range(1, ranks[0] + 1))
             return _listed(op, apply(op, (x,), {**params, "dim": dims}))
-        if isinstance(kind, Contracting):
-            return [_contracted(kind.labels(op, specs, params), given)]
+        if op.is_contraction:
+            assert isinstance(op.kind, Contracting)
+            return [_contracted(op.kind.labels(op, specs, params), given)]
         if op.is_assign:
             return [self._assigned(given, params)]
         if op.takes_points:

@@ -18,7 +18,6 @@ from contraflow.graph import engine
 from contraflow.graph.op_node import OpNode
 from contraflow.operation import core
 from contraflow.operation.context import Context, apply, changed, state
-from contraflow.operation.kinds import Elementwise
 from contraflow.operation.op import Op
 from contraflow.shapes import contiguous
 from contraflow.spec import Params, Spec
@@ -129,7 +128,7 @@ def _pushed(
     op: Op, inputs: Sequence[Any], params: Params, outs: Sequence[Tensor], tangents: Tangents
 ) -> Tangents:
     """The tangents of an op's results."""
-    if isinstance(op.kind, Elementwise) and len(outs) == 1:
+    if op.is_elementwise and len(outs) == 1:
         return (_along(op, inputs, params, outs[0], tangents),)
     shown = op.is_view and inputs[0].layout != contiguous(inputs[0].shape)
     if op.linear and not shown:

@@ -42,6 +42,7 @@ class Kind:
     # it may be computed again, or by the host.
     pointwise = False
     bilinear = False  # the result is zero if one input is
+    creates = False  # it has no tensors as inputs
     required: tuple[str, ...] = ("ref", "shape")  # fields a declaration must have
     # Further fields it may have; the tests read the first two: which directions an input admits.
     optional: tuple[str, ...] = ("symmetric", "triangular")
@@ -242,6 +243,7 @@ class Creating(Kind):
     required = ("ref",)
 
     lowering = "map"
+    creates = True
 
     def __init__(self, name: str, *, pointwise: bool) -> None:
         self.name, self.pointwise = name, pointwise

@@ -134,6 +134,8 @@ class Op(Traits):
         self.is_view, self.is_assign = lowering == "view", lowering == "assign"
         self.is_composite, self.is_contraction = lowering == "composite", lowering == "contract"
         self.is_opaque = lowering == "opaque"
+        self.is_elementwise, self.is_reduction = kind.name == "elementwise", lowering == "reduce"
+        self.creates = kind.creates  # out of numbers and positions, random numbers too
         self.is_create = kind.name == "create"  # it is told its dtype, and draws no numbers
         # More than a loop over elements: it is not done twice to save memory.
         self.is_costly = lowering in ("contract", "scatter", "scan", "sort", "opaque")

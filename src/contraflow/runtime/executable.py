@@ -240,7 +240,7 @@ class Native:
             lines += ["except KeyboardInterrupt:", *(f"  {line}" for line in (*counting, "raise"))]
         lines += counting
         if stays is not None:
-            lines.append(f"if {stays}.notice.given: {stays}.settle()")
+            lines.append(f"if {stays}.notice.given: {stays}.give()")
         return lines
 
     @property

@@ -16,7 +16,7 @@ import numpy as np
 from contraflow import devices
 from contraflow.devices.cpu import memory
 from contraflow.spec import Spec
-from contraflow.tensors.grad_slot import Block, Notice, slots_lock
+from contraflow.tensors.grad_slot import Block, Notice, put_blocks, slots_lock
 from contraflow.tensors.tensor import Tensor
 
 
@@ -88,17 +88,18 @@ class Standing:
     def take(self) -> None:
         """Switch to blocks that nothing looks at."""
         addresses: list[int] = []
-        take([room for _, room, _ in self._all], addresses)
+        take(self.rooms, addresses)
         for (place, _, _), address in zip(self._all, addresses):
             self._program.put(place, address)
         self._fresh = True
 
-    def settle(self) -> None:
+    def give(self) -> None:
         """Give the blocks to their owners, now that they are filled.
 
         A block that was looked at meanwhile stays as it is, and its owner gets a copy.
         """
         with slots_lock:
+            given: list[tuple[Tensor, Block]] = []
             for place, room, owner_ref in self._all:
                 block = room.recent
                 if not self._fresh and getrefcount(block.array) > HELD_BY_BLOCK:
@@ -107,11 +108,9 @@ class Standing:
                     self._program.put(place, block.address)
                 block.notice = self.notice
                 owner = owner_ref()
-                if owner is not None:  # as `grad_slot.put`, without a call for each
-                    held = owner._slot
-                    if type(held) is Block and held.notice is not self.notice:
-                        held.notice.given = True
-                    owner._slot = block
+                if owner is not None:
+                    given.append((owner, block))
+            put_blocks(given)
             self._fresh = False
             self.notice.given = False  # last: the call after an interrupted one does all this again
 

@@ -2,12 +2,12 @@
 
 A slot holds a tensor, nothing, or a `Block`: memory filled by a program. A gradient of a compiled
 step stays a block until somebody looks at it. Looking at it, or replacing it, gives notice, so that
-the next replay fills other memory. Only `look`, `put` and `Standing.settle` (runtime/outputs.py),
-which puts the blocks of a program into all their slots at once, set `Tensor._slot`.
+the next replay fills other memory. Only the functions here set `Tensor._slot`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from contraflow import threads
@@ -61,3 +61,12 @@ def put(owner: Any, value: Any) -> None:
         if type(held) is Block and held.notice is not getattr(value, "notice", None):
             held.notice.given = True
         owner._slot = value
+
+
+def put_blocks(blocks: Iterable[tuple[Any, Block]]) -> None:
+    """Put blocks into the slots of their owners, as `put` does. The caller holds `slots_lock`."""
+    for owner, block in blocks:
+        held = owner._slot
+        if type(held) is Block and held.notice is not block.notice:
+            held.notice.given = True
+        owner._slot = block
