@@ -54,6 +54,9 @@ few_long_rows = 32  # fewer long rows than this leave threads idle
 long_inner_sum = 64  # products that a contraction must add up inside a batch of such sums
 narrow_rows = 16  # rows from which on a narrow value is worth storing column by column
 sort_areas = 64  # shares of a sort that have memory of their own
+# Points that one thread of a device with thousands of them walks along sooner than several kernels
+# let all threads share them.
+walked_points = 64
 # Temporaries up to which each is compared with all others, which takes the least memory. More are
 # laid out in the order of steps: in a time that grows as they do, with gaps between them.
 best_fit_values = 2048

@@ -65,6 +65,15 @@ def added_rows() -> Case:
 
 
 @case
+def added_runs() -> Case:
+    """The same of more rows: those that meet are side by side in the order of their targets."""
+    arrays = [normal(93, 300, 41), places(94, 7, 300)]
+    found = last_kernel("segment_sum", arrays, {"size": 7}, Scatter)
+    found.golden = True
+    return found
+
+
+@case
 def scattered_points() -> Case:
     """Every element has an index of its own, and a later one overwrites the earlier ones."""
     arrays = [normal(75, 9, 30), places(76, 9, 20, 30), normal(77, 20, 30)]

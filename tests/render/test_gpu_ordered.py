@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.helpers.gpu_case import GUARD, normal
 from tests.helpers.gpu_ordered import places
 from tests.helpers.gpu_programs import KernelRun, check_op, compare_bits, tape_of
 
@@ -88,3 +89,90 @@ def test_a_long_row_is_shared_by_the_device() -> None:
     groups = [wgsl.launch(use.call)[0] for use in uses]
     assert min(groups) >= 1 << 12
     assert len(groups) == 2 + 12
+
+
+# --- scatters ----------------------------------------------------------------------------------
+
+
+def test_rows_that_meet_are_added_in_order(machine: Any) -> None:
+    """The gradient of an embedding: targets are those of all columns, so they are sorted once."""
+    g, index = normal(10, 90, 5) * 1e3, places(11, 7, 90)
+    calls = check_op("segment_sum", [g, index], {"size": 7}, *machine, compare_bits)
+    sizes = {call.kernel.name.split("_")[0]: call.sizes for call in calls}
+    assert sizes["sort"] == (1, 1, 90)
+    assert sizes["scatter"] == (5, 90)
+
+
+@pytest.mark.parametrize("length", [64, 65, 1024, 1025, 3000])
+def test_scatters_of_every_length(length: int, machine: Any) -> None:
+    arrays = [normal(12, 50), places(13, 50, length), normal(14, length)]
+    calls = check_op("scatter_add", arrays, {"dim": 0}, *machine, compare_bits)
+    assert kinds(calls).get("sort", 0) == (length > 64)
+    check_op("scatter", arrays, {"dim": 0}, *machine, compare_bits)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_every_row_has_an_order_of_its_own(dim: int, machine: Any) -> None:
+    shape = [3, 4, 5]
+    shape[dim] = 100
+    arrays = [normal(15, 3, 4, 5), places(16, [3, 4, 5][dim], *shape), normal(17, *shape)]
+    check_op("scatter_add", arrays, {"dim": dim}, *machine, compare_bits)
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("reduce", ["prod", "amax", "amin"])
+def test_folds_in_several_sweeps_share_an_order(
+    reduce: str, include_self: bool, machine: Any
+) -> None:
+    x, index, src = normal(18, 6, 4), places(19, 6, 200, 4), normal(20, 200, 4)
+    src[:3, 0] = np.nan, -np.inf, -0.0
+    how = {"dim": 0, "reduce": reduce, "include_self": include_self}
+    calls = check_op("scatter_fold", [x, index, src], how, *machine, compare_bits)
+    assert kinds(calls)["sort"] == 1
+
+
+@pytest.mark.parametrize("accumulate", [True, False])
+def test_points_at_several_coordinates(accumulate: bool, machine: Any) -> None:
+    x, at = normal(21, 4, 5, 3), places(22, 4, 2, 300) - 3
+    how = {"accumulate": accumulate, "wrap": True}
+    check_op("put_at", [x, at, normal(23, 300, 3)], {"dims": (0, 1), **how}, *machine, compare_bits)
+    flat = normal(24, 4, 5)
+    check_op("put_at", [flat, at, normal(25, 300)], {"dims": (0, 1), **how}, *machine, compare_bits)
+    inner = places(26, 3, 2, 300) - 1
+    values = normal(27, 300, 5)
+    check_op("put_at", [x, inner, values], {"dims": (0, 2), **how}, *machine, compare_bits)
+
+
+def test_all_in_one_element(machine: Any) -> None:
+    arrays = [normal(28, 500, 3), np.full((1, 500), 2)]
+    how = {"dims": (0,), "shape": (4, 3), "wrap": False}
+    check_op("sum_at", arrays, how, *machine, compare_bits)
+
+
+def test_values_of_wrong_indices_go_nowhere(webgpu: Any) -> None:
+    """Every kernel records a wrong index, and none writes outside of its result."""
+    index = places(29, 7, 90)
+    index[[3, 50]] = 7, -1
+    tape, given = tape_of("segment_sum", [normal(30, 90, 5), index], {"size": 7})
+    program: Any = KernelRun(tape, given, wgsl.LIMITS)
+    failures = []
+    for use in program.uses:
+        bound, scalars = program.bind(use)
+        found = webgpu.run_call(use.call, bound, scalars, line=41)
+        failures.append(None if found is None else found.tolist())
+    failed = [words for words in failures if words is not None]
+    assert len(failed) == 2
+    for mark, wrong in failed:
+        assert mark == 42
+        assert wrong in (7, -1)
+    for array in program.held.values():
+        assert not np.isin(array[:GUARD], (0, 99), invert=True).any()
+
+
+def test_no_kernel_walks_over_a_long_scatter_alone() -> None:
+    rows, columns = 1 << 14, 768
+    g = np.zeros((rows, columns), np.float32)
+    tape, given = tape_of("segment_sum", [g, np.zeros(rows, np.int64)], {"size": 50304})
+    uses: Any = KernelRun(tape, given, wgsl.LIMITS).uses
+    groups = {use.call.kernel.name.split("_")[0]: wgsl.launch(use.call) for use in uses}
+    assert groups["scatter"][0] * groups["scatter"][1] >= rows * columns // 256

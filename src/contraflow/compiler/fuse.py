@@ -31,7 +31,12 @@ from contraflow.compiler.lower import (
     lower_store,
 )
 from contraflow.compiler.narrow_layouts import narrow_layouts
-from contraflow.compiler.ordered_uses import lower_scanning, lower_scattering, lower_sorting
+from contraflow.compiler.ordered_uses import (
+    lower_order,
+    lower_scanning,
+    lower_scattering,
+    lower_sorting,
+)
 from contraflow.compiler.pieces import first_parts_of_wholes
 from contraflow.compiler.tape import Tape, TapeLine, Value, count_uses
 from contraflow.dtypes import DType
@@ -183,10 +188,13 @@ class _Fuser:
         carried = self._carried(line) or dtype.compute
         rest = self._base(line, Spec(shape, carried), number)
         sweeps = len(op.kind.sweeps(op, carried, line.params))
+        uses, order = lower_order(self.scope, number, line, self.limits)
+        for use in uses:
+            self._append(use)
         for sweep in range(sweeps):
             last = sweep == sweeps - 1 and carried is dtype
             target = out if last else self.tape.new(Spec(shape, carried))
-            self._append(lower_scattering(self.scope, number, line, target, rest, sweep))
+            self._append(lower_scattering(self.scope, number, line, target, rest, sweep, order))
             rest = target
         if rest is not out:
             whole = contiguous(shape)

@@ -220,12 +220,17 @@ class Scatter(Box):
     are visited in row-major order, whatever the number of threads. `combine` is over a `left` leaf,
     what the element holds, and a `right` one, the value. `at` comes on top of the target's strides;
     `value` has the target's dtype.
+
+    `order` is an operand that holds the row-major numbers of the inner points in the order of the
+    elements that they go to, row by row of the outer points: those that meet lie side by side
+    there, so the points of one element may be folded by one thread, and others by others.
     """
 
     target: int
     at: Expr
     value: Expr
     combine: Expr
+    order: int | None = None
 
     @property
     def roots(self) -> tuple[Expr, ...]:
@@ -235,6 +240,8 @@ class Scatter(Box):
     def describe(self, number: Callable[[Expr], int]) -> Iterator[str]:
         """The fold."""
         yield f"scatter {self.target} {[number(e) for e in (*self.roots, self.combine)]}"
+        if self.order is not None:
+            yield f"order {self.order}"
 
 
 @dataclass(eq=False, repr=False)

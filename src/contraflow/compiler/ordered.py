@@ -12,26 +12,32 @@ from typing import NamedTuple
 from contraflow.compiler.folds import lane_of
 from contraflow.compiler.kernel import KernelFold, Store, scan, scatter, sort
 from contraflow.compiler.pattern import Builder, Lowered, Pattern, PatternLine, StoredResult
-from contraflow.dtypes import DType, int64
+from contraflow.dtypes import DType, int32, int64
 from contraflow.expressions import expression as s
+from contraflow.expressions.expression import Expr
 from contraflow.operation.kinds import Scanning, Scattering, Sorting
-from contraflow.shapes import Shape, contiguous_strides
+from contraflow.shapes import Shape, contiguous_strides, numel
 
 
 class ScatterPattern(NamedTuple):
-    """One sweep of a scattering line; `shape` is that of the result, in argument `target`."""
+    """One sweep of a scattering line; `shape` is that of the result, in argument `target`.
+
+    If the points come in the order of their targets, `order` is the argument that holds it and its
+    strides over the points.
+    """
 
     line: PatternLine
     arguments: tuple[DType, ...]
     target: int
     shape: Shape
     sweep: int
+    order: tuple[int, Shape] | None = None
 
 
 @lru_cache(maxsize=1024)
 def lower_scatter(pattern: ScatterPattern) -> Lowered:
     """The kernel of a scattering line."""
-    line, arguments, target, shape, sweep = pattern
+    line, arguments, target, shape, sweep, order = pattern
     op, params, dtype = line.op, dict(line.params), arguments[target]
     assert isinstance(op.kind, Scattering)
     coordinates, value = op.kind.points(op, line.given, params)
@@ -43,15 +49,90 @@ def lower_scatter(pattern: ScatterPattern) -> Lowered:
     if any(e.fn == "checked" for e in s.walk([at])):
         builder.checks = 0
     number = builder.bind(dtype, "inout", strides, target)
-    settled = builder.settle([Store(number, e, True) for e in (at, s.cast(value, dtype))])
+    stores = [Store(number, e, True) for e in (at, s.cast(value, dtype))]
+    if order is not None:
+        argument, rows = order
+        listed = builder.bind(arguments[argument], "in", rows, argument)
+        stores.append(Store(listed, s.const(0, int64), True))
+    settled = builder.settle(stores)
     outer, sizes, operands = settled.outer, settled.sizes, settled.operands
-    at, value = (store.value for store in settled.stores)
+    at, value = (store.value for store in settled.stores[:2])
     combine = op.kind.sweeps(op, dtype, params)[sweep]
     kernel = scatter(
         outer, len(sizes) - outer, lane_of(operands, sizes[:outer], outer, 0), operands,
         settled.stores[0].operand, at, value, combine,
+        None if order is None else settled.stores[2].operand,
     )  # fmt: skip
     return builder.lowered(kernel, settled)
+
+
+class PlacesPattern(NamedTuple):
+    """A scattering line, and the shape of its result."""
+
+    line: PatternLine
+    arguments: tuple[DType, ...]
+    shape: Shape
+
+
+class LoweredPlaces(NamedTuple):
+    """The kernel that stores where each point goes, as integers, in an argument behind the others.
+
+    Points that may meet are a row. Dims of the other points have rows of their own if the places
+    depend on them: `rows` are their sizes, and `strides` those of the rows over all points.
+    """
+
+    lowered: Lowered
+    dtype: DType
+    rows: Shape
+    strides: Shape
+
+
+@lru_cache(maxsize=1024)
+def lower_places(pattern: PlacesPattern) -> LoweredPlaces:
+    """The kernel of the places that a scattering line goes to."""
+    line, arguments, shape = pattern
+    op, params = line.op, dict(line.params)
+    assert isinstance(op.kind, Scattering)
+    coordinates, _ = op.kind.points(op, line.given, params)
+    walked = op.kind.walked(op, line.given, params)
+    dtype = int32 if numel(shape) < 1 << 31 else int64
+    arguments = (*arguments, dtype)
+
+    def placed(domain: Shape) -> tuple[Builder, Expr]:
+        points = line._replace(shape=domain)
+        builder = Builder(Pattern(domain, frozenset(), (points,), arguments, (), dtype))
+        strides, offset = builder.place(
+            builder.reads(points, coordinates), contiguous_strides(shape)
+        )
+        place = s.const(0, int64) if offset is None else offset
+        for d in sorted(walked):
+            if strides[d] and domain[d] > 1:
+                place = place + s.axis(d) * s.const(s.Size(strides[d]), int64)
+        return builder, s.cast(place, dtype)
+
+    builder, place = placed(line.shape)
+    varies = set(walked)
+    for e in s.walk([place]):
+        if e.fn == "axis":
+            varies.add(e.data)
+        elif e.fn == "load":
+            varies.update(d for d, stride in enumerate(builder.operands[e.data][2]) if stride)
+    domain = tuple(n if d in varies else 1 for d, n in enumerate(line.shape))
+    rows = [d for d in sorted(varies) if d not in walked]
+    dims = [*rows, *sorted(walked)]
+    steps = dict(zip(dims, contiguous_strides(tuple(domain[d] for d in dims))))
+    builder, place = placed(domain)
+    if any(e.fn == "checked" for e in s.walk([place])):
+        builder.checks = 0
+    whole = tuple(steps.get(d, 0) for d in range(len(domain)))
+    number = builder.bind(dtype, "out", whole, len(arguments) - 1)
+    settled = builder.settle([Store(number, place, False)])
+    return LoweredPlaces(
+        builder.lowered(settled.kernel(), settled),
+        dtype,
+        tuple(domain[d] for d in rows),
+        tuple(steps[d] if d in rows else 0 for d in range(len(domain))),
+    )
 
 
 class ScanPattern(NamedTuple):

@@ -5,15 +5,19 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from contraflow import thresholds
 from contraflow.compiler.kernel import Limits
 from contraflow.compiler.lower import KernelUse, Naming, TapeScope, is_access
 from contraflow.compiler.ordered import (
     KeysPattern,
+    PlacesPattern,
     ScanPattern,
     ScatterPattern,
     SortPattern,
     lower_keys,
+    lower_places,
     lower_scan,
     lower_scatter,
     lower_sort,
@@ -21,27 +25,70 @@ from contraflow.compiler.ordered import (
 from contraflow.compiler.pattern import PatternLine, StoredResult
 from contraflow.compiler.sorted_rows import RowSorter
 from contraflow.compiler.tape import TapeLine, Value
-from contraflow.dtypes import DType, int64
+from contraflow.dtypes import DType, int32, int64
 from contraflow.expressions.expression import leaf
 from contraflow.operation.kinds import Scattering, Sorting
 from contraflow.shapes import Shape, View, contiguous, contiguous_strides, numel
 from contraflow.spec import Spec
 
 
+class PointOrder(NamedTuple):
+    """The points of a scattering line in the order of their targets, with the strides of rows."""
+
+    value: Value
+    strides: Shape
+
+
 def lower_scattering(
-    scope: TapeScope, number: int, line: TapeLine, target: Value, rest: Value, sweep: int
+    scope: TapeScope,
+    number: int,
+    line: TapeLine,
+    target: Value,
+    rest: Value,
+    sweep: int,
+    order: PointOrder | None,
 ) -> KernelUse:
     """The kernel for a sweep of a line that scatters values into a copy of `rest`."""
     naming = Naming(scope)
+    described = _scattered(scope, naming, line)
+    argument, shape = naming.target(target, 0), scope.tape.specs[target].shape
+    listed = None if order is None else (naming.target(order.value, 0), order.strides)
+    dtypes = tuple(naming.dtypes)
+    lowered = lower_scatter(ScatterPattern(described, dtypes, argument, shape, sweep, listed))
+    return naming.use(lowered, number, rest)
+
+
+def lower_order(
+    scope: TapeScope, number: int, line: TapeLine, limits: Limits
+) -> tuple[list[KernelUse], PointOrder | None]:
+    """The kernels that put the points of a scattering line in the order of their targets, for a
+    device that folds the points of different targets at the same time; none where few may meet."""
+    naming, tape = Naming(scope), scope.tape
+    described = _scattered(scope, naming, line)
+    assert isinstance(line.op.kind, Scattering)
+    walked = line.op.kind.walked(line.op, described.given, line.params)
+    meeting = numel(described.shape[d] for d in walked)
+    few = meeting <= thresholds.walked_points or not numel(described.shape)
+    if not limits.sorted_points or few:
+        return [], None
+    shape = tape.specs[line.outs[0]].shape
+    found = lower_places(PlacesPattern(described, tuple(naming.dtypes), shape))
+    rows = numel(found.rows)
+    places = tape.new(Spec((rows * meeting,), found.dtype))
+    order = tape.new(Spec((rows * meeting,), int32))
+    naming.target(places, 0)
+    sorter = RowSorter(tape, number, (rows, 1, meeting), limits.sorted_points)
+    uses = [naming.use(found.lowered, number), *sorter.sort(places, order, meeting)]
+    return uses, PointOrder(order, found.strides)
+
+
+def _scattered(scope: TapeScope, naming: Naming, line: TapeLine) -> PatternLine:
+    """A scattering line with its operands numbered; its shape is that of the points."""
     operands = tuple(map(naming.operand, line.inputs))
     given = tuple(scope.tape.given(line.inputs))
     assert isinstance(line.op.kind, Scattering)
     points = line.op.kind.domain(line.op, given)
-    described = PatternLine(line.op, tuple(line.params.items()), operands, given, points, ())
-    argument, shape = naming.target(target, 0), scope.tape.specs[target].shape
-    dtypes = tuple(naming.dtypes)
-    lowered = lower_scatter(ScatterPattern(described, dtypes, argument, shape, sweep))
-    return naming.use(lowered, number, rest)
+    return PatternLine(line.op, tuple(line.params.items()), operands, given, points, ())
 
 
 def lower_scanning(

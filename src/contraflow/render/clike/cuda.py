@@ -308,8 +308,10 @@ def index_bits(call: KernelCall) -> int:
         shapes = [call.sizes] * len(call.strides)
         counts = [math.prod(call.sizes[: call.kernel.outer])]
         counts.append(math.prod(call.sizes[call.kernel.outer :]))
-        if isinstance(call.kernel, Merge):  # every point has a thread, and a run may end beyond all
-            counts += [math.prod(call.sizes), 4 * call.sizes[-1]]
+        if source.visits_points_alone(call.kernel):
+            counts.append(math.prod(call.sizes))
+        if isinstance(call.kernel, Merge):  # a run may end beyond all points
+            counts.append(4 * call.sizes[-1])
     for shape, strides in zip(shapes, call.strides):
         counts += [size * abs(stride) for size, stride in zip(shape, strides)]
     return 32 if max(counts) < most else 64

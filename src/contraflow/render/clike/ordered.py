@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from contraflow.compiler.kernel import Scan, Scatter
+from contraflow.dtypes import int64
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
 from contraflow.render.clike.source import Syntax
@@ -71,16 +72,19 @@ class ScatterWriter(BoxWriter):
         self.kernel = kernel
 
     def write_points(self) -> None:
-        """Write the loop over the outer axes: everything."""
+        """Write the loop over the outer axes, or over all points: everything."""
         kernel = self.kernel
         outer = range(kernel.outer)
+        if kernel.order is not None:
+            self.write_runs(kernel.order)
+            return
         self.index("points", self.extent(outer))
         with self.loop("point", "group * threads + thread", "points", "groups * threads"):
             self.split("point", outer)
             self.hoist((self.at, self.folded))
             with ExitStack() as stack:
                 stack.enter_context(self.scope())
-                for k in range(kernel.outer, kernel.outer + kernel.inner):
+                for k in self.inner:
                     stack.enter_context(self.loop(f"i{k}", "0", f"size{k}", "1"))
                 self.write_fold()
 
@@ -97,6 +101,76 @@ class ScatterWriter(BoxWriter):
         (new,) = self.compute((self.combine,))
         text = self.syntax.store(target, self.operands[target].dtype, address, new.text)
         self.line(f"if ({' && '.join(checks)}) {{ {text} }}" if checks else text)
+
+    def write_runs(self, order: int) -> None:
+        """Write the loop over all points in the order of their targets: the first of those that go
+        to one element folds them all."""
+        outer, target, syntax = self.kernel.outer, self.kernel.target, self.syntax
+        dtype = self.operands[target].dtype
+        self.index("rows", self.extent(range(outer)))
+        self.index("walked", self.extent(self.inner))
+        self.index("points", "rows * walked")
+        with self.loop("point", "group * threads + thread", "points", "groups * threads"):
+            # Neighbours have neighbouring rows, which may lie side by side, and the same number.
+            self.index("row", "point % rows")
+            self.index("number", "point / rows")
+            self.split("row", range(outer))
+            self.find_place("own", order, "number")
+            with self.block("if (number > 0)"):
+                self.find_place("before", order, "number - 1")
+                self.line("if (before == own) { own = -1; }")
+            with self.block("if (own >= 0)"):
+                element = f"{self.address(target, range(outer))} + own"
+                start = syntax.literal(0, dtype)
+                if _reads_old(self.combine):
+                    start = syntax.load(target, dtype, element)
+                self.line(syntax.variable("fold", syntax.type_of(dtype), start) + ";")
+                with self.loop("turn", "number", "walked", "1"):
+                    self.fold_next(order)
+                self.line(syntax.store(target, dtype, element, "fold"))
+
+    def find_place(self, name: str, order: int, number: str) -> None:
+        """Write a variable for where a point goes within its row; -1 if an index is wrong."""
+        # A place may be far away even where coordinates and strides are small.
+        self.line(self.syntax.variable(name, self.syntax.type_of(int64), "-1") + ";")
+        with self.elsewhere(self.coordinates(name, order, number)):
+            place, valid = self.place()
+            text = f"{name} = {place};"
+            self.line(f"if ({valid}) {{ {text} }}" if valid else text)
+
+    def fold_next(self, order: int) -> None:
+        """Write the fold of one more point, or the end of the loop if it goes somewhere else."""
+        with self.elsewhere(self.coordinates("next", order, "turn")):
+            place, valid = self.place()
+            other = f"{place} != own"
+            self.line(f"if ({f'!({valid}) || ' if valid else ''}{other}) {{ break; }}")
+            (value,) = self.compute((self.folded,))
+            self.values[s.leaf("left", self.folded.dtype, 0)] = ExprText("fold")
+            self.values[s.leaf("right", self.folded.dtype, 0)] = value
+            (new,) = self.compute((self.combine,))
+            self.line(f"fold = {new.text};")
+
+    @property
+    def inner(self) -> range:
+        """The axes along which points may meet."""
+        return range(self.kernel.outer, self.kernel.outer + self.kernel.inner)
+
+    def coordinates(self, name: str, order: int, number: str) -> dict[int, str]:
+        """The coordinates of the inner point that has a number in the order of targets."""
+        address = f"{self.address(order)} + {number}"
+        dtype = self.operands[order].dtype
+        self.index(f"{name}_point", self.syntax.load(order, dtype, address))
+        position, found = f"{name}_point", {}
+        for k in reversed(self.inner):
+            found[k] = position if k == self.kernel.outer else f"{position} % size{k}"
+            position = f"{position} / size{k}"
+        return found
+
+    def place(self) -> tuple[str, str]:
+        """Where the current point goes within its row, and the condition that it goes anywhere."""
+        (at,) = self.compute((self.at,))
+        terms = [at.text, *self.moves(self.kernel.target, self.inner)]
+        return self.define(int64, " + ".join(terms)), " && ".join(at.checks)
 
 
 def _reads_old(combine: Expr) -> bool:

@@ -21,7 +21,7 @@ each as often as it must, so a device may launch fewer:
 
     map            a thread per outer point
     column         the same, each thread sweeping the inner axes alone
-    scan, scatter  the same
+    scan, scatter  the same; of a scatter in the order of targets, a thread per point
     row            a group per outer point: its threads share the sweep, then fold their results
                    in a tree, whose order depends on the number of threads alone
     sort           a group per outer point, in memory that its threads share
@@ -45,6 +45,7 @@ from contraflow.compiler.kernel import (
     KernelCall,
     Loops,
     Merge,
+    Scatter,
     Sort,
     part_length,
     strided_arguments,
@@ -186,6 +187,11 @@ def product_sizes(kernel: Contraction, sizes: Sequence[int]) -> tuple[int, int, 
     return g, b, m, math.prod(sizes[split:]), o * math.prod(sizes[4:split])
 
 
+def visits_points_alone(kernel: Kernel) -> bool:
+    """Whether every point, inner ones too, has a thread of its own."""
+    return isinstance(kernel, Merge) or (isinstance(kernel, Scatter) and kernel.order is not None)
+
+
 def swept_points(call: KernelCall) -> int:
     """The number of inner points that a group of a cooperative kernel visits, at most."""
     assert not isinstance(call.kernel, Contraction)
@@ -200,7 +206,7 @@ def count_groups(call: KernelCall) -> int:
         g, b, m, n, _ = product_sizes(call.kernel, call.sizes)
         return g * b * math.ceil(m / TILE) * math.ceil(n / TILE)
     points = math.prod(call.sizes[: call.kernel.outer])
-    if isinstance(call.kernel, Merge):
+    if visits_points_alone(call.kernel):
         points = math.prod(call.sizes)
     if isinstance(call.kernel, Sort):
         assert swept_points(call) <= SORTED, "longer rows are sorted in parts"

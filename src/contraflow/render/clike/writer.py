@@ -215,13 +215,17 @@ class BoxWriter(Writer):
             self.line(f"{name} = {found.text};")
         return ExprText(name, checks)
 
-    def address(self, number: int) -> str:
-        """The address of an operand's element at the current coordinates."""
-        terms = [f"offset{number}"]
-        for k, kind in enumerate(self.operands[number].strides):
-            if kind:
-                terms.append(f"i{k}" if kind == 1 else f"i{k} * stride{number}_{k}")
-        return " + ".join(terms)
+    def address(self, number: int, axes: Sequence[int] | None = None) -> str:
+        """The address of an operand's element at the current coordinates (of some axes)."""
+        axes = range(len(self.operands[number].strides)) if axes is None else axes
+        return " + ".join([f"offset{number}", *self.moves(number, axes)])
+
+    def moves(self, number: int, axes: Sequence[int]) -> list[str]:
+        """How far the current coordinates of axes lie from the first element of an operand."""
+        strides = self.operands[number].strides
+        return [
+            f"i{k}" if strides[k] == 1 else f"i{k} * stride{number}_{k}" for k in axes if strides[k]
+        ]
 
     def hoist(self, roots: Sequence[Expr]) -> None:
         """Compute before a loop what every turn would repeat.
