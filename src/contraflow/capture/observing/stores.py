@@ -292,13 +292,11 @@ class Stores(Containers):
             return self.registering([owner], change)
         before = copied(x)
         result = change()
-        if any(dict.get(x, key, MISSING) is not before.get(key, MISSING) for key in {*x, *before}):
-            self._undo_all(x, before)
-            raise self.refuse(
-                f"something else than a number is changed in a group of {type(owner).__name__}, "
-                f"and a replay would not change it",
-                "Change it outside the compiled function.",
-            )
+        for key in [*before, *x]:
+            if dict.get(x, key, MISSING) is not before.get(key, MISSING):
+                did = "changed" if key in x else "removed"
+                self._undo_all(x, before)
+                raise self.refuse(*_refused_entry(owner, key, did if key in before else "added"))
         return result
 
     def hooking(self, owner: Any, change: Callable[[], Any]) -> Any:
@@ -571,6 +569,24 @@ class Stores(Containers):
         """Set a global variable, or take it away."""
         self.see_globals(namespace)
         self._put_item(namespace, name, value, Global(namespace, name))
+
+
+def _refused_entry(optimizer: Any, key: Any, did: str) -> tuple[str, str]:
+    """Why an entry of a group of parameters cannot be changed, and the remedy."""
+    where = f"of a group of parameters of {type(optimizer).__name__}"
+    what = f"entry {key!r} {where} is {did}"
+    if did == "added":
+        return (
+            f"{what}, and a replay would not add it",
+            f"Add it before the first call, as optimizer.param_groups[0][{key!r}] = 0: a compiled "
+            f"function may change numbers that are there.",
+        )
+    if did == "removed":
+        return f"{what}, and a replay would not remove it", "Remove it outside."
+    return (
+        f"{what}, which a replay does with numbers alone",
+        "Change it outside the compiled function, or keep it in a dict of your own.",
+    )
 
 
 def hook_tables(owner: Any) -> list[dict[Any, Any]]:
