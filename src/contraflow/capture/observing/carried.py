@@ -6,7 +6,6 @@ would be recorded again; so what is there at the beginning of a call is one more
 
 from __future__ import annotations
 
-import functools
 import gc
 import types
 from collections import deque
@@ -105,8 +104,6 @@ class Carrying(Stores):
             return id(x) in self._made and x.__closure__ is not None
         if issubclass(kind, BaseException):
             return x.__traceback__ is not None
-        if kind is functools.partial:
-            return any(isinstance(a, Tensor) for a in (*x.args, *x.keywords.values()))
         if is_iterator(x):
             return True
         # An Event, a Generator: two of them are never equal, and nobody sees all that they keep.

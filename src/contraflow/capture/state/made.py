@@ -90,7 +90,7 @@ class MadeAnew:
 def can_be_made(x: Any) -> bool:
     """Whether an object consists of what Python can see of it: no code of C's keeps more."""
     kind = type(x)
-    if kind in (object, types.SimpleNamespace, types.FunctionType):
+    if kind in (object, types.SimpleNamespace, types.FunctionType, partial):
         return kind is not types.FunctionType or x.__closure__ is None
     if kind is types.MethodType:
         return can_be_made(x.__self__)
@@ -137,6 +137,8 @@ def _parts(x: Any) -> tuple[str, Any, Any]:
         return MADE, how, (x.__defaults__, x.__kwdefaults__, dict(own))
     if kind is types.MethodType:
         return MADE, partial(types.MethodType, x.__func__), (x.__self__,)
+    if kind is partial:
+        return MADE, _partial, (x.func, x.args, x.keywords, dict(own))
     if kind is types.SimpleNamespace:
         return MADE, _namespace, (dict(own),)
     if issubclass(kind, BaseException):
@@ -155,6 +157,14 @@ def _function(
 ) -> Any:
     made = types.FunctionType(code, namespace, name, defaults)
     made.__kwdefaults__, made.__qualname__ = named, path
+    made.__dict__.update(own)
+    return made
+
+
+def _partial(
+    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], own: dict[str, Any]
+) -> Any:
+    made = partial(function, *args, **keywords)
     made.__dict__.update(own)
     return made
 
