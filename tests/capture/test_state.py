@@ -209,6 +209,24 @@ def test_printing_and_logging_happen_once(
     assert capsys.readouterr().out == "scale 3.0\n"
 
 
+def test_text_is_written_once_if_a_recording_starts_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    counts = {"calls": 0.0, "written": 0}
+
+    @cf.compile
+    def f(x: cf.Tensor) -> cf.Tensor:
+        print("called")
+        counts["written"] = sys.stdout.write("text")
+        counts["calls"] += 1.0
+        return x * 2
+
+    for _ in range(4):
+        f(argument(0))
+    assert capsys.readouterr().out == "called\ntext"
+    assert counts == {"calls": 4.0, "written": 4}
+
+
 class Config:
     def __init__(self) -> None:
         self.scale: Any = 2.0

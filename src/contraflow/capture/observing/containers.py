@@ -6,6 +6,7 @@ A container given to C or to a library is looked at as a whole.
 from __future__ import annotations
 
 import functools
+import io
 import operator
 import sys
 import types
@@ -324,6 +325,12 @@ class Containers(Attributes):
                 f"a {kind.__name__} from outside is iterated, and a replay would see the same "
                 f"batches again",
                 "Pass the batch as an argument.",
+            )
+        elif issubclass(kind, io.IOBase):
+            raise self.refuse(
+                f"{self.place_of(x)}, a {kind.__name__} from before the call, is read or written, "
+                f"and a replay would not do that",
+                "Use it outside, or make it in the function.",
             )
         elif is_iterator(x):
             raise self.refuse(

@@ -126,6 +126,8 @@ def impurity(
             known = table[package]
             if (known is None or name in known) and name not in _QUIET:
                 known_as = "os" if package in ("posix", "nt") else package.lstrip("_")
+                if issubclass(type(owner), io.IOBase):
+                    known_as = f"{known_as}.{type(owner).__name__}"
                 return f"{known_as}.{name} {what}", remedy
     return None
 

@@ -348,6 +348,9 @@ class Observer(Carrying):
             for x in itertools.chain(args, kwargs.values()):
                 self.hand_over(x)
             return f(*args, **kwargs)
+        if (owner is sys.stdout or owner is sys.stderr) and name in ("write", "flush"):
+            # Once, as `print` does.
+            return f(*args, **kwargs) if not self.again else len(args[0]) if args else None
         if place is not None and kind in _LOCKS:
             return self._use_lock(owner, place, name, f, args, kwargs)
         if kind is CACHED and name == "cache_clear" and place is not None:
