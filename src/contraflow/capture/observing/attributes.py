@@ -16,7 +16,6 @@ from contraflow.capture.observing.objects import (
     is_dunder,
     is_passed,
     is_structured,
-    own_attributes,
 )
 from contraflow.capture.observing.showing import Showing
 from contraflow.capture.rewriting.library import (
@@ -37,6 +36,7 @@ from contraflow.capture.state.places import (
     NestedPlace,
     Place,
     lookup,
+    own_attributes,
 )
 from contraflow.capture.state.reads import (
     PLAIN,

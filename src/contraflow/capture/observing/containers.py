@@ -26,7 +26,6 @@ from contraflow.capture.observing.objects import (
     is_structured,
     items_of,
     keys_of,
-    own_attributes,
 )
 from contraflow.capture.observing.sight import LARGEST
 from contraflow.capture.rewriting.library import (
@@ -41,6 +40,7 @@ from contraflow.capture.state.places import (
     Item,
     Place,
     lookup,
+    own_attributes,
 )
 from contraflow.capture.state.reads import (
     PLAIN,

@@ -41,15 +41,6 @@ def is_filled(cell: types.CellType) -> bool:
     return True
 
 
-def own_attributes(x: Any, default: Any = types.MappingProxyType({})) -> Any:
-    """The `__dict__` of an object; no code of its class runs."""
-    try:
-        found = object.__getattribute__(x, "__dict__")
-    except (AttributeError, TypeError):
-        return default
-    return found if issubclass(type(found), dict) else default
-
-
 def lives_on(x: Any) -> bool:
     """Whether something stays until the process ends: what libraries define, which is cheaper to
     compare than what is referred to weakly."""

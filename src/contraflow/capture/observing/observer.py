@@ -33,7 +33,6 @@ from contraflow.capture.observing.objects import (
     is_iterator,
     is_passed,
     is_structured,
-    own_attributes,
 )
 from contraflow.capture.observing.session import listening
 from contraflow.capture.rewriting import rewrite
@@ -50,6 +49,7 @@ from contraflow.capture.state.places import (
     Item,
     Place,
     lookup,
+    own_attributes,
 )
 from contraflow.capture.state.reads import PLAIN
 from contraflow.dtypes import set_default_dtype

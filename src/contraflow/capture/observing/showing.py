@@ -16,7 +16,6 @@ from contraflow.capture.observing.objects import (
     is_dunder,
     is_filled,
     is_structured,
-    own_attributes,
 )
 from contraflow.capture.observing.session import swap
 from contraflow.capture.observing.sight import Sight
@@ -28,7 +27,7 @@ from contraflow.capture.rewriting.library import (
     is_ours,
     names,
 )
-from contraflow.capture.state.places import ClassAttribute, Constant, Field, Place
+from contraflow.capture.state.places import ClassAttribute, Constant, Field, Place, own_attributes
 from contraflow.capture.state.reads import PLAIN, Same
 from contraflow.operation.op import Op
 from contraflow.tensors.tensor import Tensor

@@ -19,7 +19,6 @@ from contraflow.capture.observing.objects import (
     is_iterator,
     is_passed,
     is_structured,
-    own_attributes,
 )
 from contraflow.capture.observing.sight import SlotKey
 from contraflow.capture.rewriting.library import is_library_class, is_ours, mentions, names
@@ -35,6 +34,7 @@ from contraflow.capture.state.places import (
     NestedPlace,
     Place,
     lookup,
+    own_attributes,
 )
 from contraflow.capture.state.reads import Member, fingerprint
 from contraflow.capture.state.writes import (

@@ -16,7 +16,7 @@ from typing import Any
 from contraflow.autograd.store import Gradients
 from contraflow.capture.rewriting.library import in_python, is_library_class, is_ours
 from contraflow.capture.rewriting.rewrite import original
-from contraflow.capture.state.places import Located
+from contraflow.capture.state.places import Located, own_attributes
 from contraflow.capture.state.trees import (
     ATTRIBUTES,
     FIELDS,
@@ -130,7 +130,7 @@ def _base(kind: type) -> Any:
 def _parts(x: Any) -> tuple[str, Any, Any]:
     """How an object is made, and of what."""
     kind = type(x)
-    own = getattr(x, "__dict__", {})
+    own = own_attributes(x)
     if kind is types.FunctionType:
         code = original(x.__code__)
         how = partial(_function, code, x.__globals__, x.__name__, x.__qualname__)

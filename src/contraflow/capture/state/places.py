@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from types import FunctionType
+from types import FunctionType, MappingProxyType
 from typing import Any, Protocol
 
 from contraflow.tensors.tree import plain_type
@@ -129,19 +129,19 @@ class Attribute(NestedPlace):
     __slots__ = ()
 
     def address(self, given: GivenArguments) -> tuple[Any, ...]:
-        return id(self.parent.get(given).__dict__), self.key
+        return id(namespace_of(self.parent.get(given))), self.key
 
     def get(self, given: GivenArguments) -> Any:
-        return self.parent.get(given).__dict__[self.key]
+        return namespace_of(self.parent.get(given))[self.key]
 
     def written(self, write: ConditionWriter) -> str:
-        return f"{write.place(self.parent)}.__dict__[{self.key!r}]"
+        return f"{written_namespace(self.parent, write)}[{self.key!r}]"
 
     def put(self, holder: Any, value: Any) -> None:
-        holder.__dict__[self.key] = value
+        namespace_of(holder)[self.key] = value
 
     def remove(self, holder: Any) -> None:
-        holder.__dict__.pop(self.key, None)
+        namespace_of(holder).pop(self.key, None)
 
     def __str__(self) -> str:
         return f"{self.parent}.{self.key}"
@@ -286,10 +286,10 @@ class Namespace(Place):
         self.parent = parent
 
     def get(self, given: GivenArguments) -> Any:
-        return self.parent.get(given).__dict__
+        return namespace_of(self.parent.get(given))
 
     def written(self, write: ConditionWriter) -> str:
-        return f"{write.place(self.parent)}.__dict__"
+        return written_namespace(self.parent, write)
 
     def __str__(self) -> str:
         return f"{self.parent}.__dict__"
@@ -342,6 +342,33 @@ class Described(Place):
 
     def __str__(self) -> str:
         return str(self.place)
+
+
+def namespace_of(x: Any) -> Any:
+    """The `__dict__` of an object; no code of its class runs."""
+    return object.__getattribute__(x, "__dict__")
+
+
+def own_attributes(x: Any, default: Any = MappingProxyType({})) -> Any:
+    """The `__dict__` of an object; no code of its class runs."""
+    try:
+        found = object.__getattribute__(x, "__dict__")
+    except (AttributeError, TypeError):
+        return default
+    return found if issubclass(type(found), dict) else default
+
+
+def written_namespace(place: Place, write: ConditionWriter) -> str:
+    """The `__dict__` of the object at a place as an expression.
+
+    An argument in it is a tensor. The class of any other object may have code for attributes.
+    """
+    here = write.place(place)
+    with suppress(*NOTHING_THERE):
+        kind: Any = type(place.get(((), {})))
+        if isinstance(kind.__getattribute__, FunctionType):
+            return f"{write.name(namespace_of)}({here})"
+    return f"{here}.__dict__"
 
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()

@@ -21,6 +21,8 @@ from contraflow.capture.state.places import (
     Item,
     NestedPlace,
     Place,
+    namespace_of,
+    written_namespace,
 )
 from contraflow.tensors.tree import elements_of, exact, is_exact, is_in, length_of
 
@@ -286,12 +288,12 @@ class LacksAttribute(Absent):
 
     def holds(self, given: GivenArguments) -> bool:
         try:
-            return self.place.key not in self.place.parent.get(given).__dict__
+            return self.place.key not in namespace_of(self.place.parent.get(given))
         except NOTHING_THERE:
             return False
 
     def written(self, write: ConditionWriter) -> str:
-        return f"{self.place.key!r} not in {write.place(self.place.parent)}.__dict__"
+        return f"{self.place.key!r} not in {written_namespace(self.place.parent, write)}"
 
 
 class Sized(Read):

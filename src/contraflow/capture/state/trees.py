@@ -14,7 +14,7 @@ import numpy as np
 
 from contraflow.autograd.store import Gradients
 from contraflow.capture.rewriting.library import in_python
-from contraflow.capture.state.places import Located
+from contraflow.capture.state.places import Located, own_attributes
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import bare, parts, with_attributes, with_fields
@@ -159,9 +159,7 @@ def attributes_of(x: Any) -> Iterator[tuple[str, Any]]:
                     yield name, slot.__get__(x)
                 except AttributeError:
                     continue
-    own = getattr(x, "__dict__", None)
-    if type(own) is dict:
-        yield from own.items()
+    yield from own_attributes(x).items()
 
 
 def _is_whole(kind: type) -> bool:
