@@ -22,7 +22,7 @@ from contraflow.ops.elementwise.basic import clone
 from contraflow.ops.shape.joining import cat
 from contraflow.ops.shape.parts import narrow, split
 from contraflow.ops.shape.view import movedim, reshape
-from contraflow.tensors.node import Node, numbers
+from contraflow.tensors.node import Node, sequence_numbers
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import fill, leaves_of, map_leaves
 
@@ -82,7 +82,7 @@ class _Linearized:
         kwargs: Mapping[str, Any], has_aux: bool,
     ) -> None:  # fmt: skip
         self.caller, self.recording = caller, state().grad
-        self.first = next(numbers)
+        self.first = next(sequence_numbers)
         self.inputs = [map_leaves(functools.partial(_fresh, caller), args[n]) for n in chosen]
         self.leaves = [x for given in self.inputs for x in leaves_of(given)]
         with changed(grad=True):

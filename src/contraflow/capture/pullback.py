@@ -32,7 +32,7 @@ from contraflow.runtime import executable
 from contraflow.runtime.executable import Executable
 from contraflow.shapes import contiguous
 from contraflow.spec import Spec
-from contraflow.tensors.node import Edge, Node, nodes_below, numbers
+from contraflow.tensors.node import Edge, Node, nodes_below, sequence_numbers
 from contraflow.tensors.source_line import Instruction, at
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
@@ -376,7 +376,7 @@ class CompiledNode(Node):
         leaves = [x.get(self) if isinstance(x, Saved) else x for x in self.leaves]
         args, kwargs, carried = rebuild(self.structure, iter(leaves))
         self.program.check_unchanged(self, (args, kwargs))
-        first = next(numbers)
+        first = next(sequence_numbers)
         modes = {"grad": True, "autocast": self.autocast, "saved_hooks": ()}
         undo = self.program.before_again(leaves, self.random)
         try:

@@ -135,7 +135,7 @@ class CapturedProgram:
         self.order_inputs()
         self.executable = executable.load(self.tape)
         self.places = {v: i for i, v in enumerate(self.tape.inputs)}
-        written = self.recording.written.items()
+        written = self.recording.writers.items()
         self.counted = WritesCounted([(self.places[v], writer) for v, writer in written])
         self._sort_sources([self.recording.sources[v] for v in self.tape.inputs])
         self._sort_results()
@@ -159,7 +159,7 @@ class CapturedProgram:
         ]
         if steps or entering:
             self.compute = arithmetic(steps, self.recording.leaves, entering)
-        self.executable.settled = len(self.argument_numbers) + len(self.gradients)
+        self.executable.fixed_from = len(self.argument_numbers) + len(self.gradients)
         # The storages whose versions a node notes, for when the function runs again.
         kinds = map(_kind_of, sources)
         self._remembered = [i for i, kind in enumerate(kinds) if kind in (_GRADIENT, _STATE)]
@@ -175,7 +175,7 @@ class CapturedProgram:
         def alone(result: Any) -> bool:
             """Whether a result is made of an output that nothing else is made of."""
             fresh = isinstance(result, Fresh) and used[result.position] == 1
-            return fresh and result.position not in self.executable.numbers
+            return fresh and result.position not in self.executable.scalar_outputs
 
         blocks: list[tuple[weakref.ref[Tensor], int]] = []
         self._slots: list[tuple[Held, Fresh | SharedResult | None]] = []

@@ -55,11 +55,11 @@ class Stored(NamedTuple):
 
     product: int
     store: int
-    room: View
+    layout: View
 
 
 def stored_products(tape: Tape) -> Iterator[Stored]:
-    """Products that nobody reads but who stores them in another order, or as part of a value."""
+    """Products that one line alone reads, to store them in another order or as part of a value."""
     makers = {v: i for i, line in enumerate(tape.lines) for v in line.outs}
     uses = count_uses(tape)
 
@@ -81,9 +81,9 @@ def stored_products(tape: Tape) -> Iterator[Stored]:
             (x,), view = tape.lines[shown].inputs, View(**tape.lines[shown].params)
         product = made_for_one(x, "contract")
         if product is not None and tape.specs[x].dtype is tape.specs[line.outs[0]].dtype:
-            room = rearranged(tape.specs[x].shape, view, region)
-            if room is not None:
-                yield Stored(product, number, room)
+            layout = rearranged(tape.specs[x].shape, view, region)
+            if layout is not None:
+                yield Stored(product, number, layout)
 
 
 class _Fuser:
@@ -97,9 +97,9 @@ class _Fuser:
         self.readers: dict[Value, list[int]] = defaultdict(list)
         self.begins = first_parts_of_wholes(tape)
         self.stored: dict[int, Stored] = {}  # by the line whose turn it is to make the product
-        self.settled: set[int] = set()  # the lines that have nothing left to do
-        self._settle_products()
-        self.state = set(tape.writes.values())  # what inputs will hold
+        self.skipped: set[int] = set()  # the lines whose work others do
+        self._find_stored_products()
+        self.final_values = set(tape.writes.values())  # what inputs will hold
         self.last_risk = -1  # the position of the last that may fail
 
     def run(self) -> Fused:
@@ -113,7 +113,7 @@ class _Fuser:
 
     def _lower(self, number: int, line: TapeLine) -> None:
         lowering = line.op.kind.lowering
-        if number in self.settled:
+        if number in self.skipped:
             return
         if number in self.stored:
             self._store_product(*self.stored[number])
@@ -158,26 +158,26 @@ class _Fuser:
         labels = line.op.kind.labels(line.op, self.tape.given(line.inputs), line.params)
         return ContractionLayout(self.scope, line, labels, copy, self.limits.windows)
 
-    def _settle_products(self) -> None:
+    def _find_stored_products(self) -> None:
         """Find the products that are written where a line stores them: at once, but as a part of a
         value when that is there."""
         for found in stored_products(self.tape):
             if not self.scope.layouts.keys().isdisjoint(self.tape.lines[found.store].outs):
                 continue
-            if self._layout(found.product).suits(found.room.strides):
+            if self._layout(found.product).suits(found.layout.strides):
                 pair = (found.product, found.store)
                 turn, other = reversed(pair) if self._assigns(found.store) else pair
                 self.stored[turn] = found
-                self.settled.add(other)
+                self.skipped.add(other)
 
     def _assigns(self, number: int) -> bool:
         return self.tape.lines[number].op.is_assign
 
-    def _store_product(self, product: int, store: int, room: View) -> None:
+    def _store_product(self, product: int, store: int, layout: View) -> None:
         """Make a product where a line stores it."""
         (out,) = self.tape.lines[store].outs
         rest = self._rest(store) if self._assigns(store) else None
-        target = Target(OperandPlace(out, room.offset), room.strides, rest)
+        target = Target(OperandPlace(out, layout.offset), layout.strides, rest)
         self._append(self._layout(product).lower(product, target))
 
     def _scatter(self, number: int, line: TapeLine) -> None:
@@ -307,7 +307,7 @@ class _Fuser:
         producers = sorted(found, reverse=True)
         at = producers[0] if producers else -1
         # State that is made before all risks are over cannot be made where it will lie.
-        early = at < self.last_risk and not self.state.isdisjoint(visit.line.outs)
+        early = at < self.last_risk and not self.final_values.isdisjoint(visit.line.outs)
         if at < 0 or early or not self._fits(self.groups[at], visit):
             at = len(self.groups)
             self.groups.append(Group(visit.shape, visit.line.region))

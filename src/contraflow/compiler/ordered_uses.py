@@ -125,13 +125,13 @@ def lower_sorting(scope: TapeScope, number: int, line: TapeLine, limits: Limits)
         sorter = RowSorter(scope.tape, number, sizes, limits.sorted_points)
         return [made, *sorter.sort(keys, line.outs[0], wanted)]
     argument, strides = walk.target(line.outs[0])
-    room, areas = None, 0
+    scratch, areas = None, 0
     if not limits.sorted_points:
         areas = max(1, min(numel(rows), thresholds.sort_areas))
         words = 4 * key.dtype.itemsize // int64.itemsize  # two keys and two positions
-        room = walk.naming.target(scope.tape.new(Spec((areas * words * shape[dim],), int64)), 0)
+        scratch = walk.naming.target(scope.tape.new(Spec((areas * words * shape[dim],), int64)), 0)
     dtypes = tuple(walk.naming.dtypes)
-    pattern = SortPattern(walk.line, dtypes, dim, argument, strides, room, areas, wanted)
+    pattern = SortPattern(walk.line, dtypes, dim, argument, strides, scratch, areas, wanted)
     return [walk.naming.use(lower_sort(pattern), number)]
 
 
@@ -158,8 +158,8 @@ class _Walk:
 
     def target(self, v: Value) -> tuple[int, Shape]:
         """The argument for a result, and its strides."""
-        room = self._seen(contiguous(self.specs[v].shape))
-        return self.naming.target(v, room.offset), room.strides
+        view = self._seen(contiguous(self.specs[v].shape))
+        return self.naming.target(v, view.offset), view.strides
 
 
 def _reversed(view: View, dim: int) -> View:

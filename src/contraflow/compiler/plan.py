@@ -165,12 +165,12 @@ class _Planner:
         """Lay everything out."""
         for v, role in self.tape.inputs.items():
             if role != "scalar":
-                self._settle(v, self._slot("input", v))
+                self._assign_slot(v, self._slot("input", v))
         for v in self.tape.outputs:
             if v not in self.host:
-                self._settle(v, self._slot("output", v))
+                self._assign_slot(v, self._slot("output", v))
         for target, (final, _) in self.finals.items():
-            self._settle(final, self.slot_of[target])
+            self._assign_slot(final, self.slot_of[target])
         for target, (final, step) in self.finals.items():
             self._write_in_place(target, final, step)
         for base, out in reversed(self.rests.values()):
@@ -179,7 +179,7 @@ class _Planner:
             self._store_in_place(base, out, step)
         for v in self.lives:
             if v not in self.slot_of:
-                self._settle(v, self._slot("temp", v))
+                self._assign_slot(v, self._slot("temp", v))
         uses = [use for use in self.uses if use is not None]
         arena = self._lay_out_arena(uses)
         steps = [self._step(use) for use in uses]
@@ -190,7 +190,7 @@ class _Planner:
         self.slots.append(Slot(kind, spec.dtype, numel(spec.shape)))
         return len(self.slots) - 1
 
-    def _settle(self, v: Value, slot: int) -> None:
+    def _assign_slot(self, v: Value, slot: int) -> None:
         if self.slot_of.get(v) != slot:
             self.slot_of[v] = slot
             insort(self.residents[slot], (*self.lives[v], v))
@@ -230,7 +230,7 @@ class _Planner:
         self.lives[v] = (kept[0], math.inf)
         if self._may_share(v, slot, but=final):
             self.residents[self.slot_of.pop(final)].remove((*self.lives.pop(final), final))
-            self._settle(v, slot)
+            self._assign_slot(v, slot)
             self.uses[step] = None
         else:
             self.lives[v] = kept
@@ -240,12 +240,12 @@ class _Planner:
         if base not in self.slot_of:
             if base in self.host:
                 return
-            self._settle(base, self._slot("temp", base))
+            self._assign_slot(base, self._slot("temp", base))
         slot = self.slot_of[base]
         if self.slots[slot].kind == "input" and self.lives[out][0] <= self.last_risk:
             return
         if self.slot_of.get(out, slot) == slot and self._may_share(out, slot):
-            self._settle(out, slot)
+            self._assign_slot(out, slot)
             self.uses[step] = None
 
     def _start_in_output(self, base: Value, out: Value) -> None:
@@ -254,7 +254,7 @@ class _Planner:
         if slot is None or self.slots[slot].kind != "output" or base in self.host:
             return
         if base not in self.slot_of and self._may_share(base, slot):
-            self._settle(base, slot)
+            self._assign_slot(base, slot)
 
     # --- the arena ------------------------------------------------------------------------
 

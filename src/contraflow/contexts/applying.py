@@ -146,12 +146,12 @@ class OpContext(Context):
             return
         made = None if op.infers else tuple([out.spec for out in outs[: op.output_count]])
         if op.rules:
-            numbers = described[2::3] if far else []
+            indices = described[2::3] if far else []
             if far:  # outputs beyond FEW share the form of output 0: only the index differs
-                described[2::3] = [None if number is None else 0 for number in numbers]
+                described[2::3] = [None if index is None else 0 for index in indices]
             form = form_of(op, None, made, *described)
             if far:
-                form = form.of_outputs(tuple([number or 0 for number in numbers]))
+                form = form.of_outputs(tuple([index or 0 for index in indices]))
         else:
             form = self.retraced(op, params, made, described)
         call = user_call(_LIBRARY_FRAMES) if current.line is None else (*current.line, None)
@@ -189,9 +189,9 @@ def form_of(
         None if dtype is None else Spec(shape, dtype) for shape, dtype in zip(shapes, types)
     )
     backward = op.backward(needs) if saved is None else retraced(needs, saved)
-    numbers = tuple(index or 0 for index in indices)
+    outputs = tuple(index or 0 for index in indices)
     moves = op.distinct or op.is_assign
-    return Form(given, numbers, op.output_count, op, backward, moves, made)
+    return Form(given, outputs, op.output_count, op, backward, moves, made)
 
 
 thresholds.on_change(form_of.cache_clear)

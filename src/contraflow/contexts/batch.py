@@ -20,7 +20,7 @@ from contraflow.operation.kinds import Contracting
 from contraflow.operation.op import Op
 from contraflow.shapes import contiguous, numel
 from contraflow.spec import Params, Spec
-from contraflow.tensors.node import numbers
+from contraflow.tensors.node import sequence_numbers
 from contraflow.tensors.storage import Storage, serials
 from contraflow.tensors.tensor import Tensor
 
@@ -38,7 +38,7 @@ class Batch(OpContext):
         self.size, self.randomness = size, randomness
         # Gradients from outside do not depend on what a function inside does to its own graph.
         self._outside = current.grad
-        self._start, self._first = next(serials), next(numbers)
+        self._start, self._first = next(serials), next(sequence_numbers)
         self._values: dict[int, tuple[Tensor, bool]] = {}  # by id of the storage
         self._held: dict[int, Storage] = {}  # keeps those ids meaningful
         # Storages of tensors whose full ones are taken out of the graph outside, and whose memory
@@ -177,11 +177,11 @@ class Batch(OpContext):
         (x, x_full), (at, at_full) = given
         dims = params["dims"]
         rest = x.ndim - x_full - len(dims)
-        place = dims[0] if dims == tuple(range(dims[0], dims[-1] + 1)) else 0
+        first_dim = dims[0] if dims == tuple(range(dims[0], dims[-1] + 1)) else 0
         if not x_full:  # the batch is the first dim of the points
             points = core.movedim(at, 0, 1)
             taken = apply(op, (x, points), params)
-            shared: Tensor = core.movedim(taken, place, 0)
+            shared: Tensor = core.movedim(taken, first_dim, 0)
             return shared
         if not at_full:
             at = core.expand(at, (self.size, *at.shape))
@@ -192,20 +192,20 @@ class Batch(OpContext):
         taken = apply(op, (x, core.cat([first, points], 0)), spots)
         # Those of the batch and the points stand in front: [batch, points..., rest...].
         count = points.ndim - 2
-        order = (0, *range(count + 1, count + 1 + place), *range(1, count + 1),
-                 *range(count + 1 + place, count + 1 + rest))  # fmt: skip
+        order = (0, *range(count + 1, count + 1 + first_dim), *range(1, count + 1),
+                 *range(count + 1 + first_dim, count + 1 + rest))  # fmt: skip
         moved: Tensor = core.permute(taken, order)
         return moved
 
     def _assigned(self, given: Operands, params: Params) -> Tensor:
         base, value = (x if full else self._repeated(x) for x, full in given)
         step = numel(base.shape[1:])
-        place = {
+        region = {
             "shape": (self.size, *params["shape"]),
             "strides": (step, *params["strides"]),
             "offset": params["offset"],
         }
-        made: Tensor = apply(core.assign, (base, value), place)
+        made: Tensor = apply(core.assign, (base, value), region)
         return made
 
     def _repeated(self, x: Tensor) -> Tensor:

@@ -95,9 +95,9 @@ class Forward(Context):
             return
         if base is not target:
             with changed(context=self.below):
-                place = region_of(target, base, op)._asdict()
+                region = region_of(target, base, op)._asdict()
                 parts = (_or_zeros(old, base.spec), _or_zeros(new, target.spec))
-                new = apply(core.assign, parts, place)
+                new = apply(core.assign, parts, region)
         self.set_tangent(base, new)
         self._written[id(base)] = base
 

@@ -32,7 +32,7 @@ from contraflow.spec import Params, Spec
 from contraflow.tensors.generator import Generator
 from contraflow.tensors.generator import serials as generator_serials
 from contraflow.tensors.host_scalar import HostScalar
-from contraflow.tensors.node import Node, numbers
+from contraflow.tensors.node import Node, sequence_numbers
 from contraflow.tensors.source_line import UserLine, user_line
 from contraflow.tensors.storage import Storage, serials
 from contraflow.tensors.symbol import (
@@ -58,7 +58,7 @@ class Recorder(BottomContext):
         self.start = next(serials)
         self._default_dtype = dtypes.get_default_dtype()
         self.default_set_at: UserLine | None = None  # where the function set another one
-        self.first_node = next(numbers)
+        self.first_node = next(sequence_numbers)
         self._first_generator = next(generator_serials)
         self._once = False
         self._values: dict[int, Value] = {}  # by id of the storage
@@ -388,7 +388,7 @@ class Recorder(BottomContext):
             # A constant is made anew by every call, so writing to it is not an effect.
             if self._values[id(storage)] != value and self.sources[value].role != "constant":
                 tape.writes[value] = self._values[id(storage)]
-                recording.written[value] = self._last_write[id(storage)]
+                recording.writers[value] = self._last_write[id(storage)]
         recording.slots = self._slots
         recording.final_grads = {k: slot.tensor._grad for k, slot in self._slots.items()}
         for cell, (now, then) in self._cells.items():

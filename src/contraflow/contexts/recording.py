@@ -91,7 +91,7 @@ class Recording:
     advances: dict[Generator, int] = field(default_factory=dict)  # blocks drawn
     reseeds: dict[Generator, tuple[int, int]] = field(default_factory=dict)
     modules: list[tuple[weakref.ref[Any], int]] = field(default_factory=list)
-    written: dict[Value, tuple[str, UserLine | None]] = field(default_factory=dict)
+    writers: dict[Value, tuple[str, UserLine | None]] = field(default_factory=dict)
     needs: list[tuple[int, Tensor, bool]] = field(default_factory=list)  # requires_grad_ of leaves
     once: bool = False  # what it depends on has changed meanwhile
     leaves: int = 0  # of the arguments

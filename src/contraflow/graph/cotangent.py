@@ -38,14 +38,14 @@ class Cotangents:
         """The sum of two cotangents. Neither is used again."""
         return held + g
 
-    def take(self, sent: list[Sent], mark: int) -> list[Sent]:
+    def adopt(self, sent: list[Sent], mark: int) -> list[Sent]:
         """The gradients that a node's rules have made, for nobody else.
 
         Storages with a number above `mark` are new.
         """
         return sent
 
-    def place(
+    def join(
         self, whole: Spec, dim: int, ends: Sequence[int], drops: bool, parts: Sequence[Any]
     ) -> Tensor | None:
         """The cotangent of a tensor that was cut along a dim (`PartsNode`); None: ops join it."""

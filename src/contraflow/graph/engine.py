@@ -224,7 +224,7 @@ class Pass:
                     self.context.refuse_node(node)
                 self.deliver(self.visit(node, cotangents))
             for leaf, value in self.frontier.leaves.values():
-                self.settle(leaf, value)
+                self.finish_leaf(leaf, value)
 
     def prepare(self, starts: Sequence[tuple[Edge, Tensor]]) -> None:
         """Find out which nodes lead to a target; the others need not run."""
@@ -312,7 +312,7 @@ class Pass:
             if getattr(g, "dtype", None) is not spec[1] or g.layout.shape != spec[0]:
                 g = fit(node, g, *spec)
             sent.append(((target, index), g))
-        return sent if shown else self.cotangents.take(sent, mark)
+        return sent if shown else self.cotangents.adopt(sent, mark)
 
     def moved(self, node: Any, g: Cotangent) -> Iterable[Sent] | None:
         """The gradients of a node that only moves elements, None where it must be visited."""
@@ -341,7 +341,7 @@ class Pass:
             if g is not None and output is not None:
                 _accumulate(output, g, False, self.create_graph)
 
-    def settle(self, leaf: Tensor, value: Cotangent) -> None:
+    def finish_leaf(self, leaf: Tensor, value: Cotangent) -> None:
         """The gradient of a leaf is complete: its hooks, then `.grad` or the collection."""
         g = self.cotangents.tensor(value)
         owned = g is not value and not leaf._hooks

@@ -16,7 +16,7 @@ from contraflow.operation.context import state
 from contraflow.operation.gradient_rules import Backward
 from contraflow.operation.op import Op
 from contraflow.spec import Params, Spec
-from contraflow.tensors.node import Form, Node, numbers
+from contraflow.tensors.node import Form, Node, sequence_numbers
 from contraflow.tensors.source_line import (
     OWNERS,
     UserCall,
@@ -69,7 +69,7 @@ class OpNode(Node):
         self.params = params
         self.targets = targets
         self.code, self.instruction, self.owner = call
-        self.sequence_nr = next(numbers)
+        self.sequence_nr = next(sequence_numbers)
         self.done = False
         self.watchers = None
         self.kept: tuple[Any, ...] | None = self._entries(values, hooks) if form.saved else ()
@@ -207,8 +207,8 @@ class PartsNode(Node):
     def __init__(self, x: Tensor, dim: int, ends: Sequence[int], drops: bool) -> None:
         """A dim cut at `ends`, from 0 to its size; if it `drops`, into single coordinates."""
         code, instruction, self.owner = user_call(_PARTS_FRAMES)
-        place = None if code is None else (code, instruction)
-        super().__init__([x.edge], [x.spec], len(ends) - 1, place)
+        applied = None if code is None else (code, instruction)
+        super().__init__([x.edge], [x.spec], len(ends) - 1, applied)
         self.dim, self.ends, self.drops = dim, ends, drops
 
     @property
@@ -233,8 +233,8 @@ class PartsNode(Node):
         (whole,) = self.input_specs
         assert whole is not None
         dealt = cotangents_of(state().grad)
-        placed = dealt.place(whole, self.dim, self.ends, self.drops, cotangents)
-        return (self._joined(whole, cotangents) if placed is None else placed,)
+        joined = dealt.join(whole, self.dim, self.ends, self.drops, cotangents)
+        return (self._joined(whole, cotangents) if joined is None else joined,)
 
     def _joined(self, whole: Spec, cotangents: list[Tensor | None]) -> Tensor:
         """The same by ops; where no gradients came from one to the next, zeros in one piece."""

@@ -79,7 +79,7 @@ class ParallelPass(Pass):
     def __init__(self, workers: int, *how: Any) -> None:
         super().__init__(*how)
         self.workers = workers
-        self.places: dict[int, _Arrivals] = {}
+        self.ends: dict[int, _Arrivals] = {}
         self.news = threading.Condition()  # guards everything below
         self.ready: list[tuple[int, _Arrivals]] = []
         self.left = 0  # nodes that have not run yet
@@ -109,52 +109,52 @@ class ParallelPass(Pass):
                 threads.finish(tasks)
             if self.error is not None:
                 raise self.error
-            for place in self.places.values():
-                if not isinstance(place.target, Node) and place.arrived[0] is not None:
-                    self.settle(place.target, place.arrived[0])
+            for end in self.ends.values():
+                if not isinstance(end.target, Node) and end.arrived[0] is not None:
+                    self.finish_leaf(end.target, end.arrived[0])
 
     # --- before ---------------------------------------------------------------------------
 
-    def _place(self, target: Node | Tensor) -> _Arrivals:
-        if id(target) not in self.places:
-            self.places[id(target)] = _Arrivals(target)
+    def _end(self, target: Node | Tensor) -> _Arrivals:
+        if id(target) not in self.ends:
+            self.ends[id(target)] = _Arrivals(target)
             self.left += isinstance(target, Node)
-        return self.places[id(target)]
+        return self.ends[id(target)]
 
     def _count(self, nodes: Sequence[Node], starts: Sequence[tuple[Edge, Tensor]]) -> None:
         """Note who is to hear from whom, and what can run at once."""
         for edge, seed in starts:
             if self.goes_to(edge):
-                self._fold(self._place(edge[0]), [(edge[1], seed)])
+                self._fold(self._end(edge[0]), [(edge[1], seed)])
         for node in nodes:
-            if id(node) not in self.places or not self.runs(node):
+            if id(node) not in self.ends or not self.runs(node):
                 continue
             targets = {id(e[0]): e[0] for e in node.edges if e is not None and self.goes_to(e)}
             for target in targets.values():
-                self._place(target).consumers.append(node.sequence_nr)
+                self._end(target).consumers.append(node.sequence_nr)
         with self.news:
-            for place in self.places.values():
-                if not place.consumers:
-                    self._announce(place)
+            for end in self.ends.values():
+                if not end.consumers:
+                    self._announce(end)
 
-    def _fold(self, place: _Arrivals, gifts: Iterable[Gift]) -> None:
+    def _fold(self, end: _Arrivals, gifts: Iterable[Gift]) -> None:
         for index, g in gifts:
-            held = place.arrived[index]
-            place.arrived[index] = g if held is None else self.cotangents.add(held, g)
+            held = end.arrived[index]
+            end.arrived[index] = g if held is None else self.cotangents.add(held, g)
 
     # --- running --------------------------------------------------------------------------
 
-    def _announce(self, place: _Arrivals) -> None:
-        """All cotangents of a place are there. Called with `news` held."""
-        if isinstance(place.target, Node):
-            heapq.heappush(self.ready, (-place.target.sequence_nr, place))
+    def _announce(self, end: _Arrivals) -> None:
+        """All cotangents of a node or leaf are there. Called with `news` held."""
+        if isinstance(end.target, Node):
+            heapq.heappush(self.ready, (-end.target.sequence_nr, end))
             self.news.notify()
 
     def _work(self) -> None:
         """Run ready nodes until there are none left, or something went wrong."""
         try:
-            while (place := self._next()) is not None:
-                self._step(place)
+            while (end := self._next()) is not None:
+                self._step(end)
         except BaseException as error:
             with self.news:
                 self.error = self.error or error
@@ -169,11 +169,11 @@ class ParallelPass(Pass):
                 return None
             return heapq.heappop(self.ready)[1]
 
-    def _step(self, place: _Arrivals) -> None:
+    def _step(self, end: _Arrivals) -> None:
         """Run one node and hand its gradients on."""
-        node = place.target
+        node = end.target
         assert isinstance(node, Node)
-        cotangents, place.arrived = place.arrived, []
+        cotangents, end.arrived = end.arrived, []
         gifts: dict[int, list[Gift]] = {}
         if any(g is not None for g in cotangents):
             for edge, g in self._visit(node, cotangents):
@@ -181,7 +181,7 @@ class ParallelPass(Pass):
                     gifts.setdefault(id(edge[0]), []).append((edge[1], g))
         if self.runs(node):
             for key in {id(e[0]) for e in node.edges if e is not None and self.goes_to(e)}:
-                self._arrive(self.places[key], node.sequence_nr, gifts.get(key, []))
+                self._arrive(self.ends[key], node.sequence_nr, gifts.get(key, []))
         with self.news:
             self.left -= 1
             if not self.left:
@@ -193,22 +193,22 @@ class ParallelPass(Pass):
                 return self.visit(node, cotangents)
         return self.visit(node, cotangents)
 
-    def _arrive(self, place: _Arrivals, consumer: int, gifts: list[Gift]) -> None:
+    def _arrive(self, end: _Arrivals, consumer: int, gifts: list[Gift]) -> None:
         """Take a consumer's gifts, and fold all whose turn has come."""
         with self.news:
-            place.waiting[consumer] = gifts
-            if place.folding:
+            end.waiting[consumer] = gifts
+            if end.folding:
                 return
-            place.folding = True
+            end.folding = True
         while True:
             with self.news:
-                if place.turn == len(place.consumers):
-                    self._announce(place)
+                if end.turn == len(end.consumers):
+                    self._announce(end)
                     return
-                due = place.consumers[place.turn]
-                if due not in place.waiting:
-                    place.folding = False
+                due = end.consumers[end.turn]
+                if due not in end.waiting:
+                    end.folding = False
                     return
-                taken = place.waiting.pop(due)
-                place.turn += 1
-            self._fold(place, taken)
+                taken = end.waiting.pop(due)
+                end.turn += 1
+            self._fold(end, taken)

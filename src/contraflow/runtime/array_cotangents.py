@@ -104,7 +104,7 @@ class ArrayCotangents(Cotangents):
         into = held if type(held) is np.ndarray else g if type(g) is np.ndarray else ...
         return quiet.call(np.add, a, b, out=into, order="C")
 
-    def take(self, sent: list[Sent], mark: int) -> list[Sent]:
+    def adopt(self, sent: list[Sent], mark: int) -> list[Sent]:
         storages = [g.storage for _, g in sent]
         for k, storage in enumerate(storages):
             # A buffer newer than `mark` was made by the rule; it may be handed out twice.
@@ -114,7 +114,7 @@ class ArrayCotangents(Cotangents):
                     sent[k] = edge, g.array
         return sent
 
-    def place(
+    def join(
         self, whole: Spec, dim: int, ends: Sequence[int], drops: bool, parts: Sequence[Any]
     ) -> Tensor:
         buffer, _ = memory.room(whole.shape, whole.dtype.numpy)

@@ -138,7 +138,7 @@ class Routine:
             except KeyboardInterrupt:  # it must be done all the same
                 recorder.restore()
                 raise
-        if recording.advances or recording.reseeds or recording.written:
+        if recording.advances or recording.reseeds or recording.writers:
             raise CaptureError(f"{name} has effects")
         if not recorder.tape.outputs:
             raise CaptureError(f"{name} computes nothing")
@@ -146,7 +146,7 @@ class Routine:
         if repeats and any(line.op.is_costly for line in lines):
             raise CaptureError(f"{name} is too much work to do it twice")
         executable = self.executable = _native(recorder.tape)
-        if executable.numbers or executable.has_host_steps:
+        if executable.scalar_outputs or executable.has_host_steps:
             raise CaptureError(f"{name} runs on the host in part")
         assert executable.fixed is not None, "it has no host scalars"
         self._run, self._words = executable.program.run, executable.fixed[1]

@@ -24,7 +24,7 @@ from contraflow.compiler.passes import optimize
 from contraflow.compiler.plan import HostStep, make_plan
 from contraflow.compiler.tape import Tape, Value
 from contraflow.render import python
-from contraflow.runtime.outputs import OutputRoom, Standing, take, take_written
+from contraflow.runtime.outputs import BlockPair, Standing, take, take_written
 from contraflow.tensors.grad_slot import Block
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
@@ -34,9 +34,9 @@ class Executable(Protocol):
     """A tape that can run."""
 
     temporary_bytes: int
-    numbers: frozenset[int]  # positions of the outputs that are host scalars
+    scalar_outputs: frozenset[int]  # positions of the outputs that are host scalars
     # Inputs from this index on never change storage, so their addresses are looked up once.
-    settled: int
+    fixed_from: int
     times: dict[str, float]  # milliseconds that each stage of its making took
 
     def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
@@ -96,8 +96,8 @@ class Interpreted:
         self._prologue = python.compile_prologue(python.render(tape, numbers, self._numbers))
         self._lines = [line for line in tape.lines if line.outs[0] not in self._numbers]
         self.temporary_bytes = 0
-        self.numbers: frozenset[int] = frozenset()
-        self.settled = len(self.inputs.arrays)
+        self.scalar_outputs: frozenset[int] = frozenset()
+        self.fixed_from = len(self.inputs.arrays)
         self.times: dict[str, float] = {}
 
     def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
@@ -149,13 +149,13 @@ class Native:
         self.program = self.device.load(self.plan)
         clock.note("compile")
         self.temporary_bytes = self.plan.arena_bytes
-        self.settled = len(self.inputs.arrays)
+        self.fixed_from = len(self.inputs.arrays)
         self.addresses: list[int] | None = None  # the addresses of those
         specs, outputs = self.tape.specs, self.tape.outputs
-        self.rooms = [OutputRoom(specs[v], self.device) for v in outputs if v not in host]
+        self.pairs = [BlockPair(specs[v], self.device) for v in outputs if v not in host]
         # The results of the prologue: host values that are outputs, then the words of the kernels.
         self.host_outputs = [(i, specs[v].dtype.numpy) for i, v in enumerate(outputs) if v in host]
-        self.numbers = frozenset(i for i, _ in self.host_outputs)
+        self.scalar_outputs = frozenset(i for i, _ in self.host_outputs)
         wanted = [*(outputs[i] for i, _ in self.host_outputs), *self.words]
         lines = [x for x in self.tape.lines if host.issuperset(x.outs)]
         self.prologue = python.compile_prologue(python.render(self.tape, lines, wanted))
@@ -167,7 +167,7 @@ class Native:
         steps, slots = self.plan.steps, self.plan.slots
         risks = [i for i, step in enumerate(steps) if step.may_fail]
         early = {slot for step in steps[: risks[-1] + 1 if risks else 0] for slot in step.writes}
-        made = [i for i in range(len(self.tape.outputs)) if i not in self.numbers]
+        made = [i for i in range(len(self.tape.outputs)) if i not in self.scalar_outputs]
         found = [i for i, slot in enumerate(slots) if slot.kind == "output"]
         return frozenset(i for i, slot in zip(made, found, strict=True) if slot not in early)
 
@@ -180,7 +180,7 @@ class Native:
         """Prologue, then one replay."""
         known, words = self.fixed or self.prepare(scalars)
         buffers = list(arrays)
-        blocks = take(self.rooms, buffers)
+        blocks = take(self.pairs, buffers)
         try:
             self.program.replay(buffers, words)
         except IndexError as error:
@@ -193,13 +193,13 @@ class Native:
     def replay(self, storages: Sequence[Storage], scalars: Sequence[int | float]) -> list[Any]:
         """Prologue, then one replay."""
         addresses: list[int] = []
-        for storage in storages[: self.settled]:
+        for storage in storages[: self.fixed_from]:
             addresses.append(storage.address or self.locate(storage))
         if self.addresses is None:
-            self.addresses = [self.locate(storage) for storage in storages[self.settled :]]
+            self.addresses = [self.locate(storage) for storage in storages[self.fixed_from :]]
         addresses += self.addresses
         known, words = self.fixed or self.prepare(scalars)
-        blocks: list[Any] = take(self.rooms, addresses)
+        blocks: list[Any] = take(self.pairs, addresses)
         try:
             self.program.run(addresses, words)
         except IndexError as error:
@@ -218,16 +218,16 @@ class Native:
     ) -> list[str]:
         """A replay as lines of a function, which uses `scope`: see `capture/hit.py`.
 
-        `name` names an object, `storages` are the variables of the inputs that are not settled, and
+        `name` names an object, `storages` are the variables of the inputs before `fixed_from`, and
         `cells` is a variable with the host scalars. Lines that count the writes stand where they
         happen. Outputs are called `block(position)` and `number(position)` from there on.
         """
         known = "prologue(cells)" if self.fixed is None else name(self.fixed[0])
         lines = [f"known = {known}"]
         lines += [f"put({i}, {s}.address or locate({s}))" for i, s in enumerate(storages)]
-        for i, room in enumerate(self.rooms):
-            if standing is None or room not in standing.rooms:
-                lines += take_written(name(room), f"b{i}", len(self.inputs.arrays) + i)
+        for i, pair in enumerate(self.pairs):
+            if standing is None or pair not in standing.pairs:
+                lines += take_written(name(pair), f"b{i}", len(self.inputs.arrays) + i)
         stays = None if standing is None else name(standing)
         if stays is not None:
             lines.append(f"if {stays}.notice.given: {stays}.take()")
@@ -254,24 +254,24 @@ class Native:
     def standing(self, owners: Sequence[tuple[weakref.ref[Tensor], int]]) -> Standing:
         """Gradients that are to stay where they are, by the tensors they belong to and their
         positions among the outputs."""
-        numbers = [self._room(position) for _, position in owners]
-        places = [len(self.inputs.arrays) + i for i in numbers]
-        rooms = [self.rooms[i] for i in numbers]
-        return Standing(self.program, places, rooms, [ref for ref, _ in owners])
+        indices = [self._pair(position) for _, position in owners]
+        buffers = [len(self.inputs.arrays) + i for i in indices]
+        pairs = [self.pairs[i] for i in indices]
+        return Standing(self.program, buffers, pairs, [ref for ref, _ in owners])
 
     def block(self, position: int) -> str:
         """The variable, in what is written, that holds the block of an output."""
-        return f"b{self._room(position)}"
+        return f"b{self._pair(position)}"
 
     def number(self, position: int) -> str:
         """The number that an output is, or that its block holds, in what is written."""
-        if position not in self.numbers:
+        if position not in self.scalar_outputs:
             return f"{self.block(position)}.array"
         return f"known[{[i for i, _ in self.host_outputs].index(position)}]"
 
-    def _room(self, position: int) -> int:
-        """The number of the room of an output."""
-        return position - sum(number < position for number in self.numbers)
+    def _pair(self, position: int) -> int:
+        """The index of the pair of an output."""
+        return position - sum(scalar < position for scalar in self.scalar_outputs)
 
     def locate(self, storage: Storage) -> int:
         """Where the memory of a storage begins, which it remembers."""

@@ -20,8 +20,8 @@ from contraflow.tensors.grad_slot import Block, Notice, put_blocks, slots_lock
 from contraflow.tensors.tensor import Tensor
 
 
-class OutputRoom:
-    """Blocks for one output, used in turn: the older of two is reused unless something holds it.
+class BlockPair:
+    """Two blocks for one output, used in turn: the older is reused unless something holds it.
 
     Memory that was written before is faster to write than fresh pages.
     """
@@ -40,57 +40,57 @@ class OutputRoom:
         return block
 
 
-def take(rooms: Sequence[OutputRoom], addresses: list[Any]) -> list[Block]:
+def take(pairs: Sequence[BlockPair], addresses: list[Any]) -> list[Block]:
     """A free block for each output; its address is appended to a list."""
     blocks = []
-    for room in rooms:
-        block = room.idle
-        if getrefcount(block) == HELD_BY_ROOM and getrefcount(block.array) == HELD_BY_BLOCK:
-            room.idle, room.recent = room.recent, block
+    for pair in pairs:
+        block = pair.idle
+        if getrefcount(block) == HELD_BY_PAIR and getrefcount(block.array) == HELD_BY_BLOCK:
+            pair.idle, pair.recent = pair.recent, block
         else:
-            block = room.refill()
+            block = pair.refill()
         blocks.append(block)
         addresses.append(block.address)
     return blocks
 
 
-def take_written(room: str, block: str, place: int) -> list[str]:
-    """The work of `take` for one output, as lines: its block is a variable, and where it lies goes
-    to a place among the buffers of the program."""
+def take_written(pair: str, block: str, index: int) -> list[str]:
+    """The work of `take` for one output, as lines: its block is a variable, and its address becomes
+    the buffer of the program with this index."""
     return [
-        f"{block} = {room}.idle",
-        f"if count({block}) == {HELD_BY_ROOM} and count({block}.array) == {HELD_BY_BLOCK}:",
-        f"  {room}.idle = {room}.recent; {room}.recent = {block}",
-        f"else: {block} = {room}.refill()",
-        f"put({place}, {block}.address)",
+        f"{block} = {pair}.idle",
+        f"if count({block}) == {HELD_BY_PAIR} and count({block}.array) == {HELD_BY_BLOCK}:",
+        f"  {pair}.idle = {pair}.recent; {pair}.recent = {block}",
+        f"else: {block} = {pair}.refill()",
+        f"put({index}, {block}.address)",
     ]
 
 
 class Standing:
     """Outputs that stay in one block from replay to replay, while nothing looks at them.
 
-    `places` are their numbers among a program's buffers, and `owners` the tensors whose gradients
-    they are.
+    `indices` are those of the program's buffers that they are, and `owners` the tensors whose
+    gradients they are.
     """
 
     def __init__(
         self,
         program: devices.ProgramInterface,
-        places: Sequence[int],
-        rooms: Sequence[OutputRoom],
+        indices: Sequence[int],
+        pairs: Sequence[BlockPair],
         owners: Sequence[weakref.ref[Tensor]],
     ) -> None:
         self.notice = Notice()
-        self.rooms = rooms
-        self._program, self._all = program, list(zip(places, rooms, owners))
+        self.pairs = pairs
+        self._program, self._all = program, list(zip(indices, pairs, owners))
         self._fresh = False
 
     def take(self) -> None:
         """Switch to blocks that nothing looks at."""
         addresses: list[int] = []
-        take(self.rooms, addresses)
-        for (place, _, _), address in zip(self._all, addresses):
-            self._program.put(place, address)
+        take(self.pairs, addresses)
+        for (index, _, _), address in zip(self._all, addresses):
+            self._program.put(index, address)
         self._fresh = True
 
     def give(self) -> None:
@@ -100,12 +100,12 @@ class Standing:
         """
         with slots_lock:
             given: list[tuple[Tensor, Block]] = []
-            for place, room, owner_ref in self._all:
-                block = room.recent
+            for index, pair, owner_ref in self._all:
+                block = pair.recent
                 if not self._fresh and getrefcount(block.array) > HELD_BY_BLOCK:
-                    filled, block = block.array, room.refill()
+                    filled, block = block.array, pair.refill()
                     np.copyto(block.array, filled)
-                    self._program.put(place, block.address)
+                    self._program.put(index, block.address)
                 block.notice = self.notice
                 owner = owner_ref()
                 if owner is not None:
@@ -116,10 +116,10 @@ class Standing:
 
 
 def _references() -> tuple[int, int]:
-    """How many references `take` counts to a block that only a room holds, and to its array."""
-    room = SimpleNamespace(idle=Block(np.empty(0)))
-    block = room.idle
+    """How many references `take` counts to a block that only a pair holds, and to its array."""
+    pair = SimpleNamespace(idle=Block(np.empty(0)))
+    block = pair.idle
     return getrefcount(block), getrefcount(block.array)
 
 
-HELD_BY_ROOM, HELD_BY_BLOCK = _references()
+HELD_BY_PAIR, HELD_BY_BLOCK = _references()

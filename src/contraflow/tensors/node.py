@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Newer nodes have higher numbers, and a node is always newer than what it was computed from:
 # descending numbers are an order in which backward may run.
-numbers = itertools.count(1)
+sequence_numbers = itertools.count(1)
 
 # Where a gradient goes: output `index` of a node, or a leaf tensor (index is then 0).
 Edge = tuple["Node | Tensor", int]
@@ -116,13 +116,13 @@ class Node:
         edges: Sequence[Edge | None],
         input_specs: Sequence[Spec | None],
         output_count: int,
-        place: Instruction | None,
+        applied: Instruction | None,
     ) -> None:
         indices = tuple([0 if e is None else e[1] for e in edges])
         self.form = Form(input_specs, indices, output_count)
         self.targets = tuple([None if e is None else e[0] for e in edges])
-        self.code, self.instruction = place or NOWHERE
-        self.sequence_nr = next(numbers)
+        self.code, self.instruction = applied or NOWHERE
+        self.sequence_nr = next(sequence_numbers)
         self.done = False  # backward has run and was not asked to retain the graph
         self.watchers: Watchers | None = None
 

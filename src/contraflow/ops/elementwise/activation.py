@@ -33,7 +33,7 @@ from contraflow.ops.elementwise.basic import (
 )
 from contraflow.ops.elementwise.mathematics import log1p
 from contraflow.ops.index.gather import put_along_dim
-from contraflow.ops.nn.norm import softmax, takes_dtype
+from contraflow.ops.nn.norm import add_dtype_parameter, softmax
 from contraflow.ops.reduction.reduce import argmax, require_floating
 from contraflow.ops.shape.view import reshape, slice_
 from contraflow.shapes import normalize_dim
@@ -526,7 +526,7 @@ def softmin(x, *, dim):
     return softmax(-x, dim=dim)
 
 
-takes_dtype(softmin)
+add_dtype_parameter(softmin)
 
 
 @public

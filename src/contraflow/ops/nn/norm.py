@@ -54,7 +54,7 @@ def _softmax_failures(name: str) -> Any:
     )
 
 
-def takes_dtype(op: Op) -> None:
+def add_dtype_parameter(op: Op) -> None:
     """Give a function of one dim PyTorch's `dtype=`: the input is cast first."""
 
     @op.signature
@@ -125,8 +125,8 @@ def masked_softmax(x, *, dim):
     return (e / where(total == 0, 1.0, total)).to(x.dtype)
 
 
-takes_dtype(softmax)
-takes_dtype(log_softmax)
+add_dtype_parameter(softmax)
+add_dtype_parameter(log_softmax)
 
 
 # --- norms of layers ---------------------------------------------------------------------------

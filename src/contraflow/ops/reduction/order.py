@@ -48,7 +48,7 @@ def _normal_dim(name: str) -> Any:
     return lambda x, dim, **_: {"dim": normalize_dim(name, dim, x.ndim)}
 
 
-def _takes_dtype(op: Op) -> None:
+def _add_dtype_parameter(op: Op) -> None:
     """PyTorch's signature of sums and products: the input is cast before they are formed."""
 
     @op.signature
@@ -89,7 +89,7 @@ def cumsum(x, *, dim, reverse=False):
     """Running sum along a dim, from its end if `reverse`."""
 
 
-_takes_dtype(cumsum)
+_add_dtype_parameter(cumsum)
 
 
 def _previous(x: Tensor, dim: int, reverse: bool, start: float = 0.0) -> Tensor:
@@ -174,7 +174,7 @@ def cumprod(x, *, dim):
     """Running product along a dim."""
 
 
-_takes_dtype(cumprod)
+_add_dtype_parameter(cumprod)
 
 
 # r[k] sums g[i] exp(out[k] - out[i]) over i >= k: every factor is at most one.

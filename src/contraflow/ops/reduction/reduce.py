@@ -46,7 +46,7 @@ def bad_dim(name: str) -> Any:
     return failures
 
 
-def takes_dtype(op: Op) -> None:
+def add_dtype_parameter(op: Op) -> None:
     """Give a reduction PyTorch's `dtype=`: the input is cast before it is reduced."""
 
     @op.signature
@@ -83,7 +83,7 @@ def sum_(x, *, dim=None, keepdim=False):
     return x
 
 
-takes_dtype(sum_)
+add_dtype_parameter(sum_)
 
 
 def _join(a: Tensor, b: Tensor) -> Tensor:
@@ -132,7 +132,7 @@ def prod(x, *, dim=None, keepdim=False):
     return x
 
 
-takes_dtype(prod)
+add_dtype_parameter(prod)
 
 
 def _sum_to_size_ref(x: np.ndarray, size: Shape) -> np.ndarray:
@@ -474,7 +474,7 @@ def mean(x, *, dim=None, keepdim=False):
     return sum_(x, dim=dim, keepdim=keepdim) / numel(x.shape[d] for d in dim)
 
 
-takes_dtype(mean)
+add_dtype_parameter(mean)
 
 
 def moments(x: Tensor, dim: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -507,7 +507,7 @@ def nansum(x, *, dim=None, keepdim=False):
     return sum_(where(x != x, 0, x), dim=dim, keepdim=keepdim)
 
 
-takes_dtype(nansum)
+add_dtype_parameter(nansum)
 
 
 @composite(
@@ -524,7 +524,7 @@ def nanmean(x, *, dim=None, keepdim=False):
     return nansum(x, dim=dim, keepdim=keepdim) / count
 
 
-takes_dtype(nanmean)
+add_dtype_parameter(nanmean)
 
 
 @composite(
