@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 _gate = threading.RLock()  # held by the one piece of work that `run` does in another thread
 _running: set[Task] = set()
+_begun: list[Task] = []  # beside that work
 _local = threading.local()
 _known: list[weakref.ref[Any]] = []  # the locks
 _most = 64  # of them, before those that are gone are left out
@@ -71,6 +72,11 @@ class Task:
             _running.discard(self)
             self._finished.release()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._finished.locked()
+
     def join(self) -> None:
         """Wait for the end."""
         with self._finished:
@@ -106,6 +112,31 @@ def run(function: Callable[..., T], *args: Any) -> T:
         return function(*args)
     result: T = start(_run_alone, function, args).wait()
     return result
+
+
+def begin(function: Callable[..., Any], *args: Any) -> Task | None:
+    """Call a function in a thread of its own, beside what `run` does. The task's `wait` gives the
+    result. None if `run` is at work for another thread: then nothing is begun."""
+    if not _gate.acquire(blocking=False):
+        return None
+    try:
+        task = Task(_run_beside, (function, args))
+        _begun[:] = [task, *(one for one in _begun if one.is_running)]
+        return task.start()
+    finally:
+        _gate.release()
+
+
+def _run_beside(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    _local.inside = True
+    return function(*args)
+
+
+def _stop_work() -> None:
+    """Before a process forks: a child could not go on with half of it."""
+    _gate.acquire()
+    while _begun:
+        _begun.pop().join()
 
 
 def _run_alone(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -185,8 +216,7 @@ def _free_locks() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # `run` does nothing while a process forks: a child could not go on with half of it.
     os.register_at_fork(
-        before=_gate.acquire, after_in_parent=_gate.release, after_in_child=_gate.release
+        before=_stop_work, after_in_parent=_gate.release, after_in_child=_gate.release
     )
     os.register_at_fork(after_in_child=_free_locks)

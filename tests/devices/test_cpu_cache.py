@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 from tests.helpers.plans import map_kernel
 
+import contraflow as cf
 from contraflow import config
+from contraflow.devices import lookup
 from contraflow.devices.cpu import cache, jit, program
+from contraflow.devices.cpu.pool import pool
 from contraflow.render.llvm.kernels import GENERATOR, entry_name, render, text_identity
 
 
@@ -51,15 +54,15 @@ def test_threads_compile_what_one_does(tmp_path, monkeypatch):
     """Several kernels at once give the same object code, and an error reaches who asked."""
     monkeypatch.setattr(config, "cache_folder", tmp_path)
     kernels = [unique_kernel(41.5 + n) for n in range(6)]
-    sources = [jit.FunctionSource(name, text, lambda text=text: text) for name, text in kernels]
+    sources = [jit.FunctionSource([name], text, lambda text=text: text) for name, text in kernels]
     found = []
     for threads in (1, 2, 3):
         monkeypatch.setattr(config, "num_threads", threads)
-        found.append(jit._compiled([(s.name, s) for s in sources]))
+        found.append(jit._compiled(sources))
     assert len(found[0]) == 6
     assert found[0] == found[1] == found[2]
     broken = [
-        jit.FunctionSource(f"wrong{n}", f"wrong {n}", lambda: "this is no text") for n in range(4)
+        jit.FunctionSource([f"wrong{n}"], f"wrong {n}", lambda: "this is no text") for n in range(4)
     ]
     with pytest.raises(RuntimeError, match="expected top-level entity"):
         jit.functions([*sources, *broken])
@@ -74,7 +77,7 @@ def test_no_text_is_written_for_machine_code_that_is_there(tmp_path, monkeypatch
     def forget_and_compile() -> int:
         jit._addresses.clear()
         program._entries.clear()
-        assert len(set(program._compile([*kernels, *kernels]))) == 2
+        assert len(set(program._compile([*kernels, *kernels], pool.source(1)))) == 2
         return len(texts)
 
     assert forget_and_compile() == 2
@@ -82,6 +85,56 @@ def test_no_text_is_written_for_machine_code_that_is_there(tmp_path, monkeypatch
     for entry in (tmp_path / "cpu").iterdir():
         entry.write_bytes(b"damaged")
     assert forget_and_compile() == 4
+
+
+def test_an_expected_kernel_is_compiled_once_and_asked_for_later(tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "cache_folder", tmp_path)
+    kernel, texts = map_kernel(lambda x: x * 33.5), []
+    monkeypatch.setattr(program, "render", lambda k, **w: texts.append(k) or render(k, **w))
+    for _ in range(3):
+        program.expect(kernel)
+    (entry,) = program._compile([kernel], pool.source(1))
+    assert entry
+    assert texts == [kernel]
+    program.expect(kernel)
+    assert not jit._ahead
+
+
+def test_an_error_in_an_expected_text_reaches_who_asks_for_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "cache_folder", tmp_path)
+    wrong = jit.FunctionSource(["wrong"], "a wrong text", lambda: "this is no text")
+    jit.expect(wrong)
+    for _ in range(2):  # whoever asks again compiles again
+        with pytest.raises(RuntimeError, match="expected top-level entity"):
+            jit.functions([wrong])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_process_that_forks_waits_for_what_is_compiled_ahead(tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "cache_folder", tmp_path)
+    name, text = unique_kernel(47.5)
+    written = threading.Event()
+
+    def write() -> str:
+        written.wait(0.2)  # until the fork has had time to begin
+        return text
+
+    jit.expect(jit.FunctionSource([name], text, write))
+    child = os.fork()
+    if not child:
+        os._exit(0 if jit.function(name, text) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert jit.function(name, text)
+
+
+def test_a_recorded_product_of_matrices_is_compiled_while_the_rest_is_recorded(monkeypatch):
+    expected = []
+    monkeypatch.setattr(type(lookup("cpu")), "expect", lambda self, k: expected.append(k.name))
+    a, b = cf.ones(3, 4), cf.ones(4, 2)
+    for mode in ("native", "interpret"):
+        monkeypatch.setattr(config, "compile_mode", mode)
+        cf.compile(lambda a, b: (a @ b).sum())(a, b)
+        assert expected == ["contraction_float32_float32"]
 
 
 def test_a_text_s_identity_is_that_of_everything_that_decides_about_it():

@@ -73,6 +73,8 @@ class Traits:
     is_sum: bool = False  # of two inputs
     is_copy: bool = False  # the elements of its input, in memory of their own
     is_fill: bool = False  # every element is the number that is its first input
+    # A product of matrices as they lie, whose kernel is the same for all sizes.
+    is_matrix_product: bool = False
     is_padding: bool = False  # its first input among copies of its second, by `pads`
     # Elements of its first input at the coordinates [dims, points...] in its second, of the dims
     # that `dims` names.

@@ -26,6 +26,7 @@ from contraflow.render.llvm.text import REDUCE_STRENGTH
 FORMAT = "contraflow-cpu-3"  # changes when the options of code generation do
 
 _addresses: dict[tuple[str, str], int] = {}  # by name and identity
+_ahead: dict[str, threads.Task] = {}  # object code that is made before it is needed
 
 
 @functools.cache
@@ -89,33 +90,46 @@ def _new_target() -> llvm.TargetMachine:
 
 
 class FunctionSource(NamedTuple):
-    """A function to compile: its name, an identity that decides its text, and the text's writer."""
+    """Functions to compile: their names, an identity that decides the text, and its writer."""
 
-    name: str
+    names: Sequence[str]
     identity: str
     text: Callable[[], str]
+
+    @property
+    def keys(self) -> list[tuple[str, str]]:
+        """The functions among all that there are."""
+        return [(name, self.identity) for name in self.names]
 
 
 def function(name: str, text: str) -> int:
     """The address of the function `name` that `text` defines."""
-    return functions([FunctionSource(name, text, lambda: text)])[0]
+    return functions([FunctionSource([name], text, lambda: text)])[0]
 
 
 def functions(sources: Sequence[FunctionSource]) -> list[int]:
     """The addresses of functions. Those that are new are linked together, which costs as much as
     linking one, so no two may have a name in common."""
-    keys = [(source.name, source.identity) for source in sources]
+    keys = [key for source in sources for key in source.keys]
     if not _addresses.keys() >= set(keys):
         threads.run(_add, sources)
     return [_addresses[key] for key in keys]
 
 
+def expect(source: FunctionSource) -> None:
+    """Begin to compile functions that will be asked for; nobody waits for it yet."""
+    task = threads.begin(_read_or_made, [source])
+    if task is not None:
+        _ahead[source.identity] = task
+
+
 def _add(sources: Sequence[FunctionSource]) -> None:
     """Note the addresses of those functions that are new."""
-    new = {(s.name, s.identity): s for s in sources if (s.name, s.identity) not in _addresses}
-    if new:
-        found = _link([name for name, _ in new], _object_codes(list(new.values())))
-        _addresses.update(zip(new, found))
+    new = {s.identity: s for s in sources if not _addresses.keys() >= set(s.keys)}
+    keys = [key for source in new.values() for key in source.keys]
+    if keys:
+        found = _link([name for name, _ in keys], _object_codes(list(new.values())))
+        _addresses.update(zip(keys, found))
 
 
 def _link(names: Sequence[str], codes: Sequence[bytes]) -> list[int]:
@@ -132,42 +146,71 @@ def _link(names: Sequence[str], codes: Sequence[bytes]) -> list[int]:
 
 
 def _object_codes(sources: Sequence[FunctionSource]) -> list[bytes]:
-    """The object code of functions, read or made."""
-    names = [_cache_name(source.identity) for source in sources]
-    codes = {name: code for name in names if (code := cache.read(name)) is not None}
-    missing = [(name, source) for name, source in zip(names, sources) if name not in codes]
-    if missing:
-        codes |= _compiled(missing)
-        for name, _ in missing:
-            cache.write(name, codes[name])
-    return [codes[name] for name in names]
+    """The object code of functions."""
+    begun = [_ahead.pop(source.identity, None) for source in sources]
+    codes = _read_or_made([source for source, task in zip(sources, begun) if task is None])
+    for task in begun:
+        codes |= {} if task is None else task.wait()
+    return [codes[source.identity] for source in sources]
 
 
-def _compiled(named: Sequence[tuple[str, FunctionSource]]) -> dict[str, bytes]:
-    """The object code of sources by their names, made by several threads at once."""
-    codes: dict[str, bytes] = {}
-    waiting = iter(named)  # a free thread takes the next
-
-    def compile_some(target: llvm.TargetMachine) -> None:
-        for name, source in waiting:
-            codes[name] = _emit(source.text(), target)
-
-    targets = [_target()]
-    targets += [_new_target() for _ in range(min(config.num_threads, len(named)) - 1)]
-    with _without_strength_reduction():
-        threads.finish([threads.start(compile_some, target) for target in targets])
+def _read_or_made(sources: Sequence[FunctionSource]) -> dict[str, bytes]:
+    """The object code of sources by their identities, from the disk or made now."""
+    names = {source.identity: _cache_name(source.identity) for source in sources}
+    codes = {key: code for key, name in names.items() if (code := cache.read(name)) is not None}
+    missing = [source for source in sources if source.identity not in codes]
+    codes |= _compiled(missing)
+    for source in missing:
+        cache.write(names[source.identity], codes[source.identity])
     return codes
 
 
+def _compiled(sources: Sequence[FunctionSource]) -> dict[str, bytes]:
+    """The object code of sources by their identities, made by several threads at once."""
+    codes: dict[str, bytes] = {}
+    waiting = iter(sources)  # a free thread takes the next
+
+    def compile_some(target: llvm.TargetMachine) -> None:
+        for source in waiting:
+            codes[source.identity] = _emit(source.text(), target)
+
+    if sources:
+        _target()  # the first one also prepares LLVM
+        targets = [_new_target() for _ in range(min(config.num_threads, len(sources)))]
+        with _without_idle_passes():
+            threads.finish([threads.start(compile_some, target) for target in targets])
+    return codes
+
+
+# Strength reduction of loops takes a third of the time and gains nothing for texts that are hoisted
+# already, except where they ask for it. The others find nothing to do in texts like ours.
+_DISABLED = (
+    "lsr", "constant-hoisting", "tail-duplicate", "early-taildup", "postra-machine-licm",
+    "early-ifcvt",
+)  # fmt: skip
+
+
+_compiling = 0  # how many are compiling now
+_options = threads.lock()  # guards that number and LLVM's options
+
+
 @contextmanager
-def _without_strength_reduction() -> Iterator[None]:
-    """Strength reduction of loops takes a third of the time and gains nothing for texts that are
-    hoisted already, except where they ask for it; others in this process may need it."""
-    llvm.set_option("", "-disable-lsr=true")
+def _without_idle_passes() -> Iterator[None]:
+    """LLVM leaves out passes that our texts do not need; others in this process may need them."""
+    _count_compiling(1)
     try:
         yield
     finally:
-        llvm.set_option("", "-disable-lsr=false")
+        _count_compiling(-1)
+
+
+def _count_compiling(more: int) -> None:
+    global _compiling
+    with _options:
+        before, _compiling = _compiling, _compiling + more
+        if not before or not _compiling:
+            for name in _DISABLED:
+                llvm.set_option("", f"-disable-{name}={'true' if _compiling else 'false'}")
 
 
 # llvmlite lets one thread at a time into LLVM. A thread with a context and a target of its own need

@@ -444,6 +444,9 @@ def together_text() -> str:
     )
 
 
+_TOGETHER_NAMES = ("prepare", "run_together", "run_worker", "stop_workers")
+
+
 class Pool:
     """Worker threads, started when first needed and stopped at exit. One job at a time."""
 
@@ -462,10 +465,17 @@ class Pool:
         self._threads: list[threading.Thread] = []
         self._wanted = 0  # of them
 
+    @staticmethod
+    def source(shares: int) -> jit.FunctionSource:
+        """The functions that run jobs of so many shares."""
+        if shares == 1 or not has_workers():
+            return jit.FunctionSource(["run_alone"], alone_text(), alone_text)
+        return jit.FunctionSource(_TOGETHER_NAMES, together_text(), together_text)
+
     @functools.cached_property
     def run_alone(self) -> Callable[[ctypes.c_void_p], int]:
         """Run a job on this thread. Keeps the interpreter lock."""
-        return ctypes.PYFUNCTYPE(_int)(jit.function("run_alone", alone_text()))
+        return ctypes.PYFUNCTYPE(_int)(*jit.functions([self.source(1)]))
 
     def run(self, job: ctypes.c_void_p, shares: int) -> int:
         """Run a job; other Python threads may run meanwhile.
@@ -484,16 +494,14 @@ class Pool:
 
     @functools.cached_property
     def _alone(self) -> Callable[[ctypes.c_void_p], int]:
-        return ctypes.CFUNCTYPE(_int)(jit.function("run_alone", alone_text()))
+        return ctypes.CFUNCTYPE(_int)(*jit.functions([self.source(1)]))
 
     def _prepare(self) -> None:
-        text = together_text()
-        ctypes.CFUNCTYPE(None, _pointer)(jit.function("prepare", text))(self._block)
-        together = ctypes.CFUNCTYPE(_int, _pointer, _pointer, _int)
-        worker = ctypes.CFUNCTYPE(None, _pointer, _word, _int)
-        self._together = together(jit.function("run_together", text))
-        self._worker = worker(jit.function("run_worker", text))
-        self._stop = ctypes.CFUNCTYPE(None, _pointer)(jit.function("stop_workers", text))
+        prepare, together, worker, stop = jit.functions([self.source(2)])
+        ctypes.CFUNCTYPE(None, _pointer)(prepare)(self._block)
+        self._together = ctypes.CFUNCTYPE(_int, _pointer, _pointer, _int)(together)
+        self._worker = ctypes.CFUNCTYPE(None, _pointer, _word, _int)(worker)
+        self._stop = ctypes.CFUNCTYPE(None, _pointer)(stop)
 
     def _grow(self, count: int) -> None:
         """Start workers until there are that many."""

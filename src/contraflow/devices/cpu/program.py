@@ -303,7 +303,7 @@ class CpuProgram:
         self._arguments = (ctypes.c_int64 * sum(map(len, words)))(*(w for ws in words for w in ws))
         self._table = (ctypes.c_uint64 * (_ROW_WORDS * len(kernels)))()
         self._kernels = [step.call.kernel for step in kernels]
-        entries = _compile(self._kernels)
+        entries = _compile(self._kernels, pool.source(1 if self._small else config.num_threads))
         arguments, meets = ctypes.addressof(self._arguments), barriers(kernels, self._plan.slots)
         for i, entry in enumerate(entries):
             flags = (MEET if meets[i] else 0) | (DEAL if _is_long(kernels[i].call) else 0)
@@ -450,22 +450,33 @@ class CpuProgram:
 
 
 _entries: dict[str, int] = {}  # where the machine code of kernels lies, by their identities
+_expected: set[str] = set()  # identities of kernels that are compiled ahead
 
 
-def _compile(kernels: Sequence[Kernel]) -> list[int]:
-    """Where the machine code of each kernel lies, made or loaded if it is new."""
+def _compile(kernels: Sequence[Kernel], runner: jit.FunctionSource) -> list[int]:
+    """Where the machine code of each kernel lies, made or loaded if it is new, as that of those
+    who run it."""
     unique = {kernel.identity: kernel for kernel in kernels}
     new = {key: kernel for key, kernel in unique.items() if key not in _entries}
-    sources = [
-        jit.FunctionSource(
-            entry_name(kernel, vector_bytes=width),
-            text_identity(kernel, vector_bytes=width),
-            functools.partial(render, kernel, vector_bytes=width),
-        )
-        for kernel, width in zip(new.values(), map(bytes_for, new.values()))
-    ]
-    _entries.update(zip(new, jit.functions(sources)))
+    found = jit.functions([*map(_source, new.values()), runner])
+    _entries.update(zip(new, found))
     return [_entries[kernel.identity] for kernel in kernels]
+
+
+def _source(kernel: Kernel) -> jit.FunctionSource:
+    width = bytes_for(kernel)
+    return jit.FunctionSource(
+        [entry_name(kernel, vector_bytes=width)],
+        text_identity(kernel, vector_bytes=width),
+        functools.partial(render, kernel, vector_bytes=width),
+    )
+
+
+def expect(kernel: Kernel) -> None:
+    """Begin to compile a kernel that a program will need, unless it is known already."""
+    if kernel.identity not in _entries and kernel.identity not in _expected:
+        _expected.add(kernel.identity)
+        jit.expect(_source(kernel))
 
 
 def load(plan: Plan) -> CpuProgram:
