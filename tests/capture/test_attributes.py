@@ -10,6 +10,10 @@ import numpy as np
 import pytest
 
 import contraflow as cf
+from contraflow import nn
+from contraflow.capture.observing import attributes, stores
+from contraflow.capture.state.places import own_attributes
+from contraflow.capture.state.writes import refills
 from contraflow.testing import assert_close
 
 pytestmark = pytest.mark.usefixtures("mode")
@@ -231,3 +235,54 @@ def test_an_attribute_that_is_deleted_is_gone_in_the_next_call() -> None:
     space.y = 2
     f(cf.ones(1))
     assert vars(space) == {}
+
+
+# --- work while recording ------------------------------------------------------------------------
+
+
+def test_attributes_of_parameters_take_no_walk_over_all_modules(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = 0
+
+    def counted(x: Any, *default: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return own_attributes(x, *default)
+
+    monkeypatch.setattr(attributes, "own_attributes", counted)
+    counts = []
+    for layers in (20, 40):
+        net, asked = nn.Sequential(*(nn.Linear(2, 2) for _ in range(layers))), 0
+
+        def f(x: cf.Tensor, net: nn.Sequential = net) -> cf.Tensor:
+            for p in net.parameters():
+                x = x * getattr(p, "scale", 1.5)
+            return x
+
+        cf.compile(f)(cf.ones(2))
+        counts.append(asked)
+    assert counts[1] < 2.5 * counts[0], counts
+
+
+def test_a_container_is_put_back_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted = []
+
+    def counted(container: Any, contents: Any) -> Any:
+        noted.append(container)
+        return refills(container, contents)
+
+    monkeypatch.setattr(stores, "refills", counted)
+    table = {f"key {i}": float(i) for i in range(50)}
+
+    def f(x: cf.Tensor) -> cf.Tensor:
+        for i in range(50):
+            value = table[f"key {i}"]
+            del table[f"key {i}"]
+            table[f"key {i}"] = value
+            x = x + value
+        return x
+
+    cf.compile(f)(cf.ones(2))
+    assert sum(container is table for container in noted) == 1
+    assert list(table) == [f"key {i}" for i in range(50)]

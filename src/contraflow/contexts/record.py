@@ -80,6 +80,7 @@ class Recorder(BottomContext):
         self._graphs: dict[int, tuple[Any, ...]] = {}  # places in the graph of what was written
         self._slots: dict[int, GradSlot] = {}
         self._modules: dict[int, tuple[Any, int]] = {}
+        self.modules: list[Any] = []  # and optimizers, that the function used
         self._made: list[tuple[weakref.ref[Storage], Spec, UserLine | None]] = []
         self._last_write: dict[int, tuple[str, UserLine | None]] = {}
         self._graded: dict[int, Tensor] = {}  # from outside, requiring grad
@@ -366,7 +367,9 @@ class Recorder(BottomContext):
 
     def visit_module(self, module: Any) -> None:
         # As it is before the function changes it, which is undone.
-        self._modules.setdefault(id(module), (module, module._structure))
+        if id(module) not in self._modules:
+            self._modules[id(module)] = module, module._structure
+            self.modules.append(module)
 
     def shared_array(self, array: Any) -> Tensor | None:
         known = id(array) in self.arrays and array.flags.c_contiguous
@@ -452,11 +455,6 @@ class Recorder(BottomContext):
         """The tensors from outside that require grad and that ops were applied to."""
         return [t for t in self._graded.values() if not t.storage.is_recorded]
 
-    @property
-    def modules(self) -> list[Any]:
-        """The modules, and optimizers, that the function used."""
-        return [module for module, _ in self._modules.values()]
-
     def input_of(self, tensor: Tensor) -> Value:
         """The input that stands for the storage of a tensor from outside."""
         self._value_of(tensor)
@@ -469,6 +467,7 @@ class Recorder(BottomContext):
     def restore(self) -> None:
         """Put back everything real that the function changed, and let go of what it made."""
         self._modules.clear()
+        self.modules.clear()
         dtypes.set_default_dtype(self._default_dtype)
         for slot in self._slots.values():
             slot.tensor._grad = slot.original

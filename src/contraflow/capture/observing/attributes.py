@@ -131,11 +131,7 @@ class Attributes(Showing):
 
     def _tensor_attribute(self, x: Any, name: str) -> Any:
         """An attribute that tensors do not have by themselves."""
-        if id(x) not in self.known and any(
-            x is held
-            for module in self.recorder.modules
-            for held in own_attributes(module).get("_parameters", {}).values()
-        ):
+        if id(x) not in self.known and self._is_parameter(x):
             self.see(x)
         if id(x) in self.known:
             self.in_class(type(x).__mro__, name)
@@ -143,6 +139,15 @@ class Attributes(Showing):
                 return self._own_attribute(x, name)
             self._lacks_attribute(x, name)
         return getattr(x, name)
+
+    def _is_parameter(self, x: Tensor) -> bool:
+        """Whether a module that the function has used holds a tensor as a parameter."""
+        parameters, modules = self._parameters, self.recorder.modules
+        for module in modules[self._indexed :]:
+            for held in own_attributes(module).get("_parameters", {}).values():
+                parameters[id(held)] = held
+        self._indexed = len(modules)
+        return parameters.get(id(x)) is x
 
     def _lacks_attribute(self, x: Any, name: str) -> None:
         """An object from before does not keep an attribute itself."""

@@ -102,6 +102,7 @@ class Sight:
         self.stored: dict[SlotKey, None] = {}
         self.before: dict[int, Any] = {}  # what containers held that were changed
         self._mutated: set[int] = set()  # containers that a method has changed
+        self._restored: set[int] = set()  # containers that get back all that they held
         self._appended: dict[int, int] = {}  # how many elements at the end the function has put
         self.writes: list[Write] = []
         # The stores that count, by what holds them: a deletion, a value, or one and then the other.
@@ -115,6 +116,8 @@ class Sight:
         self.again = False  # the recording has started over
         self.filled = False  # an lru_cache, by a function that wrote and will not run again
         self.whole: set[int] = set()  # modules that the library has looked at
+        self._parameters: dict[int, Any] = {}  # of the modules that were used, so many of them
+        self._indexed = 0
         self._touched: set[int] = set()
         self._handed: set[int] = set()  # objects that were given to the library as a whole
         self._shown: dict[int, Any] = {}  # whose code runs observed
@@ -403,7 +406,7 @@ class Sight:
         self._open = {}
         self._young = None
         self.writes, self._latest, self._mutated, self._undo = [], {}, set(), [None]
-        self._appended = {}
+        self._appended, self._restored, self._parameters = {}, set(), {}
         self.carried, self.described, self._proxies = {}, {}, {}
 
 

@@ -77,7 +77,8 @@ class Stores(Containers):
                 latest[-1].value, latest[-1].line = value, line
                 return
             store = latest.pop()
-            self.writes.remove(store)
+            number = next(i for i in range(len(self.writes) - 1, -1, -1) if self.writes[i] is store)
+            del self.writes[number]
             if isinstance(store.place, Registered) and store.place.created:
                 return
         if not latest or value is not MISSING:
@@ -105,7 +106,8 @@ class Stores(Containers):
         if issubclass(type(holder), MUTABLE):
             self._remember(holder)
         remove() if value is MISSING else put(value)  # or an error, before anything is noted
-        self._undo.append(remove if before is MISSING else functools.partial(put, before))
+        if id(holder) not in self._restored:
+            self._undo.append(remove if before is MISSING else functools.partial(put, before))
         self._stored(holder, key, place, value)
 
     def _stays(self, key: SlotKey, before: Any, value: Any) -> bool:
@@ -192,7 +194,7 @@ class Stores(Containers):
         if value is MISSING:
             self._remember(holder)
             kind.__delitem__(holder, name)
-            self._undo_all(holder, self.before[id(holder)])  # in its order
+            self._restore(holder)  # in its order
             self._stored(holder, key, place, value)
             return
         put = functools.partial(kind.__setitem__, holder, name)
@@ -477,9 +479,8 @@ class Stores(Containers):
         ):
             self.touch(container)
         self._remember(container)
-        if id(container) not in self._mutated:
-            self._mutated.add(id(container))
-            self._undo_all(container, self.before[id(container)])
+        self._mutated.add(id(container))
+        self._restore(container)
         self._latest.pop(id(container), None)
         self._count_appended(container, method, args)
         line, noted = self.recorder.user_line(), args
@@ -525,6 +526,13 @@ class Stores(Containers):
     def _undo_all(self, container: Any, contents: Any) -> None:
         """Note how to restore the contents of a container."""
         self._undo += reversed(refills(container, contents))
+
+    def _restore(self, container: Any) -> None:
+        """The same, with what a container held before the call: once, as the last that is undone
+        of all later changes."""
+        if id(container) not in self._restored:
+            self._restored.add(id(container))
+            self._undo_all(container, self.before[id(container)])
 
     def refilling(self, given: Iterable[Any], call: Callable[[], Any]) -> Any:
         """Run unobserved code that is given containers from before, and note its changes."""
