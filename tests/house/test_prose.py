@@ -134,3 +134,16 @@ def test_prose_is_plain():
         for text in found(paragraph)
     ]
     assert not wrong, "\n" + "\n".join(wrong)
+
+
+def long_lines(text: str) -> list[str]:
+    """The lines of prose that are longer than code may be: not rows of tables, and not examples."""
+    lines = [line for line in text.splitlines() if not line.startswith(("|", "    "))]
+    return [line for line in lines if len(line) > 100]
+
+
+@pytest.mark.parametrize("name", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_lines_of_pages_are_no_longer_than_those_of_code(name):
+    assert long_lines("a" * 101)
+    assert not long_lines("a" * 100 + "\n| " + "b" * 101 + "\n    " + "c" * 101)
+    assert not long_lines((ROOT / name).read_text(encoding="utf-8"))
