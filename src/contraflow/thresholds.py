@@ -57,6 +57,8 @@ sort_areas = 64  # shares of a sort that have memory of their own
 # Points that one thread of a device with thousands of them walks along sooner than several kernels
 # let all threads share them.
 walked_points = 64
+scan_part = 256  # points of a part of a scan there; shorter rows are not cut
+many_scans = 1 << 13  # rows from which on the threads there have enough to do
 # Temporaries up to which each is compared with all others, which takes the least memory. More are
 # laid out in the order of steps: in a time that grows as they do, with gaps between them.
 best_fit_values = 2048

@@ -56,6 +56,14 @@ def one_scan() -> Case:
 
 
 @case
+def scanned_parts() -> Case:
+    """The parts of two long rows, each from the state of those before it."""
+    found = last_kernel("cumsum", [normal(95, 2, 700)], {"dim": 1, "reverse": False}, Scan)
+    found.golden = True
+    return found
+
+
+@case
 def added_rows() -> Case:
     """The gradient of an embedding: rows are added up by their index."""
     arrays = [normal(73, 60, 41), places(74, 7, 60)]

@@ -11,8 +11,9 @@ from tests.helpers.gpu_case import GUARD, normal
 from tests.helpers.gpu_ordered import places
 from tests.helpers.gpu_programs import KernelRun, check_op, compare_bits, tape_of
 
+from contraflow import thresholds
 from contraflow.compiler.interpret import run_call
-from contraflow.compiler.kernel import KernelCall
+from contraflow.compiler.kernel import KernelCall, part_length
 from contraflow.dtypes import float32, int8, int32
 from contraflow.render.clike import cuda, wgsl
 
@@ -176,3 +177,58 @@ def test_no_kernel_walks_over_a_long_scatter_alone() -> None:
     uses: Any = KernelRun(tape, given, wgsl.LIMITS).uses
     groups = {use.call.kernel.name.split("_")[0]: wgsl.launch(use.call) for use in uses}
     assert groups["scatter"][0] * groups["scatter"][1] >= rows * columns // 256
+
+
+# --- scans -------------------------------------------------------------------------------------
+
+
+SCANS = {
+    "cumsum": {"reverse": False},
+    "cumprod": {},
+    "logcumsumexp": {},
+    "cummax": {},
+    "cummin": {},
+}
+
+
+@pytest.mark.parametrize("length", [0, 1, 256, 257, 1000, 5000])
+@pytest.mark.parametrize("name", SCANS)
+def test_scans_of_every_length(name: str, length: int, machine: Any) -> None:
+    x = ties(31, length) if name in ("cummax", "cummin") else 1 + 0.01 * normal(32, length)
+    calls = check_op(name, [x], {"dim": 0, **SCANS[name]}, *machine)
+    cuts = 0 if length <= 256 else 1
+    assert kinds(calls).get("scan") == 1 + cuts
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_long_scans_along_every_dim(dim: int, reverse: bool, machine: Any) -> None:
+    shape = [2, 3, 4]
+    shape[dim] = 700
+    check_op("cumsum", [normal(33, *shape)], {"dim": dim, "reverse": reverse}, *machine)
+    check_op("cummax", [ties(34, *shape)], {"dim": dim}, *machine, compare_bits)
+
+
+def test_states_of_many_parts_are_scanned_in_parts(machine: Any) -> None:
+    with thresholds.using(scan_part=64):
+        calls = check_op("cumsum", [normal(35, 9000)], {"dim": 0, "reverse": False}, *machine)
+        assert kinds(calls) == {"row": 2, "scan": 3}
+        check_op("cummin", [ties(36, 2, 9000)], {"dim": 1}, *machine, compare_bits)
+
+
+def test_a_long_scan_is_shared_by_the_device() -> None:
+    tape, given = tape_of("cumsum", [np.zeros(1 << 22, np.float32)], {"dim": 0, "reverse": False})
+    uses: Any = KernelRun(tape, given, wgsl.LIMITS).uses
+    walked = [
+        part_length(use.call.sizes[-1], use.call.sizes[-2])
+        if use.call.kernel.cut is not None
+        else use.call.sizes[-1]
+        for use in uses
+    ]
+    assert max(walked) == 256
+
+
+def test_a_scan_without_a_way_to_combine_states_is_not_cut(machine: Any) -> None:
+    arrays = [0.5 * normal(37, 2, 900), normal(38, 2, 900)]
+    calls = check_op("recurrence", arrays, {"dim": 1, "reverse": False}, *machine)
+    assert kinds(calls) == {"scan": 1}

@@ -66,7 +66,7 @@ def cut(whole: Settled, first: int) -> tuple[list[Settled], list[Partial]]:
     parts = -(-points[longest] // max(BLOCK, length // BLOCK * BLOCK))
     if parts < 2:
         return [whole], []
-    part, partials = _part(whole, longest, parts, first)
+    part, partials = fold_parts(whole, longest, parts, first)
     rest, more = cut(_rest(whole, parts, partials, first), first + len(partials))
     return [part, *rest], partials + more
 
@@ -85,18 +85,20 @@ def _components(whole: Settled) -> Iterator[tuple[int, int, DType]]:
             yield r, component, e.dtype
 
 
-def _memory(whole: Settled, parts: int) -> tuple[int, ...]:
+def partial_strides(whole: Settled, parts: int) -> tuple[int, ...]:
     """Strides of a partial result along the outer axes and the parts, which have the largest."""
     along, *rest = contiguous_strides((parts, *whole.sizes[: whole.outer]))
     return (*rest, along)
 
 
-def _part(whole: Settled, longest: int, parts: int, first: int) -> tuple[Settled, list[Partial]]:
+def fold_parts(
+    whole: Settled, longest: int, parts: int, first: int
+) -> tuple[Settled, list[Partial]]:
     """The kernel of the parts: one more outer axis, and a store for each partial result."""
     outer, inner = whole.outer, len(whole.sizes) - whole.outer
     sizes = (*whole.sizes[:outer], parts, *whole.sizes[outer:])
     strides = [(*st[:outer], 0, *st[outer:]) if st else () for st in whole.strides]
-    own = (*_memory(whole, parts), *(0,) * inner)
+    own = (*partial_strides(whole, parts), *(0,) * inner)
 
     def shift(e: Expr) -> Expr | None:
         return s.axis(e.data + 1) if e.fn == "axis" and e.data >= outer else None
@@ -110,7 +112,7 @@ def _part(whole: Settled, longest: int, parts: int, first: int) -> tuple[Settled
         strides.append(own)
         bindings.append(first + number)
         partials.append(Partial(parts * numel(whole.sizes[:outer]), dtype))
-    kernel = _pruned(reductions, stores, outer + 1, sizes, operands, strides, bindings)
+    kernel = settle_pruned(reductions, stores, outer + 1, sizes, operands, strides, bindings)
     return kernel._replace(cut=outer + 1 + longest), partials
 
 
@@ -123,7 +125,7 @@ def _rest(whole: Settled, parts: int, partials: Sequence[Partial], first: int) -
     for number, partial in enumerate(partials):
         loads.append(s.leaf("load", partial.dtype, len(operands)))
         operands.append(Operand(partial.dtype, "in"))
-        strides.append(_memory(whole, parts))
+        strides.append(partial_strides(whole, parts))
         bindings.append(first + number)
     found = iter(loads)
     reductions = [
@@ -132,10 +134,10 @@ def _rest(whole: Settled, parts: int, partials: Sequence[Partial], first: int) -
     ]
     stores = [st for st in whole.stores if not st.inner]
     sizes = (*whole.sizes[:outer], parts)
-    return _pruned(reductions, stores, outer, sizes, operands, strides, bindings)
+    return settle_pruned(reductions, stores, outer, sizes, operands, strides, bindings)
 
 
-def _pruned(
+def settle_pruned(
     reductions: Sequence[KernelFold],
     stores: Sequence[Store],
     outer: int,

@@ -134,7 +134,9 @@ class _Fuser:
         elif lowering == "scatter" and lowering in self.limits.kernels:
             self._scatter(number, line)
         elif lowering == "scan" and lowering in self.limits.kernels:
-            self._append(lower_scanning(self.scope, number, line, self._carried(line)))
+            carried = self._carried(line)
+            for use in lower_scanning(self.scope, number, line, carried, self.limits):
+                self._append(use)
         elif lowering == "sort" and lowering in self.limits.kernels:
             for use in lower_sorting(self.scope, number, line, self.limits):
                 self._append(use)

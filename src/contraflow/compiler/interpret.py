@@ -7,7 +7,7 @@ renderer's kernels are tested against.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,11 +51,9 @@ def run_call(
         elif isinstance(call.kernel, Merge):
             _run_merge(_BoxRun(call, call.kernel, arrays, scalars), call.kernel)
         elif isinstance(call.kernel, Scan):
-            _ScanRun(call, call.kernel, arrays, scalars).run()
-        elif call.kernel.cut is None:
-            _LoopsRun(call, call.kernel, arrays, scalars).run()
+            _run_parts(call, call.kernel, _ScanRun, arrays, scalars)
         else:
-            _run_parts(call, call.kernel, arrays, scalars)
+            _run_parts(call, call.kernel, _LoopsRun, arrays, scalars)
 
 
 def _run_contraction(call: KernelCall, kernel: Contraction, arrays: Sequence[BoundOperand]) -> None:
@@ -99,7 +97,14 @@ class _BoxRun:
     ) -> None:
         self.call, self.operands, self.arrays, self.scalars = call, kernel.operands, arrays, scalars
         self.grid = np.indices(call.sizes, np.int64, sparse=True)
+        self.sizes = list(call.sizes)
         self.reduced: dict[tuple[int, int], np.ndarray] = {}
+
+    def take(self, axis: int, start: int, stop: int) -> None:
+        """Visit a range of an axis only."""
+        grid = list(self.grid)
+        grid[axis] = grid[axis].take(range(start, stop), axis)
+        self.grid, self.sizes[axis] = tuple(grid), stop - start
 
     def evaluate(self, roots: Sequence[Expr]) -> list[Any]:
         """The values of expressions."""
@@ -216,7 +221,7 @@ class _ScanRun(_BoxRun):
 
     def run(self) -> None:
         """Carry the state along."""
-        *outer, points = self.call.sizes
+        *outer, points = self.sizes
         state = [np.broadcast_to(v, (*outer, 1)) for v in self.evaluate(self.kernel.start)]
         self.state: list[Any] = state
         *rest, along = self.grid
@@ -234,15 +239,21 @@ class _ScanRun(_BoxRun):
 
 
 def _run_parts(
-    call: KernelCall, kernel: Loops, arrays: Sequence[BoundOperand], scalars: Sequence[float | int]
+    call: KernelCall,
+    kernel: Loops | Scan,
+    make: Callable[..., _LoopsRun | _ScanRun],
+    arrays: Sequence[BoundOperand],
+    scalars: Sequence[float | int],
 ) -> None:
-    """Run a kernel whose last outer axis counts the parts of an inner one, part by part."""
+    """Run a kernel; one whose last outer axis counts the parts of an inner one part by part."""
     cut, counter = kernel.cut, kernel.outer - 1
-    assert cut is not None
+    if cut is None:
+        make(call, kernel, arrays, scalars).run()
+        return
     size, parts = call.sizes[cut], call.sizes[counter]
     length = part_length(size, parts)
     for number in range(parts):
-        run = _LoopsRun(call, kernel, arrays, scalars)
+        run = make(call, kernel, arrays, scalars)
         start = min(number * length, size)
         run.take(counter, number, number + 1)
         run.take(cut, start, min(start + length, size))
@@ -260,13 +271,7 @@ class _LoopsRun(_BoxRun):
         scalars: Sequence[float | int],
     ) -> None:
         super().__init__(call, kernel, arrays, scalars)
-        self.kernel, self.sizes = kernel, list(call.sizes)
-
-    def take(self, axis: int, start: int, stop: int) -> None:
-        """Visit a range of an axis only."""
-        grid = list(self.grid)
-        grid[axis] = grid[axis].take(range(start, stop), axis)
-        self.grid, self.sizes[axis] = tuple(grid), stop - start
+        self.kernel = kernel
 
     def run(self) -> None:
         """Do the passes in order, then the stores of the outer level."""

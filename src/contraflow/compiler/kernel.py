@@ -70,6 +70,9 @@ class Limits(NamedTuple):
     # The most points of a row that one Sort can order; longer rows are sorted in parts, which are
     # merged. 0: any number, in scratch memory.
     sorted_points: int = 0
+    # Whether thousands of threads work at the same time, so that what one of them would visit in
+    # order is shared out where it is long: scans in parts, scatters by their targets.
+    many_threads: bool = False
 
 
 class Operand(NamedTuple):
@@ -251,12 +254,13 @@ class Scan(Box):
         state = start; for each inner point: state = step(state); store
 
     `step` is over `left` leaves, the state before a point; the stores are over `reduced` leaves,
-    the state after it.
+    the state after it. A scan that is `cut` begins anew with every part, at the start of that part.
     """
 
     start: tuple[Expr, ...]
     step: tuple[Expr, ...]
     stores: tuple[Store, ...]
+    cut: int | None = None
 
     @property
     def roots(self) -> tuple[Expr, ...]:
@@ -268,6 +272,8 @@ class Scan(Box):
         yield f"scan {[[number(e) for e in group] for group in (self.start, self.step)]}"
         for st in self.stores:
             yield f"store {st.operand} {number(st.value)}"
+        if self.cut is not None:
+            yield f"cut {self.cut}"
 
 
 @dataclass(eq=False, repr=False)

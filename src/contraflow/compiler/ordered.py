@@ -9,9 +9,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from contraflow.compiler.folds import lane_of
-from contraflow.compiler.kernel import KernelFold, Store, scan, scatter, sort
+from contraflow import thresholds
+from contraflow.compiler.folds import Partial, lane_of
+from contraflow.compiler.kernel import KernelFold, Store, scatter, sort
 from contraflow.compiler.pattern import Builder, Lowered, Pattern, PatternLine, StoredResult
+from contraflow.compiler.scan_parts import cut_scan
 from contraflow.dtypes import DType, int32, int64
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
@@ -143,12 +145,14 @@ class ScanPattern(NamedTuple):
     dim: int
     results: tuple[StoredResult, ...]
     carried: DType | None  # what floats of the state are, None for what arithmetic is done in
+    in_parts: bool = False  # whether a few long rows are scanned in parts
 
 
 @lru_cache(maxsize=1024)
-def lower_scan(pattern: ScanPattern) -> Lowered:
-    """The kernel of a scanning line."""
-    line, arguments, dim, results, carried = pattern
+def lower_scan(pattern: ScanPattern) -> tuple[list[Lowered], list[Partial]]:
+    """The kernels of a scanning line, more than one if it is scanned in parts, and the states of
+    parts, which are arguments behind the others."""
+    line, arguments, dim, results, carried, in_parts = pattern
     op, inner, params = line.op, frozenset((dim,)), dict(line.params)
     assert isinstance(op.kind, Scanning)
     casts, dtypes = op.types(line.given, params)
@@ -164,11 +168,12 @@ def lower_scan(pattern: ScanPattern) -> Lowered:
     builder.reductions.append(KernelFold(step, (), start))
     builder.made += [s.leaf("reduced", e.dtype, (0, i)) for i, e in enumerate(step)]
     settled = builder.settle(builder.stored())
-    outer, sizes, operands = settled.outer, settled.sizes, settled.operands
-    (fold,) = builder.reductions
-    lane = lane_of(operands, sizes[:outer], outer, 1)
-    kernel = scan(outer, 1, lane, operands, fold.identity, fold.values, settled.stores)
-    return builder.lowered(kernel, settled)
+    combine = op.kind.combine(op, states) if in_parts else None
+    found, partials = cut_scan(settled, combine, len(arguments))
+    return [builder.lowered(kernel, of) for kernel, of in found], partials
+
+
+thresholds.on_change(lower_scan.cache_clear)
 
 
 class SortPattern(NamedTuple):

@@ -69,7 +69,7 @@ def lower_order(
     walked = line.op.kind.walked(line.op, described.given, line.params)
     meeting = numel(described.shape[d] for d in walked)
     few = meeting <= thresholds.walked_points or not numel(described.shape)
-    if not limits.sorted_points or few:
+    if not limits.many_threads or few:
         return [], None
     shape = tape.specs[line.outs[0]].shape
     found = lower_places(PlacesPattern(described, tuple(naming.dtypes), shape))
@@ -92,14 +92,18 @@ def _scattered(scope: TapeScope, naming: Naming, line: TapeLine) -> PatternLine:
 
 
 def lower_scanning(
-    scope: TapeScope, number: int, line: TapeLine, carried: DType | None
-) -> KernelUse:
-    """The kernel for a scan; a reversed one walks over all operands backwards."""
+    scope: TapeScope, number: int, line: TapeLine, carried: DType | None, limits: Limits
+) -> list[KernelUse]:
+    """The kernels for a scan; a reversed one walks over all operands backwards."""
     walk = _Walk(scope, line, line.params.get("reverse", False))
     results = tuple(StoredResult(i, *walk.target(v)) for i, v in enumerate(line.outs))
     dtypes = tuple(walk.naming.dtypes)
-    lowered = lower_scan(ScanPattern(walk.line, dtypes, line.params["dim"], results, carried))
-    return walk.naming.use(lowered, number)
+    kernels, partials = lower_scan(
+        ScanPattern(walk.line, dtypes, line.params["dim"], results, carried, limits.many_threads)
+    )
+    for elements, dtype in partials:
+        walk.naming.target(scope.tape.new(Spec((elements,), dtype)), 0)
+    return [walk.naming.use(lowered, number) for lowered in kernels]
 
 
 def lower_sorting(scope: TapeScope, number: int, line: TapeLine, limits: Limits) -> list[KernelUse]:

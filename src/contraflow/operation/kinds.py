@@ -356,9 +356,14 @@ class Scanning(Kind):
     `step(*state, *elements)` gives the next state from the last one and the elements of the inputs
     at a point; its components are the results. `start` is the state before the first, or a function
     of the dtype that gives it. `REDUCED` in a step is the number of the point.
+
+    Where a state may also be made of two, those of the points before and of the points behind some
+    place, `combine(*state, *other)` says how, in either order of the two. Parts of a long row are
+    scanned at the same time then.
     """
 
     required = ("ref", "shape", "step", "start")
+    optional = (*Kind.optional, "combine")
 
     name = "scan"
     lowering = "scan"
@@ -385,6 +390,14 @@ class Scanning(Kind):
         step = op.extra["step"](*state, *elements)
         steps = step if isinstance(step, tuple) else (step,)
         return tuple(map(s.const, starts, dtypes)), steps
+
+    def combine(self, op: Op, dtypes: Sequence[DType]) -> tuple[Expr, ...] | None:
+        """The state of two parts of a row, over `left` and `right` leaves, if it can be had."""
+        if op.extra.get("combine") is None:
+            return None
+        states = [s.leaf(side, d, i) for side in ("left", "right") for i, d in enumerate(dtypes)]
+        found = op.extra["combine"](*states)
+        return found if isinstance(found, tuple) else (found,)
 
 
 class Sorting(Kind):

@@ -73,6 +73,7 @@ def _cumsum_ref(x: np.ndarray, dim: int, reverse: bool) -> np.ndarray:
     dtype="sum",
     shape=_same_shape("cumsum"),
     step=lambda total, x: total + x,
+    combine=lambda total, other: total + other,
     start=lambda dtype: -0.0 if dtype.is_floating_point else 0,  # a sum with -0.0 is the other
     vjp={"x": lambda g, dim, reverse: apply(cumsum, (g,), {"dim": dim, "reverse": not reverse})},
     samples=lambda: (
@@ -160,6 +161,7 @@ _SCAN_SAMPLES = (
     dtype="sum",
     shape=_same_shape("cumprod"),
     step=lambda product, x: product * x,
+    combine=lambda product, other: product * other,
     start=1,
     vjp={"x": _cumprod_vjp},
     samples=lambda: (
@@ -190,6 +192,7 @@ def _logcumsumexp_vjp(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
     dtype="float",
     shape=_same_shape("logcumsumexp"),
     step=logaddexp.body,
+    combine=logaddexp.body,
     start=-math.inf,
     vjp={"x": _logcumsumexp_vjp},
     samples=lambda: _SCAN_SAMPLES,
@@ -228,12 +231,25 @@ def _better(wins: s.Expr, best: s.Expr, at: s.Expr, x: s.Expr) -> tuple[s.Expr, 
     return s.select(wins, x, best), s.select(wins, REDUCED, at)
 
 
+def _better_part(
+    wins: s.Expr, best: s.Expr, at: s.Expr, x: s.Expr, i: s.Expr
+) -> tuple[s.Expr, s.Expr]:
+    """The extreme of two parts of a row and where it stands, of equal ones the last."""
+    equal = s.eq(x, best)
+    if x.dtype.is_floating_point:
+        wins = wins | (s.isnan(x) & ~s.isnan(best))
+        equal = equal | (s.isnan(x) & s.isnan(best))
+    wins = wins | (equal & (i > at))
+    return s.select(wins, x, best), s.select(wins, i, at)
+
+
 @scan(
     ref=_running(np.maximum.accumulate),
     dtype="value_index",
     outs=("values", "indices"),
     shape=lambda x, dim: (x.shape, x.shape),
     step=lambda best, at, x: _better(x >= best, best, at, x),
+    combine=lambda best, at, x, i: _better_part(x > best, best, at, x, i),
     start=lambda dtype: (lowest(dtype), 0),
     vjp={"x": _running_vjp},
     samples=lambda: _SCAN_SAMPLES,
@@ -250,6 +266,7 @@ def cummax(x, *, dim):
     outs=("values", "indices"),
     shape=lambda x, dim: (x.shape, x.shape),
     step=lambda best, at, x: _better(x <= best, best, at, x),
+    combine=lambda best, at, x, i: _better_part(x < best, best, at, x, i),
     start=lambda dtype: (highest(dtype), 0),
     vjp={"x": _running_vjp},
     samples=lambda: _SCAN_SAMPLES,

@@ -38,6 +38,7 @@ LIMITS = Limits(
     kernels=source.KERNELS,
     doubles=True,
     sorted_points=source.SORTED,
+    many_threads=True,
 )
 
 # A value that is computed again must round as before: only `muladd` is a fused product and sum.

@@ -26,6 +26,7 @@ class ScanWriter(BoxWriter):
         first, step = len(kernel.start), len(kernel.start) + len(kernel.step)
         roots = simplified(list(kernel.roots), syntax.column)
         stores = [st._replace(value=e) for st, e in zip(kernel.stores, roots[step:])]
+        self.cut = kernel.cut
         self.kernel = replace(
             kernel, start=tuple(roots[:first]), step=tuple(roots[first:step]), stores=tuple(stores)
         )
@@ -42,7 +43,11 @@ class ScanWriter(BoxWriter):
             self.hoist([*kernel.step, *(store.value for store in kernel.stores)])
             for name, e, start in zip(self.states, kernel.start, self.compute(kernel.start)):
                 self.line(syntax.variable(name, syntax.type_of(e.dtype), start.text) + ";")
-            with self.loop(f"i{kernel.outer}", "0", f"size{kernel.outer}", "1"):
+            ends = ("0", f"size{kernel.outer}")
+            if kernel.cut is not None:
+                self.find_part(kernel.cut)
+                ends = ("start", "stop")
+            with self.loop(f"i{kernel.outer}", *ends, "1"):
                 self.write_step()
 
     def write_step(self) -> None:

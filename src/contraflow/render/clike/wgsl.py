@@ -41,6 +41,7 @@ LIMITS = Limits(
     windows=True,
     kernels=source.KERNELS,
     sorted_points=source.SORTED,
+    many_threads=True,
 )
 
 _TYPES = {
