@@ -14,6 +14,7 @@ from contraflow import nn
 from contraflow.capture.observing import attributes, stores
 from contraflow.capture.state.places import own_attributes
 from contraflow.capture.state.writes import refills
+from contraflow.tensors.epoch import names_attribute
 from contraflow.testing import assert_close
 
 pytestmark = pytest.mark.usefixtures("mode")
@@ -286,3 +287,40 @@ def test_a_container_is_put_back_once(monkeypatch: pytest.MonkeyPatch) -> None:
     cf.compile(f)(cf.ones(2))
     assert sum(container is table for container in noted) == 1
     assert list(table) == [f"key {i}" for i in range(50)]
+
+
+class Quiet(cf.nn.Dropout):
+    """A layer of the user's, whose setting the library's code reads."""
+
+
+def test_a_setting_of_a_layer_that_another_compiled_function_writes() -> None:
+    drop = Quiet(1.0)
+
+    @cf.compile
+    def dropped(x: cf.Tensor) -> cf.Tensor:
+        y: cf.Tensor = drop(x)
+        return y
+
+    @cf.compile
+    def turn_off(x: cf.Tensor) -> cf.Tensor:
+        drop.p = drop.p * 0.0
+        return x * 2
+
+    assert dropped(cf.ones(1)).item() == 0.0
+    turn_off(cf.ones(1))
+    assert dropped(cf.ones(1)).item() == 1.0
+
+
+@pytest.mark.parametrize("name", sorted(n for n in vars(cf.nn) if n[0].isupper()))
+def test_all_that_a_layer_keeps_is_named_by_its_code(name: str) -> None:
+    """Else recordings would not notice that it changes."""
+    kind = getattr(cf.nn, name)
+    if not issubclass(kind, cf.nn.Module):
+        return
+    for given in ((), (4,), (4, 4), (4, 4, 1), (2,), (4, 2, 1)):
+        try:
+            kept = vars(kind(*given))
+        except (AttributeError, TypeError, ValueError):  # of other arguments, or a base
+            continue
+        assert {n for n in kept if not names_attribute(kind, n)} == set()
+        return

@@ -411,3 +411,21 @@ def test_a_hook_left_on_a_tensor_from_outside_is_refused(kind: str) -> None:
     assert w.grad.tolist() == [4.0, 4.0]
     w.sum().backward()
     assert w.grad.tolist() == [5.0, 5.0]
+
+
+def test_a_result_comes_without_the_graph_that_the_function_has_freed() -> None:
+    w = leaf(3)
+
+    @cf.compile
+    def step(keep: bool) -> cf.Tensor:
+        loss = (w * w).sum()
+        loss.backward(retain_graph=keep)
+        return loss
+
+    for _ in range(2):
+        assert not step(False).requires_grad
+        w.grad = None
+        kept = step(True)
+        kept.backward()
+        assert_close(w.grad, 4 * w.detach())
+        w.grad = None

@@ -167,3 +167,26 @@ def test_values_that_are_needed_are_right(use: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a value that is needed records again
         check("attribute", use)
+
+
+def test_a_call_that_fails_says_nothing_about_numbers() -> None:
+    class Counter:
+        def __init__(self) -> None:
+            self.n, self.broken = 0, False
+
+        def __call__(self, x: cf.Tensor) -> cf.Tensor:
+            if self.broken:
+                raise RuntimeError(f"broken after {self.n}")  # a text needs the value
+            self.n += 1
+            return x * self.n
+
+    counter = Counter()
+    f = cf.compile(counter)
+    for start in (0, 3):
+        for k in range(1, 4):
+            assert f(cf.ones(1)).item() == start + k
+        counter.broken = True
+        with pytest.raises(RuntimeError, match=f"broken after {start + 3}"):
+            f(cf.ones(1))
+        counter.broken = False
+    assert f.captures == 1

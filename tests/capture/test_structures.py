@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import enum
 import gc
 import types
@@ -175,3 +176,27 @@ def test_an_argument_that_cannot_be_hashed_is_not_kept() -> None:
     gc.collect()
     assert gone() is None
     assert function(Equal(4.0), x).tolist() == [4.0] * 2
+
+
+@dataclasses.dataclass(slots=True)
+class Batch:
+    x: cf.Tensor
+    scale: float = 1.0
+
+
+@dataclasses.dataclass
+class OpenBatch:
+    x: cf.Tensor
+    scale: float = 1.0
+
+
+@pytest.mark.parametrize("kind", [Batch, OpenBatch])
+def test_dataclasses_as_arguments_are_recorded_once(kind: Any) -> None:
+    @cf.compile
+    def f(batch: Any) -> Any:
+        return dataclasses.replace(batch, x=batch.x * batch.scale, scale=batch.scale + 1)
+
+    for k in (2.0, 3.0, 4.0):
+        found = f(kind(cf.ones(1), k))
+        assert (type(found), found.x.item(), found.scale) == (kind, k, k + 1)
+    assert f.captures == 1

@@ -178,6 +178,7 @@ class Compiled:
         settled = False  # all that can be carried is
         again = False
         learned = 0  # how often it turned out that more has to be carried
+        before = dict(self._fixed)
         while True:
             fixed = self._fixed.get(call.structure, frozenset())
             try:
@@ -198,8 +199,10 @@ class Compiled:
                     self._fixed.clear()
                 self._fixed[call.structure] = fixed | found.places
                 key = self._key(call, state())
-            except CaptureError as error:
-                self._note_refusal(error)
+            except BaseException as error:
+                self._fixed = before  # a way that ends in an error says nothing about others
+                if isinstance(error, CaptureError):
+                    self._note_refusal(error)
                 raise
             again = True
 

@@ -22,6 +22,7 @@ from contraflow.capture.state.trees import ARRAY, markers, rebuild
 from contraflow.contexts.record import Recorder
 from contraflow.errors import CaptureError
 from contraflow.operation.context import changed
+from contraflow.tensors.epoch import Structure
 from contraflow.tensors.symbol import ValueNeeded
 from contraflow.tensors.tensor import Tensor
 
@@ -95,6 +96,7 @@ def _capture(
             observing(observer),
             alarmed() as unobserved,
         ):
+            Structure.observed = rewrite.KNOWN
             observer.begin(owner.function, owner.instance, args, kwargs)
             if not rewrite.KNOWN:
                 read_ahead(observer, owner.function)

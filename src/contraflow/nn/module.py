@@ -21,7 +21,7 @@ from contraflow.nn.registry import ModuleRegistry
 from contraflow.nn.summary import summarize
 from contraflow.operation.context import state
 from contraflow.ops.creation.create import zeros
-from contraflow.tensors.epoch import Structure
+from contraflow.tensors.epoch import Structure, names_attribute
 from contraflow.tensors.hooks import Hook, HookHandle
 from contraflow.tensors.storage import serials
 from contraflow.tensors.tensor import Tensor
@@ -188,6 +188,7 @@ class Module:
         # `self.steps += 1` on a buffer writes in place and then assigns what is there already.
         if name in target and target[name] is value:
             return
+        quiet = registry is None and self._is_users(name, value)
         if registry is None:
             super().__setattr__(name, value)
         else:
@@ -202,8 +203,19 @@ class Module:
                 (self._transient.discard if value.persistent else self._transient.add)(name)
         if name == "training" and isinstance(value, bool):
             self._switched()
-        else:
+        elif not quiet:
             self._restructured()
+
+    def _is_users(self, name: str, value: Any) -> bool:
+        """Whether a plain attribute is the user's alone: recordings that read it guard on it."""
+        own = self.__dict__
+        if not Structure.observed or name not in own or names_attribute(type(self), name):
+            return False
+        kinds = type(own[name]), type(value)  # objects of contraflow's have other guards
+        return all(
+            issubclass(kind, Tensor) or not kind.__module__.startswith("contraflow.")
+            for kind in kinds
+        )
 
     def __getattr__(self, name: str) -> Any:
         own = self.__dict__

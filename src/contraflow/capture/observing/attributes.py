@@ -427,4 +427,7 @@ class Attributes(Showing):
         except AttributeError:
             self._add((id(x), name, "field"), Absent(where))
             raise
+        if is_passed(place) and name in described_fields(x):
+            self.show(found)
+            return found
         return self.read((id(x), name, "field"), where, found)

@@ -13,9 +13,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from contraflow.capture.observing.objects import (
+    described_fields,
     is_iterator,
     is_leaf,
     is_passed,
+    is_record,
     is_structured,
     items_of,
     keys_of,
@@ -54,7 +56,7 @@ class Carrying(Stores):
             self._carry(place, x, given)
 
     def _carry(self, place: Place, x: Any, given: GivenArguments) -> None:
-        if issubclass(type(x), CARRYING):
+        if issubclass(type(x), CARRYING) or is_record(x):
             own = place.get(given)
             self.described[id(own)] = own, x
             for container in (own, x):
@@ -155,9 +157,10 @@ def is_carried(x: Any, depth: int = 3) -> bool:
     kind = type(x)
     if is_leaf(kind):
         return True
-    if kind not in CARRYING and not (issubclass(kind, tuple) and hasattr(kind, "_fields")):
+    named = (issubclass(kind, tuple) and hasattr(kind, "_fields")) or is_record(x)
+    if kind not in CARRYING and not named:
         return False
-    inside = [item for _, item in items_of(x)]
+    inside = _inside(x)
     return (
         depth > 0 and len(inside) <= MOST_CARRIED and all(is_carried(v, depth - 1) for v in inside)
     )
@@ -168,12 +171,19 @@ def _varies(x: Any) -> bool:
     kind = type(x)
     if kind in (int, float, Symbol) or issubclass(kind, Tensor):
         return True
-    return is_carried(x) and any(_varies(item) for _, item in items_of(x))
+    return is_carried(x) and any(map(_varies, _inside(x)))
+
+
+def _inside(x: Any) -> list[Any]:
+    """The items of a container, or the fields of a record."""
+    if is_record(x):
+        return [getattr(x, name) for name in described_fields(x)]
+    return [item for _, item in items_of(x)]
 
 
 def _leaves(x: Any) -> Iterator[Any]:
-    if issubclass(type(x), CARRYING):
-        for _, item in items_of(x):
+    if issubclass(type(x), CARRYING) or is_record(x):
+        for item in _inside(x):
             yield from _leaves(item)
     else:
         yield x

@@ -20,6 +20,7 @@ from contraflow.capture.observing.attributes import Attributes
 from contraflow.capture.observing.objects import (
     CONTAINERS,
     MUTABLE,
+    described_fields,
     is_iterator,
     is_leaf,
     is_passed,
@@ -480,8 +481,9 @@ class Containers(Attributes):
                     self._field(x, name, place)
         if own is None:
             return []
-        self._see_namespace(own, place)
-        self.touch(own)
+        if not (is_passed(place) and set(own) <= set(described_fields(x))):
+            self._see_namespace(own, place)
+            self.touch(own)
         return [(value, ALL if levels == ALL else levels - 1) for value in own.values()]
 
     def operate(self, left: Any, right: Any, op: int) -> None:

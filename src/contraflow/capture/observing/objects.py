@@ -15,7 +15,14 @@ from contraflow.capture.rewriting.library import (
     is_library_code,
     is_library_module,
 )
-from contraflow.capture.state.places import MISSING, Argument, Described, Item, Place
+from contraflow.capture.state.places import (
+    MISSING,
+    Argument,
+    Described,
+    Item,
+    Place,
+    own_attributes,
+)
 from contraflow.capture.state.reads import PLAIN, items
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.tensors.symbol import Symbol
@@ -88,6 +95,14 @@ def described_fields(x: Any) -> list[str]:
     if kind is types.SimpleNamespace:
         return list(x.__dict__)
     return [field.name for field in dataclasses.fields(kind)] if _is_dataclass(kind) else []
+
+
+def is_record(x: Any) -> bool:
+    """Whether something is an object of a frozen dataclass that keeps its fields alone."""
+    settings = getattr(type(x), "__dataclass_params__", None)
+    if settings is None or not settings.frozen or isinstance(x, type):
+        return False
+    return set(own_attributes(x)) <= set(described_fields(x))
 
 
 def _is_dataclass(kind: type) -> bool:

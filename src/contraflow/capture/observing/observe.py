@@ -273,6 +273,10 @@ class Unheard:
         """Whether the function itself has made a module or an optimizer."""
         return bool(module.__dict__.get("_born", self.start) >= self.start)
 
+    def is_from_outside(self, tensor: Any) -> bool:
+        """Nothing is refused."""
+        return True
+
     def user_line(self) -> None:
         """Nothing is reported."""
 

@@ -21,7 +21,7 @@ from contraflow.capture.observing.objects import (
     is_structured,
 )
 from contraflow.capture.observing.sight import SlotKey
-from contraflow.capture.rewriting.library import is_library_class, is_ours, mentions, names
+from contraflow.capture.rewriting.library import is_library_class, is_ours, names
 from contraflow.capture.state.places import (
     MISSING,
     Attribute,
@@ -48,7 +48,7 @@ from contraflow.capture.state.writes import (
     registered,
 )
 from contraflow.errors import CaptureError
-from contraflow.tensors.epoch import Every
+from contraflow.tensors.epoch import Every, names_attribute
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import plain_type
 
@@ -208,7 +208,9 @@ class Stores(Containers):
                 self._refuse_key(part)
         elif issubclass(type(key), Tensor):
             place = self.place_of(key)
-            if place is None or is_passed(place):
+            # Of the tensors from outside, those without a place came from the library, of modules.
+            outside = place is not None or self.recorder.is_from_outside(key)
+            if not outside or (place is not None and is_passed(place)):
                 raise self.refuse(
                     "a tensor of this call is the key of an item that is stored or taken away, and "
                     "a replay would use the same key",
@@ -278,7 +280,7 @@ class Stores(Containers):
             slot = Item(Attribute(place, name), key, dict) if name else Attribute(place, key)
             if id(x) in self.whole and (id(held), key) not in self.stored:
                 self.slots.setdefault((id(held), key), (slot, then))
-            ours = is_library_class(type(x)) and (bool(name) or mentions(type(x), key))
+            ours = is_library_class(type(x)) if name else names_attribute(type(x), key)
             where = registered(slot, place, key, then, ours)
             where.persistent = key not in own_attributes(x).get("_transient", ())
             self._stored(held, (id(held), key), where, now)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import functools
 import os
 import sys
 import types
@@ -81,33 +80,6 @@ def _is_library_file(file: str) -> bool:
 def in_python(kind: type) -> bool:
     """Whether a class was made by Python code: C makes some at run time too, but fixed ones."""
     return bool(kind.__flags__ & _HEAP) and not kind.__flags__ & _IMMUTABLE
-
-
-def mentions(kind: type, name: str) -> bool:
-    """Whether code of a library's class names an attribute, so that it may depend on it."""
-    return name in _mentioned(kind)
-
-
-@functools.cache
-def _mentioned(kind: type) -> frozenset[str]:
-    found: set[str] = set()
-    pending: list[Any] = [x for base in kind.__mro__ for x in vars(base).values()]
-    while pending:
-        x = pending.pop()
-        if isinstance(x, types.CodeType):
-            found.update(x.co_names)
-            pending += x.co_consts
-        elif isinstance(x, str):
-            found.add(x)
-        elif isinstance(x, tuple):
-            pending += x
-        elif isinstance(x, types.FunctionType):
-            pending.append(x.__code__)
-        elif isinstance(x, property):
-            pending += (x.fget, x.fset, x.fdel)
-        elif isinstance(x, (staticmethod, classmethod)):
-            pending.append(x.__func__)
-    return frozenset(found)
 
 
 def names(text: str) -> frozenset[str]:

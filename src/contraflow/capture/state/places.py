@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from threading import local
 from types import FunctionType, MappingProxyType
 from typing import Any, Protocol
 
@@ -345,14 +346,16 @@ class Described(Place):
 
 
 def namespace_of(x: Any) -> Any:
-    """The `__dict__` of an object; no code of its class runs."""
-    return object.__getattribute__(x, "__dict__")
+    """The `__dict__` of an object, or of this thread for one that is thread-local; no code of its
+    class runs."""
+    look = local.__getattribute__ if issubclass(type(x), local) else object.__getattribute__
+    return look(x, "__dict__")
 
 
 def own_attributes(x: Any, default: Any = MappingProxyType({})) -> Any:
-    """The `__dict__` of an object; no code of its class runs."""
+    """The same; a default if there is none."""
     try:
-        found = object.__getattribute__(x, "__dict__")
+        found = namespace_of(x)
     except (AttributeError, TypeError):
         return default
     return found if issubclass(type(found), dict) else default
