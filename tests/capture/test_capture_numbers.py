@@ -94,6 +94,19 @@ def test_seeding_inside_repeats_and_leaves_the_state_as_eager_does(seed: int) ->
     both(build)
 
 
+def test_a_state_that_the_call_has_asked_for_is_put_back() -> None:
+    def build() -> Setting:
+        def step() -> Any:
+            saved = cf.get_rng_state()
+            first = cf.rand(3)
+            cf.set_rng_state(saved)
+            return first, cf.rand(3), cf.rand(2)
+
+        return Setting(step, lambda _: (), [])
+
+    assert both(build).captures == 1
+
+
 def test_seeding_first_and_drawing_later() -> None:
     def build() -> Setting:
         def step() -> Any:

@@ -45,6 +45,7 @@ from contraflow.capture.rewriting.library import (
 )
 from contraflow.capture.state.places import (
     MISSING,
+    Constant,
     Field,
     Item,
     Place,
@@ -55,6 +56,7 @@ from contraflow.capture.state.reads import PLAIN
 from contraflow.dtypes import set_default_dtype
 from contraflow.tensors.epoch import Every
 from contraflow.tensors.hooks import HookHandle
+from contraflow.tensors.printing import get_printoptions
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
 
@@ -188,6 +190,8 @@ class Observer(Carrying):
         if f is config.read_environment:
             self.see(config.environment)
             return self._call_method(config.environment.get, args, kwargs)
+        if f is get_printoptions:  # other settings are part of the key of a call
+            return self._asked(f, Constant(f, f.__name__), operator.call)
         if f is set_default_dtype:
             self.recorder.default_set_at = self.recorder.user_line()
         if getattr(f, "__name__", "") == "__subclasses__":
