@@ -413,6 +413,63 @@ def test_state_of_a_scaler():
         twin.load_state_dict({})
 
 
+@pytest.mark.parametrize("over", ["profiler", "forward mode"])
+def test_contexts_over_a_recording_are_part_of_it(over):
+    """What was unscaled under one of them is not unscaled again."""
+
+    def life(compiler):
+        p = cf.tensor([1.0, 2.0], requires_grad=True)
+        optimizer, scaler = cf.optim.SGD([p], lr=0.5), GradScaler(init_scale=8.0)
+
+        def step(x):
+            optimizer.zero_grad()
+            scaler.scale((p * x).sum()).backward()
+            if over == "profiler":
+                with cf.profiler.profile():
+                    scaler.unscale_(optimizer)
+            else:
+                cf.func.jvp(lambda t: (scaler.unscale_(optimizer), t)[1], (x,), (x,))
+            scaler.step(optimizer)
+            scaler.update()
+            return p.detach().clone()
+
+        call = compiler(step)
+        return [call(cf.tensor([0.5, k])).tolist() for k in range(3)]
+
+    assert life(cf.compile) == life(lambda f: f)
+
+
+def test_a_step_is_not_split_between_eager_and_compiled_code():
+    p = cf.tensor([1.0, 2.0], requires_grad=True)
+    optimizer, scaler = cf.optim.SGD([p], lr=0.5), GradScaler(init_scale=8.0)
+
+    def backward():
+        optimizer.zero_grad()
+        scaler.scale((p * p).sum()).backward()
+
+    @cf.compile
+    def finish():
+        scaler.step(optimizer)
+        scaler.update()
+
+    for _ in range(4):
+        backward()
+        finish()
+    before = p.tolist()
+    backward()
+    scaler.unscale_(optimizer)
+    with pytest.raises(cf.CaptureError, match=r"unscale_ was called outside of the compiled"):
+        finish()
+    assert p.tolist() == before
+    scaler.step(optimizer)
+    scaler.update()
+    compiled_step = cf.compile(lambda: scaler.step(optimizer))
+    backward()
+    compiled_step()
+    with pytest.raises(cf.GradientError, match=r"call unscale_, step and update in one function"):
+        scaler.update()
+
+
 def test_errors_of_a_scaler():
     p = cf.ones(1, requires_grad=True)
     optimizer, scaler = cf.optim.SGD([p]), GradScaler()

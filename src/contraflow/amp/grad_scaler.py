@@ -13,7 +13,7 @@ from typing import Any
 
 from contraflow.autograd.modes import no_grad
 from contraflow.dtypes import float16, float32, float64, int32
-from contraflow.errors import GradientError, describe
+from contraflow.errors import CaptureError, GradientError, describe
 from contraflow.operation.context import Context, state
 from contraflow.ops.creation.create import as_tensor, tensor
 from contraflow.ops.elementwise.basic import where
@@ -38,6 +38,8 @@ class GradScaler:
     >>> w
     tensor([0., 0.], requires_grad=True)
     """
+
+    guarded = ("_found",)  # a recording holds where nothing was unscaled before the call
 
     def __init__(
         self,
@@ -146,7 +148,10 @@ class GradScaler:
             self._scale.copy_(as_tensor(new_scale, dtype=float32))
         else:
             if not self._found:
-                raise GradientError("GradScaler.update: no step was made since the last update.")
+                raise GradientError(
+                    "GradScaler.update: no step was made since the last update. One in a compiled "
+                    "function does not count: call unscale_, step and update in one function."
+                )
             self._adapt(stack(list(self._found.values())).any())
         self._found, self._stepped = {}, set()
 
@@ -160,15 +165,24 @@ class GradScaler:
         self._growth_tracker.copy_(where(overflowed | due, 0, served))
 
     def _follow_context(self) -> None:
-        """Forget what belongs to a recording that has ended, or has not begun."""
+        """Forget what belongs to a recording that has ended; refuse what an eager step has begun.
+
+        The contexts that stand over a recording for a while are part of it.
+        """
         context = state().context
-        before = None if self._recorder is None else self._recorder()
-        if context.recording and context is not before:
-            self._recorder = weakref.ref(context)
-        elif not context.recording and self._recorder is not None:
-            self._recorder = None
-        else:
+        while hasattr(context, "below"):
+            context = context.below
+        if self._recorder is None:
+            if not context.recording:
+                return
+            if self._found:
+                raise CaptureError(
+                    "GradScaler: unscale_ was called outside of the compiled function that goes on "
+                    "with the step. Call unscale_, step and update in one function."
+                )
+        elif context is self._recorder():
             return
+        self._recorder = weakref.ref(context) if context.recording else None
         self._found, self._stepped = {}, set()
 
     # --- settings and state ---------------------------------------------------------------

@@ -45,6 +45,7 @@ from contraflow.capture.rewriting.library import (
 )
 from contraflow.capture.state.places import (
     MISSING,
+    Attribute,
     Constant,
     Field,
     Item,
@@ -52,7 +53,7 @@ from contraflow.capture.state.places import (
     lookup,
     own_attributes,
 )
-from contraflow.capture.state.reads import PLAIN
+from contraflow.capture.state.reads import PLAIN, Sized
 from contraflow.dtypes import set_default_dtype
 from contraflow.tensors.epoch import Every
 from contraflow.tensors.hooks import HookHandle
@@ -306,6 +307,10 @@ class Observer(Carrying):
         if kind is HookHandle and owner._owner() is not None:
             return self.hooking(owner._owner(), f)
         place = self.place_of(owner)
+        if place is not None:
+            for name in getattr(kind, "guarded", ()):  # dicts that are empty between steps
+                where = Attribute(place, name)
+                self._add((id(owner), name), Sized(where, own_attributes(owner)[name]))
         if place is not None and not is_ours(kind):
             if is_library_class(kind) and f.__name__ in _ASKING and not kwargs:
                 return self._answer(owner, place, f.__name__, args)
