@@ -376,7 +376,7 @@ def test_a_view_of_many_views_keeps_few_moves() -> None:
     y = leaf(1.0, 2.0)[None] * 1.0
     for _ in range(1000):
         y = y.t()
-        assert len(y._moves) <= 9
+        assert len(y._view_ops) <= 9
     y.mul_(2.0)
     steps, node = 0, y.node
     while node is not None and node.name != "assign":

@@ -140,7 +140,7 @@ class _Listener(Context):
         for ref, fields in first.places:
             t = ref()
             if t is not None:
-                self._moves(t)
+                self._note_place(t)
                 t._node, t._index, t._needs, t._edits = fields
         _set_grads(first.grads.values())
 
@@ -160,7 +160,7 @@ class _Listener(Context):
                 t._node, t._index, t._needs, t._edits = fields
         _set_grads(self.grads.values())
 
-    def _moves(self, t: Tensor) -> None:
+    def _note_place(self, t: Tensor) -> None:
         """Note the place in the graph of a tensor that is about to be given another one."""
         if self._is_outside(t.storage):
             self.places.append((weakref.ref(t), (t._node, t._index, t._needs, t._edits)))
@@ -177,9 +177,9 @@ class _Listener(Context):
 
     def write(self, target: Tensor, value: Tensor, op: str, line: Any) -> None:
         self._writes(target)
-        self._moves(target)
+        self._note_place(target)
         if target._base is not None:
-            self._moves(target._base)
+            self._note_place(target._base)
         self.below.write(target, value, op, line)
 
     def touch_grad(self, tensor: Tensor, reading: bool) -> None:

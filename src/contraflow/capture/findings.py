@@ -194,7 +194,7 @@ class Trace:
                 program.results.append(Found(t.place))
                 continue
             if type(t) is Symbol:
-                program.results.append(ComputedNumber(t._known.place))
+                program.results.append(ComputedNumber(t._known.position))
                 continue
             if isinstance(t, Tensor) and self.recorder.is_number(t):  # of an optimizer
                 kind = float if t.dtype.is_floating_point else int

@@ -151,7 +151,7 @@ class _HitWriter:
         if self.state:
             memory = self.program.guards.keep_memory(self.state)
             self.lines.append(f"held = {self.name(memory)}.arrays")
-        if self.native.fixed is None:
+        if self.native.constant_prologue is None:
             refs = map(self.name, self.program.cells)
             self.lines.append(f"cells = ({''.join(f'{ref}().value, ' for ref in refs)})")
 

@@ -13,7 +13,7 @@ from typing import Any
 from contraflow import thresholds
 from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS
 from contraflow.graph.op_node import OpNode
-from contraflow.graph.recompute import retraced
+from contraflow.graph.recompute import recomputation
 from contraflow.operation import core
 from contraflow.operation.context import Context, ThreadState, changed, state
 from contraflow.operation.op import Op
@@ -55,7 +55,7 @@ class OpContext(Context):
         """A copy."""
         return core.clone(tensor)  # type: ignore[no-any-return]
 
-    def retraced(
+    def recomputed_form(
         self, op: Op, params: Params, made: tuple[Spec, ...] | None, described: Sequence[Any]
     ) -> Form:
         """The form of a node of a composite without rules, which here keeps all inputs."""
@@ -79,7 +79,7 @@ class OpContext(Context):
         grad = current.grad
         base = x._base
         t._base = x if base is None else base
-        t._moves = ((op, params),) if base is None else (*x.moves, (op, params))
+        t._view_ops = ((op, params),) if base is None else (*x.view_ops, (op, params))
         t._edits = t._base._edits
         # A view of a view that may not be written to may not either.
         refused = op.several or not x._writable
@@ -153,7 +153,7 @@ class OpContext(Context):
             if far:
                 form = form.of_outputs(tuple([index or 0 for index in indices]))
         else:
-            form = self.retraced(op, params, made, described)
+            form = self.recomputed_form(op, params, made, described)
         call = user_call(_LIBRARY_FRAMES) if current.line is None else (*current.line, None)
         node = OpNode(form, params, tuple(targets), call, inputs + outs, current.saved_hooks)
         if not op.rules:
@@ -188,7 +188,7 @@ def form_of(
     given = tuple(
         None if dtype is None else Spec(shape, dtype) for shape, dtype in zip(shapes, types)
     )
-    backward = op.backward(needs) if saved is None else retraced(needs, saved)
+    backward = op.backward(needs) if saved is None else recomputation(needs, saved)
     outputs = tuple(index or 0 for index in indices)
     moves = op.distinct or op.is_assign
     return Form(given, outputs, op.output_count, op, backward, moves, made)

@@ -103,10 +103,10 @@ class Batch(OpContext):
             return x.attached(node, x._index)
         if x.storage.serial > self._start:
             return x.alias()
-        whole, moves = (x, ()) if x._base is None else (x._base, x.moves)
+        whole, view_ops = (x, ()) if x._base is None else (x._base, x.view_ops)
         with self.down():
             view = whole.detach() if id(whole) in self._shared_leaves else whole
-            for op, params in moves:
+            for op, params in view_ops:
                 view = apply(op, (view,), params)
         return view
 
@@ -118,7 +118,7 @@ class Batch(OpContext):
         return {"shape": shape, "strides": strides, "offset": offset}
 
     def down(self) -> changed:
-        """The context below, with its own mind about gradients, unless the user stops them all."""
+        """The context below, in the grad mode outside of `vmap` unless the user turns grad off."""
         return changed(context=self.below, grad=self._outside and not state().stopped)
 
     def _recorded(self) -> changed:

@@ -44,7 +44,7 @@ class Forward(Context):
             t = self.tangent(base)
             if t is not None:
                 with changed(context=self.below):
-                    for op, params in x.moves:
+                    for op, params in x.view_ops:
                         t = apply(op, (_in_order(t),), params)
             self.set_tangent(x, t)  # other handles on the view, which know no base, get it too
             return t
@@ -183,13 +183,14 @@ def _of_linear(op: Op, inputs: Sequence[Any], params: Params, tangents: Tangents
 
 def _transposed(
     backward: Callable[[list[Tensor | None]], Sequence[Any]],
-    who: Any,
+    owner: Any,
     specs: Sequence[Spec | None],
     outs: Sequence[Any],
     tangents: Tangents,
 ) -> Tangents:
-    """<c, J t> = <J'c, t> for every c: J t is the gradient of <J'c, t> with respect to c."""
-    recording = state().grad
+    """The tangents of results: for every c, <c, J t> = <J'c, t>, so J t is the gradient of <J'c, t>
+    with respect to c. `owner` is the node or op whose backward gives J'c."""
+    create_graph = state().grad
     with changed(grad=True):
         cotangents: list[Tensor | None] = []
         for out in outs:
@@ -199,7 +200,7 @@ def _transposed(
                 c._needs = True
             cotangents.append(c)
         found = [
-            (fit(who, g, *spec), t)
+            (fit(owner, g, *spec), t)
             for g, spec, t in zip(backward(cotangents), specs, tangents)
             if g is not None and spec is not None and t is not None
         ]
@@ -208,5 +209,5 @@ def _transposed(
     if not pairs:
         return [None] * len(outs)
     roots, seeds = [g for g, _ in pairs], [t for _, t in pairs]
-    result = iter(engine.grad(roots, wanted, seeds, None, recording, True))
+    result = iter(engine.grad(roots, wanted, seeds, None, create_graph, True))
     return [None if c is None else next(result) for c in cotangents]

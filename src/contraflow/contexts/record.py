@@ -107,15 +107,15 @@ class Recorder(BottomContext):
                     self.symbols.need(value)
         return super().apply(op, inputs, params)
 
-    def symbol(self, number: int | float, place: int) -> Symbol:
+    def symbol(self, number: int | float, leaf: int) -> Symbol:
         """The symbol that stands for a number among the arguments."""
-        return Symbol(number, Known(place), frozenset([place]), self.symbols)
+        return Symbol(number, Known(leaf), frozenset([leaf]), self.symbols)
 
     def _enter(self, symbol: Symbol) -> Tensor:
         """The tensor that stands for a symbol: an input of the tape."""
         spec = Spec((), int64 if type(symbol._number) is int else float64)
         value = self.tape.add_input(spec, "scalar")
-        self.sources[value] = InputSource("scalar", argument=symbol._known.place)
+        self.sources[value] = InputSource("scalar", argument=symbol._known.position)
         return self._tensor(value)
 
     def _entered(self, op: Op, symbol: Symbol, inputs: tuple[Any, ...]) -> Any:

@@ -1,8 +1,8 @@
-"""How backward deals in cotangents: how they are added up, handed on, and shown.
+"""The representation of cotangents in backward: how they are added up, handed on, and shown.
 
 Here they are tensors and a sum is an op, so that it is recorded, differentiated, and heard by every
-context. A context may have a way of its own (`Context.cotangents`): to a pass, what travels then is
-opaque.
+context. A context may represent them in another way (`Context.cotangents`), of which a pass knows
+nothing.
 """
 
 from __future__ import annotations
@@ -39,16 +39,20 @@ class Cotangents:
         return held + g
 
     def adopt(self, sent: list[Sent], mark: int) -> list[Sent]:
-        """The gradients that a node's rules have made, for nobody else.
+        """The gradients that the rules of a node have returned, as cotangents of this pass.
 
-        Storages with a number above `mark` are new.
+        One in a storage whose number is above `mark` was made by the rules, and the pass may be the
+        only one that refers to it.
         """
         return sent
 
     def join(
         self, whole: Spec, dim: int, ends: Sequence[int], drops: bool, parts: Sequence[Any]
     ) -> Tensor | None:
-        """The cotangent of a tensor that was cut along a dim (`PartsNode`); None: ops join it."""
+        """The cotangent of a tensor that was cut along a dim (`PartsNode`), from those of parts.
+
+        None where ops have to join them.
+        """
         return None
 
     def advance(self, task: Pass) -> None:
@@ -68,6 +72,6 @@ TENSORS = Cotangents()
 
 
 def cotangents_of(create_graph: bool) -> Cotangents:
-    """How this thread deals in cotangents: as tensors, if these are to have a graph."""
+    """The representation of cotangents on this thread: tensors, if these are to have a graph."""
     found = None if create_graph else state().context.cotangents
     return found or TENSORS

@@ -15,12 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from contraflow import threads
-from contraflow.errors import (
-    GradientError,
-    GradientShapeError,
-    NotScalarError,
-    describe,
-)
+from contraflow.errors import GradientError, GradientShapeError, NotScalarError, describe
 from contraflow.graph.cotangent import Cotangent, Cotangents, Sent, cotangents_of
 from contraflow.graph.frontier import Frontier
 from contraflow.operation import core
@@ -175,8 +170,13 @@ def _needed(starts: Sequence[tuple[Edge, Any]], targets: Sequence[Edge]) -> set[
 class Pass:
     """One backward pass: cotangents on their way, and where they are collected.
 
+    `run` takes the newest node off the frontier, `visit` runs it, and `deliver` adds the gradients
+    of its inputs to the frontier, until there are no nodes; `finish_leaf` ends each leaf.
+
     The context decides what cotangents are (`Cotangents`). They are tensors where somebody
-    looks: hooks, gradient rules of any kind, `.grad`.
+    looks: hooks, gradient rules of any kind, `.grad`. Where nobody looks, the context may have
+    shortcuts: it goes through several nodes by itself (`Cotangents.advance`), or hands on the
+    elements of a node that only moves them (`Cotangents.move`).
     """
 
     def __init__(self, retain: bool, create_graph: bool, targets: list[Edge] | None) -> None:
@@ -194,7 +194,7 @@ class Pass:
         self.outputs: dict[tuple[int, int], tuple[tuple[Node, int], Tensor]] | None = None
 
     def deal_in(self, cotangents: Cotangents) -> None:
-        """Let cotangents be of a certain kind."""
+        """Represent cotangents in this way from now on."""
         self.cotangents = cotangents
         self.shortcuts = cotangents.has_shortcuts and not self.anomaly
 

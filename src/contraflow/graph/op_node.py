@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from contraflow.errors import (
-    GradientError,
-)
+from contraflow.errors import GradientError
 from contraflow.graph.cotangent import cotangents_of
 from contraflow.graph.saved import Saved, keep
 from contraflow.operation import core
@@ -17,13 +15,7 @@ from contraflow.operation.gradient_rules import Backward
 from contraflow.operation.op import Op
 from contraflow.spec import Params, Spec
 from contraflow.tensors.node import Form, Node, sequence_numbers
-from contraflow.tensors.source_line import (
-    OWNERS,
-    UserCall,
-    UserLine,
-    at,
-    user_call,
-)
+from contraflow.tensors.source_line import OWNERS, UserCall, UserLine, at, user_call
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 

@@ -59,7 +59,10 @@ def backward(
 
 
 class _Arrivals:
-    """A node or leaf: what has arrived, from whom more is expected, and whose turn it is."""
+    """A node or leaf: what has arrived, which consumers are still expected, and whose turn it is.
+
+    These take the place of the frontier, on which cotangents arrive in one order only.
+    """
 
     def __init__(self, target: Node | Tensor) -> None:
         self.target = target

@@ -22,7 +22,7 @@ from contraflow.spec import Params, Spec
 from contraflow.tensors.tensor import Tensor
 
 
-class Retraced(Backward):
+class Recomputation(Backward):
     """Runs the body of a composite on what it was given, and goes back through its parts."""
 
     def run(
@@ -62,6 +62,6 @@ class Retraced(Backward):
 
 
 @lru_cache(maxsize=1024)
-def retraced(needs: tuple[bool, ...], saved: tuple[int, ...]) -> Retraced:
+def recomputation(needs: tuple[bool, ...], saved: tuple[int, ...]) -> Recomputation:
     """The backward of a composite that saves the inputs `saved`, for those marked in `needs`."""
-    return Retraced(needs, (), saved, (), False, False, False)
+    return Recomputation(needs, (), saved, (), False, False, False)

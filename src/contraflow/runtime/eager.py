@@ -168,7 +168,7 @@ class Eager(BottomContext):
         several = len(op.outs) + len(op.residuals)
         return None if results is None or len(results) != several else tuple(results)
 
-    def retraced(
+    def recomputed_form(
         self, op: Op, params: Params, made: tuple[Spec, ...] | None, described: Sequence[Any]
     ) -> Form:
         key = op, get_default_dtype(), eager_programs.exactly(params), *described
@@ -177,7 +177,8 @@ class Eager(BottomContext):
             given = list(zip(described[::3], described[1::3]))
             specs = tuple(None if dtype is None else Spec(shape, dtype) for shape, dtype in given)
             needs = tuple(index is not None for index in described[2::3])
-            form = form_of(op, eager_programs.read_back(op, params, specs, needs), made, *described)
+            saved = eager_programs.inputs_read_by_backward(op, params, specs, needs)
+            form = form_of(op, saved, made, *described)
             if len(self._forms) >= thresholds.kept_programs:
                 self._forms.clear()
             self._forms[key] = form

@@ -20,7 +20,7 @@ from contraflow import config, threads, thresholds
 from contraflow.devices.cpu import memory
 from contraflow.dtypes import get_default_dtype
 from contraflow.errors import CaptureError
-from contraflow.graph.recompute import retraced
+from contraflow.graph.recompute import recomputation
 from contraflow.operation import core
 from contraflow.operation.context import apply, changed
 from contraflow.operation.op import Op
@@ -79,13 +79,13 @@ def find(
             described.append(None)
         else:  # numbers may be others at every call, and NumPy takes them as they come
             return None
-    full = (name, key, config.num_threads, get_default_dtype(), *described)
+    whole_key = (name, key, config.num_threads, get_default_dtype(), *described)
     try:
-        routine = _routines.get(full)
+        routine = _routines.get(whole_key)
     except TypeError:  # a parameter that is not hashable
         return None
     if routine is None:
-        routine = _prepare(full, name, function, inputs, repeats)
+        routine = _prepare(whole_key, name, function, inputs, repeats)
     return None if isinstance(routine, str) else routine
 
 
@@ -98,14 +98,14 @@ def run(routine: Routine, inputs: Sequence[Any]) -> list[Any] | None:
 
 
 def _prepare(
-    full: Any, name: str, function: Callable[..., Any], inputs: Sequence[Any], repeats: bool
+    whole_key: Any, name: str, function: Callable[..., Any], inputs: Sequence[Any], repeats: bool
 ) -> Routine | str:
     try:
         routine: Routine | str = Routine(name, function, inputs, repeats)
     except CaptureError as error:
         routine = str(error)
     with _lock:
-        _routines[full] = routine
+        _routines[whole_key] = routine
         if len(_routines) > thresholds.kept_programs:
             _routines.popitem(last=False)
     return routine
@@ -124,8 +124,8 @@ class Routine:
     ) -> None:
         """Record a function; one whose backward `repeats` it must not be much work."""
         standins = [_standin(x) if isinstance(x, Tensor) else x for x in inputs]
-        numbers = [i for i, x in enumerate(standins) if isinstance(x, Tensor)]
-        recorder = _recorder(name, [standins[i] for i in numbers])
+        positions = [i for i, x in enumerate(standins) if isinstance(x, Tensor)]
+        recorder = _recorder(name, [standins[i] for i in positions])
         try:
             with changed(context=recorder, grad=False, saved_hooks=(), region=0, line=None):
                 found = function(*standins)
@@ -148,12 +148,12 @@ class Routine:
         executable = self.executable = _native(recorder.tape)
         if executable.scalar_outputs or executable.has_host_steps:
             raise CaptureError(f"{name} runs on the host in part")
-        assert executable.fixed is not None, "it has no host scalars"
-        self._run, self._words = executable.program.run, executable.fixed[1]
+        assert executable.constant_prologue is not None, "it has no host scalars"
+        self._run, self._words = executable.program.run, executable.constant_prologue[1]
         self._locate = executable.locate
-        # Per input of the tape: the number of an argument, or a storage that the function made.
+        # Per input of the tape: the index of an argument, or a storage that the function made.
         self._sources = [
-            numbers[source.argument] if source.constant is None else source.constant
+            positions[source.argument] if source.constant is None else source.constant
             for source in recording.sources.values()
         ]
 
@@ -175,13 +175,13 @@ class Routine:
                 out.storage.address = address or self._locate(out.storage)
                 addresses.append(out.storage.address)
                 results.append(out)
-            else:  # the number of an input, or None
+            else:  # the index of an input, or None
                 results.append(None if result is None else inputs[result])
         self._run(addresses, self._words)
         return results
 
 
-def read_back(
+def inputs_read_by_backward(
     op: Op, params: Params, specs: Sequence[Spec | None], needs: tuple[bool, ...]
 ) -> tuple[int, ...]:
     """The inputs of a composite whose elements its gradients depend on: recorded, never run."""
@@ -193,7 +193,7 @@ def read_back(
             made = op.body(*given, **params)
             outs = made if isinstance(made, tuple) else (made,)
             cotangents = [recorder.placeholder(out.spec) for out in outs]
-            bound = retraced(needs, tuple(range(len(specs))))
+            bound = recomputation(needs, tuple(range(len(specs))))
             grads = bound.run(op, [*cotangents, *given], params, specs)
             read: set[Any] = {recorder.value_at_end(g) for g in grads if g is not None}
     except CaptureError:
@@ -225,7 +225,7 @@ def _standin(x: Tensor) -> Tensor:
 
 
 def _describe(recorder: Recorder, result: Any, standins: Sequence[Any]) -> Spec | int | None:
-    """The source of a result: the next output of the program, an input's number, or nothing."""
+    """The source of a result: the next output of the program, the index of an input, or nothing."""
     if result is None:
         return None
     for i, x in enumerate(standins):

@@ -159,7 +159,8 @@ class Native:
         wanted = [*(outputs[i] for i, _ in self.host_outputs), *self.words]
         lines = [x for x in self.tape.lines if host.issuperset(x.outs)]
         self.prologue = python.compile_prologue(python.render(self.tape, lines, wanted))
-        self.fixed = None if self.inputs.scalars else self.prepare(())
+        # Both, where there are no host scalars that they could depend on.
+        self.constant_prologue = None if self.inputs.scalars else self.prepare(())
 
     @cached_property
     def late(self) -> frozenset[int]:
@@ -178,13 +179,13 @@ class Native:
 
     def run(self, arrays: Sequence[Any], scalars: Sequence[int | float]) -> list[Any]:
         """Prologue, then one replay."""
-        known, words = self.fixed or self.prepare(scalars)
+        known, words = self.constant_prologue or self.prepare(scalars)
         buffers = list(arrays)
         blocks = take(self.pairs, buffers)
         try:
             self.program.replay(buffers, words)
         except IndexError as error:
-            raise self.located(error) from None
+            raise self.with_line(error) from None
         outputs = [block.array for block in blocks]
         for (i, dtype), number in zip(self.host_outputs, known):
             outputs.insert(i, np.array(number, dtype))
@@ -198,12 +199,12 @@ class Native:
         if self.addresses is None:
             self.addresses = [self.locate(storage) for storage in storages[self.fixed_from :]]
         addresses += self.addresses
-        known, words = self.fixed or self.prepare(scalars)
+        known, words = self.constant_prologue or self.prepare(scalars)
         blocks: list[Any] = take(self.pairs, addresses)
         try:
             self.program.run(addresses, words)
         except IndexError as error:
-            raise self.located(error) from None
+            raise self.with_line(error) from None
         if self.host_outputs:
             for (i, _), number in zip(self.host_outputs, known):
                 blocks.insert(i, number)
@@ -222,7 +223,9 @@ class Native:
         `cells` is a variable with the host scalars. Lines that count the writes stand where they
         happen. Outputs are called `block(position)` and `number(position)` from there on.
         """
-        known = "prologue(cells)" if self.fixed is None else name(self.fixed[0])
+        known = (
+            "prologue(cells)" if self.constant_prologue is None else name(self.constant_prologue[0])
+        )
         lines = [f"known = {known}"]
         lines += [f"put({i}, {s}.address or locate({s}))" for i, s in enumerate(storages)]
         for i, pair in enumerate(self.pairs):
@@ -234,7 +237,7 @@ class Native:
         numbers = len(self.host_outputs)
         lines += [
             f"try: rerun({f'known[{numbers}:]' if numbers else 'known'})",
-            "except IndexError as error: raise located(error) from None",
+            "except IndexError as error: raise with_line(error) from None",
         ]
         if counting:  # an interrupt may have come after the writes
             lines += ["except KeyboardInterrupt:", *(f"  {line}" for line in (*counting, "raise"))]
@@ -247,7 +250,7 @@ class Native:
     def scope(self) -> dict[str, Any]:
         """The names that the written lines use."""
         return {
-            "count": getrefcount, "locate": self.locate, "located": self.located,
+            "count": getrefcount, "locate": self.locate, "with_line": self.with_line,
             "prologue": self.prologue, "put": self.program.put, "rerun": self.program.rerun,
         }  # fmt: skip
 
@@ -278,7 +281,8 @@ class Native:
         storage.address = self.device.address(storage.data)
         return storage.address
 
-    def located(self, error: IndexError) -> Exception:
+    def with_line(self, error: IndexError) -> Exception:
+        """The error of a kernel as the error of the op at the user's line."""
         number = getattr(error, "line", None)
         if number is None:
             return error

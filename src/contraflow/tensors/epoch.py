@@ -25,7 +25,10 @@ class Structure:
 
 
 class Every:
-    """The hooks of all modules, or of all optimizers; a recording treats it as a module it used."""
+    """The owner of hooks that are for every module, or for every optimizer.
+
+    A recording treats it as a module that the function used.
+    """
 
     known: ClassVar[list[Every]] = []
     _structure = 0

@@ -31,7 +31,7 @@ class ValueNeeded(BaseException):
 class Known(NamedTuple):
     """A number that every replay has: a leaf of its arguments, or the result of a step."""
 
-    place: int  # leaves come first
+    position: int  # leaves come first
 
 
 class NumberStep(NamedTuple):
@@ -51,11 +51,11 @@ class Symbols:
 
     def __init__(self, leaves: int = 0, enter: Callable[[Symbol], Tensor] | None = None) -> None:
         self.open = True  # the recording goes on
-        self.needed: set[int] = set()  # places among the leaves of the arguments
+        self.needed: set[int] = set()  # by their index among the leaves of the arguments
         self.leaves = leaves  # how many the arguments have
         self.steps: list[NumberStep] = []
         self._known: dict[Any, Known] = {}  # by the step: none is noted twice
-        self._questions: Counter[int] = Counter()  # by the place of the number they are about
+        self._questions: Counter[int] = Counter()  # by the leaf they are about
         self.entered: dict[Known, Tensor] = {}  # what stands for symbols beside tensors
         self.enter = enter  # gives the tensor that stands for a symbol beside tensors
 
@@ -79,26 +79,26 @@ class Symbols:
 
     def _question(self, operands: Sequence[Any]) -> None:
         for symbol in symbols_in(operands):
-            self._questions.update(symbol._places)
-            if any(self._questions[place] > MOST_QUESTIONS for place in symbol._places):
+            self._questions.update(symbol._leaves)
+            if any(self._questions[leaf] > MOST_QUESTIONS for leaf in symbol._leaves):
                 self.need(symbol)
 
     def need(self, x: Any) -> None:
         """Note that the values of the symbols in a parameter are needed, and start again."""
-        self.needed.update(*(item._places for item in symbols_in(x)))
+        self.needed.update(*(item._leaves for item in symbols_in(x)))
         raise ValueNeeded
 
 
 class Symbol:
     """A number: its value in the recorded call, and how later calls find its value."""
 
-    __slots__ = ("_known", "_number", "_places", "_symbols")
+    __slots__ = ("_known", "_number", "_leaves", "_symbols")
 
     def __init__(
-        self, number: int | float, known: Known, places: frozenset[int], symbols: Symbols
+        self, number: int | float, known: Known, leaves: frozenset[int], symbols: Symbols
     ) -> None:
         self._number, self._known = number, known
-        self._places, self._symbols = places, symbols
+        self._leaves, self._symbols = leaves, symbols
 
     @property
     def _tensor(self) -> Tensor:
@@ -167,8 +167,8 @@ def _apply(compute: Callable[..., Any], *operands: Any) -> Any:
     if type(found) is bool:
         shared.note(compute, operands, found)
         return found
-    places = frozenset().union(*(x._places for x in symbols))
-    return Symbol(found, shared.note(compute, operands, type(found)), places, shared)
+    leaves = frozenset().union(*(x._leaves for x in symbols))
+    return Symbol(found, shared.note(compute, operands, type(found)), leaves, shared)
 
 
 def _plain(x: Any) -> Any:
@@ -265,7 +265,7 @@ def arithmetic(steps: Sequence[NumberStep], leaves: int, entering: Iterable[int]
         given = []
         for x in operands:
             if isinstance(x, Known):
-                given.append(f"n{x.place}")
+                given.append(f"n{x.position}")
             else:
                 given.append(f"x{len(scope)}")
                 scope[given[-1]] = x
@@ -315,8 +315,8 @@ def departure(
     for function, operands, outcome in steps:
         sign = _SIGNS.get(function)
         known = enclosed if sign else texts
-        given = [numbers[x.place] if isinstance(x, Known) else x for x in operands]
-        shown = [known[x.place] if isinstance(x, Known) else number_text(x) for x in operands]
+        given = [numbers[x.position] if isinstance(x, Known) else x for x in operands]
+        shown = [known[x.position] if isinstance(x, Known) else number_text(x) for x in operands]
         text = f" {sign} ".join(shown) if sign else f"{function.__name__}({', '.join(shown)})"
         if len(text) > LONGEST:
             text = "..."

@@ -35,7 +35,7 @@ from contraflow.tensors.source_line import at, user_line
 from contraflow.tensors.storage import Storage, serials
 from contraflow.tensors.tree import map_leaves
 
-MANY_MOVES = 8  # views of views from which on one op stands for all of them
+MANY_VIEW_OPS = 8  # views of views from which on one op stands for all of them
 
 
 class Tensor(TensorElements):
@@ -46,7 +46,7 @@ class Tensor(TensorElements):
     _index = 0  # which output of _node this is
     _slot: Tensor | Block | None = None  # what `.grad` holds, see `grad_slot`
     _base: Tensor | None = None  # for a view: the tensor it is a view of
-    _moves: tuple[tuple[Op, Any], ...] = ()  # for a view: how it came from its base
+    _view_ops: tuple[tuple[Op, Any], ...] = ()  # for a view: how it came from its base
     _edits = 0  # writes that changed the base's node; a view compares its own with its base's
     _writable = True  # False for views that may not be written under grad, see `write`
     _tangents: dict[Any, Tensor] | None = None  # forward mode's, by the context that pushes them
@@ -252,7 +252,7 @@ class Tensor(TensorElements):
             )
         with changed(grad=True):
             t = base
-            for op, params in self.moves:
+            for op, params in self.view_ops:
                 t = apply(op, (t,), params)
         self._stand_at(t)
         self._edits = base._edits
@@ -266,15 +266,15 @@ class Tensor(TensorElements):
             self._retain()
 
     @property
-    def moves(self) -> tuple[tuple[Op, Any], ...]:
+    def view_ops(self) -> tuple[tuple[Op, Any], ...]:
         """How a view came from its base: the ops, or one that does what many of them did."""
-        if len(self._moves) >= MANY_MOVES and self._base is not None:
+        if len(self._view_ops) >= MANY_VIEW_OPS and self._base is not None:
             region = lies_in(self, self._base)
             if region is not None:
                 shape, strides, offset = region
                 params = {"size": shape, "stride": strides, "offset": offset}
-                self._moves = ((core.as_strided, params),)
-        return self._moves
+                self._view_ops = ((core.as_strided, params),)
+        return self._view_ops
 
     grad_fn = node
 

@@ -119,8 +119,8 @@ def region_of(target: Tensor, base: Tensor, op: str) -> View:
     if region is not None:
         return region
     region = contiguous(base.layout.shape)
-    for move, params in target.moves:
-        moved: View | None = move.body(region, **params)
+    for view_op, params in target.view_ops:
+        moved: View | None = view_op.body(region, **params)
         if moved is None:  # the base's own memory is not in order, so it was a view there
             raise GradientError(
                 f"{op}: {describe(target)} is not a regular part of its base {describe(base)}, "

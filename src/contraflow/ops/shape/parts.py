@@ -219,7 +219,7 @@ def _cut_together(x: Tensor, dim: int, ends: Any, drops: bool) -> tuple[Tensor, 
     """The same without an op for each: what they have in common is found out once."""
     grad = state().grad
     node = PartsNode(x, dim, ends, drops) if grad and x.requires_grad else None
-    base, moves = (x, ()) if x._base is None else (x._base, x.moves)
+    base, view_ops = (x, ()) if x._base is None else (x._base, x.view_ops)
     shape, strides, offset = x.layout
     stride, before, after = strides[dim], shape[:dim], shape[dim + 1 :]
     if drops:
@@ -230,9 +230,9 @@ def _cut_together(x: Tensor, dim: int, ends: Any, drops: bool) -> tuple[Tensor, 
         t = Tensor.of_storage(x.storage, View(size, strides, offset + a * stride), x.dtype)
         t._base, t._edits, t._writable = base, base._edits, False
         if drops:
-            t._moves = (*moves, (select, {"dim": dim, "index": a}))
+            t._view_ops = (*view_ops, (select, {"dim": dim, "index": a}))
         else:
-            t._moves = (*moves, (piece, {"dim": dim, "start": a, "stop": b}))
+            t._view_ops = (*view_ops, (piece, {"dim": dim, "start": a, "stop": b}))
         if node is not None:
             t._node, t._index, t._needs = node, index, True
         parts.append(t)
