@@ -102,6 +102,41 @@ def test_an_argument_that_is_returned_as_a_key_is_itself() -> None:
         assert key is x
 
 
+def test_tensors_as_keys_of_an_argument_are_arguments() -> None:
+    @cf.compile
+    def f(table: dict[Any, cf.Tensor]) -> Any:
+        total = sum(key * value for key, value in table.items() if isinstance(key, cf.Tensor))
+        total += sum(key[0] * value for key, value in table.items() if isinstance(key, tuple))
+        return total, {key: value * 2 for key, value in table.items()}
+
+    for k in range(4):  # each time with other tensors
+        first, second = cf.ones(2) * k, cf.ones(2) * 3
+        table = {first: cf.ones(2) * 5, (second, "b"): cf.ones(2) * k}
+        total, doubled = f(table)
+        assert total.tolist() == [8.0 * k] * 2
+        assert list(doubled) == list(table)
+        assert doubled[first].tolist() == [10.0, 10.0]
+    assert f.captures == 1
+
+
+@pytest.mark.parametrize("how", ["pop", "del", "set"])
+def test_items_under_tensors_of_the_call_are_not_changed(how: str) -> None:
+    @cf.compile
+    def f(table: dict[cf.Tensor, cf.Tensor]) -> None:
+        for key in list(table):
+            if how == "pop":
+                table.pop(key)
+            elif how == "del":
+                del table[key]
+            else:
+                table[key] = table[key] * 2
+
+    table = {cf.ones(2): cf.ones(2)}
+    with pytest.raises(cf.CaptureError, match=r"a tensor of this call is the key of an item that"):
+        f(table)
+    assert [value.tolist() for value in table.values()] == [[1.0, 1.0]]
+
+
 def test_keys_of_an_argument_are_told_apart() -> None:
     def function(table: Any) -> Any:
         (key,) = table

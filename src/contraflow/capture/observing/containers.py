@@ -21,6 +21,7 @@ from contraflow.capture.observing.objects import (
     CONTAINERS,
     MUTABLE,
     described_fields,
+    holds_tensor,
     is_iterator,
     is_leaf,
     is_passed,
@@ -369,7 +370,8 @@ class Containers(Attributes):
                     self.slots.setdefault((id(x), key), (Item(place, key, type(x)), item))
             if issubclass(type(x), dict):
                 for key in elements_of(content):
-                    self.see(key)
+                    if not (is_passed(place) and holds_tensor(key)):
+                        self.see(key)
 
     def _too_many(self, place: Place, count: int) -> CaptureError:
         return self.refuse(

@@ -79,6 +79,11 @@ def is_leaf(kind: type) -> bool:
     return kind in PLAIN or kind is Symbol or issubclass(kind, Tensor)
 
 
+def holds_tensor(key: Any) -> bool:
+    """Whether a key of a dict is a tensor, or a tuple with one in it."""
+    return issubclass(type(key), Tensor) or (type(key) is tuple and any(map(holds_tensor, key)))
+
+
 def is_alias(method: Any, name: str) -> bool:
     """Whether a class has another method of C's by a name, as in `__getattr__ = dict.get`."""
     return type(method) in C_CALLABLES and method.__name__ != name

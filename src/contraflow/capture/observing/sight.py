@@ -33,6 +33,7 @@ from typing import Any
 from contraflow.capture.observing.objects import (
     BOUND,
     described_fields,
+    holds_tensor,
     is_filled,
     is_passed,
     is_structured,
@@ -52,6 +53,7 @@ from contraflow.capture.state.places import (
     Argument,
     Cell,
     Constant,
+    DictKey,
     Field,
     Global,
     Item,
@@ -161,7 +163,9 @@ class Sight:
             self._see_function(x)
             self._guard_code(x)
         if issubclass(kind, (list, tuple, dict)):
-            for key, item in items_of(x):
+            for number, (key, item) in enumerate(items_of(x)):
+                if holds_tensor(key):
+                    self._see_argument(key, DictKey(place, number, kind))
                 self._see_argument(item, Item(place, key, kind))
         for name in described_fields(x):
             self._see_argument(getattr(x, name), Item(place, name, dict))

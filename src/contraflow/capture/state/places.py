@@ -14,7 +14,7 @@ from threading import local
 from types import FunctionType, MappingProxyType
 from typing import Any, Protocol
 
-from contraflow.tensors.tree import plain_type
+from contraflow.tensors.tree import elements_of, plain_type
 
 GivenArguments = tuple[Sequence[Any], Mapping[str, Any]]  # the arguments of a call
 
@@ -233,6 +233,21 @@ class Item(NestedPlace):
 
     def __str__(self) -> str:
         return f"{self.parent}[{self.key!r}]"
+
+
+class DictKey(Item):
+    """A key of a dict, by its number: a tensor among the arguments."""
+
+    __slots__ = ()
+
+    def get(self, given: GivenArguments) -> Any:
+        return list(elements_of(self.parent.get(given)))[self.key]
+
+    def written(self, write: ConditionWriter) -> str:
+        return f"list({write.name(elements_of)}({write.place(self.parent)}))[{self.key}]"
+
+    def __str__(self) -> str:
+        return f"key {self.key} of {self.parent}"
 
 
 class Global(Item):
