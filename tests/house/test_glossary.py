@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import contraflow
+from contraflow.operation.kinds import Kind
+from contraflow.operation.op import REGISTRY
 
 SOURCE = Path(contraflow.__file__).parent
 ROOT = SOURCE.parents[1]
@@ -151,3 +153,17 @@ def test_a_folder_that_lists_its_modules_lists_them_all():
 def test_modules_that_do_not_exist_are_found_in_docstrings_and_comments():
     text = '''"""See `plan.py`, plam.py."""\nx = "plem.py"  # as `render/llvm.py` says\n'''
     assert missing_modules(text) == ["plam.py", "render/llvm.py"]
+
+
+def test_the_tables_of_kinds_name_the_fields_of_each():
+    section = PAGE.read_text(encoding="utf-8").split("### Kinds")[1].split("\n## ")[0]
+    rows = {
+        name.strip(" `"): row
+        for row in re.findall(r"^\|.*\|$", section, re.MULTILINE)
+        for name in row.split("|")[1].split(",")
+    }
+    decorated = {op.kind.name: op.kind for op in REGISTRY.values()}
+    assert len(decorated) > 12
+    for name, kind in decorated.items():
+        own = {*kind.required, *kind.optional} - {"ref", *Kind.optional}
+        assert own <= set(re.findall(r"\w+", rows[name])), name
