@@ -81,7 +81,7 @@ class _Linearized:
         self, caller: str, func: Callable[..., Any], args: Sequence[Any], chosen: Sequence[int],
         kwargs: Mapping[str, Any], has_aux: bool,
     ) -> None:  # fmt: skip
-        self.caller, self.recording = caller, state().grad
+        self.caller, self.grad = caller, state().grad
         self.first = next(sequence_numbers)
         self.inputs = [map_leaves(functools.partial(_fresh, caller), args[n]) for n in chosen]
         self.leaves = [x for given in self.inputs for x in leaves_of(given)]
@@ -92,7 +92,7 @@ class _Linearized:
         for out in self.outs:
             if not isinstance(out, Tensor):
                 raise TypeError(f"{caller}: the function returned {describe(out)}, not tensors.")
-        self.onward = self.recording and self._is_part_of_more()
+        self.onward = self.grad and self._is_part_of_more()
         self.aux = map_leaves(self.released, aux)
 
     def _is_part_of_more(self) -> bool:

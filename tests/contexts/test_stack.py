@@ -161,7 +161,7 @@ def test_a_context_takes_over_what_stays_true():
     recorder.timeline = object()
     over = Forward(recorder)
     assert over.first_node == recorder.first_node > 0
-    assert over.recording
+    assert over.is_recording
     assert over.timeline is recorder.timeline
     eager = state().context
     over = Forward(eager)

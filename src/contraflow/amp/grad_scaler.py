@@ -113,7 +113,7 @@ class GradScaler:
             self.unscale_(optimizer)
         self._stepped.add(optimizer)
         found = self._found[optimizer]
-        if state().context.recording:
+        if state().context.is_recording:
             return self._step_or_undo(optimizer, found, **kwargs)
         return None if found.item() else optimizer.step(**kwargs)
 
@@ -173,7 +173,7 @@ class GradScaler:
         while hasattr(context, "below"):
             context = context.below
         if self._recorder is None:
-            if not context.recording:
+            if not context.is_recording:
                 return
             if self._found:
                 raise CaptureError(
@@ -182,7 +182,7 @@ class GradScaler:
                 )
         elif context is self._recorder():
             return
-        self._recorder = weakref.ref(context) if context.recording else None
+        self._recorder = weakref.ref(context) if context.is_recording else None
         self._found, self._stepped = {}, set()
 
     # --- settings and state ---------------------------------------------------------------

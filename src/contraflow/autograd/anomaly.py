@@ -63,7 +63,7 @@ def _fields(mode: bool) -> dict[str, Any]:
     context = state().context
     if isinstance(context, _FiniteContext):
         context = context.below
-    if mode and context.recording:
+    if mode and context.is_recording:
         raise CaptureError(
             f"detect_anomaly: entered{at(state().line or user_line())} while a function is being "
             f"recorded, where there are no values to look at. Put it around the call of the "

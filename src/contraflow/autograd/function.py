@@ -301,12 +301,12 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(backward)
     def wrapped(ctx: FunctionCtx, *grads: Any) -> Any:
-        recording = state().grad
+        create_graph = state().grad
         with changed(grad=False):
             result = backward(ctx, *grads)
         node = None if ctx._node is None else ctx._node()
         sources = [g for g in grads if isinstance(g, Tensor) and g.requires_grad]
-        if node is None or not recording:
+        if node is None or not create_graph:
             return result
         sources += [x for x in ctx.saved_tensors if x is not None and x.requires_grad]
         if not sources:

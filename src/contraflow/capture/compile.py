@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def is_compiling() -> bool:
     """Whether the running function is being recorded."""
-    return state().context.recording
+    return state().context.is_recording
 
 
 def runs_native(tensors: Sequence[Any]) -> bool:

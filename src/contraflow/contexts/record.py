@@ -51,7 +51,7 @@ from contraflow.tensors.tensor import Tensor
 class Recorder(BottomContext):
     """The recording context. `capture.trace` uses it, and puts everything back."""
 
-    recording = True
+    is_recording = True
 
     def __init__(self, name: str, arguments: list[Tensor], leaves: int = 0) -> None:
         self.name = name

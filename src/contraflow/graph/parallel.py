@@ -93,7 +93,7 @@ class ParallelPass(Pass):
         nodes = nodes_below(edge for edge, _ in starts)[::-1]
         specs = (spec for node in nodes for spec in node.input_specs if spec is not None)
         small = sum(numel(spec.shape) for spec in specs) < thresholds.parallel_backward
-        if small or state().context.recording:
+        if small or state().context.is_recording:
             super().run(starts)
             return
         self.starts = starts

@@ -79,7 +79,7 @@ def _numbers(lengths: Any) -> list[int] | None:
     """The lengths, None where only a program will know them."""
     if not isinstance(lengths, Tensor):
         return list(map(int, lengths if isinstance(lengths, (tuple, list)) else [lengths]))
-    known = not lengths.storage.is_recorded and not state().context.recording
+    known = not lengths.storage.is_recorded and not state().context.is_recording
     return reshape(lengths, (-1,)).tolist() if known else None
 
 

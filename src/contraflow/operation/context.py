@@ -28,7 +28,7 @@ class Context:
 
     below: Context
     first_node = 0  # backward may not reach nodes with lower numbers; see `refuse_node`
-    recording = False  # tensors have no values here
+    is_recording = False  # tensors have no values here
     replays = False  # a compiled function may replay its program here, since nothing else listens
     hits = False  # a compiled call may use its generated function, which reports no reads
     immediate = False  # ops have values at once, and nothing else listens
@@ -44,7 +44,7 @@ class Context:
         """
         if below is not None:
             self.below = below
-            self.first_node, self.recording = below.first_node, below.recording
+            self.first_node, self.is_recording = below.first_node, below.is_recording
             self.timeline = below.timeline
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:

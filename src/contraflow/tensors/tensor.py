@@ -392,7 +392,7 @@ class Tensor(TensorElements):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f"data: must be a Tensor, not {type(value).__name__}.")
-        if state().context.recording and not self.storage.is_recorded:
+        if state().context.is_recording and not self.storage.is_recorded:
             raise CaptureError(
                 f"data: {describe(self)}, from outside the function that is being recorded, is "
                 f"given other memory{at(user_line())}, which a replay would not do again. Write "

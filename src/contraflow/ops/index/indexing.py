@@ -89,7 +89,7 @@ def resolve(x: Tensor, key: Any) -> tuple[Tensor, list[Point]]:
             points.append((dim, flag))
             dim += 1
         elif isinstance(k, Tensor):
-            known = not k.storage.is_recorded and not state().context.recording
+            known = not k.storage.is_recorded and not state().context.is_recording
             if not k.ndim and known:
                 x = _selected(x, dim, int(k))
                 continue

@@ -121,7 +121,7 @@ def _cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
     ]
     parts = tuple(_promoted(given, full))
     most = thresholds.joined_inputs
-    while len(parts) > most and state().context.recording:
+    while len(parts) > most and state().context.is_recording:
         groups = (parts[i : i + most] for i in range(0, len(parts), most))
         parts = tuple(apply(cat, group, {"dim": dim}) for group in groups)
     return apply(cat, parts, {"dim": dim})
