@@ -41,6 +41,7 @@ from contraflow.compiler.pieces import first_parts_of_wholes
 from contraflow.compiler.tape import Tape, TapeLine, Value, count_uses
 from contraflow.dtypes import DType
 from contraflow.operation.kinds import Contracting, Scattering
+from contraflow.operation.op import Op
 from contraflow.shapes import View, contiguous, rearranged
 from contraflow.spec import Spec
 
@@ -48,6 +49,14 @@ from contraflow.spec import Spec
 def fuse(tape: Tape, host: set[Value], limits: Limits) -> Fused:
     """Gather the lines of a tape, those known on the host aside, into kernels and host steps."""
     return _Fuser(tape, host, limits).run()
+
+
+def runs_on_host(op: Op, limits: Limits) -> bool:
+    """Whether lines of an op run on the host, since the device has no kernel for them."""
+    lowering = op.kind.lowering
+    return lowering == "opaque" or (
+        lowering in ("scatter", "scan", "sort") and lowering not in limits.kernels
+    )
 
 
 class Stored(NamedTuple):
@@ -131,17 +140,18 @@ class _Fuser:
             (out,), source = line.outs, self.scope.access(line.inputs[1])
             rest = self._rest(number)
             self._append(lower_store(self.scope, source, out, View(**line.params), number, rest))
-        elif lowering == "scatter" and lowering in self.limits.kernels:
+        elif runs_on_host(line.op, self.limits):
+            self._append(HostUse(number, line, self._in_memory(line, number)))
+        elif lowering == "scatter":
             self._scatter(number, line)
-        elif lowering == "scan" and lowering in self.limits.kernels:
+        elif lowering == "scan":
             carried = self._carried(line)
             for use in lower_scanning(self.scope, number, line, carried, self.limits):
                 self._append(use)
-        elif lowering == "sort" and lowering in self.limits.kernels:
+        else:
+            assert lowering == "sort", f"{line.op.name} has another kind of lowering: {lowering}"
             for use in lower_sorting(self.scope, number, line, self.limits):
                 self._append(use)
-        else:
-            self._append(HostUse(number, line, self._in_memory(line, number)))
 
     def _rest(self, number: int) -> Value | None:
         """The base that a line assigns a part to; a fill that is overwritten whole has none."""
