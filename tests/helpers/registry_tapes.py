@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,17 +37,29 @@ class Recorded(NamedTuple):
 
 def record(op: Op, sample: Sample, *, backward: bool, dtype: DType = float32) -> Recorded | None:
     """The optimized tape of an op on a sample, or of its gradients; None where there is none."""
+    arrays = make_inputs(sample, dtype=dtype)
+
+    def function(*inputs: Any) -> Any:
+        return apply(op, inputs, sample.params)
+
+    return record_function(function, arrays, backward=backward)
+
+
+def record_function(
+    function: Callable[..., Any], given: Sequence[Any], *, backward: bool
+) -> Recorded | None:
+    """The optimized tape of a function of arrays, or of its gradients; None where there is none."""
     inputs = [
         cf.tensor(x, requires_grad=backward and np.issubdtype(x.dtype, np.floating))
         if isinstance(x, np.ndarray)
         else x
-        for x in make_inputs(sample, dtype=dtype)
+        for x in given
     ]
     tensors = [x for x in inputs if isinstance(x, Tensor)]
-    recorder = Recorder(op.name, tensors)
+    recorder = Recorder("function", tensors)
     try:
         with changed(context=recorder, grad=backward, saved_hooks=(), region=0, line=None):
-            outs = [x for x in as_tuple(apply(op, tuple(inputs), sample.params)) if is_tensor(x)]
+            outs = [x for x in as_tuple(function(*inputs)) if isinstance(x, Tensor)]
             if backward:
                 outs = _gradients(outs, [x for x in tensors if x.requires_grad])
             # A view of an input is not computed: a copy of it is.
@@ -62,10 +74,6 @@ def record(op: Op, sample: Sample, *, backward: bool, dtype: DType = float32) ->
     tape = optimize(recorder.tape)
     held = {v: storage.data for v, storage in recorder._inputs.items()}
     return Recorded(tape, {v: held.get(v, 3) for v in tape.inputs})
-
-
-def is_tensor(x: Any) -> bool:
-    return isinstance(x, Tensor)
 
 
 def _gradients(outs: list[Tensor], wanted: list[Tensor]) -> list[Tensor]:

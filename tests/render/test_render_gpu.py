@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -144,6 +144,10 @@ def test_cuda_records_a_failed_check(gpu: Any) -> None:
 
 
 # --- interfaces --------------------------------------------------------------------------------
+
+
+def test_every_kind_of_kernel_has_a_case() -> None:
+    assert {type(build().call.kernel) for build in CASES.values()} == {*get_args(Kernel)}
 
 
 def test_order_of_integers() -> None:

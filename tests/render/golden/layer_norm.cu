@@ -102,6 +102,7 @@ extern "C" __global__ void __launch_bounds__(256) row_6c9cbc6cbfe7(
             const float v27 = v25 + v26;
             operand5[offset5 + i0 * stride5_0 + i1] = v27;
         }
+        __syncthreads();
         if (thread == 0) {
             operand6[offset6 + i0] = v7;
             operand7[offset7 + i0] = v20;

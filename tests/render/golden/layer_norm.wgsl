@@ -115,6 +115,7 @@ fn row_6c9cbc6cbfe7(
             let v27: f32 = v25 + v26;
             operand5[offset5 + i0 * stride5_0 + i1] = v27;
         }
+        workgroupBarrier();
         if (thread == 0) {
             operand6[offset6 + i0] = v7;
             operand7[offset7 + i0] = v20;

@@ -54,6 +54,10 @@ class LoopsWriter(BoxWriter):
                 self.write_pass(reductions, stores)
             last = [store for store in kernel.stores if not store.inner]
             if last:
+                reductions, _ = kernel.passes[-1] if kernel.passes else ((0,), ())
+                if self.cooperative and not reductions:
+                    # The last sweep of other threads may still read what is written here.
+                    self.line(self.syntax.barrier)
                 alone = self.block("if (thread == 0)") if self.cooperative else nullcontext()
                 with alone:
                     self.store(last)
