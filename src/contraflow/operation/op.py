@@ -89,6 +89,9 @@ class Traits:
     fails: tuple[type[Exception], str] | None = None
 
 
+_DEFAULTS = {name: getattr(Traits, name) for name in Traits.__annotations__}
+
+
 class Op(Traits):
     """One operation. Calling it takes PyTorch's signature; see the module's text."""
 
@@ -129,8 +132,9 @@ class Op(Traits):
         self.shape = shape
         self.method, self.inplace, self.operators = method, inplace, operators
         self.autocast = autocast
-        for name in Traits.__annotations__:  # of the instance, which is faster to read
-            setattr(self, name, extra.pop(name, getattr(Traits, name)))
+        self.__dict__.update(_DEFAULTS)  # of the instance, which is faster to read
+        for name in _DEFAULTS.keys() & extra.keys():
+            setattr(self, name, extra.pop(name))
         # Traits that follow from the kind.
         lowering = kind.lowering
         self.is_view, self.is_assign = lowering == "view", lowering == "assign"
