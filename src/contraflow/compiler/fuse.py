@@ -132,6 +132,8 @@ class _Fuser:
             self.scope.views[line.outs[0]] = (base, self.scope.view(base, View(**line.params)))
         elif line.op.is_fill:
             self.scope.fills[line.outs[0]] = line.inputs[0]
+        elif line.op.is_join and len(line.inputs) + 2 > self.limits.bindings:
+            self._store_parts(number, line)
         elif lowering in ("map", "reduce"):
             self._place(number)
         elif lowering == "contract":
@@ -152,6 +154,20 @@ class _Fuser:
             assert lowering == "sort", f"{line.op.name} has another kind of lowering: {lowering}"
             for use in lower_sorting(self.scope, number, line, self.limits):
                 self._append(use)
+
+    def _store_parts(self, number: int, line: TapeLine) -> None:
+        """Store inputs side by side one by one: more than one kernel could read."""
+        (out,), dim = line.outs, line.params["dim"]
+        spec, start = self.tape.specs[out], 0
+        whole, rest = contiguous(spec.shape), None
+        for i, x in enumerate(line.inputs):
+            assert isinstance(x, Value)
+            stop = start + self.tape.specs[x].shape[dim]
+            target = out if i == len(line.inputs) - 1 else self.tape.new(spec)
+            region = whole.slice(dim, start, stop, 1)
+            source = self.scope.access(x)
+            self._append(lower_store(self.scope, source, target, region, number, rest))
+            rest, start = target, stop
 
     def _rest(self, number: int) -> Value | None:
         """The base that a line assigns a part to; a fill that is overwritten whole has none."""

@@ -60,6 +60,8 @@ class Limits(NamedTuple):
     # compile a kernel grows faster than its length.
     lines: int = 48
     alignment: int = 64  # bytes at which values in the arena begin
+    # Whether one operand of a kernel may write the memory that another one reads.
+    aliasing: bool = True
     windows: bool = False  # whether a contraction may have digits
     # Matrices with at most this many columns are stored column-major: their rows are shorter than
     # a vector.

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from contraflow.compiler.aliases import join_aliases
 from contraflow.compiler.arena import Temporary, lay_out
 from contraflow.compiler.kernel import WRITES, KernelCall, Limits, Loops, Operand, Store, loops
 from contraflow.compiler.lower import Fused, HostUse, KernelUse, OperandPlace, Use, is_access
@@ -106,7 +107,7 @@ def make_plan(
     tape: Tape, fused: Fused, host: set[Value], limits: Limits
 ) -> tuple[Plan, list[TapeOperand]]:
     """Slots and steps for a fused tape, and the host scalar in each word of the scalar block."""
-    return _Planner(tape, fused, host, limits.alignment).run()
+    return _Planner(tape, fused, host, limits).run()
 
 
 class _Planner:
@@ -117,8 +118,8 @@ class _Planner:
     target can share a slot: no lifetimes in it overlap.
     """
 
-    def __init__(self, tape: Tape, fused: Fused, host: set[Value], alignment: int) -> None:
-        self.tape, self.host, self.alignment = tape, host, alignment
+    def __init__(self, tape: Tape, fused: Fused, host: set[Value], limits: Limits) -> None:
+        self.tape, self.host, self.limits = tape, host, limits
         self.slots: list[Slot] = []
         self.slot_of: dict[Value, int] = {}
         # The values that live in each slot, with the steps of their lifetimes, in order.
@@ -268,7 +269,7 @@ class _Planner:
                 dies[self.slot_of[v]] = i
         temps = sorted(i for i in born if self.slots[i].kind == "temp")
         lives = [Temporary(born[i], dies[i], self.slots[i].nbytes) for i in temps]
-        offsets, size = lay_out(lives, self.alignment)
+        offsets, size = lay_out(lives, self.limits.alignment)
         for i, offset in zip(temps, offsets):
             self.slots[i].offset = offset
         return size
@@ -287,7 +288,13 @@ class _Planner:
             else:
                 assert isinstance(place.value, Value)
                 bindings.append(Binding(self.slot_of[place.value], place.offset))
-        return KernelStep(use.call, tuple(bindings), use.line)
+        call = use.call
+        if not self.limits.aliasing:
+            memory = [o.mode not in ("scalar", "position") for o in call.kernel.operands]
+            slots = [b.slot if own else -1 for own, b in zip(memory, bindings)]
+            call, kept = join_aliases(call, slots)
+            bindings = [bindings[i] for i in kept]
+        return KernelStep(call, tuple(bindings), use.line)
 
     def _word(self, place: OperandPlace, dtype: DType) -> int:
         word = place.value

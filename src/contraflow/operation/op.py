@@ -76,6 +76,7 @@ class Traits:
     # A product of matrices as they lie, whose kernel is the same for all sizes.
     is_matrix_product: bool = False
     is_padding: bool = False  # its first input among copies of its second, by `pads`
+    is_join: bool = False  # its inputs side by side along the dim that `dim` names
     # Elements of its first input at the coordinates [dims, points...] in its second, of the dims
     # that `dims` names.
     takes_points: bool = False

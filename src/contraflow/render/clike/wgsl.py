@@ -38,6 +38,7 @@ GROUPS_PER_AXIS = 65535
 LIMITS = Limits(
     bindings=STORAGE_BUFFERS,
     alignment=256,
+    aliasing=False,
     windows=True,
     kernels=source.KERNELS,
     sorted_points=source.SORTED,
