@@ -1,16 +1,13 @@
 """Layers as functions: the ops under PyTorch's names and signatures.
 
-Most names are ops as they are. Written here is what takes its arguments in another order than the
-op, what writes in place when asked to, and the norms that keep running statistics.
+Most names are ops as they are. Written here are functions that take their arguments in another
+order than the op, or write in place when asked to, and the norms that keep running statistics;
+embeddings are in `lookup.py`, unpooling in `unpool.py`.
 """
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 from contraflow.autograd.modes import no_grad
-from contraflow.dtypes import bool_
 from contraflow.errors import describe, public
 from contraflow.nn.ctc import ctc_loss
 from contraflow.nn.fractional import fractional_max_pool2d, fractional_max_pool3d
@@ -37,10 +34,11 @@ from contraflow.nn.inplace import (
     threshold,
     threshold_,
 )
+from contraflow.nn.lookup import embedding, embedding_bag
 from contraflow.nn.multihead import multi_head_attention_forward
 from contraflow.nn.projection import linear_cross_entropy
+from contraflow.nn.unpool import max_unpool1d, max_unpool2d, max_unpool3d
 from contraflow.operation.op import Op
-from contraflow.ops.creation.create import arange, full, ones, zeros
 from contraflow.ops.creation.random import dropout as _dropout
 from contraflow.ops.elementwise.activation import (
     gelu,
@@ -55,14 +53,9 @@ from contraflow.ops.elementwise.activation import (
     softsign,
     tanhshrink,
 )
-from contraflow.ops.elementwise.arithmetic import clamp_min
-from contraflow.ops.elementwise.basic import sigmoid, tanh, where
-from contraflow.ops.index.gather import embedding as _embedding
-from contraflow.ops.index.gather import gather, segment_sum
-from contraflow.ops.index.scatter import scatter_reduce
-from contraflow.ops.index.search import one_hot, searchsorted
+from contraflow.ops.elementwise.basic import sigmoid, tanh
+from contraflow.ops.index.search import one_hot
 from contraflow.ops.linalg.distance import cosine_similarity, normalize, pairwise_distance, pdist
-from contraflow.ops.linalg.matrices import vector_norm
 from contraflow.ops.linalg.products import contract, linear
 from contraflow.ops.nn.attention import scaled_dot_product_attention
 from contraflow.ops.nn.conv import (
@@ -110,7 +103,6 @@ from contraflow.ops.nn.max_pool import (
     max_pool1d,
     max_pool2d,
     max_pool3d,
-    max_unpool,
 )
 from contraflow.ops.nn.norm import (
     affine,
@@ -143,10 +135,9 @@ from contraflow.ops.nn.resample import (
 )
 from contraflow.ops.nn.window import col2im as fold
 from contraflow.ops.nn.window import im2col as unfold
-from contraflow.ops.reduction.reduce import max_, mean, sum_
+from contraflow.ops.reduction.reduce import mean
 from contraflow.ops.shape.arrange import pad
-from contraflow.ops.shape.joining import cat
-from contraflow.ops.shape.view import expand, reshape
+from contraflow.ops.shape.view import reshape
 from contraflow.shapes import numel
 from contraflow.tensors.source_line import OWNERS
 from contraflow.tensors.tensor import Tensor
@@ -216,121 +207,7 @@ def _drop_channels(
     return _placed(input, out[0] if single else out, inplace)
 
 
-# --- tables and products -----------------------------------------------------------------------
-
-
-@public
-def embedding(
-    input: Tensor,
-    weight: Tensor,
-    padding_idx: int | None = None,
-    max_norm: float | None = None,
-    norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
-) -> Tensor:
-    """Rows of a table: indices [...] and a table [rows, width] give [..., width].
-
-    The row `padding_idx` gets no gradient. Rows longer than `max_norm` that are looked up are
-    shortened to it, in place. With `scale_grad_by_freq` a row's gradient is divided by how often
-    it was looked up.
-    """
-    if sparse:
-        raise NotImplementedError("embedding: sparse gradients are not supported.")
-    if max_norm is not None:
-        with no_grad():
-            uses = _uses(input, weight)
-            long = vector_norm(weight, norm_type, 1, True)
-            short = where((uses > 0) & (long > max_norm), max_norm / (long + 1e-7), 1.0)
-            weight.copy_(weight * short)
-    rows: Tensor = _embedding(weight, input, padding_idx=padding_idx)
-    if scale_grad_by_freq:
-        shared = rows / _embedding(_uses(input, weight), input)
-        rows = rows.detach() + (shared - shared.detach())
-    return rows
-
-
-@public
-def embedding_bag(
-    input: Tensor,
-    weight: Tensor,
-    offsets: Tensor | None = None,
-    max_norm: float | None = None,
-    norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False,
-    mode: str = "mean",
-    sparse: bool = False,
-    per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False,
-    padding_idx: int | None = None,
-) -> Tensor:
-    """Sums, means or maxima of rows of a table: a bag per row of indices [bags, n].
-
-    Indices [n] are cut into bags by `offsets`, where each starts; a bag of nothing is zeros. Rows
-    `padding_idx` are left out.
-    """
-    if mode not in ("sum", "mean", "max"):
-        raise ValueError(f"embedding_bag: mode is {mode!r}; it must be 'sum', 'mean' or 'max'.")
-    if (offsets is None) != (input.ndim == 2) or input.ndim not in (1, 2):
-        raise ValueError(
-            f"embedding_bag: {describe(input)} must be [bags, n] without offsets, or [n] with them."
-        )
-    if per_sample_weights is not None and (
-        mode != "sum" or per_sample_weights.shape != input.shape
-    ):
-        raise ValueError(
-            f"embedding_bag: per_sample_weights need mode 'sum' and the shape of {describe(input)}."
-        )
-    rows = embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
-    if per_sample_weights is not None:
-        rows = rows * per_sample_weights[..., None]
-    inside = ones(*input.shape, dtype=bool_)
-    if padding_idx is not None:
-        inside = input != padding_idx % weight.shape[0]
-    if offsets is not None:
-        starts = offsets[:-1] if include_last_offset else offsets
-        return _cut_into_bags(rows, inside, starts, mode)
-    kept = inside[..., None]
-    count = sum_(kept, dim=1)
-    if mode == "max":
-        if 0 in inside.shape:
-            return zeros(inside.shape[0], weight.shape[1], dtype=weight.dtype)
-        largest, _ = max_(where(kept, rows, -math.inf), 1)
-        return where(count > 0, largest, 0.0)  # type: ignore[no-any-return]
-    total: Tensor = sum_(where(kept, rows, 0.0), dim=1)
-    return total / clamp_min(count, 1) if mode == "mean" else total
-
-
-def _cut_into_bags(rows: Tensor, inside: Tensor, starts: Tensor, mode: str) -> Tensor:
-    """Rows [n, width] folded into the bags that begin at `starts`; some rows are in none."""
-    bags, (n, width) = starts.shape[0], rows.shape
-    at = arange(n)
-    # Of several bags that begin at one row all but the last are empty.
-    bag = searchsorted(starts, at.to(starts.dtype), right=True).long() - 1
-    bag = where(inside & (bag >= 0), bag, bags)  # what is in none has a bag of its own, the last
-    if mode == "max":
-        spread = expand(bag[:, None], (n, width))
-        lowest = full((bags + 1, width), -math.inf, rows.dtype)
-        largest = scatter_reduce(lowest, 0, spread, rows.detach(), "amax")
-        # Of equal rows the first has the gradient.
-        chosen = (rows == gather(largest, 0, spread)) | rows.isnan()
-        candidates = where(chosen, at[:, None], n)
-        first = scatter_reduce(full((bags + 1, width), n), 0, spread, candidates, "amin")[:bags]
-        padded = cat([rows, zeros(1, width, dtype=rows.dtype)], 0)  # an empty bag is zeros
-        best: Tensor = gather(padded, 0, first)
-        return best
-    total: Tensor = segment_sum(rows, bag, size=bags + 1)[:bags]
-    if mode == "mean":
-        count = segment_sum(ones(n, 1, dtype=rows.dtype), bag, size=bags + 1)[:bags]
-        total = total / clamp_min(count, 1)
-    return total
-
-
-def _uses(input: Tensor, weight: Tensor) -> Tensor:
-    """How often each row of a table is looked up: [rows, 1]."""
-    each = ones(*input.shape, 1, dtype=weight.dtype)
-    count: Tensor = segment_sum(each, input, size=weight.shape[0])
-    return count
+# --- products -----------------------------------------------------------------------------------
 
 
 @public
@@ -347,75 +224,6 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     half = contract(rows, weight, spec="ni,oij->noj")
     out: Tensor = reshape(contract(half, columns, spec="noj,nj->no"), (*lead, weight.shape[0]))
     return out if bias is None else out + bias
-
-
-# --- unpooling ---------------------------------------------------------------------------------
-
-
-def _unpool(
-    n: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any, size: Any
-) -> Tensor:
-    def each(given: Any) -> tuple[int, ...]:
-        return tuple(given) if isinstance(given, (tuple, list)) else (given,) * n
-
-    if input.ndim not in (n + 1, n + 2):
-        raise ValueError(
-            f"max_unpool{n}d: {describe(input)} has {input.ndim} dims; it needs [n, channels] or "
-            f"[channels], then {n} sizes."
-        )
-    kernel, pads = each(kernel_size), each(padding)
-    steps = kernel if stride is None else each(stride)
-    plain = [
-        (old - 1) * step - 2 * pad + width
-        for old, step, pad, width in zip(input.shape[-n:], steps, pads, kernel)
-    ]
-    sizes = plain if size is None else list(size)[-n:]
-    if len(sizes) != n or any(abs(a - b) >= step for a, b, step in zip(sizes, plain, steps)):
-        raise ValueError(
-            f"max_unpool{n}d: output_size {size} is not within a stride of {plain}, which "
-            f"{describe(input)} gives by itself."
-        )
-    out: Tensor = max_unpool(input, indices, size=tuple(sizes))
-    return out
-
-
-@public
-def max_unpool1d(
-    input: Tensor,
-    indices: Tensor,
-    kernel_size: int | tuple[int, ...],
-    stride: int | tuple[int, ...] | None = None,
-    padding: int | tuple[int, ...] = 0,
-    output_size: tuple[int, ...] | None = None,
-) -> Tensor:
-    """Largest elements [n, c, l] put back where max_pool1d found them, zeros elsewhere."""
-    return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
-
-
-@public
-def max_unpool2d(
-    input: Tensor,
-    indices: Tensor,
-    kernel_size: int | tuple[int, ...],
-    stride: int | tuple[int, ...] | None = None,
-    padding: int | tuple[int, ...] = 0,
-    output_size: tuple[int, ...] | None = None,
-) -> Tensor:
-    """Largest elements [n, c, h, w] put back where max_pool2d found them, zeros elsewhere."""
-    return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
-
-
-@public
-def max_unpool3d(
-    input: Tensor,
-    indices: Tensor,
-    kernel_size: int | tuple[int, ...],
-    stride: int | tuple[int, ...] | None = None,
-    padding: int | tuple[int, ...] = 0,
-    output_size: tuple[int, ...] | None = None,
-) -> Tensor:
-    """Largest elements [n, c, d, h, w] put back where max_pool3d found them, zeros elsewhere."""
-    return _unpool(3, input, indices, kernel_size, stride, padding, output_size)
 
 
 # --- norms with running statistics -------------------------------------------------------------
