@@ -4,7 +4,7 @@ A number that a function only computes with need not be part of a program: while
 symbol stands for it, and what Python computes with it is noted as steps, which every replay
 repeats in Python on its own numbers (`arithmetic`). It passes for the number in `isinstance`.
 Of a comparison (`if n > 2`, `min(n, 5)`) the outcome is noted: a replay is only for numbers that
-give the same one. Code that needs the value itself (`range(n)`, a shape, `math.sqrt(x)`) makes the
+give the same one. Code that needs the value itself (`range(n)`, a shape, `int(x)`) makes the
 recording start again, with the number as a constant.
 """
 
@@ -150,8 +150,11 @@ def symbols_in(x: Any) -> list[Symbol]:
 _PLAIN = frozenset((int, float, bool, str, type(None)))  # what holds no symbol
 
 
-def _apply(compute: Callable[..., Any], *operands: Any) -> Any:
-    """Arithmetic on symbols and numbers, and comparisons, which are Python's."""
+def apply_step(compute: Callable[..., Any], *operands: Any) -> Any:
+    """A step of Python on symbols and numbers: arithmetic, a comparison, a function of `math`.
+
+    The type of the result must follow from those of the operands, beside that of `pow`.
+    """
     numbers = [x._number if type(x) is Symbol else x for x in operands]
     symbols = [x for x in operands if type(x) is Symbol]
     shared = symbols[0]._symbols
@@ -182,24 +185,24 @@ def _fits(x: Any) -> bool:
 def _binary(name: str, compute: Callable[..., Any]) -> None:
     def forward(self: Symbol, other: Any, *modulus: Any) -> Any:
         if modulus:
-            return _apply(pow, self, other, *modulus)
-        return _apply(compute, self, other) if _fits(other) else NotImplemented
+            return apply_step(pow, self, other, *modulus)
+        return apply_step(compute, self, other) if _fits(other) else NotImplemented
 
     def backward(self: Symbol, other: Any) -> Any:
-        return _apply(compute, other, self) if _fits(other) else NotImplemented
+        return apply_step(compute, other, self) if _fits(other) else NotImplemented
 
     setattr(Symbol, f"__{name}__", forward)
     setattr(Symbol, f"__r{name}__", backward)
 
 
 def _unary(name: str, compute: Callable[..., Any]) -> None:
-    setattr(Symbol, f"__{name}__", lambda self: _apply(compute, self))
+    setattr(Symbol, f"__{name}__", lambda self: apply_step(compute, self))
 
 
 def _comparison(name: str, compute: Callable[..., Any]) -> None:
     def method(self: Symbol, other: Any) -> Any:
         if _fits(other):
-            return _apply(compute, self, other)
+            return apply_step(compute, self, other)
         if hasattr(other, "storage"):
             return NotImplemented  # a tensor's own comparison is recorded
         if name in ("eq", "ne") and (other is None or type(other) is str):

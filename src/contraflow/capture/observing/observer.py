@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import functools
 import itertools
+import math
 import operator
 import sys
 import types
@@ -58,7 +59,7 @@ from contraflow.dtypes import set_default_dtype
 from contraflow.tensors.epoch import Every
 from contraflow.tensors.hooks import HookHandle
 from contraflow.tensors.printing import get_printoptions
-from contraflow.tensors.symbol import Symbol
+from contraflow.tensors.symbol import Symbol, apply_step
 from contraflow.tensors.tensor import Tensor
 
 # Methods of containers that leave them as they are.
@@ -92,6 +93,7 @@ _CALLING_LATER = names("contextlib weakref")
 _ITERATING = (list, tuple, set, frozenset, enumerate, zip, iter, reversed, sorted, any, all)
 _OPERATORS: Any = operator.getitem.__self__  # type: ignore[attr-defined]
 _IN_PLACE_OPERATORS = {method.strip("_"): op for op, method in IN_PLACE.items()} | {"iconcat": 13}
+_OF_PAIRS = ("frexp", "modf")  # functions of `math` that give two numbers
 _LOCKS = (type(allocate_lock()), type(RLock()))
 _ACQUIRING = names("acquire acquire_lock __enter__")
 _RELEASING = names("release release_lock __exit__")
@@ -182,6 +184,8 @@ class Observer(Carrying):
             special = _SPECIAL.get(f.__name__)
             if special is not None:
                 return special(self, *args, **kwargs)
+        if owner is math and not kwargs and _are_numbers(args) and f.__name__ not in _OF_PAIRS:
+            return apply_step(f, *args)
         if f is type and len(args) == 1:
             return args[0].__class__ if type(args[0]) is Symbol else type(args[0])
         if kind is types.MethodType:
@@ -502,6 +506,12 @@ class Observer(Carrying):
         else:
             return self._call_by_name(f, args[0])
         return made[0] if len(made) == 1 else tuple(made)
+
+
+def _are_numbers(args: tuple[Any, ...]) -> bool:
+    """Whether some of the arguments are symbols, and the others numbers."""
+    kinds = {*map(type, args)}
+    return Symbol in kinds and kinds <= {Symbol, int, float, bool}
 
 
 def _is_hooking(name: str) -> bool:
