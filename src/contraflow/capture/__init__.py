@@ -5,6 +5,7 @@
     observing/    the observer of a recording, which hears of every read, store and call
 
     key.py        what a program depends on that is compared as one tuple: specs, modes, settings
+    parts.py      arguments that are parts of larger tensors, as memory of their own
     trace.py      one call, recorded
     findings.py   what was recorded as a program: results, effects and the backward
     results.py    how a replay finds or makes each value that is returned or kept

@@ -28,7 +28,9 @@ from contraflow.capture.findings import Carried
 from contraflow.capture.hit import MISS, misses, write_hit
 from contraflow.capture.key import CallKey, key_of
 from contraflow.capture.observing.carried import identity, is_carried
+from contraflow.capture.parts import CutCall, cut_out
 from contraflow.capture.replay import CapturedProgram, FunctionCall, Hit, ReplayInputs
+from contraflow.capture.rewriting import rewrite
 from contraflow.capture.state.places import MISSING, NOTHING_THERE, GivenArguments, Place
 from contraflow.capture.state.trees import NoStructure, flatten
 from contraflow.capture.trace import StructuralNumbers, capture
@@ -80,6 +82,7 @@ class Compiled:
         # Per structure of arguments, the places of numbers whose values the function needs.
         self._fixed: dict[Any, frozenset[int]] = {}
         self._carried: list[Place] = []  # what is there is an input beside the arguments
+        self._cuts = rewrite.KNOWN  # whether arguments that are parts are memory of their own
         self._lock = threads.recursive_lock()
 
     @property
@@ -116,34 +119,60 @@ class Compiled:
         replays = current.context.replays and not current.anomaly
         if not replays or not self.enabled or config.compile_mode == "off":
             return self.eager(*args, **kwargs)
+        given = args, kwargs
         with self._lock:
-            call = self._call_of((args, kwargs))
-            key = self._key(call, current)
-            if key != self._last_key:
-                self._turn_to(key)
-            for number, program in enumerate(self._last_programs):
-                if program.guards.hold(call.arguments, call.given):
-                    inputs = program.find_inputs(call)
-                    if inputs is not None:
-                        if number:  # the one that was used last comes first, and goes last
-                            self._last_programs.insert(0, self._last_programs.pop(number))
-                        result = self._run(program, call, inputs)
-                        if program.hit is None:
-                            program.hit = write_hit(program, call, key)
-                        self._hit = program.hit
-                        return result
-            self._hit = misses
-            self._note_change(key, call)
-            program, key, call = self._capture(call, key)
-            program.guards.forget_gone()
-            self.captures += 1
-            if self.captures == MANY_CAPTURES and self._warns:
-                self._warn()
-            if not program.escapes and not program.recording.once:
-                self._keep(key, program)
-            inputs = program.find_inputs(call)
-            assert inputs is not None
-            return self._run(program, call, inputs)
+            cut = cut_out(given) if self._cuts and current.context.hits else None
+            if cut is not None:
+                result = self._hit_parts(cut)
+                if result is MISS:
+                    result = self._find_or_record(cut.given, current, cut)
+                if result is not MISS:
+                    return result
+                self._cuts = False
+            return self._find_or_record(given, current, None, again=cut is not None)
+
+    def _hit_parts(self, cut: CutCall) -> Any:
+        """Try the program that was found last for a call with parts cut out."""
+        args, kwargs = cut.given
+        known = self._last_programs[:1]
+        if kwargs or self.verify or not known or known[0].hit is not self._hit:
+            return MISS
+        return self._hit(tuple(args)) if cut.serves(known[0]) else MISS
+
+    def _find_or_record(
+        self, given: GivenArguments, current: ThreadState, cut: CutCall | None, again: bool = False
+    ) -> Any:
+        """Find or record the program for a call, and run it; a miss if it must not be cut."""
+        call = self._call_of(given)
+        key = self._key(call, current)
+        if key != self._last_key:
+            self._turn_to(key)
+        for number, program in enumerate(self._last_programs):
+            if program.guards.hold(call.arguments, call.given) and (not cut or cut.serves(program)):
+                inputs = program.find_inputs(call)
+                if inputs is not None:
+                    if number:  # the one that was used last comes first, and goes last
+                        self._last_programs.insert(0, self._last_programs.pop(number))
+                    result = self._run(program, call, inputs)
+                    if program.hit is None:
+                        program.hit = write_hit(program, call, key)
+                    self._hit = program.hit
+                    return result
+        self._hit, changes = misses, self.changes
+        self._note_change(key, call)
+        program, key, call = self._capture(call, key, again)
+        if cut is not None and cut.is_seen(program):
+            self.changes = changes
+            return MISS
+        program.guards.forget_gone()
+        self.captures += 1
+        if self.captures == MANY_CAPTURES and self._warns:
+            self._warn()
+        if not program.escapes and not program.recording.once:
+            self._keep(key, program)
+        inputs = program.find_inputs(call)
+        assert inputs is not None
+        return self._run(program, call, inputs)
 
     def _call_of(self, given: GivenArguments) -> FunctionCall:
         carried = [_contents(place, given) for place in self._carried]
@@ -172,11 +201,10 @@ class Compiled:
             self._programs.move_to_end(key)
 
     def _capture(
-        self, call: FunctionCall, key: CallKey
+        self, call: FunctionCall, key: CallKey, again: bool
     ) -> tuple[CapturedProgram, CallKey, FunctionCall]:
         """A program for a call, and its key and inputs, which have what the function needs."""
         settled = False  # all that can be carried is
-        again = False
         learned = 0  # how often it turned out that more has to be carried
         before = dict(self._fixed)
         while True:
@@ -262,7 +290,7 @@ class Compiled:
         warnings.warn(
             f"compile({self.name}): recorded {self.captures} times, the last time because "
             f"{change}. Each change records again.",
-            stacklevel=4,
+            stacklevel=5,
         )
 
     @property

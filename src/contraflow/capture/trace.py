@@ -152,7 +152,7 @@ def _warn_if_long(owner: Owner, program: CapturedProgram) -> None:
         f"compile({owner.name}): {len(lines)} ops were recorded, {count} of them at {place}. A "
         f"loop in Python is recorded step by step. Compile what it repeats, or use ops over whole "
         f"tensors.",
-        stacklevel=7,
+        stacklevel=8,
     )
 
 
@@ -163,7 +163,7 @@ def _warn_if_unobserved(owner: Owner, found: list[str]) -> None:
             f"compile({owner.name}): {found[0]} ran while recording and was not observed, so that "
             f"nobody notices when what it reads changes. Call it from Python code of yours, or "
             f"compare the first n calls with eager: cf.compile(f, verify=n).",
-            stacklevel=7,
+            stacklevel=8,
         )
     owner.unobserved += [text for text in found if text not in owner.unobserved]
 

@@ -179,6 +179,7 @@ class TensorElements(Methods):
 
     def storage_offset(self) -> int:
         """Where the first element lies in the storage."""
+        self.storage.look_around()
         return self.layout.offset
 
     def is_contiguous(self) -> bool:

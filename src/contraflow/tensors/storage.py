@@ -80,7 +80,40 @@ class Storage:
     def __reduce__(self) -> tuple[Any, ...]:
         return Storage, (self.data,)
 
+    def look_around(self) -> None:
+        """Something depends on where in this memory a tensor lies, or on what else is there."""
+
     @property
     def is_recorded(self) -> bool:
         """Whether this stands for a value that only a program will compute."""
         return self._data is None
+
+
+class PartStorage(Storage):
+    """A stretch of the memory of another storage, which counts the writes to both."""
+
+    looked_around = False
+
+    def __init__(self, whole: Storage, start: int, stop: int) -> None:
+        super().__init__(whole.data[start:stop], whole.device)
+        self.whole = whole
+        self.inference, self.frozen = whole.inference, whole.frozen
+
+    def look_around(self) -> None:
+        self.looked_around = True
+
+
+def _of_whole(name: str) -> Any:
+    """An attribute that a part has in common with the whole."""
+
+    def get(part: PartStorage) -> Any:
+        return getattr(part.whole, name)
+
+    def put(part: PartStorage, value: Any) -> None:
+        setattr(part.whole, name, value)
+
+    return property(get, put)
+
+
+for _name in ("version", "writer", "borrowers"):
+    setattr(PartStorage, _name, _of_whole(_name))

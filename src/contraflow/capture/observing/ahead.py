@@ -56,5 +56,5 @@ def warn_once() -> None:
         f"one of those whose code can be observed, CPython 3.11 to 3.13, so that {LIMITS} when "
         f"they change. Pass other state as arguments, or compare the first n calls with eager: "
         f"cf.compile(f, verify=n).",
-        stacklevel=7,
+        stacklevel=8,
     )
