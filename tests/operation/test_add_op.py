@@ -165,3 +165,18 @@ def test_the_other_examples_of_the_documentation_run():
             REGISTRY.pop(name, None)
             if name in Methods.__dict__:
                 delattr(Methods, name)
+
+
+@pytest.mark.parametrize("name", ["numel", "equal"])  # of TensorElements, and of Tensor itself
+def test_a_method_that_a_tensor_has_is_not_made_of_an_op(name):
+    def body(x):
+        """For this test."""
+        return x
+
+    body.__name__ = name
+    try:
+        elementwise(ref=lambda x: x, internal=True)(body)
+        assert not hasattr(Methods, name)
+        assert f"def {name}(" not in stubs.text()
+    finally:
+        del REGISTRY[name]

@@ -15,10 +15,15 @@ from contraflow.operation.context import apply, state
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.spec import NO_PARAMS
 from contraflow.tensors import writing
-from contraflow.tensors.elements import Methods
+from contraflow.tensors.elements import Methods, TensorElements
 from contraflow.tensors.source_line import OWNERS
 from contraflow.tensors.tensor import Tensor, of_numpy
 from contraflow.tensors.writing import check_write, write
+
+
+def is_written_out(name: str) -> bool:
+    """Whether a class of tensors defines a method itself, so that none is made of an op."""
+    return name in Tensor.__dict__ or name in TensorElements.__dict__
 
 
 def _attach(op: Op) -> None:
@@ -32,7 +37,7 @@ def _attach(op: Op) -> None:
 
         _name(method, op.name, op)
         for name in (op.name, *op.aliases):
-            if name not in Tensor.__dict__:
+            if not is_written_out(name):
                 setattr(Methods, name, method)
     for operator in op.operators:
         setattr(Methods, operator, _operator(op, operator))
