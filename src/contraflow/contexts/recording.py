@@ -23,7 +23,7 @@ class InputSource:
     role: str
     storage: weakref.ref[Storage] | None = None  # state
     constant: Storage | None = None  # made during the recording, so the program owns it
-    argument: int = -1  # arg: the number of the tensor among the arguments; scalar: see Known
+    argument: int = -1  # arg: the index of the tensor among the arguments; scalar: see Known
     owner: weakref.ref[Tensor] | None = None  # grad: its slot holds it; state: it showed it
     cell: weakref.ref[HostScalar] | None = None  # scalar
     generator: Generator | None = None  # scalar: its seed or its offset
@@ -65,7 +65,7 @@ class GradSlot:
     tensor: Tensor
     original: Tensor | None
     read_first: bool
-    argument: int  # the number of the tensor among the arguments, -1 for state
+    argument: int  # the index of the tensor among the arguments, -1 for state
 
 
 @dataclass(eq=False, repr=False)

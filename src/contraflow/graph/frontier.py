@@ -21,9 +21,9 @@ class Frontier:
     __slots__ = ("nodes", "leaves", "heap")
 
     def __init__(self) -> None:
-        self.nodes: dict[int, list[Any]] = {}  # entries by the number of the node
+        self.nodes: dict[int, list[Any]] = {}  # entries by the sequence number of the node
         self.leaves: dict[int, list[Any]] = {}  # entries by the id of the tensor
-        self.heap: list[int] = []  # numbers of the nodes, negated: the newest is the least
+        self.heap: list[int] = []  # their sequence numbers, negated: the newest is the least
 
     def entry(self, target: Node | Tensor) -> list[Any]:
         """The entry of a node or leaf, made when the first cotangent arrives."""

@@ -34,8 +34,8 @@ class Backward(NamedTuple):
 
     needs: tuple[bool, ...]
     rules: tuple[BoundRule, ...]
-    saved_inputs: tuple[int, ...]  # numbers of the inputs some rule names
-    saved_outs: tuple[int, ...]  # numbers of the outputs and residuals some rule names
+    saved_inputs: tuple[int, ...]  # indices of the inputs some rule names
+    saved_outs: tuple[int, ...]  # indices of the outputs and residuals some rule names
     recomputes: bool  # some rule names a residual, so all inputs are kept
     plain: bool  # rules name cotangents and saved values only
     arithmetic: bool  # rules only add, subtract, multiply and divide those
@@ -107,8 +107,8 @@ def is_arithmetic(rule: Rule) -> bool:
     return len(rule.inputs) == 1 and type(result) is _StandIn and result not in saved
 
 
-def picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """A function that takes the elements with these numbers out of a sequence."""
-    if len(numbers) > 1:
-        return itemgetter(*numbers)
-    return lambda named: [named[i] for i in numbers]
+def picker(indices: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """A function that takes the elements with these indices out of a sequence."""
+    if len(indices) > 1:
+        return itemgetter(*indices)
+    return lambda named: [named[i] for i in indices]

@@ -38,7 +38,7 @@ class Watchers:
     """Hooks, retained gradients and metadata of a node. Most nodes have none."""
 
     def __init__(self) -> None:
-        self.tensor_hooks: dict[int, dict[int, Any]] = {}  # of outputs, by their number
+        self.tensor_hooks: dict[int, dict[int, Any]] = {}  # by the index of the output
         self.pre_hooks: dict[int, Any] = {}
         self.post_hooks: dict[int, Any] = {}
         # Outputs whose gradient goes into their `.grad`, once all hooks have run.
@@ -82,7 +82,7 @@ class Form:
         self.output_count = output_count
         self.op = op
         self.backward = backward  # the rules of an op, bound for the inputs that need gradients
-        # The numbers of the values that they name, counted through inputs and outputs.
+        # The indices of the values that they name, among the inputs and then the outputs.
         inputs: tuple[int, ...] = () if backward is None else backward.saved_inputs
         outs: tuple[int, ...] = () if backward is None else backward.saved_outs
         self.saved = (*inputs, *(len(indices) + i for i in outs))
@@ -170,7 +170,7 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Node | Tensor | None, int], ...]:
-        """Where the gradients of the inputs go: nodes and numbers of outputs, leaves, or None."""
+        """Where the gradients of the inputs go: nodes and indices of outputs, leaves, or None."""
         return tuple((None, 0) if edge is None else edge for edge in self.edges)
 
     @property
@@ -192,7 +192,7 @@ class Node:
 
     @property
     def input_names(self) -> Sequence[str]:
-        """The names of the inputs, or their numbers where they have no names."""
+        """The names of the inputs, or their indices where they have no names."""
         return [str(i) for i in range(len(self.targets))]
 
     @property
