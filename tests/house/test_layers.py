@@ -282,6 +282,20 @@ def test_the_graph_does_not_know_numpy():
         assert not [one for one in found if within(one.target, "numpy")], path
 
 
+def sets_a_slot(text: str) -> bool:
+    """Whether a module stores into the `_slot` of a tensor, which holds its gradient."""
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == "_slot" and isinstance(node.ctx, ast.Store)
+        for node in ast.walk(ast.parse(text))
+    )
+
+
+def test_one_module_sets_the_slot_of_a_gradient():
+    """It gives notice to programs whose blocks are looked at or replaced."""
+    paths = [path for path in SOURCE.rglob("*.py") if sets_a_slot(path.read_text(encoding="utf-8"))]
+    assert [module_name(path) for path in paths] == ["tensors.grad_slot"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
