@@ -179,6 +179,25 @@ def test_no_kernel_walks_over_a_long_scatter_alone() -> None:
     assert groups["scatter"][0] * groups["scatter"][1] >= rows * columns // 256
 
 
+# --- products ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("runner", ["webgpu", "gpu"])
+def test_errors_of_long_products_do_not_grow_with_their_length(runner: str, request: Any) -> None:
+    run = request.getfixturevalue(runner).run_call
+    depth = 30_000
+    a, b = (np.random.default_rng(i).random((3, depth)).astype(np.float32) for i in (40, 41))
+    tape, given = tape_of("contract", [a, b], {"spec": "mk,nk->mn"})
+    program: Any = KernelRun(tape, given, wgsl.LIMITS)
+    (use,) = program.uses
+    bound, scalars = program.bind(use)
+    run(use.call, bound, scalars)
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    error = np.abs(program.result(tape.outputs[0]) - exact).max() / exact.max()
+    running = np.cumsum(a[:, None] * b, axis=-1, dtype=np.float32)[..., -1]
+    assert error < 2e-6 < np.abs(running - exact).max() / exact.max()
+
+
 # --- scans -------------------------------------------------------------------------------------
 
 

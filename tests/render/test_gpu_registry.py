@@ -12,11 +12,13 @@ from tests.helpers.gpu_programs import KernelRun, compare
 from tests.helpers.registry_tapes import Recorded, first_sample, record
 
 from contraflow.compiler.lower import KernelUse
+from contraflow.dtypes import DType, bfloat16, float16, float64
 from contraflow.errors import DeviceError
 from contraflow.operation.op import REGISTRY
 from contraflow.render.clike import cuda, wgsl
 
 ORDERED = ("scatter", "scan", "sort")
+COMPILED: set[str] = set()  # the names of kernels that the test of other dtypes has seen
 
 
 # A case for each op, forward and backward.
@@ -55,6 +57,19 @@ def test_nvrtc_compiles(name: str, backward: bool, nvrtc: Any) -> None:
     for use in KernelRun(*recorded(name, backward), cuda.LIMITS).uses:
         if isinstance(use, KernelUse):
             assert nvrtc.compile_kernel(use.call.kernel, cuda.index_bits(use.call))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [float16, bfloat16, float64], ids=str)
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_nvrtc_compiles_other_dtypes(name: str, dtype: DType, nvrtc: Any) -> None:
+    sample = first_sample(REGISTRY[name])
+    for backward in (False, True):
+        found = sample and record(REGISTRY[name], sample, backward=backward, dtype=dtype)
+        for use in KernelRun(*found, cuda.LIMITS).uses if found else ():
+            if isinstance(use, KernelUse) and use.call.kernel.name not in COMPILED:
+                assert nvrtc.compile_kernel(use.call.kernel, cuda.index_bits(use.call), "sm_75")
+                COMPILED.add(use.call.kernel.name)
 
 
 @pytest.mark.parametrize(("name", "backward"), RECORDINGS)

@@ -76,48 +76,83 @@ fn windows_3_2_float32_float32(
         let own_column: i32 = first_column + thread % 64;
         let column_address: i32 = own_column % size8 * stride1_7 + own_column / size8 * stride1_6;
         for (var outer: i32 = 0; outer < size3; outer += 1) {
-            for (var start: i32 = 0; start < depth; start += 16) {
-                for (var at: i32 = thread; at < 1024; at += threads) {
-                    let free: i32 = at / 16;
-                    let deep: i32 = at % 16;
-                    var v0: f32 = 0.0f;
-                    if (first_row + free < size2 && start + deep < depth) { v0 = operand0[offset0 + batch0 * stride0_0 + batch1 * stride0_1 + outer * stride0_3 + (first_row + free) * stride0_2 + (start + deep) * stride0_4]; }
-                    a_tile[deep * 65 + free] = v0;
+            for (var panel: i32 = 0; panel < depth; panel += 256) {
+                var part0_0: f32 = 0.0f;
+                var part0_1: f32 = 0.0f;
+                var part0_2: f32 = 0.0f;
+                var part0_3: f32 = 0.0f;
+                var part1_0: f32 = 0.0f;
+                var part1_1: f32 = 0.0f;
+                var part1_2: f32 = 0.0f;
+                var part1_3: f32 = 0.0f;
+                var part2_0: f32 = 0.0f;
+                var part2_1: f32 = 0.0f;
+                var part2_2: f32 = 0.0f;
+                var part2_3: f32 = 0.0f;
+                var part3_0: f32 = 0.0f;
+                var part3_1: f32 = 0.0f;
+                var part3_2: f32 = 0.0f;
+                var part3_3: f32 = 0.0f;
+                let end: i32 = min(panel + 256, depth);
+                for (var start: i32 = panel; start < end; start += 16) {
+                    for (var at: i32 = thread; at < 1024; at += threads) {
+                        let free: i32 = at / 16;
+                        let deep: i32 = at % 16;
+                        var v0: f32 = 0.0f;
+                        if (first_row + free < size2 && start + deep < depth) { v0 = operand0[offset0 + batch0 * stride0_0 + batch1 * stride0_1 + outer * stride0_3 + (first_row + free) * stride0_2 + (start + deep) * stride0_4]; }
+                        a_tile[deep * 65 + free] = v0;
+                    }
+                    for (var deep: i32 = thread / 64; deep < 16; deep += threads / 64) {
+                        let at: i32 = start + deep;
+                        var v1: f32 = 0.0f;
+                        if (own_column < columns && at < depth) { v1 = operand1[offset1 + batch0 * stride1_0 + batch1 * stride1_1 + outer * stride1_2 + column_address + at % size6 * stride1_5 + at / size6 % size5 * stride1_4 + at / size6 / size5 * stride1_3]; }
+                        b_tile[deep * 64 + thread % 64] = v1;
+                    }
+                    workgroupBarrier();
+                    for (var k: i32 = 0; k < 16; k += 1) {
+                        let a0: f32 = a_tile[k * 65 + row];
+                        let b0: f32 = b_tile[k * 64 + column];
+                        let a1: f32 = a_tile[k * 65 + row + 16];
+                        let b1: f32 = b_tile[k * 64 + column + 16];
+                        let a2: f32 = a_tile[k * 65 + row + 32];
+                        let b2: f32 = b_tile[k * 64 + column + 32];
+                        let a3: f32 = a_tile[k * 65 + row + 48];
+                        let b3: f32 = b_tile[k * 64 + column + 48];
+                        part0_0 = fma(a0, b0, part0_0);
+                        part0_1 = fma(a0, b1, part0_1);
+                        part0_2 = fma(a0, b2, part0_2);
+                        part0_3 = fma(a0, b3, part0_3);
+                        part1_0 = fma(a1, b0, part1_0);
+                        part1_1 = fma(a1, b1, part1_1);
+                        part1_2 = fma(a1, b2, part1_2);
+                        part1_3 = fma(a1, b3, part1_3);
+                        part2_0 = fma(a2, b0, part2_0);
+                        part2_1 = fma(a2, b1, part2_1);
+                        part2_2 = fma(a2, b2, part2_2);
+                        part2_3 = fma(a2, b3, part2_3);
+                        part3_0 = fma(a3, b0, part3_0);
+                        part3_1 = fma(a3, b1, part3_1);
+                        part3_2 = fma(a3, b2, part3_2);
+                        part3_3 = fma(a3, b3, part3_3);
+                    }
+                    workgroupBarrier();
                 }
-                for (var deep: i32 = thread / 64; deep < 16; deep += threads / 64) {
-                    let at: i32 = start + deep;
-                    var v1: f32 = 0.0f;
-                    if (own_column < columns && at < depth) { v1 = operand1[offset1 + batch0 * stride1_0 + batch1 * stride1_1 + outer * stride1_2 + column_address + at % size6 * stride1_5 + at / size6 % size5 * stride1_4 + at / size6 / size5 * stride1_3]; }
-                    b_tile[deep * 64 + thread % 64] = v1;
-                }
-                workgroupBarrier();
-                for (var k: i32 = 0; k < 16; k += 1) {
-                    let a0: f32 = a_tile[k * 65 + row];
-                    let b0: f32 = b_tile[k * 64 + column];
-                    let a1: f32 = a_tile[k * 65 + row + 16];
-                    let b1: f32 = b_tile[k * 64 + column + 16];
-                    let a2: f32 = a_tile[k * 65 + row + 32];
-                    let b2: f32 = b_tile[k * 64 + column + 32];
-                    let a3: f32 = a_tile[k * 65 + row + 48];
-                    let b3: f32 = b_tile[k * 64 + column + 48];
-                    sum0_0 = fma(a0, b0, sum0_0);
-                    sum0_1 = fma(a0, b1, sum0_1);
-                    sum0_2 = fma(a0, b2, sum0_2);
-                    sum0_3 = fma(a0, b3, sum0_3);
-                    sum1_0 = fma(a1, b0, sum1_0);
-                    sum1_1 = fma(a1, b1, sum1_1);
-                    sum1_2 = fma(a1, b2, sum1_2);
-                    sum1_3 = fma(a1, b3, sum1_3);
-                    sum2_0 = fma(a2, b0, sum2_0);
-                    sum2_1 = fma(a2, b1, sum2_1);
-                    sum2_2 = fma(a2, b2, sum2_2);
-                    sum2_3 = fma(a2, b3, sum2_3);
-                    sum3_0 = fma(a3, b0, sum3_0);
-                    sum3_1 = fma(a3, b1, sum3_1);
-                    sum3_2 = fma(a3, b2, sum3_2);
-                    sum3_3 = fma(a3, b3, sum3_3);
-                }
-                workgroupBarrier();
+                sum0_0 = sum0_0 + part0_0;
+                sum0_1 = sum0_1 + part0_1;
+                sum0_2 = sum0_2 + part0_2;
+                sum0_3 = sum0_3 + part0_3;
+                sum1_0 = sum1_0 + part1_0;
+                sum1_1 = sum1_1 + part1_1;
+                sum1_2 = sum1_2 + part1_2;
+                sum1_3 = sum1_3 + part1_3;
+                sum2_0 = sum2_0 + part2_0;
+                sum2_1 = sum2_1 + part2_1;
+                sum2_2 = sum2_2 + part2_2;
+                sum2_3 = sum2_3 + part2_3;
+                sum3_0 = sum3_0 + part3_0;
+                sum3_1 = sum3_1 + part3_1;
+                sum3_2 = sum3_2 + part3_2;
+                sum3_3 = sum3_3 + part3_3;
             }
         }
         let row0: i32 = first_row + row;

@@ -8,6 +8,7 @@ from contraflow.compiler.kernel import Contraction
 from contraflow.render.clike.source import (
     A_PITCH,
     DEPTH,
+    PANEL,
     SHARE,
     SPREAD,
     TILE,
@@ -44,17 +45,13 @@ class ContractionWriter(Writer):
             self.index(name, value)
         share = range(SHARE)
         cells = [(i, j) for i in share for j in share]
-        accumulate = self.kernel.accumulate
-        zero = self.syntax.literal(0, accumulate)
         with self.loop("tile", "group", "tiles", "groups"):
             self.index("batch", "tile / (row_tiles * column_tiles)")
             self.index("batch0", "batch / size1")
             self.index("batch1", "batch % size1")
             self.index("first_row", f"tile / column_tiles % row_tiles * {TILE}")
             self.index("first_column", f"tile % column_tiles * {TILE}")
-            for i, j in cells:
-                type_name = self.syntax.type_of(accumulate)
-                self.line(self.syntax.variable(f"sum{i}_{j}", type_name, zero) + ";")
+            self.begin("sum", cells)
             self.sum_up(cells)
             for i in share:
                 self.index(f"row{i}", f"first_row + row{_beyond(i)}")
@@ -67,14 +64,28 @@ class ContractionWriter(Writer):
         return ()
 
     def sum_up(self, cells: Sequence[tuple[int, int]]) -> None:
-        """Write the loop over k."""
-        with self.loop("start", "0", self.depth_size, str(DEPTH)):
-            self.stage(0)
-            self.stage(1)
-            self.line(self.syntax.barrier)
-            with self.loop("k", "0", str(DEPTH), "1"):
-                self.multiply(cells)
-            self.line(self.syntax.barrier)
+        """Write the loop over k. The sum of each panel begins with zero and is added to the others,
+        so that rounding errors do not grow with all of k."""
+        with self.loop("panel", "0", self.depth_size, str(PANEL)):
+            self.begin("part", cells)
+            self.index("end", f"min(panel + {PANEL}, {self.depth_size})")
+            with self.loop("start", "panel", "end", str(DEPTH)):
+                self.stage(0)
+                self.stage(1)
+                self.line(self.syntax.barrier)
+                with self.loop("k", "0", str(DEPTH), "1"):
+                    self.multiply(cells)
+                self.line(self.syntax.barrier)
+            for i, j in cells:
+                total = self.call("add", f"sum{i}_{j}", f"part{i}_{j}")
+                self.line(f"sum{i}_{j} = {total};")
+
+    def begin(self, name: str, cells: Sequence[tuple[int, int]]) -> None:
+        """Write variables for a thread's cells, zero at first."""
+        accumulate = self.kernel.accumulate
+        type_name, zero = self.syntax.type_of(accumulate), self.syntax.literal(0, accumulate)
+        for i, j in cells:
+            self.line(self.syntax.variable(f"{name}{i}_{j}", type_name, zero) + ";")
 
     def stage(self, number: int) -> None:
         """Write the copy of a tile of A or B to shared memory, padded with zeros."""
@@ -117,7 +128,7 @@ class ContractionWriter(Writer):
             ):
                 self.line(self.syntax.constant(name, type_name, tile) + ";")
         for i, j in cells:
-            self.line(f"sum{i}_{j} = {self.added(f'sum{i}_{j}', f'a{i}', f'b{j}')};")
+            self.line(f"part{i}_{j} = {self.added(f'part{i}_{j}', f'a{i}', f'b{j}')};")
 
     def added(self, total: str, a: str, b: str) -> str:
         """A sum with one more product: fused, since no other kernel computes it again."""

@@ -66,6 +66,7 @@ THREADS = 256
 # 16 x 16 threads hold 4 x 4 sums. Two staged tiles of float32 take 8 KiB.
 TILE, DEPTH, SHARE = 64, 16, 4
 SPREAD = TILE // SHARE
+PANEL = 256  # products that are added up from zero, as on the CPU; a multiple of DEPTH
 # Threads that store one column of A's tile would meet in one bank of memory without the extra 1.
 A_PITCH = TILE + 1
 
