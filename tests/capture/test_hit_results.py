@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 import types
 from collections import OrderedDict, defaultdict, deque
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.helpers.hits import warmed
+from tests.helpers.state_worlds import Look, difference
 
 import contraflow as cf
 from contraflow.capture.state.trees import flatten
@@ -51,6 +53,38 @@ def test_results_in_containers(kind: str) -> None:
         expected: list[Any] = []
         assert flatten(found, leaves) == flatten(compiled.eager(x), expected)
         assert [leaf.tolist() for leaf in leaves] == [leaf.tolist() for leaf in expected]
+
+
+class Box:
+    """An object with attributes."""
+
+    def __init__(self, **attributes: Any) -> None:
+        self.__dict__.update(attributes)
+
+
+STATE, LOG, TABLE = cf.tensor([3.0, 4.0]), [1.0], {}  # type: ignore[var-annotated]
+OTHERS: dict[str, Callable[[Any], Any]] = {
+    "number": lambda x: (x * 2, 3, 2.5, True, "text"), "only a number": lambda x: 7,
+    "dataclass": lambda x: Kept([x * 2, 3]), "object": lambda x: Box(value=x * 2, n=3, name="box"),
+    "namespace": lambda x: types.SimpleNamespace(value=x * 2, n=1.5),
+    "twice": lambda x: (lambda y: [y, {"again": y}, (y, 2)])(x * 2),
+    "argument": lambda x: (x, x * 2), "state": lambda x: (STATE, x * 2, STATE[1:]),
+    "container from before": lambda x: (x * 2, LOG, {"a": LOG}),
+    "partial": lambda x: functools.partial(Both, x * 2, second=3),
+    "stored": lambda x: (TABLE.update(n=3, y=x * 3), x * 2)[1],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_results_that_are_not_new_tensors(kind: str) -> None:
+    """What a replay makes or finds is made by the call that hits, too: each time anew."""
+
+    def seen(call: Callable[[], Any]) -> list[Any]:
+        given = X, STATE, LOG, TABLE
+        return list(Look(__name__).at("all", [given, call(), call()]))
+
+    compiled = warmed(OTHERS[kind], X)
+    assert difference(seen(lambda: compiled._hit((X,))), seen(lambda: compiled.eager(X))) is None
 
 
 def python_calls(function: Callable[[], Any]) -> list[str]:

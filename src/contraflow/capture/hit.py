@@ -15,8 +15,10 @@ from typing import Any
 
 from contraflow.capture.key import SCOPE, CallKey, conditions
 from contraflow.capture.replay import CapturedProgram, FunctionCall, Hit
+from contraflow.capture.results import Found, SameResult
 from contraflow.capture.state.places import Constant, Place
 from contraflow.capture.state.trees import written
+from contraflow.compiler.tape import Value
 from contraflow.operation.context import state
 from contraflow.runtime.executable import Native
 from contraflow.tensors.replayed import moments
@@ -37,7 +39,7 @@ def write_hit(program: CapturedProgram, call: FunctionCall, key: CallKey) -> Hit
     of_tensors = not kwargs and all(type(x) is Tensor for x in args)
     numbers = program.numbers or program.compute
     more = program.gradients or numbers or program.guards.pins or state().inference
-    if not of_tensors or more or program.plain is None:
+    if not of_tensors or more or program.leaves is None:
         return misses
     if not all(isinstance(x, Tensor) for x in call.carried) or not program.stores.is_quiet:
         return misses
@@ -116,6 +118,16 @@ class _HitWriter:
         """The number that an output is, or that its block holds, as an expression."""
         return self.native.number(position)
 
+    def storage(self, source: Value) -> str:
+        """The storage of an input in this call, as an expression."""
+        program, place = self.program, self.program.places[source]
+        first = len(program.argument_numbers)
+        if place < first:
+            return f"s{program.argument_numbers[place]}"
+        if place < first + len(program.constants):
+            return self.name(program.constants[place - first])
+        return f"{self.name(program.state_refs[place - first - len(program.constants)])}()"
+
     def _unless(self, *conditions: str) -> None:
         """Write a miss for when one of the conditions does not hold."""
         self.lines.append(f"if not ({' and '.join(conditions)}): return MISS")
@@ -144,6 +156,9 @@ class _HitWriter:
     def _guards(self) -> None:
         for condition in self.program.guards.written(self, len(self.arguments)):
             self._unless(condition)
+        for leaf in self.program.leaves or ():
+            if isinstance(leaf, Found):
+                self.place(leaf.place)
 
     def _state(self) -> None:
         """Hold the memory of state, and read numbers. Guards notice state that was gone before;
@@ -171,8 +186,12 @@ class _HitWriter:
 
     def _results(self) -> None:
         program = self.program
-        assert program.plain is not None
-        text = written(program.structure, iter(program.plain.written(self)), self.name)
+        assert program.leaves is not None
+        again = {leaf.number for leaf in program.leaves if isinstance(leaf, SameResult)}
+        leaves = [leaf.written(self) for leaf in program.leaves]
+        for number in again:
+            leaves[number] = f"(leaf{number} := {leaves[number]})"
+        text = written(program.structure, iter(leaves), self.name)
         if program.writes:
             self.lines += [*program.stores.written(self, text)]
         else:

@@ -29,14 +29,16 @@ from contraflow.capture.results import (
     SameResult,
     SharedResult,
     StoreKey,
+    WrittenResult,
 )
 from contraflow.capture.state.effects import (
     Effect,
     GradientsSet,
-    NewTensors,
+    NewTensor,
     ScalarsSet,
     StateWritten,
     WritesCounted,
+    new_tensors,
 )
 from contraflow.capture.state.guards import Guards, Held
 from contraflow.capture.state.places import GivenArguments, Place
@@ -191,11 +193,23 @@ class CapturedProgram:
         rare = (
             self.escapes, self._slots, self.needs, self.recording.advances, self.recording.reseeds,
         )  # fmt: skip
-        self.plain: NewTensors | None = None
+        self.plain: list[NewTensor] | None = None
+        self.leaves: list[NewTensor | WrittenResult] | None = None  # where they can be written out
         simple = self.pullback is None and not any((*rare, self.kinds))
-        if simple and all(map(alone, self.results)):
-            self.plain = NewTensors([(*result, self._is_whole(result)) for result in self.results])
+        if simple:
+            tensors = [self._new_tensor(result) for result in self.results if alone(result)]
+            if len(tensors) == len(self.results):
+                self.plain = tensors
+            new = iter(tensors)
+            others = [result for result in self.results if isinstance(result, WrittenResult)]
+            if len(tensors) + len(others) == len(self.results):
+                known = iter(others)
+                self.leaves = [next(new) if alone(r) else next(known) for r in self.results]
         self.arranged = builder(self.structure)
+
+    def _new_tensor(self, result: Any) -> NewTensor:
+        """A result that is made of an output alone."""
+        return NewTensor(result.position, result.view, result.dtype, self._is_whole(result))
 
     def _is_whole(self, result: Any) -> bool:
         """Whether a result is an output as it is, not a view of it."""
@@ -256,7 +270,7 @@ class CapturedProgram:
         for effect in self.effects:
             effect.do(outputs)
         if self.plain is not None and not state().inference:
-            results = self.arranged(self.plain.made(outputs))
+            results = self.arranged(new_tensors(self.plain, outputs))
         else:
             results = self._build(call, inputs, outputs)
         return self.stores.do(results, call.given, self.guards) if self.writes else results

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from contraflow.capture.state.effects import EffectWriter
 from contraflow.capture.state.places import Place
 from contraflow.compiler.tape import Value
 from contraflow.dtypes import DType
@@ -40,17 +41,29 @@ class SharedResult(NamedTuple):
             return t
         return Tensor.of_storage(storage, self.view, self.dtype)
 
+    def written(self, write: EffectWriter) -> str:
+        """The tensor as an expression."""
+        return f"{write.name(self.over)}({write.storage(self.source)})"
+
 
 class ArgumentResult(NamedTuple):
     """One of the arguments itself."""
 
     number: int
 
+    def written(self, write: EffectWriter) -> str:
+        """The argument in the function of a call that hits."""
+        return f"a{self.number}"
+
 
 class NumberResult(NamedTuple):
     """A number."""
 
     value: int | float
+
+    def written(self, write: EffectWriter) -> str:
+        """The number as an expression."""
+        return write.name(self.value)
 
 
 class ComputedNumber(NamedTuple):
@@ -65,11 +78,19 @@ class HostNumber(NamedTuple):
     position: int
     kind: type
 
+    def written(self, write: EffectWriter) -> str:
+        """The number as an expression."""
+        return f"{write.name(self.kind)}({write.number(self.position)})"
+
 
 class Found(NamedTuple):
     """The Python value at a place when the call is made."""
 
     place: Place
+
+    def written(self, write: EffectWriter) -> str:
+        """The variable that holds the value."""
+        return write.place(self.place)
 
 
 class Graded(NamedTuple):
@@ -84,6 +105,10 @@ class SameResult(NamedTuple):
     """The same tensor as another result."""
 
     number: int
+
+    def written(self, write: EffectWriter) -> str:
+        """The variable that holds the tensor; see `hit.py`."""
+        return f"leaf{self.number}"
 
 
 class StoreKey(NamedTuple):
@@ -132,6 +157,8 @@ class Inside(Node):
         )
 
 
+# Results that the function of a call that hits makes itself, beside new tensors.
+WrittenResult = SharedResult | ArgumentResult | NumberResult | HostNumber | Found | SameResult
 Result = (
     Fresh
     | SharedResult

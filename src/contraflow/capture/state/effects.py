@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from contraflow.capture.state.guards import Guards
 from contraflow.capture.state.places import ConditionWriter, GivenArguments
 from contraflow.capture.state.writes import Registered, SlotStore, Write
+from contraflow.compiler.tape import Value
 from contraflow.dtypes import DType
 from contraflow.shapes import View
 from contraflow.tensors.grad_slot import Block
@@ -34,6 +35,9 @@ class EffectWriter(ConditionWriter, Protocol):
 
     def number(self, position: int) -> str:
         """The number that an output is, or that its block holds, as an expression."""
+
+    def storage(self, source: Value) -> str:
+        """The storage of an input in this call, as an expression."""
 
 
 class Effect(Protocol):
@@ -114,25 +118,27 @@ class WritesCounted(NamedTuple):
             yield f"{known}.count += 1; {known}.last = moment()"
 
 
-class NewTensors(NamedTuple):
+class NewTensor(NamedTuple):
+    """A result that is a tensor over an output, which nothing else is made of."""
+
+    position: int
+    view: View
+    dtype: DType
+    whole: bool  # the output as it is
+
+    def written(self, write: EffectWriter) -> str:
+        """The tensor as an expression."""
+        position, view, dtype, whole = self
+        arguments = f"{write.block(position)}, {write.name(view)}, {write.name(dtype)}, {whole}"
+        return f"{write.name(new_tensor)}({arguments})"
+
+
+def new_tensors(results: Sequence[NewTensor], outputs: Sequence[Any]) -> list[Tensor]:
     """Results that are nothing but tensors over outputs."""
-
-    results: Sequence[tuple[int, View, DType, bool]]  # positions; True: the output as it is
-
-    def made(self, outputs: Sequence[Any]) -> list[Tensor]:
-        """The tensors."""
-        return [
-            new_tensor(outputs[position], view, dtype, whole)
-            for position, view, dtype, whole in self.results
-        ]
-
-    def written(self, write: EffectWriter) -> list[str]:
-        """The same as expressions."""
-        make = write.name(new_tensor)
-        return [
-            f"{make}({write.block(position)}, {write.name(view)}, {write.name(dtype)}, {whole})"
-            for position, view, dtype, whole in self.results
-        ]
+    return [
+        new_tensor(outputs[position], view, dtype, whole)
+        for position, view, dtype, whole in results
+    ]
 
 
 def new_tensor(block: Block, view: View, dtype: DType, whole: bool) -> Tensor:
