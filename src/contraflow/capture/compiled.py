@@ -9,7 +9,7 @@ import functools
 import types
 import warnings
 import weakref
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -45,6 +45,7 @@ from contraflow.tensors.tree import exact
 MANY_CAPTURES = 8
 REASONS_KEPT = 8
 STRUCTURES_KEPT = 256
+CHANGES_SEEN = 2  # of one number or tensor that guards find, before it is carried
 MOST_LEARNED = 32  # recordings of one call that find more places to carry
 
 
@@ -82,6 +83,7 @@ class Compiled:
         # Per structure of arguments, the places of numbers whose values the function needs.
         self._fixed: dict[Any, frozenset[int]] = {}
         self._carried: list[Place] = []  # what is there is an input beside the arguments
+        self._changed: Counter[str] = Counter()  # how often guards found another number or tensor
         self._cuts = rewrite.KNOWN  # whether arguments that are parts are memory of their own
         self._lock = threads.recursive_lock()
 
@@ -160,6 +162,9 @@ class Compiled:
                     return result
         self._hit, changes = misses, self.changes
         self._note_change(key, call)
+        if self._learn_change(given):
+            call = self._call_of(given)
+            key = self._key(call, current)
         program, key, call = self._capture(call, key, again)
         if cut is not None and cut.is_seen(program):
             self.changes = changes
@@ -274,6 +279,20 @@ class Compiled:
             numbers = tuple([exact(call.leaves[i]) for i in sorted(fixed)])
         return key_of(call, numbers, current, self.name)
 
+    def _learn_change(self, given: GivenArguments) -> bool:
+        """Make a number or tensor that has changed again an input; whether there is a new one."""
+        if not self._last_programs or not rewrite.KNOWN:
+            return False
+        place = self._last_programs[0].guards.changed_value(given)
+        if place is None:
+            return False
+        self._changed[str(place)] += 1
+        known = {identity(known, given) for known in self._carried}
+        if self._changed[str(place)] < CHANGES_SEEN or identity(place, given) in known:
+            return False
+        self._carried.append(place)
+        return True
+
     def _note_change(self, key: CallKey, call: FunctionCall) -> None:
         """Say why a call has to be recorded though others were."""
         before = next(reversed(self._programs), None)
@@ -320,6 +339,7 @@ class Compiled:
             self.unobserved.clear()
             self._fixed.clear()
             self._carried.clear()
+            self._changed.clear()
 
     @property
     def kernels(self) -> list[str]:

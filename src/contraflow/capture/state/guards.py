@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from contraflow.capture.state.places import ConditionWriter, GivenArguments
-from contraflow.capture.state.reads import Read
+from contraflow.capture.state.places import (
+    NOTHING_THERE,
+    ConditionWriter,
+    GivenArguments,
+    NestedPlace,
+)
+from contraflow.capture.state.reads import Equal, Read, Same, shown
 from contraflow.tensors.epoch import Structure
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
@@ -146,6 +152,20 @@ class Guards:
             return False
         self.epoch = epoch
         return True
+
+    def changed_value(self, given: GivenArguments) -> NestedPlace | None:
+        """The place where there is another number or tensor than a recording has read, if that is
+        the first of what has changed."""
+        read = next((read for read in self.reads if not read.holds(given)), None)
+        place = None if read is None else read.place
+        if not isinstance(place, NestedPlace) or not isinstance(read, (Equal, Same)):
+            return None
+        with suppress(*NOTHING_THERE):
+            now = place.get(given)
+            if isinstance(read, Equal) and type(now) in (int, float):
+                return place if type(read.value) in (int, float) else None
+            return place if isinstance(now, Tensor) and read.was() == shown(now) else None
+        return None
 
     def change(self, given: GivenArguments) -> str | None:
         """The first read that finds something else, as text."""
