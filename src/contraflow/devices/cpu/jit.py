@@ -176,7 +176,8 @@ def _compiled(sources: Sequence[FunctionSource]) -> dict[str, bytes]:
 
     if sources:
         _target()  # the first one also prepares LLVM
-        targets = [_new_target() for _ in range(min(config.num_threads, len(sources)))]
+        cores = config.num_threads - _compiling  # what is compiled ahead has one
+        targets = [_new_target() for _ in range(max(1, min(cores, len(sources))))]
         with _without_idle_passes():
             threads.finish([threads.start(compile_some, target) for target in targets])
     return codes
