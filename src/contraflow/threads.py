@@ -16,6 +16,7 @@ import sys
 import threading
 import traceback
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, TypeVar
@@ -51,14 +52,15 @@ class Task:
     def start(self) -> Task:
         """Begin, once."""
         try:
-            _thread.start_new_thread(self._run, ())
+            _thread.start_new_thread(self.do, ())
         except RuntimeError:  # the interpreter ends, and starts no threads any more
             inside = getattr(_local, "inside", False)
-            self._run()
+            self.do()
             _local.inside = inside
         return self
 
-    def _run(self) -> None:
+    def do(self) -> None:
+        """Do it, on this thread."""
         _running.add(self)
         _local.inside = self._inside
         function, args = self._call
@@ -114,20 +116,63 @@ def run(function: Callable[..., T], *args: Any) -> T:
     return result
 
 
-def begin(function: Callable[..., Any], *args: Any) -> Task | None:
-    """Call a function in a thread of its own, beside what `run` does. The task's `wait` gives the
-    result. None if `run` is at work for another thread: then nothing is begun."""
-    if not _gate.acquire(blocking=False):
-        return None
-    try:
-        task = Task(_run_beside, (function, args))
-        _begun[:] = [task, *(one for one in _begun if one.is_running)]
-        return task.start()
-    finally:
-        _gate.release()
+class Crew:
+    """Threads that do tasks in the order in which they are given, so many at a time.
+
+    `size()` says how many; `equipped()` is a context in which each thread works.
+    """
+
+    def __init__(self, size: Callable[[], int], equipped: Callable[[], Any]) -> None:
+        self._size, self._equipped = size, equipped
+        self._lock = lock()
+        self._waiting: deque[Task] = deque()
+        self._count = 0  # of the threads
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._count = 0
+
+    def add(self, function: Callable[..., Any], *args: Any) -> Task:
+        """Call a function when its turn comes; the task's `wait` gives the result.
+
+        The caller is work that `run` does, or a thread that was offered this.
+        """
+        task = Task(_run_inside, (function, args))
+        with self._lock:
+            self._waiting.append(task)
+            more = self._count < self._size()
+            self._count += more
+        if more:
+            start(self._work)
+        return task
+
+    def offer(self, function: Callable[..., Any], *args: Any) -> Task | None:
+        """The same for a thread that `start` has started. None if `run` is at work for another
+        thread, which may be waiting for this one: then the function is not called."""
+        if not _gate.acquire(blocking=False):
+            return None
+        try:
+            task = self.add(function, *args)
+            _begun[:] = [task, *(one for one in _begun if one.is_running)]
+            return task
+        finally:
+            _gate.release()
+
+    def _work(self) -> None:
+        with self._equipped():
+            while (task := self._next()) is not None:
+                task.do()
+
+    def _next(self) -> Task | None:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._count -= 1
+            return None
 
 
-def _run_beside(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def _run_inside(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     _local.inside = True
     return function(*args)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import sys
 import threading
 from pathlib import Path
@@ -60,6 +61,23 @@ def test_observed_functions_give_no_alarm() -> None:
     assert f(cf.ones(2)).tolist() == [6.0, 6.0]
     assert f.unobserved == []
     assert "not observed" not in f.explain()
+
+
+@heard
+def test_a_recording_during_an_import_gives_the_alarm(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What happens once is an import by the function, not one around the recording."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "recorded_at_import.py").write_text(
+        "import contraflow as cf\n"
+        "from tests.capture.test_alarm import callback\n"
+        "f = cf.compile(lambda x: x * callback(3.0))\n"
+        "result = f(cf.ones(2)).tolist()\n"
+    )
+    with pytest.warns(UserWarning, match="not observed"):
+        module = importlib.import_module("recorded_at_import")
+    assert module.f.unobserved == [HIDDEN]
 
 
 class Output:

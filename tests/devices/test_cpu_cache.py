@@ -58,7 +58,9 @@ def test_threads_compile_what_one_does(tmp_path, monkeypatch):
     found = []
     for threads in (1, 2, 3):
         monkeypatch.setattr(config, "num_threads", threads)
-        found.append(jit._compiled(sources))
+        found.append(jit._object_codes(sources))
+        for entry in (tmp_path / "cpu").iterdir():
+            entry.unlink()
     assert len(found[0]) == 6
     assert found[0] == found[1] == found[2]
     broken = [

@@ -30,7 +30,7 @@ HEARS = _monitoring is not None
 _NAME = "contraflow"
 _TOOLS = (4, 3)  # the others are for debuggers, coverage, profilers and optimizers
 _ASIDE = ("logging", "warnings", "bdb", "pdb")
-_RECORDING = __name__.rpartition(".")[0] + ".trace"
+_RECORDING = "contraflow.capture.trace"
 
 # The code that was entered unobserved, by the threads that are recording.
 _heard: dict[int, dict[types.CodeType, None]] = {}

@@ -11,9 +11,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -118,9 +120,13 @@ def functions(sources: Sequence[FunctionSource]) -> list[int]:
 
 def expect(source: FunctionSource) -> None:
     """Begin to compile functions that will be asked for; nobody waits for it yet."""
-    task = threads.begin(_read_or_made, [source])
-    if task is not None:
-        _ahead[source.identity] = task
+    _ahead[source.identity] = threads.start(_begin, source, _cache_name(source.identity))
+
+
+def _begin(source: FunctionSource, name: str) -> bytes | None:
+    """Object code; None if others are at work with LLVM, who will not wait for it."""
+    task = _crew.offer(_read_or_made, source, name)
+    return None if task is None else task.wait()
 
 
 def _add(sources: Sequence[FunctionSource]) -> None:
@@ -146,41 +152,33 @@ def _link(names: Sequence[str], codes: Sequence[bytes]) -> list[int]:
 
 
 def _object_codes(sources: Sequence[FunctionSource]) -> list[bytes]:
-    """The object code of functions."""
-    begun = [_ahead.pop(source.identity, None) for source in sources]
-    codes = _read_or_made([source for source, task in zip(sources, begun) if task is None])
-    for task in begun:
-        codes |= {} if task is None else task.wait()
-    return [codes[source.identity] for source in sources]
+    """The object code of functions: from the disk, or made by several threads at once."""
+    codes: list[Any] = [_ahead.pop(s.identity, None) or _read_or_begun(s) for s in sources]
+    return [_finished(code) or _finished(_read_or_begun(s)) for s, code in zip(sources, codes)]
 
 
-def _read_or_made(sources: Sequence[FunctionSource]) -> dict[str, bytes]:
-    """The object code of sources by their identities, from the disk or made now."""
-    names = {source.identity: _cache_name(source.identity) for source in sources}
-    codes = {key: code for key, name in names.items() if (code := cache.read(name)) is not None}
-    missing = [source for source in sources if source.identity not in codes]
-    codes |= _compiled(missing)
-    for source in missing:
-        cache.write(names[source.identity], codes[source.identity])
-    return codes
+def _finished(code: Any) -> bytes:
+    """Object code, waited for if it is being made; empty if nobody made it."""
+    return (code.wait() if isinstance(code, threads.Task) else code) or b""
 
 
-def _compiled(sources: Sequence[FunctionSource]) -> dict[str, bytes]:
-    """The object code of sources by their identities, made by several threads at once."""
-    codes: dict[str, bytes] = {}
-    waiting = iter(sources)  # a free thread takes the next
+def _read_or_begun(source: FunctionSource) -> bytes | threads.Task:
+    """Object code from the disk, or the task that makes it."""
+    name = _cache_name(source.identity)
+    return cache.read(name) or _crew.add(_made, source, name)
 
-    def compile_some(target: llvm.TargetMachine) -> None:
-        for source in waiting:
-            codes[source.identity] = _emit(source.text(), target)
 
-    if sources:
-        _target()  # the first one also prepares LLVM
-        cores = config.num_threads - _compiling  # what is compiled ahead has one
-        targets = [_new_target() for _ in range(max(1, min(cores, len(sources))))]
-        with _without_idle_passes():
-            threads.finish([threads.start(compile_some, target) for target in targets])
-    return codes
+def _read_or_made(source: FunctionSource, name: str) -> bytes:
+    return cache.read(name) or _made(source, name)
+
+
+def _made(source: FunctionSource, name: str) -> bytes:
+    if not hasattr(_local, "target"):
+        _target()  # the first one prepares LLVM
+        _local.target = _new_target()
+    code = _emit(source.text(), _local.target)
+    cache.write(name, code)
+    return code
 
 
 # Strength reduction of loops takes a third of the time and gains nothing for texts that are hoisted
@@ -191,7 +189,8 @@ _DISABLED = (
 )  # fmt: skip
 
 
-_compiling = 0  # how many are compiling now
+_local = threading.local()  # a thread has a target of its own
+_compiling = 0  # how many threads are compiling now
 _options = threads.lock()  # guards that number and LLVM's options
 
 
@@ -212,6 +211,20 @@ def _count_compiling(more: int) -> None:
         if not before or not _compiling:
             for name in _DISABLED:
                 llvm.set_option("", f"-disable-{name}={'true' if _compiling else 'false'}")
+
+
+_crew = threads.Crew(lambda: config.num_threads, _without_idle_passes)
+
+
+def _forget() -> None:
+    """In a forked child, whose other threads are gone with what they did."""
+    global _compiling
+    _ahead.clear()
+    _compiling = 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 # llvmlite lets one thread at a time into LLVM. A thread with a context and a target of its own need
