@@ -134,7 +134,7 @@ class Op(Traits):
         self.method, self.inplace, self.operators = method, inplace, operators
         self.autocast = autocast
         self.__dict__.update(_DEFAULTS)  # of the instance, which is faster to read
-        for name in _DEFAULTS.keys() & extra.keys():
+        for name in Traits.__annotations__.keys() & extra.keys():
             setattr(self, name, extra.pop(name))
         # Traits that follow from the kind.
         lowering = kind.lowering

@@ -124,7 +124,7 @@ def expect(source: FunctionSource) -> None:
 
 
 def _begin(source: FunctionSource, name: str) -> bytes | None:
-    """Object code; None if others are at work with LLVM, who will not wait for it."""
+    """Object code; None if another thread is at work with LLVM and would not wait for it."""
     task = _crew.offer(_read_or_made, source, name)
     return None if task is None else task.wait()
 
