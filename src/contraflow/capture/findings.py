@@ -86,8 +86,8 @@ class Trace:
         self._describe_effects()
         self.known = known
         guards = program.guards
-        for module in recorder.modules:
-            self.observer.note_class_methods(module)
+        for kind in dict.fromkeys(map(type, recorder.modules)):
+            self.observer.note_class_methods(kind)
         guards.reads = list(self.observer.reads.values())
         guards.gone, guards.kept = self.observer.gone, self.observer.kept
         forward = recorder.tape

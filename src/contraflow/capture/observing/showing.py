@@ -186,10 +186,9 @@ class Showing(Sight):
             if type(x) is types.FunctionType and not is_library_code(x.__code__, x.__globals__):
                 self._show_quietly(x)
 
-    def note_class_methods(self, x: Any) -> None:
-        """The library has called a module or an optimizer, by methods that its class may get from
-        the user later. One guard on `__call__` serves all classes of the library."""
-        kind = type(x)
+    def note_class_methods(self, kind: type) -> None:
+        """The library has called modules or optimizers of a class, by methods that the class may
+        get from the user later. One guard on `__call__` serves all classes of the library."""
         for name in _CALLED:
             base = next((b for b in kind.__mro__ if name in b.__dict__), None)
             if base is not None and is_ours(base) and type(base.__dict__[name]) is _FUNCTION:
