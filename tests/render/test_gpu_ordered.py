@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from tests.helpers.gpu_case import GUARD, normal
 from tests.helpers.gpu_ordered import places
-from tests.helpers.gpu_programs import KernelRun, check_op, compare_bits, tape_of
+from tests.helpers.gpu_programs import KernelRun, check_op, compare, compare_bits, tape_of
+from tests.helpers.ordered_calls import ROUNDED, Drawing
 
 from contraflow import thresholds
 from contraflow.compiler.interpret import run_call
@@ -251,3 +252,20 @@ def test_a_scan_without_a_way_to_combine_states_is_not_cut(machine: Any) -> None
     arrays = [0.5 * normal(37, 2, 900), normal(38, 2, 900)]
     calls = check_op("recurrence", arrays, {"dim": 1, "reverse": False}, *machine)
     assert kinds(calls) == {"scan": 1}
+
+
+# --- random calls ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_calls(seed: int, machine: Any) -> None:
+    """Short parts, so that rows are cut, merged and walked in many ways."""
+    run, limits = machine
+    drawing = Drawing(seed)
+    for _ in range(12):
+        name, arrays, params = drawing.call()
+        few = drawing.random.choice((64, 128, 1024))
+        walked, part = drawing.random.choice((2, 64)), drawing.random.choice((64, 256))
+        same = compare if name in ROUNDED else compare_bits
+        with thresholds.using(walked_points=walked, scan_part=part):
+            check_op(name, arrays, params, run, limits._replace(sorted_points=few), same)

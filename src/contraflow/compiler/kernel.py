@@ -69,8 +69,8 @@ class Limits(NamedTuple):
     # The kinds that not every device has: scatter, scan, sort. Those not named run on the host.
     kernels: frozenset[str] = frozenset()
     doubles: bool = False  # whether sums may be carried in float64, where an op asks for it
-    # The most points of a row that one Sort can order; longer rows are sorted in parts, which are
-    # merged. 0: any number, in scratch memory.
+    # The most points of a row that one Sort can order, a multiple of BLOCK; longer rows are sorted
+    # in parts, which are merged. 0: any number, in scratch memory.
     sorted_points: int = 0
     # Whether thousands of threads work at the same time, so that what one of them would visit in
     # order is shared out where it is long: scans in parts, scatters by their targets.
