@@ -16,6 +16,7 @@ import weakref
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -300,7 +301,7 @@ class CpuProgram:
 
     def _build(self, kernels: list[KernelStep]) -> Iterator[_KernelRange | HostStep]:
         words = [self._words(step) for step in kernels]
-        self._arguments = (ctypes.c_int64 * sum(map(len, words)))(*(w for ws in words for w in ws))
+        self._arguments = (ctypes.c_int64 * sum(map(len, words)))(*chain.from_iterable(words))
         self._table = (ctypes.c_uint64 * (_ROW_WORDS * len(kernels)))()
         self._kernels = [step.call.kernel for step in kernels]
         entries = _compile(self._kernels, pool.source(1 if self._small else config.num_threads))
