@@ -269,3 +269,27 @@ def test_random_calls(seed: int, machine: Any) -> None:
         same = compare if name in ROUNDED else compare_bits
         with thresholds.using(walked_points=walked, scan_part=part):
             check_op(name, arrays, params, run, limits._replace(sorted_points=few), same)
+
+
+# --- integers and bools ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [50, 3000])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.bool_])
+def test_integers_and_bools(dtype: Any, length: int, machine: Any) -> None:
+    x, base = (places(seed, 2, n).astype(dtype) for seed, n in ((50, length), (51, 7)))
+    index, along = places(52, 7, length), {"dim": 0}
+    calls = [
+        ("argsort", [x], {**along, "descending": True, "stable": True}),
+        ("cummin", [x], along),
+        ("scatter", [base, index, x], along),
+        ("scatter_fold", [base, index, x], {**along, "reduce": "amax", "include_self": False}),
+    ]
+    if dtype is not np.bool_:
+        calls += [
+            ("cumsum", [x], {**along, "reverse": True}),
+            ("cumprod", [x], along),
+            ("scatter_add", [base, index, x], along),
+        ]
+    for name, arrays, params in calls:
+        check_op(name, arrays, params, *machine, compare_bits)
