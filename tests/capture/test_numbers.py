@@ -433,3 +433,14 @@ def test_numbers_that_are_returned_or_kept_are_of_any_size() -> None:
     double = cf.compile(lambda n: n * 2 + 1)  # of numbers alone
     assert [double(n) for n in (1, 2, 2**70)] == [3, 5, 2**71 + 1]
     assert double.captures == 1
+
+
+def test_a_remainder_whose_value_is_needed_has_a_recording_for_each() -> None:
+    @cf.compile
+    def f(x: cf.Tensor, i: int) -> cf.Tensor:
+        return x[i % 2] * i
+
+    x = cf.tensor([2.0, 3.0])
+    for i in range(-4, 8):
+        assert f(x, i).item() == [2.0, 3.0][i % 2] * i
+    assert f.captures == 2

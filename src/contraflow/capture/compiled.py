@@ -162,7 +162,7 @@ class Compiled:
                     return result
         self._hit, changes = misses, self.changes
         self._note_change(key, call)
-        if self._learn_change(given):
+        if self._learn_changes(given):
             call = self._call_of(given)
             key = self._key(call, current)
         program, key, call = self._capture(call, key, again)
@@ -279,19 +279,18 @@ class Compiled:
             numbers = tuple([exact(call.leaves[i]) for i in sorted(fixed)])
         return key_of(call, numbers, current, self.name)
 
-    def _learn_change(self, given: GivenArguments) -> bool:
-        """Make a number or tensor that has changed again an input; whether there is a new one."""
-        if not self._last_programs or not rewrite.KNOWN:
+    def _learn_changes(self, given: GivenArguments) -> bool:
+        """Make numbers and tensors that have changed again inputs; whether there are new ones."""
+        if not rewrite.KNOWN:
             return False
-        place = self._last_programs[0].guards.changed_value(given)
-        if place is None:
-            return False
-        self._changed[str(place)] += 1
-        known = {identity(known, given) for known in self._carried}
-        if self._changed[str(place)] < CHANGES_SEEN or identity(place, given) in known:
-            return False
-        self._carried.append(place)
-        return True
+        changed = [program.guards.changed_value(given) for program in self._last_programs]
+        places = {identity(place, given): place for place in changed if place is not None}
+        self._changed.update(map(str, places.values()))
+        for known in self._carried:
+            places.pop(identity(known, given), None)
+        new = [place for place in places.values() if self._changed[str(place)] >= CHANGES_SEEN]
+        self._carried += new
+        return bool(new)
 
     def _note_change(self, key: CallKey, call: FunctionCall) -> None:
         """Say why a call has to be recorded though others were."""

@@ -102,9 +102,9 @@ class Recorder(BottomContext):
                 inputs = tuple(self._entered(op, x, inputs) if is_symbol(x) else x for x in inputs)
             if self._numbers:
                 inputs = self._with_numbers(inputs)
-            for value in params.values():
+            for name, value in params.items():
                 if symbols_in(value):
-                    self.symbols.need(value)
+                    params = {**params, name: self.symbols.values_in(value)}
         return super().apply(op, inputs, params)
 
     def symbol(self, number: int | float, leaf: int) -> Symbol:

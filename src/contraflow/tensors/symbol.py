@@ -83,6 +83,28 @@ class Symbols:
             if any(self._questions[leaf] > MOST_QUESTIONS for leaf in symbol._leaves):
                 self.need(symbol)
 
+    def settle(self, symbol: Symbol) -> bool:
+        """Whether the value of a symbol may be used, since it is one of a few: a remainder, or
+        computed from some. The program is then for numbers that give the same value."""
+        if not self._is_one_of_few(symbol._known):
+            return False
+        self.note(operator.eq, (symbol, symbol._number), True)
+        return True
+
+    def _is_one_of_few(self, known: Known) -> bool:
+        if known.position < self.leaves:
+            return False
+        function, operands, outcome = self.steps[known.position - self.leaves]
+        if function is operator.mod and type(operands[1]) is int and outcome is int:
+            return 0 < operands[1] <= MOST_QUESTIONS
+        return all(self._is_one_of_few(x) for x in operands if isinstance(x, Known))
+
+    def values_in(self, x: Any) -> Any:
+        """A parameter with the values of the symbols in it, which it needs."""
+        if not all(map(self.settle, symbols_in(x))):
+            self.need(x)
+        return _values_in(x)
+
     def need(self, x: Any) -> None:
         """Note that the values of the symbols in a parameter are needed, and start again."""
         self.needed.update(*(item._leaves for item in symbols_in(x)))
@@ -115,7 +137,7 @@ class Symbol:
 
     def _value(self) -> Any:
         """The number itself, which is all that a symbol is after the recording."""
-        if self._symbols.open:
+        if self._symbols.open and not self._symbols.settle(self):
             self._symbols.need(self)
         return self._number
 
@@ -145,6 +167,12 @@ def symbols_in(x: Any) -> list[Symbol]:
             return []
         return [found for item in x for found in symbols_in(item)]
     return [x] if kind is Symbol else []
+
+
+def _values_in(x: Any) -> Any:
+    if type(x) in (tuple, list):
+        return type(x)(map(_values_in, x))
+    return x._number if type(x) is Symbol else x
 
 
 _PLAIN = frozenset((int, float, bool, str, type(None)))  # what holds no symbol
