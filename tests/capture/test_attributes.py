@@ -11,7 +11,7 @@ import pytest
 
 import contraflow as cf
 from contraflow import nn
-from contraflow.capture.observing import attributes, stores
+from contraflow.capture.observing import attributes, changes
 from contraflow.capture.state.places import own_attributes
 from contraflow.capture.state.writes import refills
 from contraflow.tensors.epoch import names_attribute
@@ -275,7 +275,7 @@ def test_a_container_is_put_back_once(monkeypatch: pytest.MonkeyPatch) -> None:
         noted.append(container)
         return refills(container, contents)
 
-    monkeypatch.setattr(stores, "refills", counted)
+    monkeypatch.setattr(changes, "refills", counted)
     table = {f"key {i}": float(i) for i in range(50)}
 
     def f(x: cf.Tensor) -> cf.Tensor:

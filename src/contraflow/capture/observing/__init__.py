@@ -7,9 +7,11 @@
     showing.py    the observer: code that runs through an object runs observed
     attributes.py the observer: reads of variables and attributes
     containers.py the observer: reads of containers
+    changes.py    the observer: changes, noted to be undone and repeated
     stores.py     the observer: what is written
     carried.py    the observer: what is read and then written is an input
     observer.py   the observer: calls
+    builtin.py    functions of Python's own that stand for reads and writes
     impure.py     functions whose answer a replay could not give
     settings.py   settings that a function may change, but not leave changed
     structures.py copies of what modules and optimizers hold, put back when a recording fails
