@@ -14,6 +14,7 @@ from contraflow.compiler.kernel import Limits
 from contraflow.compiler.passes import optimize
 from contraflow.compiler.plan import SCALARS, KernelStep, Plan, make_plan
 from contraflow.compiler.tape import Tape
+from contraflow.errors import DeviceError
 from contraflow.render.clike import wgsl
 
 MOMENTUM = """tape t
@@ -111,3 +112,34 @@ def test_many_tensors_are_joined_within_the_bindings(count: int) -> None:
     arrays = [np.full((i + 1, 5), i, np.float32) for i in range(count)]
     found = run(plan, words, arrays)[len(arrays)]
     np.testing.assert_array_equal(found.reshape(rows, 5), np.concatenate(arrays))
+
+
+def test_many_folds_are_several_kernels() -> None:
+    """Each keeps a result per thread in memory that a group shares, of which WebGPU has little."""
+    lines = ["  %1 = mul(%0, 0.0) : float32[300]", *_sums(20)]
+    text = "\n".join(["tape t", "  input %0 : float32[300]  arg", *lines, "  return %90", ""])
+    (whole,) = kernel_steps(planned(text, Limits(lines=1000))[1])
+    with pytest.raises(DeviceError, match="shares 21504 bytes within a workgroup"):
+        wgsl.render(whole.call.kernel)
+    _, plan, words = planned(text, wgsl.LIMITS._replace(lines=1000))
+    assert len(plan.steps) > 1
+    assert all(wgsl.render(step.call.kernel) for step in kernel_steps(plan))
+    x = np.random.default_rng(4).random(300).astype(np.float32)
+    found = next(m for s, m in zip(plan.slots, run(plan, words, [x])) if s.kind == "output")
+    np.testing.assert_allclose(found, 210 * x.sum(), rtol=1e-5)
+
+
+def _sums(count: int) -> list[str]:
+    """Lines that add up the sums of as many multiples of the first input; the last is %90."""
+    lines = ["  %2 = sum(%1, dim=(0,), keepdim=False) : float32[]"]
+    total = 2
+    for i in range(count):
+        scaled, part, following = 3 + 3 * i, 4 + 3 * i, 5 + 3 * i
+        following = 90 if i == count - 1 else following
+        lines += [
+            f"  %{scaled} = mul(%0, {float(i + 1)}) : float32[300]",
+            f"  %{part} = sum(%{scaled}, dim=(0,), keepdim=False) : float32[]",
+            f"  %{following} = add(%{total}, %{part}) : float32[]",
+        ]
+        total = following
+    return lines

@@ -354,6 +354,7 @@ class _Fuser:
         """Make a line the last of a group."""
         if visit.reduced is not None:
             group.inner |= visit.reduced
+            group.reductions += 1
         group.lines.append(number)
         group.indexes = group.indexes or visit.line.op.kind.indexes
         group.reads.update([v for v, _ in visit.reads])
@@ -407,8 +408,10 @@ def is_of_the_region(limits: Limits, group: Group, visit: Visit) -> bool:
 
 
 def is_within_limits(limits: Limits, group: Group, visit: Visit) -> bool:
-    """Whether a kernel of the device may have so many operands and lines."""
+    """Whether a kernel of the device may have so many operands, lines and reductions."""
     line = visit.line
+    if visit.reduced is not None and group.reductions >= limits.folds:
+        return False
     operands = len(group.reads) + len(group.made) + len(line.inputs) + len(line.outs)
     operands += group.indexes or line.op.kind.indexes  # memory for the record of a wrong index
     return operands <= limits.bindings and len(group.lines) < limits.lines

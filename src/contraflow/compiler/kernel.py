@@ -59,6 +59,7 @@ class Limits(NamedTuple):
     # Lines one kernel may have: more would not hide memory traffic any better, and the time to
     # compile a kernel grows faster than its length.
     lines: int = 48
+    folds: int = 1 << 16  # reductions one kernel may have
     alignment: int = 64  # bytes at which values in the arena begin
     # Whether one operand of a kernel may write the memory that another one reads.
     aliasing: bool = True

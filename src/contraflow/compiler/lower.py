@@ -180,6 +180,7 @@ class Group:
     inner: frozenset[int] = frozenset()  # dims of the domain that are reduced over
     lines: list[int] = field(default_factory=list)
     indexes: bool = False  # whether a line reads at positions of its own
+    reductions: int = 0  # how many of the lines reduce
     # For each value made here: the strides, over the domain's axes, it would be stored with.
     made: dict[Value, Shape] = field(default_factory=dict)
     reads: set[Value] = field(default_factory=set)

@@ -34,6 +34,7 @@ from contraflow.render.clike import bodies, source
 # Sums are carried in float64 where the CPU does so: kernels that do it wait for memory anyway.
 LIMITS = Limits(
     alignment=256,
+    folds=source.FOLDS,
     windows=True,
     kernels=source.KERNELS,
     doubles=True,

@@ -56,6 +56,10 @@ from contraflow.expressions.expression import Number
 # The kinds of kernels, of those that not every device has, for which there are bodies.
 KERNELS = frozenset(("scatter", "scan", "sort"))
 
+# Reductions of one kernel: those of pairs, with a result per thread in memory that a group shares,
+# take 2 KiB each on WebGPU and up to 4 KiB elsewhere.
+FOLDS = 8
+
 # The most points that a group sorts: with their positions they take 8 KiB, keys of int64 12.
 SORTED = 1024
 

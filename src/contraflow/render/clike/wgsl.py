@@ -39,6 +39,7 @@ LIMITS = Limits(
     bindings=STORAGE_BUFFERS,
     alignment=256,
     aliasing=False,
+    folds=source.FOLDS,
     windows=True,
     kernels=source.KERNELS,
     sorted_points=source.SORTED,
