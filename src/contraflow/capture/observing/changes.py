@@ -8,9 +8,7 @@ from typing import Any
 
 from contraflow.capture.observing.attributes import BOOKKEEPING, REGISTRIES
 from contraflow.capture.observing.containers import Containers
-from contraflow.capture.observing.objects import (
-    MUTABLE,
-)
+from contraflow.capture.observing.objects import MUTABLE
 from contraflow.capture.observing.sight import SlotKey
 from contraflow.capture.rewriting.library import is_library_class
 from contraflow.capture.state.places import (
