@@ -15,6 +15,7 @@ from tests.helpers.hits import warmed
 from tests.helpers.state_worlds import Look, difference
 
 import contraflow as cf
+from contraflow.capture.hit import MISS
 from contraflow.capture.state.trees import flatten
 
 X = cf.tensor([1.0, -2.0])
@@ -85,6 +86,30 @@ def test_results_that_are_not_new_tensors(kind: str) -> None:
 
     compiled = warmed(OTHERS[kind], X)
     assert difference(seen(lambda: compiled._hit((X,))), seen(lambda: compiled.eager(X))) is None
+
+
+def test_a_learning_rate_that_is_returned() -> None:
+    def life(compiler: Callable[..., Any]) -> list[Any]:
+        p = cf.nn.Parameter(cf.ones(2))
+        optimizer = cf.optim.SGD([p], lr=0.5)
+
+        def step(x: cf.Tensor) -> Any:
+            optimizer.zero_grad()
+            (p * x).sum().backward()
+            optimizer.step()
+            group = optimizer.param_groups[0]
+            group["lr"] = group["lr"] * 0.5
+            return group["lr"], p
+
+        call, found = compiler(step), []
+        for _ in range(5):
+            rate, kept = call(X)
+            assert kept is p
+            found.append((rate, p.tolist(), optimizer.param_groups[0]["lr"]))
+        assert compiler is not cf.compile or call._hit((X,)) is not MISS
+        return found
+
+    assert life(cf.compile) == life(lambda f: f)
 
 
 def python_calls(function: Callable[[], Any]) -> list[str]:
