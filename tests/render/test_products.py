@@ -25,7 +25,7 @@ def blocks(text, vector_bytes):
     cpu, features = TARGETS[vector_bytes]
     triple = llvm.Target.from_triple("x86_64-unknown-linux-gnu")
     target = triple.create_target_machine(cpu=cpu, features=features, opt=3, jit=True)
-    with jit._without_strength_reduction():
+    with jit._without_idle_passes():
         assembly = target.emit_assembly(jit._parsed(text, target))
     found = re.finditer(r"(?ms)^\w+_rows(\d+):(.*?)\.Lfunc_end", assembly)
     return {int(match[1]): match[2].splitlines() for match in found}

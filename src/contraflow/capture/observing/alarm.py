@@ -122,12 +122,13 @@ def _entered(code: types.CodeType, offset: int) -> Any:
 
 
 def _is_standard(code: types.CodeType, namespace: dict[str, Any]) -> bool:
-    """Whether code is of the standard library's containers, or what `namedtuple` makes.
+    """Whether code is of the standard library's containers, what `namedtuple` makes, or of the
+    compiler of kernels.
 
     User code that they call is reported by itself.
     """
-    made = str(namespace.get("__name__")).startswith("namedtuple_")
-    return made or code.co_filename in OBSERVED
+    name = str(namespace.get("__name__"))
+    return name.startswith(("namedtuple_", "llvmlite.")) or code.co_filename in OBSERVED
 
 
 def _is_aside(frame: types.FrameType | None) -> bool:
