@@ -245,13 +245,14 @@ def written(structure: Any, leaves: Iterator[str], name: Callable[[Any], str]) -
     pairs = [(repr(key) if type(key) is str else name(key), item) for key, item in inside]
     if kind is dict:
         return f"{{{''.join(f'{key}: {item}, ' for key, item in pairs)}}}"
-    named = f"[{''.join(f'({key}, {item}), ' for key, item in pairs)}]"
+    own = inside[0][1] if kind == ATTRIBUTES else None  # the container itself, without them
+    named = f"[{''.join(f'({key}, {item}), ' for key, item in pairs[own is not None :])}]"
     if kind == MADE:
         return f"{name(rest[0])}({items})"
     if kind == FIELDS:
         return f"{name(with_fields)}({name(rest[0])}, {named})"
     if kind == ATTRIBUTES:
-        return f"{name(with_attributes)}({inside[0][1]}, {named}[1:])"
+        return f"{name(with_attributes)}({own}, {named})"
     if kind == PAIRS:
         kind, *rest = rest
         named = f"[{items}]"
