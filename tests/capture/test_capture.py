@@ -91,6 +91,45 @@ def test_numpy_arrays_as_arguments() -> None:
         step(cf.ones(2), np.ones(2, np.complex64))
 
 
+# Functions of a tensor and a NumPy array, and whether another array records again.
+OF_ARRAYS: dict[str, tuple[Any, bool]] = {
+    "tensor": (lambda x, a: x * cf.tensor(a), False),
+    "as_tensor": (lambda x, a: x * cf.as_tensor(a), False),
+    "from_numpy": (lambda x, a: x * cf.from_numpy(a), False),
+    "new_tensor": (lambda x, a: x * x.new_tensor(a), False),
+    "a tensor first": (lambda x, a: x - a, False),
+    "an array first": (lambda x, a: a / x, False),
+    "class": (lambda x, a: x * 2 if isinstance(a, np.ndarray) else x, False),
+    "dtype": (lambda x, a: x * (2 if a.dtype == np.float32 else 3), False),
+    "shape": (lambda x, a: x * a.shape[0] + len(a) + a.ndim, False),
+    "element": (lambda x, a: x * float(a[1]), True),
+    "iteration": (lambda x, a: sum(x * float(v) for v in a), True),
+    "statistics": (lambda x, a: x * float(a.std()), True),
+    "promotion": (lambda x, a: x * (a.astype(np.int64) * 0.5), True),
+    "function": (lambda x, a: x * cf.tensor(np.sqrt(a)), True),
+    "part": (lambda x, a: x * cf.tensor(a[:1]), True),
+}
+
+
+@pytest.mark.parametrize("name", OF_ARRAYS)
+def test_a_numpy_array_is_one_inside(name: str) -> None:
+    f, again = OF_ARRAYS[name]
+    compiled = cf.compile(f)
+    x = cf.tensor([1.0, 2.0, 4.0])
+    for k in range(1, 5):
+        a = np.array([1.0, 2.0, 3.0], np.float32) * k + k
+        found, expected = compiled(x, a), f(x, a)
+        assert found.dtype is expected.dtype
+        assert_close(found, expected)
+    assert compiled.captures == (4 if again else 1)
+
+
+def test_a_large_numpy_array_is_not_computed_with_in_numpy() -> None:
+    f = cf.compile(lambda x, a: x * float(a.mean()), name="f")
+    with pytest.raises(cf.CaptureError, match=r"of 1001 elements, is .* Make it a tensor first\.$"):
+        f(cf.ones(1), np.zeros(1001))
+
+
 def test_a_generator_is_not_returned() -> None:
     f = cf.compile(lambda x: (x * i for i in range(3)), name="f")
     with pytest.raises(cf.CaptureError) as raised:

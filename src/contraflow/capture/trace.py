@@ -18,7 +18,7 @@ from contraflow.capture.observing.settings import unchanged_settings
 from contraflow.capture.replay import CapturedProgram, FunctionCall, Owner
 from contraflow.capture.rewriting import rewrite
 from contraflow.capture.state.places import Place
-from contraflow.capture.state.trees import ARRAY, markers, rebuild
+from contraflow.capture.state.trees import ARRAY, flatten, markers, rebuild
 from contraflow.contexts.record import Recorder
 from contraflow.errors import CaptureError
 from contraflow.operation.context import changed
@@ -84,7 +84,7 @@ def _capture(
     again: bool,
 ) -> CapturedProgram:
     symbols = [recorder.symbol(x, i) if i in loose else x for i, x in enumerate(call.leaves)]
-    args, kwargs, contents = _given(call, symbols, loose)
+    args, kwargs, contents = _given(call, symbols, loose, recorder.array_arguments)
     observer = Observer(recorder)
     observer.again = again
     observer.carry(carried, contents, call.given)
@@ -168,10 +168,12 @@ def _warn_if_unobserved(owner: Owner, found: list[str]) -> None:
     owner.unobserved += [text for text in found if text not in owner.unobserved]
 
 
-def _given(call: FunctionCall, leaves: Sequence[Any], loose: set[int]) -> Any:
-    """The arguments with symbols for numbers and tensors for arrays; others are the user's own.
+def _given(
+    call: FunctionCall, leaves: Sequence[Any], loose: set[int], tensors: dict[int, Tensor]
+) -> Any:
+    """The arguments with symbols for numbers; others are the user's own.
 
-    And the contents of carried slots, likewise.
+    And the contents of carried slots, likewise. `tensors` gets those that stand for NumPy arrays.
     """
     args, kwargs = call.given
     _, (positional, named, carried) = call.structure
@@ -179,11 +181,18 @@ def _given(call: FunctionCall, leaves: Sequence[Any], loose: set[int]) -> Any:
 
     def given(structure: Any, own: Any) -> Any:
         nonlocal place
-        start, replaced = place, ARRAY in (found := markers(structure))
+        start, found = place, markers(structure)
         place += len(found)
-        if not replaced and loose.isdisjoint(range(start, place)):
+        shown = list(leaves[start:place])
+        if ARRAY in found:
+            originals: list[Any] = []
+            flatten(own, originals, weak=True)
+            for i in (i for i, marker in enumerate(found) if marker == ARRAY):
+                tensors[id(originals[i])] = shown[i]
+                shown[i] = originals[i]
+        if loose.isdisjoint(range(start, place)):
             return own
-        made = rebuild(structure, iter(leaves[start:place]))
+        made = rebuild(structure, iter(shown))
         for name, value in getattr(own, "__dict__", {}).items():
             made.__dict__.setdefault(name, value)  # beside the fields of a dataclass
         return made

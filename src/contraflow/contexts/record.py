@@ -90,6 +90,7 @@ class Recorder(BottomContext):
         self._detached: dict[int, tuple[Tensor, Tensor]] = {}
         self.symbols = Symbols(leaves, self._enter)
         self.arrays: dict[int, Any] = {}  # of NumPy, from outside, that become tensors
+        self.array_arguments: dict[int, Tensor] = {}  # what stands for those among the arguments
 
     # --- ops ------------------------------------------------------------------------------
 
@@ -372,6 +373,8 @@ class Recorder(BottomContext):
             self.modules.append(module)
 
     def shared_array(self, array: Any) -> Tensor | None:
+        if id(array) in self.array_arguments:
+            return self.array_arguments[id(array)]
         known = id(array) in self.arrays and array.flags.c_contiguous
         return Tensor.of_array(array) if known else None
 

@@ -396,13 +396,15 @@ class Containers(Attributes):
 
     def _touch_array(self, x: np.ndarray) -> None:
         place = self.place_of(x)
-        if place is None or is_passed(place):
+        if place is None:
             return
         if x.size > LARGEST:
             raise self.refuse(
                 f"{place}, a NumPy array of {x.size} elements, is computed with in NumPy; every "
                 f"call would have to compare them all",
-                "Make it a tensor, or pass it as an argument.",
+                "Make it a tensor first."
+                if is_passed(place)
+                else "Make it a tensor, or pass it as an argument.",
             )
         self._add(("elements", id(x)), Elements(place, x))
 
@@ -418,8 +420,10 @@ class Containers(Attributes):
     def becomes_tensor(self, x: np.ndarray) -> bool:
         """Whether an array is read at every call, since it becomes a tensor."""
         place = self.place_of(x)
-        if place is None or not x.flags.c_contiguous:
-            return place is None
+        if place is None or id(x) in self.recorder.array_arguments:
+            return True
+        if not x.flags.c_contiguous:
+            return False
         if not is_passed(place):
             self._asked(x, place, _layout)
             self.recorder.arrays[id(x)] = x

@@ -264,6 +264,7 @@ class Unheard:
     def __init__(self, name: str) -> None:
         self.name, self.start = name, next(serials)
         self.arrays: dict[int, Any] = {}
+        self.array_arguments: dict[int, Any] = {}
         self.modules: list[Any] = []
 
     def visit_module(self, module: Any) -> None:

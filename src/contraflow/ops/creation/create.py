@@ -361,6 +361,9 @@ def new_tensor(
 def _over(array: np.ndarray) -> Tensor | None:
     """A tensor over the memory of an array, None where strides go back or lie askew."""
     dtype = dtypes.from_numpy(array.dtype)
+    shared: Tensor | None = state().context.shared_array(array)
+    if shared is not None:  # an argument of a function that is being recorded
+        return shared.detach()
     if array.flags.c_contiguous:
         t = Tensor.of_array(array)
     elif any(st < 0 or st % array.itemsize for st in array.strides):
