@@ -65,7 +65,11 @@ def test_nvrtc_compiles(name: str, backward: bool, nvrtc: Any) -> None:
 def test_nvrtc_compiles_other_dtypes(name: str, dtype: DType, nvrtc: Any) -> None:
     sample = first_sample(REGISTRY[name])
     for backward in (False, True):
-        found = sample and record(REGISTRY[name], sample, backward=backward, dtype=dtype)
+        try:
+            found = sample and record(REGISTRY[name], sample, backward=backward, dtype=dtype)
+        except TypeError as error:
+            assert "Use float32 or float64" in str(error)  # noqa: PT017 (most ops take all dtypes)
+            pytest.skip(str(error))
         for use in KernelRun(*found, cuda.LIMITS).uses if found else ():
             if isinstance(use, KernelUse) and use.call.kernel.name not in COMPILED:
                 assert nvrtc.compile_kernel(use.call.kernel, cuda.index_bits(use.call), "sm_75")
