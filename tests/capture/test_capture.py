@@ -124,6 +124,35 @@ def test_a_numpy_array_is_one_inside(name: str) -> None:
     assert compiled.captures == (4 if again else 1)
 
 
+# Tensors of tensors, of an argument and of state: their values are those of each call.
+OF_TENSORS: dict[str, Any] = {
+    "list": lambda x, w: cf.tensor([1.0, x[0], w[1]]),
+    "tuple": lambda x, w: cf.tensor((x[0], x[1])) * w[:2],
+    "nested": lambda x, w: cf.tensor([[w[0], 2], [x[0], True]]),
+    "rows": lambda x, w: cf.tensor([x, w, [1, 2, 3]]),
+    "computed": lambda x, w: cf.tensor([x.sum(), w.mean(), 1.0]),
+    "integers": lambda x, w: cf.tensor([x[0].to(cf.int64), 2]),
+    "dtype": lambda x, w: cf.tensor([x[0], w[0]], dtype=cf.float64),
+    "one": lambda x, w: cf.tensor(x) * cf.tensor(w[0]),
+    "as_tensor": lambda x, w: cf.as_tensor([x[0], 1.0]),
+    "new_tensor": lambda x, w: x.new_tensor([w[1], 3.0]),
+}
+
+
+@pytest.mark.parametrize("name", OF_TENSORS)
+def test_a_tensor_of_tensors_has_the_values_of_the_call(name: str) -> None:
+    f, w = OF_TENSORS[name], cf.ones(3)
+    compiled = cf.compile(lambda x: f(x, w))
+    for k in range(1, 5):
+        x = cf.tensor([1.0, 2.0, 4.0]) * k
+        w.fill_(k + 0.5)
+        found, expected = compiled(x), f(x, w)
+        assert (found.dtype, found.requires_grad) == (expected.dtype, False)
+        assert_close(found, expected)
+        assert compiled(x.requires_grad_()).requires_grad is False
+    assert compiled.captures == 2  # one of them for an argument that requires grad
+
+
 def test_a_large_numpy_array_is_not_computed_with_in_numpy() -> None:
     f = cf.compile(lambda x, a: x * float(a.mean()), name="f")
     with pytest.raises(cf.CaptureError, match=r"of 1001 elements, is .* Make it a tensor first\.$"):

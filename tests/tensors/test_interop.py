@@ -300,7 +300,6 @@ def test_recorded_tensors_do_not_leave() -> None:
     for leave in (
         copy.copy,
         pickle.dumps,
-        cf.tensor,
         np.from_dlpack,
         lambda t: t.numpy(force=True),
     ):

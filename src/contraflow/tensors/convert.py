@@ -43,8 +43,7 @@ def _read(op: str, data: Any) -> tuple[np.ndarray, DType]:
         except ValueError:
             _shape(op, data)  # raises, since it is ragged
             raise
-        default = dtypes.get_default_dtype()
-        return array, dtypes.fold(sorted(found, key=str)) if found else default
+        return array, dtype_of(found)
     own = getattr(data, "dtype", None)
     if isinstance(own, DType):
         return data.detach().array, own
@@ -56,6 +55,21 @@ def _read(op: str, data: Any) -> tuple[np.ndarray, DType]:
     if array.dtype.kind in "OSUV" and array.dtype != bfloat16.numpy:
         raise TypeError(f"{op}: cannot make a tensor of {type(data).__name__} {data!r:.60}.")
     return array, dtypes.from_numpy(array.dtype)
+
+
+def holds_tensors(op: str, data: Any, found: set[DType]) -> bool:
+    """Whether something is a tensor, or nested sequences that hold one; `found` collects dtypes."""
+    if isinstance(data, (list, tuple)):
+        held = [holds_tensors(op, item, found) for item in data]
+        return any(held)
+    own = getattr(data, "dtype", None)
+    found.add(own if isinstance(own, DType) else _read(op, data)[1])
+    return isinstance(own, DType)
+
+
+def dtype_of(found: set[DType]) -> DType:
+    """The dtype of a tensor of values of some dtypes."""
+    return dtypes.fold(sorted(found, key=str)) if found else dtypes.get_default_dtype()
 
 
 def _plain(op: str, data: Sequence[Any], found: set[DType]) -> Sequence[Any]:

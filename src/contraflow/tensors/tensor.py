@@ -88,8 +88,11 @@ class Tensor(TensorElements):
     ) -> Tensor:
         """A tensor with a copy of numbers, nested sequences, NumPy arrays or tensors."""
         devices.find(op, device)
-        if isinstance(data, Tensor):
-            state().context.leave(data, f"{op}()")
+        if not state().context.hits and isinstance(data, (Tensor, list, tuple)):
+            found: set[DType] = set()
+            if convert.holds_tensors(op, data, found):  # whose values are not known while recording
+                copied = _copied(op, data, dtype or convert.dtype_of(found))
+                return copied.requires_grad_() if requires_grad else copied
         elif isinstance(data, np.ndarray):
             shared = state().context.shared_array(data)
             if shared is not None:  # read at every call
@@ -450,6 +453,18 @@ class Tensor(TensorElements):
         """The state for copy and pickle, as in PyTorch: storage, view and requires_grad."""
         state().context.leave(self, "copy() or pickle")
         return _from_parts, (type(self), self.storage, self.layout, self.dtype, self.requires_grad)
+
+
+def _copied(op: str, data: Any, dtype: DType) -> Tensor:
+    """A new tensor of nested sequences with tensors in them, by ops."""
+    if isinstance(data, (list, tuple)):
+        stacked: Tensor = core.stack(tuple(_copied(op, x, dtype) for x in data), dim=0)
+        return stacked
+    if not isinstance(data, Tensor):
+        return Tensor.of_data(op, data, dtype)
+    found = data.detach()
+    copy: Tensor = found.clone() if found.dtype is dtype else found.to(dtype)
+    return copy
 
 
 def _from_parts(
