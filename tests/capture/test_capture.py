@@ -91,6 +91,19 @@ def test_numpy_arrays_as_arguments() -> None:
         step(cf.ones(2), np.ones(2, np.complex64))
 
 
+def test_the_text_of_a_tensor_is_that_of_the_recording() -> None:
+    texts: list[str] = []
+
+    @cf.compile
+    def f(x: cf.Tensor) -> cf.Tensor:
+        texts.append(f"{x} {x.sum()}")
+        return x * 2
+
+    for k in (1.0, 2.0):
+        f(cf.full((1,), k))
+    assert texts == ["tensor([1.]) <recorded float32[]>"] * 2
+
+
 # Functions of a tensor and a NumPy array, and whether another array records again.
 OF_ARRAYS: dict[str, tuple[Any, bool]] = {
     "tensor": (lambda x, a: x * cf.tensor(a), False),
