@@ -91,6 +91,22 @@ def test_numpy_arrays_as_arguments() -> None:
         step(cf.ones(2), np.ones(2, np.complex64))
 
 
+def test_an_optimizer_around_a_tensor_from_outside_is_made_outside() -> None:
+    base = cf.ones(3)
+
+    @cf.compile
+    def f(x: cf.Tensor) -> cf.Tensor:
+        w = cf.nn.Parameter(base)
+        optimizer = cf.optim.SGD([w], lr=0.1)
+        (x * w).sum().backward()
+        optimizer.step()
+        return w.detach() * 2
+
+    with pytest.raises(cf.CaptureError, match="Make it outside, or of a copy"):
+        f(cf.ones(3))
+    assert base.tolist() == [1.0, 1.0, 1.0]
+
+
 def test_the_text_of_a_tensor_is_that_of_the_recording() -> None:
     texts: list[str] = []
 

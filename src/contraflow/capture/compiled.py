@@ -169,14 +169,19 @@ class Compiled:
         if cut is not None and cut.is_seen(program):
             self.changes = changes
             return MISS
+        inputs = program.find_inputs(call)
+        if inputs is None:
+            raise CaptureError(
+                f"compile({self.name}): the function makes a parameter or an optimizer around a "
+                f"tensor from outside, which is gone when it ends, so that no replay would find "
+                f"it. Make it outside, or of a copy."
+            )
         program.guards.forget_gone()
         self.captures += 1
         if self.captures == MANY_CAPTURES and self._warns:
             self._warn()
         if not program.escapes and not program.recording.once:
             self._keep(key, program)
-        inputs = program.find_inputs(call)
-        assert inputs is not None
         return self._run(program, call, inputs)
 
     def _call_of(self, given: GivenArguments) -> FunctionCall:

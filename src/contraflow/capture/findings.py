@@ -215,7 +215,8 @@ class Trace:
                 program.results.append(SameResult(first[id(t)]))
                 continue
             described = self._describe_tensor(t)
-            if type(t) is not Tensor and isinstance(described, Fresh):
+            made = isinstance(described, Fresh) or not self.recorder.is_from_outside(t)
+            if type(t) is not Tensor and made:
                 program.kinds[number] = type(t)
             node: Node | None = t.node
             if not t._needs or (node is not None and node.done) or self._is_outside(t):

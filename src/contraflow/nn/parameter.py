@@ -9,6 +9,7 @@ from contraflow.devices.cpu import memory
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType
 from contraflow.errors import GradientError, describe
+from contraflow.operation.context import state
 from contraflow.ops.creation.create import zeros
 from contraflow.shapes import contiguous
 from contraflow.tensors.epoch import Structure
@@ -38,6 +39,7 @@ class Parameter(Tensor):
         self.storage, self.layout, self.dtype = data.storage, data.layout, data.dtype
         self._array = data._array
         self._needs = requires_grad
+        state().context.detached(self, data)
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
