@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import contraflow.autograd.functional as functional
 from contraflow.autograd import graph
 from contraflow.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from contraflow.autograd.function import Function, once_differentiable
-from contraflow.autograd.gradcheck import gradcheck, gradgradcheck
 from contraflow.autograd.graph import Node, saved_tensors_hooks
 from contraflow.autograd.modes import (
     enable_grad,
@@ -26,6 +25,10 @@ from contraflow.errors import brief, describe
 from contraflow.graph import engine, parallel
 from contraflow.ops.creation.create import zeros_like
 from contraflow.tensors.tensor import Tensor
+
+if TYPE_CHECKING:
+    from contraflow.autograd import functional
+    from contraflow.autograd.gradient_checks import gradcheck, gradgradcheck
 
 Tensors = Tensor | Sequence[Tensor]
 
@@ -142,6 +145,15 @@ def gradients(
     for end, g in pairs:
         store.accumulate(end, g)
     return store
+
+
+def __getattr__(name: str) -> Any:
+    """Attributes that few programs use and that take a while to import."""
+    if name == "functional":
+        return import_module("contraflow.autograd.functional")
+    if name in ("gradcheck", "gradgradcheck"):
+        return getattr(import_module("contraflow.autograd.gradient_checks"), name)
+    raise AttributeError(f"module 'contraflow.autograd' has no attribute {name!r}")
 
 
 __all__ = [
