@@ -192,6 +192,20 @@ def test_a_generator_is_not_returned() -> None:
     )
 
 
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+def test_a_coroutine_is_not_returned() -> None:
+    async def later(x: cf.Tensor) -> cf.Tensor:
+        return x * 2
+
+    f, kept = cf.compile(later), []
+    with pytest.raises(cf.CaptureError, match="a coroutine that the function makes is returned"):
+        f(cf.ones(1))
+    g = cf.compile(lambda x: kept.append(later(x)))
+    with pytest.raises(cf.CaptureError, match="a coroutine that the function makes is kept at"):
+        g(cf.ones(1))
+    assert kept == []
+
+
 @pytest.mark.parametrize("size", [0, -1, 2.5])
 def test_a_cache_of_no_programs_is_refused(size: Any) -> None:
     with pytest.raises(ValueError, match=r"cache_size is .*; it must be a number of programs"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import types
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from typing import Any
 
 from contraflow.capture.observing.objects import (
@@ -106,7 +106,7 @@ class Carrying(Stores):
             return id(x) in self._made and x.__closure__ is not None
         if issubclass(kind, BaseException):
             return x.__traceback__ is not None
-        if is_iterator(x):
+        if is_iterator(x) or issubclass(type(x), (Coroutine, AsyncIterator)):
             return True
         # An Event, a Generator: two of them are never equal, and nobody sees all that they keep.
         apart = (
