@@ -16,7 +16,6 @@ import sys
 import threading
 import traceback
 import weakref
-from collections import deque
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, TypeVar
@@ -25,7 +24,6 @@ T = TypeVar("T")
 
 _gate = threading.RLock()  # held by the one piece of work that `run` does in another thread
 _running: set[Task] = set()
-_begun: list[Task] = []  # beside that work
 _local = threading.local()
 _known: list[weakref.ref[Any]] = []  # the locks
 _most = 64  # of them, before those that are gone are left out
@@ -52,15 +50,14 @@ class Task:
     def start(self) -> Task:
         """Begin, once."""
         try:
-            _thread.start_new_thread(self.do, ())
+            _thread.start_new_thread(self._run, ())
         except RuntimeError:  # the interpreter ends, and starts no threads any more
             inside = getattr(_local, "inside", False)
-            self.do()
+            self._run()
             _local.inside = inside
         return self
 
-    def do(self) -> None:
-        """Do it, on this thread."""
+    def _run(self) -> None:
         _running.add(self)
         _local.inside = self._inside
         function, args = self._call
@@ -73,11 +70,6 @@ class Task:
             del function, args, self._call
             _running.discard(self)
             self._finished.release()
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it has not ended."""
-        return self._finished.locked()
 
     def join(self) -> None:
         """Wait for the end."""
@@ -114,74 +106,6 @@ def run(function: Callable[..., T], *args: Any) -> T:
         return function(*args)
     result: T = start(_run_alone, function, args).wait()
     return result
-
-
-class Crew:
-    """Threads that do tasks in the order in which they are given, so many at a time.
-
-    `size()` says how many; `equipped()` is a context in which each thread works.
-    """
-
-    def __init__(self, size: Callable[[], int], equipped: Callable[[], Any]) -> None:
-        self._size, self._equipped = size, equipped
-        self._lock = lock()
-        self._waiting: deque[Task] = deque()
-        self._count = 0  # of the threads
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)
-
-    def _forget(self) -> None:
-        self._count = 0
-
-    def add(self, function: Callable[..., Any], *args: Any) -> Task:
-        """Call a function when its turn comes; the task's `wait` gives the result.
-
-        The caller is work that `run` does, or a thread that was offered this.
-        """
-        task = Task(_run_inside, (function, args))
-        with self._lock:
-            self._waiting.append(task)
-            more = self._count < self._size()
-            self._count += more
-        if more:
-            start(self._work)
-        return task
-
-    def offer(self, function: Callable[..., Any], *args: Any) -> Task | None:
-        """The same for a thread that `start` has started. None if `run` is at work for another
-        thread, which may be waiting for this one: then the function is not called."""
-        if not _gate.acquire(blocking=False):
-            return None
-        try:
-            task = self.add(function, *args)
-            _begun[:] = [task, *(one for one in _begun if one.is_running)]
-            return task
-        finally:
-            _gate.release()
-
-    def _work(self) -> None:
-        with self._equipped():
-            while (task := self._next()) is not None:
-                task.do()
-
-    def _next(self) -> Task | None:
-        with self._lock:
-            if self._waiting:
-                return self._waiting.popleft()
-            self._count -= 1
-            return None
-
-
-def _run_inside(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    _local.inside = True
-    return function(*args)
-
-
-def _stop_work() -> None:
-    """Before a process forks: a child could not go on with half of it."""
-    _gate.acquire()
-    while _begun:
-        _begun.pop().join()
 
 
 def _run_alone(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -261,7 +185,8 @@ def _free_locks() -> None:
 
 
 if hasattr(os, "register_at_fork"):
+    # `run` does nothing while a process forks: a child could not go on with half of it.
     os.register_at_fork(
-        before=_stop_work, after_in_parent=_gate.release, after_in_child=_gate.release
+        before=_gate.acquire, after_in_parent=_gate.release, after_in_child=_gate.release
     )
     os.register_at_fork(after_in_child=_free_locks)

@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 from tests.helpers.plans import map_kernel
 
-import contraflow as cf
 from contraflow import config
-from contraflow.devices import lookup
 from contraflow.devices.cpu import cache, jit, program
 from contraflow.devices.cpu.pool import pool
 from contraflow.render.llvm.kernels import GENERATOR, entry_name, render, text_identity
@@ -87,59 +85,6 @@ def test_no_text_is_written_for_machine_code_that_is_there(tmp_path, monkeypatch
     for entry in (tmp_path / "cpu").iterdir():
         entry.write_bytes(b"damaged")
     assert forget_and_compile() == 4
-
-
-def test_an_expected_kernel_is_compiled_once_and_asked_for_later(tmp_path, monkeypatch):
-    monkeypatch.setattr(config, "cache_folder", tmp_path)
-    kernel, texts = map_kernel(lambda x: x * 33.5), []
-    monkeypatch.setattr(program, "render", lambda k, **w: texts.append(k) or render(k, **w))
-    for _ in range(3):
-        program.expect(kernel)
-    (entry,) = program._compile([kernel], pool.source(1))
-    assert entry
-    assert texts == [kernel]
-    program.expect(kernel)
-    assert not jit._ahead
-
-
-def test_an_error_in_an_expected_text_reaches_who_asks_for_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(config, "cache_folder", tmp_path)
-    wrong = jit.FunctionSource(["wrong"], "a wrong text", lambda: "this is no text")
-    jit.expect(wrong)
-    for _ in range(2):  # whoever asks again compiles again
-        with pytest.raises(RuntimeError, match="expected top-level entity"):
-            jit.functions([wrong])
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_process_that_forks_waits_for_what_is_compiled_ahead(tmp_path, monkeypatch):
-    monkeypatch.setattr(config, "cache_folder", tmp_path)
-    name, text = unique_kernel(47.5)
-    written = threading.Event()
-
-    def write() -> str:
-        written.wait(0.2)  # until the fork has had time to begin
-        return text
-
-    jit.expect(jit.FunctionSource([name], text, write))
-    child = os.fork()
-    if not child:
-        os._exit(0 if jit.function(name, text) else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert jit.function(name, text)
-
-
-def test_a_recorded_product_of_matrices_is_compiled_while_the_rest_is_recorded(monkeypatch):
-    expected = []
-    monkeypatch.setattr(type(lookup("cpu")), "expect", lambda self, k: expected.append(k.name))
-    a, b = cf.ones(3, 4), cf.ones(4, 2)
-    monkeypatch.setattr(config, "compile_mode", "native")
-    cf.compile(lambda a, b: (a @ b).sum())(a, b)
-    assert set(expected) == {"contraction_float32_float32"}
-    expected.clear()
-    monkeypatch.setattr(config, "compile_mode", "interpret")
-    cf.compile(lambda a, b: (a @ b).sum())(a, b)
-    assert not expected
 
 
 def test_a_text_s_identity_is_that_of_everything_that_decides_about_it():

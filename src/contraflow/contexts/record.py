@@ -16,14 +16,12 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from contraflow import config, dtypes
+from contraflow import dtypes
 from contraflow.compiler.host_numbers import is_wide
-from contraflow.compiler.kernel import contraction
 from contraflow.compiler.tape import Tape, TapeOperand, Value
 from contraflow.contexts.applying import specs
 from contraflow.contexts.bottom import BottomContext
 from contraflow.contexts.recording import GradSlot, InputSource, Recording, TouchedGenerator
-from contraflow.devices import lookup
 from contraflow.dtypes import DType, float64, int64
 from contraflow.errors import CaptureError, describe
 from contraflow.operation import core
@@ -156,10 +154,6 @@ class Recorder(BottomContext):
         operands = tuple([self.read(x) for x in inputs])
         line = state().line or user_line(_LIBRARY_FRAMES)
         values = self.tape.add(op, operands, params, line, self._region())
-        if op.is_matrix_product and config.compile_mode == "native":
-            # Its kernel is the longest to compile, so that begins while the rest is recorded.
-            dtype = self.tape.specs[values[0]].dtype
-            lookup("cpu").expect(contraction(dtype, dtype.compute))
         if self._numbers and is_wide(self.tape, self.tape.lines[-1], self._numbers):
             self._numbers.update(values)
         return tuple([self._tensor(v, line) for v in values])

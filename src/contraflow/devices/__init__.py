@@ -14,7 +14,7 @@ from contraflow.devices.names import CPU, Device
 from contraflow.errors import DeviceError
 
 if TYPE_CHECKING:
-    from contraflow.compiler.kernel import Kernel, Limits
+    from contraflow.compiler.kernel import Limits
     from contraflow.compiler.plan import Plan
 
 
@@ -42,9 +42,6 @@ class DeviceInterface(Protocol):
 
     def load(self, plan: Plan) -> ProgramInterface:
         """Compile a plan's kernels and lay out its memory."""
-
-    def expect(self, kernel: Kernel) -> None:
-        """Begin to compile a kernel that a plan will have."""
 
     def address(self, array: Any) -> int:
         """The address of an array's memory, as programs are given it."""

@@ -73,8 +73,6 @@ class Traits:
     is_sum: bool = False  # of two inputs
     is_copy: bool = False  # the elements of its input, in memory of their own
     is_fill: bool = False  # every element is the number that is its first input
-    # A product of matrices as they lie, whose kernel is the same for all sizes.
-    is_matrix_product: bool = False
     is_padding: bool = False  # its first input among copies of its second, by `pads`
     is_join: bool = False  # its inputs side by side along the dim that `dim` names
     # Elements of its first input at the coordinates [dims, points...] in its second, of the dims

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from contraflow.compiler.kernel import Kernel, Limits
+from contraflow.compiler.kernel import Limits
 from contraflow.compiler.plan import Plan
 from contraflow.devices.cpu import jit
-from contraflow.devices.cpu.program import CpuProgram, address_of, expect, load
+from contraflow.devices.cpu.program import CpuProgram, address_of, load
 
 
 class CpuDevice:
@@ -23,10 +23,6 @@ class CpuDevice:
     def load(self, plan: Plan) -> CpuProgram:
         """Compile a plan's kernels and lay out its memory."""
         return load(plan)
-
-    def expect(self, kernel: Kernel) -> None:
-        """Begin to compile a kernel that a plan will have."""
-        expect(kernel)
 
     def address(self, array: np.ndarray) -> int:
         """Where the first element of an array lies."""

@@ -11,11 +11,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
-import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -28,7 +26,6 @@ from contraflow.render.llvm.text import REDUCE_STRENGTH
 FORMAT = "contraflow-cpu-4"  # changes when the options of code generation do
 
 _addresses: dict[tuple[str, str], int] = {}  # by name and identity
-_ahead: dict[str, threads.Task] = {}  # object code that is made before it is needed
 
 
 @functools.cache
@@ -118,17 +115,6 @@ def functions(sources: Sequence[FunctionSource]) -> list[int]:
     return [_addresses[key] for key in keys]
 
 
-def expect(source: FunctionSource) -> None:
-    """Begin to compile functions that will be asked for; nobody waits for it yet."""
-    _ahead[source.identity] = threads.start(_begin, source, _cache_name(source.identity))
-
-
-def _begin(source: FunctionSource, name: str) -> bytes | None:
-    """Object code; None if another thread is at work with LLVM and would not wait for it."""
-    task = _crew.offer(_read_or_made, source, name)
-    return None if task is None else task.wait()
-
-
 def _add(sources: Sequence[FunctionSource]) -> None:
     """Note the addresses of those functions that are new."""
     new = {s.identity: s for s in sources if not _addresses.keys() >= set(s.keys)}
@@ -152,33 +138,31 @@ def _link(names: Sequence[str], codes: Sequence[bytes]) -> list[int]:
 
 
 def _object_codes(sources: Sequence[FunctionSource]) -> list[bytes]:
-    """The object code of functions: from the disk, or made by several threads at once."""
-    codes: list[Any] = [_ahead.pop(s.identity, None) or _read_or_begun(s) for s in sources]
-    return [_finished(code) or _finished(_read_or_begun(s)) for s, code in zip(sources, codes)]
+    """The object code of functions, read or made."""
+    names = {source.identity: _cache_name(source.identity) for source in sources}
+    codes = {key: code for key, name in names.items() if (code := cache.read(name)) is not None}
+    missing = [source for source in sources if source.identity not in codes]
+    if missing:
+        codes |= _compiled(missing)
+        for source in missing:
+            cache.write(names[source.identity], codes[source.identity])
+    return [codes[source.identity] for source in sources]
 
 
-def _finished(code: Any) -> bytes:
-    """Object code, waited for if it is being made; empty if nobody made it."""
-    return (code.wait() if isinstance(code, threads.Task) else code) or b""
+def _compiled(sources: Sequence[FunctionSource]) -> dict[str, bytes]:
+    """The object code of sources by their identities, made by several threads at once."""
+    codes: dict[str, bytes] = {}
+    waiting = iter(sources)  # a free thread takes the next
 
+    def compile_some(target: llvm.TargetMachine) -> None:
+        for source in waiting:
+            codes[source.identity] = _emit(source.text(), target)
 
-def _read_or_begun(source: FunctionSource) -> bytes | threads.Task:
-    """Object code from the disk, or the task that makes it."""
-    name = _cache_name(source.identity)
-    return cache.read(name) or _crew.add(_made, source, name)
-
-
-def _read_or_made(source: FunctionSource, name: str) -> bytes:
-    return cache.read(name) or _made(source, name)
-
-
-def _made(source: FunctionSource, name: str) -> bytes:
-    if not hasattr(_local, "target"):
-        _target()  # the first one prepares LLVM
-        _local.target = _new_target()
-    code = _emit(source.text(), _local.target)
-    cache.write(name, code)
-    return code
+    targets = [_target()]
+    targets += [_new_target() for _ in range(min(config.num_threads, len(sources)) - 1)]
+    with _without_idle_passes():
+        threads.finish([threads.start(compile_some, target) for target in targets])
+    return codes
 
 
 # Strength reduction of loops takes a third of the time and gains nothing for texts that are hoisted
@@ -190,42 +174,16 @@ _DISABLED = (
 )  # fmt: skip
 
 
-_local = threading.local()  # a thread has a target of its own
-_compiling = 0  # how many threads are compiling now
-_options = threads.lock()  # guards that number and LLVM's options
-
-
 @contextmanager
 def _without_idle_passes() -> Iterator[None]:
     """LLVM leaves out passes that our texts do not need; others in this process may need them."""
-    _count_compiling(1)
+    for name in _DISABLED:
+        llvm.set_option("", f"-disable-{name}=true")
     try:
         yield
     finally:
-        _count_compiling(-1)
-
-
-def _count_compiling(more: int) -> None:
-    global _compiling
-    with _options:
-        before, _compiling = _compiling, _compiling + more
-        if not before or not _compiling:
-            for name in _DISABLED:
-                llvm.set_option("", f"-disable-{name}={'true' if _compiling else 'false'}")
-
-
-_crew = threads.Crew(lambda: config.num_threads, _without_idle_passes)
-
-
-def _forget() -> None:
-    """In a forked child, whose other threads are gone with what they did."""
-    global _compiling
-    _ahead.clear()
-    _compiling = 0
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+        for name in _DISABLED:
+            llvm.set_option("", f"-disable-{name}=false")
 
 
 # llvmlite lets one thread at a time into LLVM. A thread with a context and a target of its own need

@@ -451,7 +451,6 @@ class CpuProgram:
 
 
 _entries: dict[str, int] = {}  # where the machine code of kernels lies, by their identities
-_expected: set[str] = set()  # identities of kernels that are compiled ahead
 
 
 def _compile(kernels: Sequence[Kernel], runner: jit.FunctionSource) -> list[int]:
@@ -471,13 +470,6 @@ def _source(kernel: Kernel) -> jit.FunctionSource:
         text_identity(kernel, vector_bytes=width),
         functools.partial(render, kernel, vector_bytes=width),
     )
-
-
-def expect(kernel: Kernel) -> None:
-    """Begin to compile a kernel that a program will need, unless it is known already."""
-    if kernel.identity not in _entries and kernel.identity not in _expected:
-        _expected.add(kernel.identity)
-        jit.expect(_source(kernel))
 
 
 def load(plan: Plan) -> CpuProgram:

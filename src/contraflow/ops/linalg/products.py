@@ -83,7 +83,6 @@ def _matmul_labels(a: Any, b: Any) -> tuple[str, str, str]:
         Failure((np.eye(2) > 0,) * 2, {}, TypeError, "matmul: bool[2, 2] and bool[2, 2] are bool"),
     ),
     operators=("__matmul__", "__rmatmul__"),
-    is_matrix_product=True,
     autocast="low",
 )  # fmt: skip
 def matmul(a, b):
