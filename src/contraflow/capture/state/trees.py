@@ -6,7 +6,7 @@ import types
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
+from itertools import count, repeat
 from operator import itemgetter
 from typing import Any
 
@@ -62,9 +62,9 @@ def flatten(x: Any, leaves: list[Any], weak: bool = False, inner: Inner | None =
         inner = flatten
     kind = type(x)
     if kind is tuple or kind is list:  # as `parts` has it, for the containers of every call
-        return kind, tuple([inner(item, leaves, weak) for item in x])
+        return kind, tuple(map(inner, x, repeat(leaves), repeat(weak)))
     if kind is dict and _NAMES.issuperset(map(type, x)):
-        return kind, tuple([(key, inner(value, leaves, weak)) for key, value in x.items()])
+        return kind, tuple(zip(x, map(inner, x.values(), repeat(leaves), repeat(weak))))
     if kind is float or kind is int or kind is Symbol:
         leaves.append(x)
         return FLOAT if isinstance(x, float) else INT
