@@ -133,6 +133,16 @@ def test_a_part_that_is_returned_or_kept_is_itself() -> None:
         assert fill(batch) is batch["y"]
 
 
+@pytest.mark.parametrize("show", [lambda x: x[1:], lambda x: x.detach(), lambda x: x.mul_(2)[:1]])
+def test_a_view_of_a_part_is_one_of_the_whole(show: Any) -> None:
+    f = cf.compile(show)
+    for compiled, eager in zip(batches(x := data()), batches(y := data())):
+        found, expected = f(compiled), show(eager)
+        assert found.storage is x.storage
+        assert (found.layout, found.tolist()) == (expected.layout, expected.tolist())
+    assert x.tolist() == y.tolist()
+
+
 def test_parts_that_share_memory_with_others() -> None:
     x = cf.zeros(6)
 

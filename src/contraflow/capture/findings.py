@@ -364,7 +364,7 @@ class Trace:
             )
         behind, kept = split(tape, mark, cotangents, late, gradients)  # type: ignore[arg-type]
         for v, source in late.items():
-            if v in kept and source.role == "arg":
+            if v in kept and source.is_argument:
                 kept[v], sources[v], program.tape.inputs[v] = ForwardInput(v), source, "arg"
         scalars = [v for v, role in program.tape.inputs.items() if role == "scalar"]
         read = {x for line in behind.lines for x in line.inputs} | set(behind.outputs)

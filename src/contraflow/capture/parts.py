@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from contraflow.capture.observing.objects import is_passed
+from contraflow.capture.observing.objects import TENSOR_FIELDS, is_passed
 from contraflow.capture.replay import CapturedProgram
 from contraflow.capture.results import ArgumentResult, Found, Graded, SharedResult
 from contraflow.capture.state.places import GivenArguments
@@ -20,11 +20,7 @@ from contraflow.shapes import contiguous, numel
 from contraflow.tensors.storage import PartStorage, Storage
 from contraflow.tensors.tensor import Tensor
 
-# The names of attributes that tensors have by themselves.
-_OF_TENSORS = {
-    *dir(Tensor),
-    *(n for c in Tensor.__mro__ for n in getattr(c, "__annotations__", ())),
-}
+_OF_TENSORS = TENSOR_FIELDS.union(dir(Tensor))  # attributes that they have by themselves
 
 
 class CutCall(NamedTuple):
@@ -43,14 +39,14 @@ class CutCall(NamedTuple):
         if not self.serves(program) or any(part.looked_around for part in self.parts):
             return True
         sources = program.recording.sources
-        if any(sources[value].role == "argument" for value in program.tape.writes):
+        if any(sources[value].is_argument for value in program.tape.writes):
             return True
         if any(is_passed(write.target) for write in program.writes):
             return True
         given = (*program.results, *(gradient for _, gradient in program.slot_outputs))
         for result in given:
             shown = result.result if isinstance(result, Graded) else result
-            if isinstance(shown, SharedResult) and sources[shown.source].role == "argument":
+            if isinstance(shown, SharedResult) and sources[shown.source].is_argument:
                 return True
             if isinstance(shown, ArgumentResult) or (
                 isinstance(shown, Found) and is_passed(shown.place)

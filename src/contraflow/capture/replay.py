@@ -479,7 +479,7 @@ _ARGUMENT, _GRADIENT, _CONSTANT, _STATE, _CELL, _NUMBER = range(6)
 def _kind_of(source: InputSource) -> int:
     if source.role == "scalar":
         return _NUMBER if source.cell is None else _CELL
-    if source.role == "arg":
+    if source.is_argument:
         return _ARGUMENT
     if source.constant is not None:
         return _CONSTANT

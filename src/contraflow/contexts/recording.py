@@ -30,13 +30,18 @@ class InputSource:
     field: str = ""
 
     @property
+    def is_argument(self) -> bool:
+        """Whether it is a tensor among the arguments."""
+        return self.role == "arg"
+
+    @property
     def is_argument_number(self) -> bool:
         """Whether it is a number that follows from those among the arguments."""
         return self.role == "scalar" and self.cell is None and self.generator is None
 
     def find(self, arguments: Sequence[Tensor]) -> Storage | None:
         """The storage in a call with these arguments, None if it is gone."""
-        if self.role == "arg":
+        if self.is_argument:
             return arguments[self.argument].storage
         if self.constant is not None:
             return self.constant

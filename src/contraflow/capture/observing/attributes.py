@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from contraflow.capture.observing.objects import (
+    TENSOR_FIELDS,
     described_fields,
     is_alias,
     is_dunder,
@@ -55,7 +56,6 @@ BOOKKEEPING = frozenset(["_structure", "_other_mode", "_born", "_transient"])
 _INTERNAL = frozenset(["training", "_parameters", "_buffers", "_modules", *BOOKKEEPING])
 
 
-_OF_TENSORS = frozenset(n for c in Tensor.__mro__ for n in getattr(c, "__annotations__", ()))
 _OF_FUNCTIONS = ("__annotations__", "__doc__", "__name__", "__qualname__")
 _TUPLE_FIELD = type(NamedTuple("_Pair", [("first", int)]).first)  # type: ignore[attr-defined]
 
@@ -93,7 +93,7 @@ class Attributes(Showing):
         if kind in PLAIN or kind is Symbol:
             return getattr(x, name)
         if issubclass(kind, Tensor):
-            if name in _OF_TENSORS:
+            if name in TENSOR_FIELDS:
                 return getattr(x, name)
             if lookup(Tensor, name) is not MISSING:
                 self.in_class(kind.__mro__, name)

@@ -29,6 +29,7 @@ from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import elements_of
 
+TENSOR_FIELDS = frozenset(n for c in Tensor.__mro__ for n in getattr(c, "__annotations__", ()))
 MUTABLE = (list, dict, set, deque, bytearray)
 CONTAINERS = (*MUTABLE, tuple, frozenset)
 BOUND = (types.MethodType, types.BuiltinFunctionType, types.MethodWrapperType)
