@@ -127,20 +127,20 @@ def _evaluate(function: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(source, (str, bytes)):
             source = compile(source, "<string>", function.__name__)
         spaces = spaces or (frame.f_globals, frame.f_locals)
-        _refuse_names(observer, source, named.get("locals", spaces[-1]))
+        _refuse_names(observer, function.__name__, source, named.get("locals", spaces[-1]))
         return function(rewrite.observed(source), *spaces, **named)
 
     return run
 
 
-def _refuse_names(observer: Observer, code: types.CodeType, space: Any) -> None:
+def _refuse_names(observer: Observer, name: str, code: types.CodeType, space: Any) -> None:
     """Refuse code that assigns or deletes names of a namespace from before."""
     if observer.place_of(space) is None or not issubclass(type(space), dict):
         return
     for instruction in dis.get_instructions(code):
         if instruction.opname in ("STORE_NAME", "DELETE_NAME"):
             raise observer.recorder.refusal(
-                f"exec assigns {instruction.argval} in a dict from outside",
+                f"{name} assigns {instruction.argval} in a dict from outside",
                 "Assign it in the function itself, as an item of the dict.",
             )
 

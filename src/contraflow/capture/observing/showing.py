@@ -147,7 +147,8 @@ class Showing(Sight):
         bases = kind.__mro__
         theirs = [b for b in bases if is_library_class(b)]
         for base in bases:
-            if is_ours(base):
+            if is_ours(base) and id(base) not in self._searched:
+                self._searched[id(base)] = base
                 self._show_patches(base)
             if is_library_class(base) or not in_python(base):
                 continue

@@ -123,6 +123,7 @@ class Sight:
         self._touched: set[int] = set()
         self._handed: set[int] = set()  # objects that were given to the library as a whole
         self._shown: dict[int, Any] = {}  # whose code runs observed
+        self._searched: dict[int, type] = {}  # classes of ours, for functions of the user's
         self._open: dict[int, type] = {}  # classes whose methods a library may call by any name
         self._own: list[Any] = []  # generators of random numbers that the function itself seeds
         self._proxies: dict[int, tuple[Any, type]] = {}  # what `vars` gives of classes
@@ -408,6 +409,7 @@ class Sight:
         self.known, self.slots, self.before, self.tensors = {}, {}, {}, {}
         self._own, self._made, self._shown, self._touched = [], {}, {}, set()
         self._open = {}
+        self._searched = {}
         self._young = None
         self.writes, self._latest, self._mutated, self._undo = [], {}, set(), [None]
         self._appended, self._restored, self._parameters = {}, set(), {}
