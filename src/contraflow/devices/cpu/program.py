@@ -242,6 +242,7 @@ def _nothing() -> None:
 
 _ROW_WORDS = 4  # the kernel, its arguments, how it is run, and tickets for its parts
 _ROW_BYTES = 8 * _ROW_WORDS
+_TICKETS = 3  # where they lie in a row
 _FIRST = 2  # where the pointers to buffers begin in their table, after errors and scalars
 
 
@@ -424,7 +425,11 @@ class CpuProgram:
         self._known[i] = weakref.ref(array)
 
     def _move(self, arena: _Arena) -> None:
+        """Have temporaries in another arena; forget a run that a fork has cut off in this copy."""
         self._arena = None  # until all have moved
+        ctypes.memset(self._errors, 0, ctypes.sizeof(self._errors))
+        for tickets in range(_TICKETS, len(self._table), _ROW_WORDS):
+            self._table[tickets] = 0
         for i in self._temporary:
             self._bases[self._index[i]] = arena.address + self._plan.slots[i].offset
         self._arena = arena
