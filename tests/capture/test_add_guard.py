@@ -28,9 +28,9 @@ class Parity(Read):
         asked.append("the long way")
         return len(value) % 2 == self.odd
 
-    def written(self, write: ConditionWriter) -> str:
-        note = write.name(asked.append)
-        return f"({note}('a hit') or len({write.place(self.place)}) % 2 == {self.odd})"
+    def source(self, writer: ConditionWriter) -> str:
+        note = writer.name(asked.append)
+        return f"({note}('a hit') or len({writer.place(self.place)}) % 2 == {self.odd})"
 
     def was(self) -> str:
         return ("even", "odd")[self.odd]

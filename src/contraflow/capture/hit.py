@@ -17,7 +17,7 @@ from contraflow.capture.key import SCOPE, CallKey, conditions
 from contraflow.capture.replay import CapturedProgram, FunctionCall, Hit
 from contraflow.capture.results import Found, SameResult
 from contraflow.capture.state.places import Constant, Place
-from contraflow.capture.state.trees import written
+from contraflow.capture.state.trees import source_of
 from contraflow.compiler.tape import Value
 from contraflow.operation.context import state
 from contraflow.runtime.executable import Native
@@ -99,16 +99,16 @@ class _HitWriter:
     def place(self, place: Place) -> str:
         """A variable that holds what is found at a place."""
         if type(place) is Constant:  # which has a name already
-            return place.written(self)
+            return place.source(self)
         if place not in self._places:
-            value = place.written(self)
+            value = place.source(self)
             self._places[place] = f"p{len(self._places)}"
             self.lines.append(f"{self._places[place]} = {value}")
         return self._places[place]
 
     def value(self, place: Place) -> str:
         """The value at a place as an expression: a variable if other places are inside it."""
-        return self.place(place) if place in self._parents else place.written(self)
+        return self.place(place) if place in self._parents else place.source(self)
 
     def block(self, position: int) -> str:
         """The variable that holds the block of an output."""
@@ -118,9 +118,9 @@ class _HitWriter:
         """The number that an output is, or that its block holds, as an expression."""
         return self.native.number(position)
 
-    def storage(self, source: Value) -> str:
+    def storage(self, value: Value) -> str:
         """The storage of an input in this call, as an expression."""
-        program, place = self.program, self.program.places[source]
+        program, place = self.program, self.program.places[value]
         first = len(program.argument_numbers)
         if place < first:
             return f"s{program.argument_numbers[place]}"
@@ -149,12 +149,12 @@ class _HitWriter:
         self.lines.append(f"{''.join(f'a{i}, ' for i in range(given)) or '()'} = args")
         for i, (t, known) in enumerate(zip(self.arguments, self.key.tensors)):
             if i >= given:
-                self.lines.append(f"a{i} = {carried[i - given].written(self)}")
+                self.lines.append(f"a{i} = {carried[i - given].source(self)}")
             self.lines.append(f"s{i} = a{i}.storage")
             self._unless(f"type(a{i}) is {self.name(type(t))}", *conditions(known, self, i))
 
     def _guards(self) -> None:
-        for condition in self.program.guards.written(self, len(self.arguments)):
+        for condition in self.program.guards.conditions(self, len(self.arguments)):
             self._unless(condition)
         for leaf in self.program.leaves or ():
             if isinstance(leaf, Found):
@@ -177,22 +177,22 @@ class _HitWriter:
         program = self.program
         moving = [f"s{i}" for i in program.argument_numbers]
         inputs = [*moving, *program.constants, *self.state]
-        counting = [*program.counted.written(self, inputs, weakref.ref(program))]
+        counting = [*program.counted.source_lines(self, inputs, weakref.ref(program))]
         self.lines += self.native.written(self.name, moving, program.standing, counting)
 
     def _effects(self) -> None:
         for effect in self.program.effects:
-            self.lines += effect.written(self)
+            self.lines += effect.source_lines(self)
 
     def _results(self) -> None:
         program = self.program
         assert program.leaves is not None
         again = {leaf.number for leaf in program.leaves if isinstance(leaf, SameResult)}
-        leaves = [leaf.written(self) for leaf in program.leaves]
+        leaves = [leaf.source(self) for leaf in program.leaves]
         for number in again:
             leaves[number] = f"(leaf{number} := {leaves[number]})"
-        text = written(program.structure, iter(leaves), self.name)
+        text = source_of(program.structure, iter(leaves), self.name)
         if program.writes:
-            self.lines += [*program.stores.written(self, text)]
+            self.lines += [*program.stores.source_lines(self, text)]
         else:
             self.lines.append(f"return {text}")

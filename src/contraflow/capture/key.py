@@ -30,21 +30,21 @@ Comparison = Callable[[str, Any, ConditionWriter], str]
 Difference = Callable[[str, Any, Any], str]
 
 
-def _same(here: str, value: Any, write: ConditionWriter) -> str:
-    known = repr(value) if value is None or type(value) is bool else write.name(value)
+def _same(here: str, value: Any, writer: ConditionWriter) -> str:
+    known = repr(value) if value is None or type(value) is bool else writer.name(value)
     return f"{here} is {known}"
 
 
-def _equal(here: str, value: Any, write: ConditionWriter) -> str:
+def _equal(here: str, value: Any, writer: ConditionWriter) -> str:
     return f"{here} == {value!r}"
 
 
-def _same_or_equal(here: str, value: Any, write: ConditionWriter) -> str:
-    known = write.name(value)
+def _same_or_equal(here: str, value: Any, writer: ConditionWriter) -> str:
+    known = writer.name(value)
     return f"({here} is {known} or {here} == {known})"
 
 
-def _apart(here: str, value: Any, write: ConditionWriter) -> str:
+def _apart(here: str, value: Any, writer: ConditionWriter) -> str:
     """A hit is written for arguments that share no memory: their numbers are those of storages."""
     return " and ".join(f"s{other} is not s{value}" for other in range(value))
 
@@ -122,14 +122,14 @@ PARTS: dict[type[PartsKey], list[KeyPart]] = {
 SCOPE = {"config": config, "dtypes": dtypes}  # what expressions use beside `t`, `s` and `current`
 
 
-def conditions(known: PartsKey, write: ConditionWriter, number: int = 0) -> Iterator[str]:
+def conditions(known: PartsKey, writer: ConditionWriter, number: int = 0) -> Iterator[str]:
     """The conditions that all parts are as they are in a key.
 
     There the variables `a0`, `a1`, ... hold the tensors, and `s0`, `s1`, ... their storages.
     """
     for part, value in zip(PARTS[type(known)], known):
         here = part.source.format(t=f"a{number}", s=f"s{number}")
-        condition = part.compare(here, value, write)
+        condition = part.compare(here, value, writer)
         if condition:
             yield condition
 

@@ -46,7 +46,7 @@ class CutCall(NamedTuple):
         given = (*program.results, *(gradient for _, gradient in program.slot_outputs))
         for result in given:
             shown = result.result if isinstance(result, Graded) else result
-            if isinstance(shown, SharedResult) and sources[shown.source].is_argument:
+            if isinstance(shown, SharedResult) and sources[shown.origin].is_argument:
                 return True
             if isinstance(shown, ArgumentResult) or (
                 isinstance(shown, Found) and is_passed(shown.place)

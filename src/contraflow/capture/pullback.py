@@ -94,7 +94,7 @@ class ForwardInput(NamedTuple):
 class Late(NamedTuple):
     """Something that only backward reads, a hook for instance: as it is when backward runs."""
 
-    source: InputSource
+    origin: InputSource
 
 
 Kept = Residual | ForwardInput | Late
@@ -364,7 +364,7 @@ class CompiledNode(Node):
         """The kept memory, as a flat array."""
         if isinstance(kept, Saved):
             return _flat(kept.get(self))
-        storage = kept.source.find(())
+        storage = kept.origin.find(())
         if storage is None:
             raise GradientError(
                 f"backward: a value that a hook inside {self.name} reads no longer exists."

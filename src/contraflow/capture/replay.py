@@ -23,13 +23,13 @@ from contraflow.capture.results import (
     Found,
     Fresh,
     Graded,
+    HitResult,
     HostNumber,
     NumberResult,
     Result,
     SameResult,
     SharedResult,
     StoreKey,
-    WrittenResult,
 )
 from contraflow.capture.state.effects import (
     Effect,
@@ -194,14 +194,14 @@ class CapturedProgram:
             self.escapes, self._slots, self.needs, self.recording.advances, self.recording.reseeds,
         )  # fmt: skip
         self.plain: list[NewTensor] | None = None
-        self.leaves: list[NewTensor | WrittenResult] | None = None  # where they can be written out
+        self.leaves: list[NewTensor | HitResult] | None = None  # where they can be written out
         simple = self.pullback is None and not any((*rare, self.kinds))
         if simple:
             tensors = [self._new_tensor(result) for result in self.results if alone(result)]
             if len(tensors) == len(self.results):
                 self.plain = tensors
             new = iter(tensors)
-            others = [result for result in self.results if isinstance(result, WrittenResult)]
+            others = [result for result in self.results if isinstance(result, HitResult)]
             if len(tensors) + len(others) == len(self.results):
                 known = iter(others)
                 self.leaves = [next(new) if alone(r) else next(known) for r in self.results]
@@ -299,7 +299,7 @@ class CapturedProgram:
 
         def fetch(result: Fresh | SharedResult) -> Tensor:
             if isinstance(result, SharedResult):
-                return result.over(storages[self.places[result.source]])
+                return result.over(storages[self.places[result.origin]])
             position, view, dtype = result
             return Tensor.of_storage(memory(position), view, dtype)
 

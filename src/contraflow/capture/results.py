@@ -29,7 +29,7 @@ class Fresh(NamedTuple):
 class SharedResult(NamedTuple):
     """A view of the storage of an input: a new one, or the tensor itself if it lives on."""
 
-    source: Value
+    origin: Value  # the input
     view: View
     dtype: DType
     tensor: weakref.ref[Tensor]
@@ -41,9 +41,9 @@ class SharedResult(NamedTuple):
             return t
         return Tensor.of_storage(storage, self.view, self.dtype)
 
-    def written(self, write: EffectWriter) -> str:
+    def source(self, writer: EffectWriter) -> str:
         """The tensor as an expression."""
-        return f"{write.name(self.over)}({write.storage(self.source)})"
+        return f"{writer.name(self.over)}({writer.storage(self.origin)})"
 
 
 class ArgumentResult(NamedTuple):
@@ -51,7 +51,7 @@ class ArgumentResult(NamedTuple):
 
     number: int
 
-    def written(self, write: EffectWriter) -> str:
+    def source(self, writer: EffectWriter) -> str:
         """The argument in the function of a call that hits."""
         return f"a{self.number}"
 
@@ -61,9 +61,9 @@ class NumberResult(NamedTuple):
 
     value: int | float
 
-    def written(self, write: EffectWriter) -> str:
+    def source(self, writer: EffectWriter) -> str:
         """The number as an expression."""
-        return write.name(self.value)
+        return writer.name(self.value)
 
 
 class ComputedNumber(NamedTuple):
@@ -78,9 +78,9 @@ class HostNumber(NamedTuple):
     position: int
     kind: type
 
-    def written(self, write: EffectWriter) -> str:
+    def source(self, writer: EffectWriter) -> str:
         """The number as an expression."""
-        return f"{write.name(self.kind)}({write.number(self.position)})"
+        return f"{writer.name(self.kind)}({writer.number(self.position)})"
 
 
 class Found(NamedTuple):
@@ -88,9 +88,9 @@ class Found(NamedTuple):
 
     place: Place
 
-    def written(self, write: EffectWriter) -> str:
+    def source(self, writer: EffectWriter) -> str:
         """The variable that holds the value."""
-        return write.place(self.place)
+        return writer.place(self.place)
 
 
 class Graded(NamedTuple):
@@ -106,7 +106,7 @@ class SameResult(NamedTuple):
 
     number: int
 
-    def written(self, write: EffectWriter) -> str:
+    def source(self, writer: EffectWriter) -> str:
         """The variable that holds the tensor; see `hit.py`."""
         return f"leaf{self.number}"
 
@@ -158,7 +158,7 @@ class Inside(Node):
 
 
 # Results that the function of a call that hits makes itself, beside new tensors.
-WrittenResult = SharedResult | ArgumentResult | NumberResult | HostNumber | Found | SameResult
+HitResult = SharedResult | ArgumentResult | NumberResult | HostNumber | Found | SameResult
 Result = (
     Fresh
     | SharedResult

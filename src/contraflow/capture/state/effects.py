@@ -1,7 +1,7 @@
 """Effects: what a replay does beside computing, kind by kind.
 
-Each kind has two faces, as a guard has (`reads.py`): `do` from what a program gave, and `written`,
-the same as lines in the function of a call that hits (`hit.py`).
+Each kind has two faces, as a guard has (`reads.py`): `do`, from what a program gave, and
+`source_lines`, the same as source text in the function of a call that hits (`hit.py`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class EffectWriter(ConditionWriter, Protocol):
     def number(self, position: int) -> str:
         """The number that an output is, or that its block holds, as an expression."""
 
-    def storage(self, source: Value) -> str:
+    def storage(self, value: Value) -> str:
         """The storage of an input in this call, as an expression."""
 
 
@@ -46,7 +46,7 @@ class Effect(Protocol):
     def do(self, outputs: Sequence[Any]) -> None:
         """Do it."""
 
-    def written(self, write: EffectWriter) -> Iterator[str]:
+    def source_lines(self, writer: EffectWriter) -> Iterator[str]:
         """The same as lines."""
 
 
@@ -62,10 +62,10 @@ class ScalarsSet(NamedTuple):
                 output = outputs[position]
                 cell.value = type(cell.value)(output.array if type(output) is Block else output)
 
-    def written(self, write: EffectWriter) -> Iterator[str]:
+    def source_lines(self, writer: EffectWriter) -> Iterator[str]:
         for cell_ref, position in self.cells:
-            yield f"if (c := {write.name(cell_ref)}()) is not None:"
-            yield f"  c.value = type(c.value)({write.number(position)})"
+            yield f"if (c := {writer.name(cell_ref)}()) is not None:"
+            yield f"  c.value = type(c.value)({writer.number(position)})"
 
 
 class GradientsSet(NamedTuple):
@@ -79,42 +79,42 @@ class GradientsSet(NamedTuple):
             if owner is not None:
                 owner._grad = outputs[position]
 
-    def written(self, write: EffectWriter) -> Iterator[str]:
+    def source_lines(self, writer: EffectWriter) -> Iterator[str]:
         for owner_ref, position in self.owners:
-            if position not in write.standing:
-                owner = write.name(owner_ref)
-                yield f"if (t := {owner}()) is not None: t._grad = {write.block(position)}"
+            if position not in writer.standing:
+                owner = writer.name(owner_ref)
+                yield f"if (t := {owner}()) is not None: t._grad = {writer.block(position)}"
 
 
 class WritesCounted(NamedTuple):
     """Inputs were overwritten in place: their versions count it."""
 
-    writers: Sequence[tuple[int, tuple[str, UserLine | None]]]  # with the places of inputs
+    writers: Sequence[tuple[int, tuple[str, UserLine | None]]]  # with the positions of inputs
 
     def do(self, storages: Sequence[Storage]) -> None:
         """Count in the storages of this call."""
-        for place, writer in self.writers:
-            storage = storages[place]
+        for position, by in self.writers:
+            storage = storages[position]
             if type(storage) is Storage:  # as it does itself, without a call for each
                 storage.version += 1
-                storage.writer = writer
+                storage.writer = by
             else:
-                storage.wrote(*writer)
+                storage.wrote(*by)
 
-    def written(
-        self, write: ConditionWriter, inputs: Sequence[str | Storage], owner: weakref.ref[Any]
+    def source_lines(
+        self, writer: ConditionWriter, inputs: Sequence[str | Storage], owner: weakref.ref[Any]
     ) -> Iterator[str]:
         """The same as lines. Of inputs some are variables, which are other storages in each call;
         the writes to the others, all by a program of `owner`, are counted once."""
         writes = Writes(owner)
-        for place, writer in self.writers:
-            storage = inputs[place]
+        for position, by in self.writers:
+            storage = inputs[position]
             if isinstance(storage, str):
-                yield f"{storage}.version += 1; {storage}.writer = {write.name(writer)}"
+                yield f"{storage}.version += 1; {storage}.writer = {writer.name(by)}"
             else:
-                count_replays(storage, writes, writer)
-        if any(isinstance(inputs[place], Storage) for place, _ in self.writers):
-            known = write.name(writes)
+                count_replays(storage, writes, by)
+        if any(isinstance(inputs[position], Storage) for position, _ in self.writers):
+            known = writer.name(writes)
             yield f"{known}.count += 1; {known}.last = moment()"
 
 
@@ -126,11 +126,11 @@ class NewTensor(NamedTuple):
     dtype: DType
     whole: bool  # the output as it is
 
-    def written(self, write: EffectWriter) -> str:
+    def source(self, writer: EffectWriter) -> str:
         """The tensor as an expression."""
         position, view, dtype, whole = self
-        arguments = f"{write.block(position)}, {write.name(view)}, {write.name(dtype)}, {whole}"
-        return f"{write.name(new_tensor)}({arguments})"
+        arguments = f"{writer.block(position)}, {writer.name(view)}, {writer.name(dtype)}, {whole}"
+        return f"{writer.name(new_tensor)}({arguments})"
 
 
 def new_tensors(results: Sequence[NewTensor], outputs: Sequence[Any]) -> list[Tensor]:
@@ -187,10 +187,10 @@ class StateWritten(NamedTuple):
             for write in self.writes
         )
 
-    def written(self, write: ConditionWriter, results: str) -> Iterator[str]:
+    def source_lines(self, writer: ConditionWriter, results: str) -> Iterator[str]:
         """The same as lines, where it `is_quiet`."""
-        changed = [write.place(each.target) for each in self.writes]
+        changed = [writer.place(each.target) for each in self.writes]
         yield f"result, values = {results}"
         for i, (each, target) in enumerate(zip(self.writes, changed)):
-            yield f"{write.name(each.do)}({target}, values[{i}])"
+            yield f"{writer.name(each.do)}({target}, values[{i}])"
         yield "return result"

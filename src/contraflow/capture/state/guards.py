@@ -79,13 +79,13 @@ class GradientRead(NamedTuple):
         owner = tensor() if number < 0 else arguments[number]
         return owner is not None and layout_of(owner._grad) == self.layout
 
-    def written(self, write: ConditionWriter) -> str:
+    def source(self, writer: ConditionWriter) -> str:
         """The condition that it is so."""
         number, tensor = self.held
-        owner = f"{write.name(tensor)}()" if number < 0 else f"a{number}"
+        owner = f"{writer.name(tensor)}()" if number < 0 else f"a{number}"
         if self.layout is None:
             return f"{owner}._slot is None"
-        return f"{write.name(layout_of)}({owner}._grad) == {write.name(self.layout)}"
+        return f"{writer.name(layout_of)}({owner}._grad) == {writer.name(self.layout)}"
 
 
 class KeptArrays:
@@ -196,18 +196,18 @@ class Guards:
                     return False
         return not self.gradients or all(read.holds(arguments) for read in self.gradients)
 
-    def written(self, write: ConditionWriter, arguments: int) -> Iterator[str]:
+    def conditions(self, writer: ConditionWriter, arguments: int) -> Iterator[str]:
         """The conditions of `hold` as source text, for the function of a call that hits.
 
         There the storages of arguments are `s0`, `s1`, ..., none of which is one of state.
         """
-        known = write.name(self)
+        known = writer.name(self)
         yield f"not {known}.gone"
-        yield f"({known}.epoch == {write.name(Structure)}.epoch or {known}.are_current())"
+        yield f"({known}.epoch == {writer.name(Structure)}.epoch or {known}.are_current())"
         for read in self.reads:
-            yield read.written(write)
+            yield read.source(writer)
         if self.state and arguments:
-            state = write.name(self.state)
+            state = writer.name(self.state)
             yield " and ".join(f"id(s{i}) not in {state}" for i in range(arguments))
         for gradient in self.gradients:
-            yield gradient.written(write)
+            yield gradient.source(writer)

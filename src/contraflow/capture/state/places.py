@@ -44,7 +44,7 @@ class Place:
         """The value in this call; raises one of NOTHING_THERE if there is none."""
         raise NotImplementedError
 
-    def written(self, write: ConditionWriter) -> str:
+    def source(self, writer: ConditionWriter) -> str:
         """The same as an expression."""
         raise NotImplementedError
 
@@ -60,8 +60,8 @@ class Object(Place):
     def get(self, given: GivenArguments) -> Any:
         return self.reference()
 
-    def written(self, write: ConditionWriter) -> str:
-        return f"{write.name(self.reference)}()"
+    def source(self, writer: ConditionWriter) -> str:
+        return f"{writer.name(self.reference)}()"
 
     def __str__(self) -> str:
         return self.label
@@ -78,8 +78,8 @@ class Constant(Place):
     def get(self, given: GivenArguments) -> Any:
         return self.value
 
-    def written(self, write: ConditionWriter) -> str:
-        return write.name(self.value)
+    def source(self, writer: ConditionWriter) -> str:
+        return writer.name(self.value)
 
     def __str__(self) -> str:
         return self.label
@@ -96,7 +96,7 @@ class Argument(Place):
     def get(self, given: GivenArguments) -> Any:
         return given[1][self.number] if isinstance(self.number, str) else given[0][self.number]
 
-    def written(self, write: ConditionWriter) -> str:
+    def source(self, writer: ConditionWriter) -> str:
         return f"args[{self.number}]"
 
     def __str__(self) -> str:
@@ -135,8 +135,8 @@ class Attribute(NestedPlace):
     def get(self, given: GivenArguments) -> Any:
         return namespace_of(self.parent.get(given))[self.key]
 
-    def written(self, write: ConditionWriter) -> str:
-        return f"{written_namespace(self.parent, write)}[{self.key!r}]"
+    def source(self, writer: ConditionWriter) -> str:
+        return f"{namespace_source(self.parent, writer)}[{self.key!r}]"
 
     def put(self, holder: Any, value: Any) -> None:
         namespace_of(holder)[self.key] = value
@@ -159,8 +159,8 @@ class Field(NestedPlace):
     def get(self, given: GivenArguments) -> Any:
         return getattr(self.parent.get(given), self.key)
 
-    def written(self, write: ConditionWriter) -> str:
-        return f"{write.place(self.parent)}.{self.key}"
+    def source(self, writer: ConditionWriter) -> str:
+        return f"{writer.place(self.parent)}.{self.key}"
 
     def put(self, holder: Any, value: Any) -> None:
         kind: Any = type(holder)
@@ -188,11 +188,11 @@ class ClassAttribute(NestedPlace):
     def get(self, given: GivenArguments) -> Any:
         return self.parent.get(given).__dict__[self.key]
 
-    def written(self, write: ConditionWriter) -> str:
+    def source(self, writer: ConditionWriter) -> str:
         if isinstance(self.parent, Constant):  # whose attributes are always in one dict
             (own,) = gc.get_referents(self.parent.value.__dict__)  # not a view of it: half the time
-            return f"{write.name(own)}[{self.key!r}]"
-        return f"{write.place(self.parent)}.__dict__[{self.key!r}]"
+            return f"{writer.name(own)}[{self.key!r}]"
+        return f"{writer.place(self.parent)}.__dict__[{self.key!r}]"
 
     def put(self, holder: Any, value: Any) -> None:
         if holder is not None:  # else it was made within the function, and is gone
@@ -219,11 +219,11 @@ class Item(NestedPlace):
     def get(self, given: GivenArguments) -> Any:
         return self.kind.__getitem__(self.parent.get(given), self.key)
 
-    def written(self, write: ConditionWriter) -> str:
-        key = repr(self.key) if type(self.key) in (int, str) else write.name(self.key)
+    def source(self, writer: ConditionWriter) -> str:
+        key = repr(self.key) if type(self.key) in (int, str) else writer.name(self.key)
         if self.exact:
-            return f"{write.place(self.parent)}[{key}]"
-        return f"{write.name(self.kind.__getitem__)}({write.place(self.parent)}, {key})"
+            return f"{writer.place(self.parent)}[{key}]"
+        return f"{writer.name(self.kind.__getitem__)}({writer.place(self.parent)}, {key})"
 
     def put(self, holder: Any, value: Any) -> None:
         self.kind.__setitem__(holder, self.key, value)
@@ -243,8 +243,8 @@ class DictKey(Item):
     def get(self, given: GivenArguments) -> Any:
         return list(elements_of(self.parent.get(given)))[self.key]
 
-    def written(self, write: ConditionWriter) -> str:
-        return f"list({write.name(elements_of)}({write.place(self.parent)}))[{self.key}]"
+    def source(self, writer: ConditionWriter) -> str:
+        return f"list({writer.name(elements_of)}({writer.place(self.parent)}))[{self.key}]"
 
     def __str__(self) -> str:
         return f"key {self.key} of {self.parent}"
@@ -277,10 +277,10 @@ class Cell(NestedPlace):
     def get(self, given: GivenArguments) -> Any:
         return self.parent.get(given).__closure__[self.key].cell_contents
 
-    def written(self, write: ConditionWriter) -> str:
+    def source(self, writer: ConditionWriter) -> str:
         if isinstance(self.parent, Constant):  # whose cells are always the same
-            return f"{write.name(self.parent.value.__closure__[self.key])}.cell_contents"
-        return f"{write.place(self.parent)}.__closure__[{self.key}].cell_contents"
+            return f"{writer.name(self.parent.value.__closure__[self.key])}.cell_contents"
+        return f"{writer.place(self.parent)}.__closure__[{self.key}].cell_contents"
 
     def put(self, holder: Any, value: Any) -> None:
         holder.__closure__[self.key].cell_contents = value
@@ -304,8 +304,8 @@ class Namespace(Place):
     def get(self, given: GivenArguments) -> Any:
         return namespace_of(self.parent.get(given))
 
-    def written(self, write: ConditionWriter) -> str:
-        return written_namespace(self.parent, write)
+    def source(self, writer: ConditionWriter) -> str:
+        return namespace_source(self.parent, writer)
 
     def __str__(self) -> str:
         return f"{self.parent}.__dict__"
@@ -326,8 +326,8 @@ class Answer(Place):
         except Exception as error:
             raise LookupError(str(self.parent)) from error
 
-    def written(self, write: ConditionWriter) -> str:
-        return f"{write.name(self.get)}((args, {{}}))"
+    def source(self, writer: ConditionWriter) -> str:
+        return f"{writer.name(self.get)}((args, {{}}))"
 
     def __str__(self) -> str:
         return str(self.parent)
@@ -353,8 +353,8 @@ class Described(Place):
     def get(self, given: GivenArguments) -> Any:
         return self.place.get(given)
 
-    def written(self, write: ConditionWriter) -> str:
-        return self.place.written(write)
+    def source(self, writer: ConditionWriter) -> str:
+        return self.place.source(writer)
 
     def __str__(self) -> str:
         return str(self.place)
@@ -376,16 +376,16 @@ def own_attributes(x: Any, default: Any = MappingProxyType({})) -> Any:
     return found if issubclass(type(found), dict) else default
 
 
-def written_namespace(place: Place, write: ConditionWriter) -> str:
+def namespace_source(place: Place, writer: ConditionWriter) -> str:
     """The `__dict__` of the object at a place as an expression.
 
     An argument in it is a tensor. The class of any other object may have code for attributes.
     """
-    here = write.place(place)
+    here = writer.place(place)
     with suppress(*NOTHING_THERE):
         kind: Any = type(place.get(((), {})))
         if isinstance(kind.__getattribute__, FunctionType):
-            return f"{write.name(namespace_of)}({here})"
+            return f"{writer.name(namespace_of)}({here})"
     return f"{here}.__dict__"
 
 

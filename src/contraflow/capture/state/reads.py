@@ -1,6 +1,6 @@
 """Reads: what a recording found at a place, and whether a call finds it again.
 
-Each has two faces: `holds` asks the long way, `written` is the same as an expression in the
+Each has two faces: `holds` asks the long way, `source` is the same as an expression in the
 function of a call that hits (`hit.py`).
 """
 
@@ -22,7 +22,7 @@ from contraflow.capture.state.places import (
     NestedPlace,
     Place,
     namespace_of,
-    written_namespace,
+    namespace_source,
 )
 from contraflow.tensors.tree import elements_of, exact, is_exact, is_in, length_of
 
@@ -58,7 +58,7 @@ class Read:
         """Whether a value is the one that was found."""
         raise NotImplementedError
 
-    def written(self, write: ConditionWriter) -> str:
+    def source(self, writer: ConditionWriter) -> str:
         """The condition that it is so."""
         raise NotImplementedError
 
@@ -94,12 +94,12 @@ class Equal(Read):
     def fits(self, value: Any) -> bool:
         return value is self.value or token(value) == self.token
 
-    def written(self, write: ConditionWriter) -> str:
-        here = write.value(self.place)
+    def source(self, writer: ConditionWriter) -> str:
+        here = writer.value(self.place)
         if self.value is None or type(self.value) is bool:
             return f"{here} is {self.value}"
-        known, expected = write.name(self.value), write.name(self.token)
-        return f"((v := {here}) is {known} or {write.name(token)}(v) == {expected})"
+        known, expected = writer.name(self.value), writer.name(self.token)
+        return f"((v := {here}) is {known} or {writer.name(token)}(v) == {expected})"
 
     def was(self) -> str:
         return shown(self.value)
@@ -126,10 +126,10 @@ class Same(Read):
     def fits(self, value: Any) -> bool:
         return id(value) == self.address
 
-    def written(self, write: ConditionWriter) -> str:
-        here = write.value(self.place)
+    def source(self, writer: ConditionWriter) -> str:
+        here = writer.value(self.place)
         if id(self.reference) == self.address:
-            return f"{here} is {write.name(self.reference)}"
+            return f"{here} is {writer.name(self.reference)}"
         return f"id({here}) == {self.address}"
 
     def was(self) -> str:
@@ -148,9 +148,9 @@ class FunctionCode(Same):
     def fits(self, value: Any) -> bool:
         return id(original(value)) == self.address
 
-    def written(self, write: ConditionWriter) -> str:
-        known = write.name(self.reference)
-        return f"((v := {write.value(self.place)}) is {known} or {write.name(self.fits)}(v))"
+    def source(self, writer: ConditionWriter) -> str:
+        known = writer.name(self.reference)
+        return f"((v := {writer.value(self.place)}) is {known} or {writer.name(self.fits)}(v))"
 
 
 class Bases(Read):
@@ -166,8 +166,8 @@ class Bases(Read):
     def fits(self, value: Any) -> bool:
         return [*map(id, value)] == self.addresses
 
-    def written(self, write: ConditionWriter) -> str:
-        return f"[*map(id, {self.place.written(write)})] == {write.name(self.addresses)}"
+    def source(self, writer: ConditionWriter) -> str:
+        return f"[*map(id, {self.place.source(writer)})] == {writer.name(self.addresses)}"
 
     def was(self) -> str:
         return "of other bases"
@@ -186,8 +186,8 @@ class Names(Read):
     def fits(self, value: Any) -> bool:
         return [_print(name) for name in elements_of(value)] == self.names
 
-    def written(self, write: ConditionWriter) -> str:
-        return f"{write.name(self.fits)}({self.place.written(write)})"
+    def source(self, writer: ConditionWriter) -> str:
+        return f"{writer.name(self.fits)}({self.place.source(writer)})"
 
     def was(self) -> str:
         return f"of {len(self.names)} other keys"
@@ -206,8 +206,8 @@ class Typed(Read):
     def fits(self, value: Any) -> bool:
         return type(value) is self.kind
 
-    def written(self, write: ConditionWriter) -> str:
-        return f"type({write.place(self.place)}) is {write.name(self.kind)}"
+    def source(self, writer: ConditionWriter) -> str:
+        return f"type({writer.place(self.place)}) is {writer.name(self.kind)}"
 
     def was(self) -> str:
         return f"a {self.kind.__name__}"
@@ -229,8 +229,8 @@ class Valued(Typed):
     def fits(self, value: Any) -> bool:
         return type(value) is self.kind and self.base.__eq__(value, self.value) is True
 
-    def written(self, write: ConditionWriter) -> str:
-        return f"{write.name(self.fits)}({write.value(self.place)})"
+    def source(self, writer: ConditionWriter) -> str:
+        return f"{writer.name(self.fits)}({writer.value(self.place)})"
 
     def was(self) -> str:
         return f"{self.kind.__name__}({self.value!r})"
@@ -254,8 +254,8 @@ class Absent(Read):
             return True
         return False
 
-    def written(self, write: ConditionWriter) -> str:
-        return f"{write.name(self.holds)}((args, {{}}))"
+    def source(self, writer: ConditionWriter) -> str:
+        return f"{writer.name(self.holds)}((args, {{}}))"
 
     def was(self) -> str:
         return "not there"
@@ -273,11 +273,11 @@ class Lacks(Absent):
         except NOTHING_THERE:
             return False
 
-    def written(self, write: ConditionWriter) -> str:
-        key, here = write.name(self.place.key), write.place(self.place.parent)
+    def source(self, writer: ConditionWriter) -> str:
+        key, here = writer.name(self.place.key), writer.place(self.place.parent)
         if isinstance(self.place, Item) and self.place.exact:
             return f"{key} not in {here}"
-        return f"not {write.name(dict.__contains__)}({here}, {key})"
+        return f"not {writer.name(dict.__contains__)}({here}, {key})"
 
 
 class LacksAttribute(Absent):
@@ -292,8 +292,8 @@ class LacksAttribute(Absent):
         except NOTHING_THERE:
             return False
 
-    def written(self, write: ConditionWriter) -> str:
-        return f"{self.place.key!r} not in {written_namespace(self.place.parent, write)}"
+    def source(self, writer: ConditionWriter) -> str:
+        return f"{self.place.key!r} not in {namespace_source(self.place.parent, writer)}"
 
 
 class Sized(Read):
@@ -308,9 +308,9 @@ class Sized(Read):
     def fits(self, value: Any) -> bool:
         return length_of(value) == self.length
 
-    def written(self, write: ConditionWriter) -> str:
-        count = "len" if self.exact else write.name(length_of)
-        return f"{count}({write.place(self.place)}) == {self.length}"
+    def source(self, writer: ConditionWriter) -> str:
+        count = "len" if self.exact else writer.name(length_of)
+        return f"{count}({writer.place(self.place)}) == {self.length}"
 
     def was(self) -> str:
         return f"of length {self.length}"
@@ -331,9 +331,9 @@ class Member(Read):
     def fits(self, value: Any) -> bool:
         return is_in(self.item, value) is self.answer
 
-    def written(self, write: ConditionWriter) -> str:
-        item, here = write.name(self.item), write.place(self.place)
-        held = f"({item} in {here})" if self.exact else f"{write.name(is_in)}({item}, {here})"
+    def source(self, writer: ConditionWriter) -> str:
+        item, here = writer.name(self.item), writer.place(self.place)
+        held = f"({item} in {here})" if self.exact else f"{writer.name(is_in)}({item}, {here})"
         return f"{held} is {self.answer}"
 
     def was(self) -> str:
@@ -356,8 +356,8 @@ class Contents(Read):
     def fits(self, value: Any) -> bool:
         return length_of(value) == self.length and fingerprint(value) == self.known
 
-    def written(self, write: ConditionWriter) -> str:
-        return f"{write.name(self.fits)}({write.place(self.place)})"
+    def source(self, writer: ConditionWriter) -> str:
+        return f"{writer.name(self.fits)}({writer.place(self.place)})"
 
     def was(self) -> str:
         return f"with other contents ({self.length} of them)"
@@ -390,8 +390,8 @@ class Elements(Read):
         )
         return same and value.tobytes() == known.tobytes()
 
-    def written(self, write: ConditionWriter) -> str:
-        return f"{write.name(self.fits)}({write.place(self.place)})"
+    def source(self, writer: ConditionWriter) -> str:
+        return f"{writer.name(self.fits)}({writer.place(self.place)})"
 
     def was(self) -> str:
         return "of other elements"
@@ -412,8 +412,8 @@ class Together(Read):
         except NOTHING_THERE:
             return False
 
-    def written(self, write: ConditionWriter) -> str:
-        return f"({write.place(self.place)} is {write.place(self.other)}) is {self.answer}"
+    def source(self, writer: ConditionWriter) -> str:
+        return f"({writer.place(self.place)} is {writer.place(self.other)}) is {self.answer}"
 
     def change(self, given: GivenArguments) -> str:
         return f"whether {self.place} is {self.other} has changed"

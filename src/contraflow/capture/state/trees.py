@@ -217,12 +217,12 @@ def builder(structure: Any) -> Callable[[list[Any]], Any]:
         constants[f"x{len(constants)}"] = x
         return f"x{len(constants) - 1}"
 
-    text = written(structure, (f"leaves[{i}]" for i in count()), name)
+    text = source_of(structure, (f"leaves[{i}]" for i in count()), name)
     function: Callable[[list[Any]], Any] = eval(f"lambda leaves: {text}", constants)
     return function
 
 
-def written(structure: Any, leaves: Iterator[str], name: Callable[[Any], str]) -> str:
+def source_of(structure: Any, leaves: Iterator[str], name: Callable[[Any], str]) -> str:
     """The result of `rebuild` as an expression, of leaves that are expressions.
 
     `name` names an object. The structure is one of results, which has no weak references.
@@ -235,8 +235,8 @@ def written(structure: Any, leaves: Iterator[str], name: Callable[[Any], str]) -
     if kind == SHARED:
         variable = f"shared{rest[0]}"
         inner = rest[1:]
-        return f"({variable} := {written(inner[0], leaves, name)})" if inner else variable
-    inside = [(key, written(part, leaves, name)) for key, part in inside_of(structure)]
+        return f"({variable} := {source_of(inner[0], leaves, name)})" if inner else variable
+    inside = [(key, source_of(part, leaves, name)) for key, part in inside_of(structure)]
     items = "".join(f"{item}, " for _, item in inside)
     if kind is tuple:
         return f"({items})"

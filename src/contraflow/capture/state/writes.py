@@ -127,8 +127,8 @@ class Registered(NestedPlace):
     def get(self, given: GivenArguments) -> Any:
         return self.slot.get(given)
 
-    def written(self, write: ConditionWriter) -> str:
-        return self.slot.written(write)
+    def source(self, writer: ConditionWriter) -> str:
+        return self.slot.source(writer)
 
     def put(self, holder: Any, value: Any) -> None:
         if self.registers(holder):
