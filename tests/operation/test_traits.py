@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import contraflow as cf
-from contraflow.capture.pullback import without
+from contraflow.capture.backward_tape import without
 from contraflow.compiler import passes
 from contraflow.compiler.fuse import stored_products
 from contraflow.compiler.tape import Tape, Value

@@ -13,9 +13,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from contraflow import config, threads
+from contraflow.capture.call import FunctionCall, Hit, ReplayInputs, call_of
 from contraflow.capture.compile import CompileOptions
 from contraflow.capture.explain import (
     ProgramMemory,
@@ -24,22 +23,20 @@ from contraflow.capture.explain import (
     memory_of,
     parameter_names,
 )
-from contraflow.capture.findings import Carried
 from contraflow.capture.hit import MISS, misses, write_hit
 from contraflow.capture.key import CallKey, key_of
 from contraflow.capture.observing.carried import identity, is_carried
 from contraflow.capture.parts import CutCall, cut_out
-from contraflow.capture.replay import CapturedProgram, FunctionCall, Hit, ReplayInputs
+from contraflow.capture.replay import CapturedProgram
+from contraflow.capture.restart import NumbersToFix, PlacesToCarry
 from contraflow.capture.rewriting import rewrite
 from contraflow.capture.state.places import MISSING, NOTHING_THERE, GivenArguments, Place
 from contraflow.capture.state.trees import NoStructure, flatten
-from contraflow.capture.trace import StructuralNumbers, capture
+from contraflow.capture.trace import capture
 from contraflow.capture.verify import replay_verified
 from contraflow.compiler.tape import Tape
-from contraflow.dtypes import from_numpy
 from contraflow.errors import CaptureError
 from contraflow.operation.context import ThreadState, state
-from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import exact
 
 MANY_CAPTURES = 8
@@ -187,7 +184,7 @@ class Compiled:
     def _call_of(self, given: GivenArguments) -> FunctionCall:
         carried = [_contents(place, given) for place in self._carried]
         try:
-            return _call_of(given, carried)
+            return call_of(given, carried)
         except (NoStructure, RecursionError):
             raise next(self._refused(given)) from None
 
@@ -221,7 +218,7 @@ class Compiled:
             fixed = self._fixed.get(call.structure, frozenset())
             try:
                 return capture(self, call, fixed, self._carried, settled, again), key, call
-            except Carried as found:
+            except PlacesToCarry as found:
                 known = {identity(place, call.given) for place in self._carried}
                 new = [p for p in found.places if identity(p, call.given) not in known]
                 learned += 1
@@ -231,7 +228,7 @@ class Compiled:
                 settled = not new
                 call = self._call_of(call.given)
                 key = self._key(call, state())
-            except StructuralNumbers as found:
+            except NumbersToFix as found:
                 assert not found.places <= fixed
                 if len(self._fixed) > STRUCTURES_KEPT:
                     self._fixed.clear()
@@ -372,32 +369,3 @@ def _contents(place: Place, given: GivenArguments) -> Any:
     except NOTHING_THERE:
         return MISSING
     return value if is_carried(value) else type(value)
-
-
-def _call_of(given: GivenArguments, carried: list[Any]) -> FunctionCall:
-    args, kwargs = given
-    if not kwargs and not carried:  # tensors alone, as in most calls, take a tenth of the time
-        for x in args:
-            if type(x) is not Tensor:
-                break
-        else:
-            # As the class does it, which takes three times as long.
-            return tuple.__new__(
-                FunctionCall, (_structure_of_tensors(len(args)), args, args, given, ())
-            )
-    leaves: list[Any] = []
-    structure = flatten((args, kwargs, carried), leaves, weak=True)
-    leaves = [_as_tensor(x) if isinstance(x, np.ndarray) else x for x in leaves]
-    return FunctionCall(
-        structure, leaves, [x for x in leaves if isinstance(x, Tensor)], given, carried
-    )
-
-
-@functools.lru_cache
-def _structure_of_tensors(count: int) -> Any:
-    return flatten(((Tensor.of_array(np.zeros(0)),) * count, {}, []), [], weak=True)
-
-
-def _as_tensor(array: np.ndarray) -> Tensor:
-    from_numpy(array.dtype)  # the error for a dtype that is not ours
-    return Tensor.of_array(np.asarray(array, order="C"))

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from contraflow.capture.call import FunctionCall
 from contraflow.capture.key import CallKey
 from contraflow.capture.observing.ahead import LIMITS
 from contraflow.capture.observing.alarm import HEARS
-from contraflow.capture.replay import CapturedProgram, FunctionCall
+from contraflow.capture.replay import CapturedProgram
 from contraflow.capture.rewriting import rewrite
 from contraflow.compiler.tape import Tape, Value
 from contraflow.shapes import numel

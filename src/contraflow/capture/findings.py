@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from contraflow.capture.backward_tape import ForwardInput, Late, Residual, split
+from contraflow.capture.call import FunctionCall, Owner
 from contraflow.capture.observing.alarm import describe_code
 from contraflow.capture.observing.observer import Observer
-from contraflow.capture.pullback import ForwardInput, Inward, Late, Pullback, Residual, split
-from contraflow.capture.replay import CapturedProgram, FunctionCall, Owner
+from contraflow.capture.pullback import Inward, Pullback
+from contraflow.capture.replay import CapturedProgram
+from contraflow.capture.restart import PlacesToCarry
 from contraflow.capture.results import (
     ArgumentResult,
     ComputedNumber,
@@ -29,7 +32,7 @@ from contraflow.capture.results import (
 )
 from contraflow.capture.state.guards import GradientRead, Held, layout_of
 from contraflow.capture.state.made import MadeAnew
-from contraflow.capture.state.places import Located, Place
+from contraflow.capture.state.places import Located
 from contraflow.capture.state.reads import Same
 from contraflow.capture.state.trees import NoStructure
 from contraflow.capture.state.writes import SlotStore, Write
@@ -41,14 +44,6 @@ from contraflow.tensors.host_scalar import StepScalar
 from contraflow.tensors.node import Edge, Node, nodes_below
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
-
-
-class Carried(Exception):
-    """The function reads what is at some places and then changes it: they are inputs."""
-
-    def __init__(self, places: list[Place]) -> None:
-        super().__init__(places)
-        self.places = places
 
 
 class Trace:
@@ -107,7 +102,7 @@ class Trace:
         fixed = self.settled or self.observer.filled
         found = [] if fixed else self.observer.changed_places()
         if found:
-            raise Carried(found)
+            raise PlacesToCarry(found)
 
     def _known_tensors(self) -> list[Tensor]:
         """The tensors from outside that the function read, or that its modules hold."""

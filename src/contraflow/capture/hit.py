@@ -13,8 +13,9 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from contraflow.capture.call import FunctionCall, Hit
 from contraflow.capture.key import SCOPE, CallKey, conditions
-from contraflow.capture.replay import CapturedProgram, FunctionCall, Hit
+from contraflow.capture.replay import CapturedProgram
 from contraflow.capture.results import Found, SameResult
 from contraflow.capture.state.places import Constant, Place
 from contraflow.capture.state.trees import source_of

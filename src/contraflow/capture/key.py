@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from contraflow import config, dtypes
-from contraflow.capture.replay import FunctionCall
+from contraflow.capture.call import FunctionCall
 from contraflow.capture.state.places import ConditionWriter
 from contraflow.capture.state.reads import shown
 from contraflow.capture.state.trees import VALUE, leaf_names

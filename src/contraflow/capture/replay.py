@@ -5,15 +5,15 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
+from contraflow.capture.backward_tape import ForwardInput, Residual
+from contraflow.capture.call import FunctionCall, Hit, Owner, ReplayInputs
 from contraflow.capture.pullback import (
     CompiledNode,
-    ForwardInput,
     Pullback,
-    Residual,
     saved_memory,
     whole,
 )
@@ -41,14 +41,12 @@ from contraflow.capture.state.effects import (
     new_tensors,
 )
 from contraflow.capture.state.guards import Guards, Held
-from contraflow.capture.state.places import GivenArguments, Place
+from contraflow.capture.state.places import Place
 from contraflow.capture.state.trees import builder
 from contraflow.capture.state.writes import Write
-from contraflow.compiler.passes import eliminate_dead
 from contraflow.compiler.tape import Value
 from contraflow.contexts.recording import InputSource, Recording
-from contraflow.dtypes import from_numpy, int64
-from contraflow.errors import GradientError, OverwrittenError
+from contraflow.dtypes import int64
 from contraflow.graph.saved import keep
 from contraflow.operation.context import state
 from contraflow.runtime import executable
@@ -58,45 +56,10 @@ from contraflow.shapes import contiguous
 from contraflow.tensors.epoch import Structure
 from contraflow.tensors.grad_slot import Block
 from contraflow.tensors.node import Edge, Node
-from contraflow.tensors.source_line import at, location, user_line
+from contraflow.tensors.source_line import user_line
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.symbol import Numbers, arithmetic
 from contraflow.tensors.tensor import Tensor
-
-
-class Owner(Protocol):
-    """The compiled function that owns programs."""
-
-    name: str
-    escape_lines: set[str]
-    warned: bool  # of a very long tape
-    unobserved: list[str]
-
-    @property
-    def eager(self) -> Callable[..., Any]: ...
-
-    @property
-    def function(self) -> Callable[..., Any]: ...
-
-    @property
-    def instance(self) -> Any: ...
-
-
-class FunctionCall(NamedTuple):
-    """The arguments of one call of a compiled function."""
-
-    structure: Any
-    leaves: Sequence[Any]  # tensors and numbers, in order
-    arguments: Sequence[Tensor]  # the tensors among them
-    given: GivenArguments
-    carried: Sequence[Any] = ()  # what the function reads and changes beside its arguments
-
-
-# A whole call from its arguments, written out, or a miss: see hit.py.
-Hit = Callable[[tuple[Any, ...]], Any]
-
-# The storages and the host scalars that a program reads, in the order of its tape's inputs.
-ReplayInputs = tuple[list[Storage], list[int | float]]
 
 
 class CapturedProgram:
@@ -385,68 +348,6 @@ class CapturedProgram:
             known = [storages[place] for place in self._remembered]
             node.state = [(storage, storage.version) for storage in known]
         return node
-
-    # --- once more, for gradients of gradients --------------------------------------------
-
-    def check_unchanged(self, node: CompiledNode, given: GivenArguments) -> None:
-        """Refuse to run the function again where it would not repeat the call."""
-        pure = self.tape.replaced(self.tape.lines)
-        pure.writes = {}
-        read = {x for line in eliminate_dead(pure).lines for x in line.inputs}
-        if read & set(self.tape.writes):
-            raise GradientError(
-                f"backward: create_graph differentiates {self.name_at(node)} by running it again, "
-                f"but it overwrites what it reads. Write after reading into another tensor, or "
-                f"call {self.owner.name}.eager."
-            )
-        for storage, version in node.state:
-            if storage.version != version:
-                writer, line = storage.writer or ("a write", None)
-                raise OverwrittenError(
-                    f"backward: create_graph differentiates {self.name_at(node)} by running it "
-                    f"again, but {writer} overwrote what it reads{at(line)}. Use the out-of-place "
-                    f"form, or run backward before.",
-                    op=node.name, line=location(node.line), shape=(storage.data.size,),
-                    dtype=str(from_numpy(storage.data.dtype)), saved_version=version,
-                    version=storage.version, writer=writer, written=location(line),
-                )  # fmt: skip
-        guards = self.guards
-        if not guards.are_current() or guards.change(given) is not None:
-            raise GradientError(
-                f"backward: create_graph differentiates {self.name_at(node)} by running it again, "
-                f"but modules or variables that it uses have changed. Run backward before."
-            )
-
-    def name_at(self, node: CompiledNode) -> str:
-        """The function and where it was called, for messages."""
-        return f"{node.name}{at(node.line)}"
-
-    def before_again(self, leaves: Sequence[Any], random: list[Any]) -> Callable[[], None]:
-        """Note the state before another run of the function; give a function that restores it."""
-        arguments = [x for x in leaves if isinstance(x, Tensor)]
-        found = self.find_inputs(FunctionCall(None, list(leaves), arguments, ((), {})))
-        if found is None:
-            raise GradientError(f"backward: a value that {self.owner.name} read no longer exists.")
-        storages = found[0]
-        slots = [held.get(arguments) for held, _ in self.slot_outputs]
-        grads = [(t, t._grad) for t in slots if t is not None]
-        cells = [(cell, cell.value) for ref, _ in self.cell_outputs if (cell := ref()) is not None]
-        now = [(g, (g.seed, g.offset)) for g, _ in random]
-        written = [storages[place] for place, _ in self.counted.writers]
-        before = [(s, s.data.copy(), s.version, s.writer) for s in written]
-
-        def undo() -> None:
-            for generator, saved in now:
-                generator.seed, generator.offset = saved
-            for t, grad in grads:
-                t._grad = grad
-            for cell, value in cells:
-                cell.value = value
-            for storage, data, version, writer in before:
-                np.copyto(storage.data, data)
-                storage.version, storage.writer = version, writer
-
-        return undo
 
 
 def _saved(x: Any) -> Any:

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
+from contraflow.capture.call import FunctionCall, Owner
 from contraflow.capture.findings import Trace
 from contraflow.capture.observing.ahead import read_ahead, warn_once
 from contraflow.capture.observing.alarm import alarmed, describe_code
 from contraflow.capture.observing.observe import hide_observer, observing
 from contraflow.capture.observing.observer import Observer
 from contraflow.capture.observing.settings import unchanged_settings
-from contraflow.capture.replay import CapturedProgram, FunctionCall, Owner
+from contraflow.capture.replay import CapturedProgram
+from contraflow.capture.restart import NumbersToFix
 from contraflow.capture.rewriting import rewrite
 from contraflow.capture.state.places import Place
 from contraflow.capture.state.trees import ARRAY, flatten, markers, rebuild
@@ -29,14 +31,6 @@ from contraflow.tensors.tensor import Tensor
 LONG_TAPE = 20_000
 
 
-class StructuralNumbers(Exception):
-    """The function needs the values of some numbers among its arguments."""
-
-    def __init__(self, places: set[int]) -> None:
-        super().__init__(places)
-        self.places = places
-
-
 def capture(
     owner: Owner,
     call: FunctionCall,
@@ -47,8 +41,8 @@ def capture(
 ) -> CapturedProgram:
     """Record one call and load its program. Nothing real is changed by it.
 
-    Unless it is `settled` which places are carried, Carried says that more of them should be.
-    Numbers among the leaves become host scalars, unless they are `fixed`. StructuralNumbers says
+    Unless it is `settled` which places are carried, PlacesToCarry says that more of them should be.
+    Numbers among the leaves become host scalars, unless they are `fixed`. NumbersToFix says
     that more of them must be.
     """
     loose = {i for i, x in enumerate(call.leaves) if not isinstance(x, Tensor)} - fixed
@@ -63,12 +57,12 @@ def capture(
             gc.collect(0)
         return program
     except ValueNeeded:
-        raise StructuralNumbers(recorder.symbols.needed) from None
+        raise NumbersToFix(recorder.symbols.needed) from None
     except (CaptureError, TypeError):
         if not loose:
             raise
         # It may be fine with the numbers themselves, which some functions of C insist on.
-        raise StructuralNumbers(loose) from None
+        raise NumbersToFix(loose) from None
     finally:
         if collecting:
             gc.enable()

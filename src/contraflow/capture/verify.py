@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from contraflow.capture.call import FunctionCall, ReplayInputs
 from contraflow.capture.observing.observe import undone
-from contraflow.capture.replay import CapturedProgram, FunctionCall, ReplayInputs
+from contraflow.capture.replay import CapturedProgram
 from contraflow.capture.state.made import MadeAnew
 from contraflow.dtypes import from_numpy, tolerance
 from contraflow.errors import CaptureError, describe_spec

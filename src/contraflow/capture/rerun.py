@@ -1,0 +1,88 @@
+"""A recorded call run again, by the function itself: for gradients of gradients.
+
+Nothing of the first run may have changed since, and nothing of the second one stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from contraflow.capture.call import FunctionCall
+from contraflow.capture.state.places import GivenArguments
+from contraflow.compiler.passes import eliminate_dead
+from contraflow.dtypes import from_numpy
+from contraflow.errors import GradientError, OverwrittenError
+from contraflow.tensors.source_line import at, location
+from contraflow.tensors.tensor import Tensor
+
+if TYPE_CHECKING:
+    from contraflow.capture.pullback import CompiledNode
+    from contraflow.capture.replay import CapturedProgram
+
+
+def check_unchanged(program: CapturedProgram, node: CompiledNode, given: GivenArguments) -> None:
+    """Refuse to run the function again where it would not repeat the call."""
+    pure = program.tape.replaced(program.tape.lines)
+    pure.writes = {}
+    read = {x for line in eliminate_dead(pure).lines for x in line.inputs}
+    if read & set(program.tape.writes):
+        raise GradientError(
+            f"backward: create_graph differentiates {_name_at(node)} by running it again, "
+            f"but it overwrites what it reads. Write after reading into another tensor, or "
+            f"call {program.owner.name}.eager."
+        )
+    for storage, version in node.state:
+        if storage.version != version:
+            writer, line = storage.writer or ("a write", None)
+            raise OverwrittenError(
+                f"backward: create_graph differentiates {_name_at(node)} by running it "
+                f"again, but {writer} overwrote what it reads{at(line)}. Use the out-of-place "
+                f"form, or run backward before.",
+                op=node.name, line=location(node.line), shape=(storage.data.size,),
+                dtype=str(from_numpy(storage.data.dtype)), saved_version=version,
+                version=storage.version, writer=writer, written=location(line),
+            )  # fmt: skip
+    guards = program.guards
+    if not guards.are_current() or guards.change(given) is not None:
+        raise GradientError(
+            f"backward: create_graph differentiates {_name_at(node)} by running it again, "
+            f"but modules or variables that it uses have changed. Run backward before."
+        )
+
+
+def _name_at(node: CompiledNode) -> str:
+    """The function and where it was called, for messages."""
+    return f"{node.name}{at(node.line)}"
+
+
+def note_state(
+    program: CapturedProgram, leaves: Sequence[Any], random: list[Any]
+) -> Callable[[], None]:
+    """Note the state before another run of the function; give a function that restores it."""
+    arguments = [x for x in leaves if isinstance(x, Tensor)]
+    found = program.find_inputs(FunctionCall(None, list(leaves), arguments, ((), {})))
+    if found is None:
+        raise GradientError(f"backward: a value that {program.owner.name} read no longer exists.")
+    storages = found[0]
+    slots = [held.get(arguments) for held, _ in program.slot_outputs]
+    grads = [(t, t._grad) for t in slots if t is not None]
+    cells = [(cell, cell.value) for ref, _ in program.cell_outputs if (cell := ref()) is not None]
+    now = [(g, (g.seed, g.offset)) for g, _ in random]
+    written = [storages[place] for place, _ in program.counted.writers]
+    before = [(s, s.data.copy(), s.version, s.writer) for s in written]
+
+    def undo() -> None:
+        for generator, saved in now:
+            generator.seed, generator.offset = saved
+        for t, grad in grads:
+            t._grad = grad
+        for cell, value in cells:
+            cell.value = value
+        for storage, data, version, writer in before:
+            np.copyto(storage.data, data)
+            storage.version, storage.writer = version, writer
+
+    return undo
