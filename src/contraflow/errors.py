@@ -8,13 +8,11 @@ are subclasses, whose fields hold the facts of the message; all can be pickled.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from types import FunctionType, TracebackType
-from typing import Any, NamedTuple, TypeVar, cast
+from types import TracebackType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -231,25 +229,3 @@ def brief(x: Any) -> str:
         inner = ", ".join(map(brief, x))
         return f"[{inner}]" if isinstance(x, list) else f"({inner}{',' if len(x) == 1 else ''})"
     return describe(x)
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def public(function: F) -> F:
-    """Decorator of a function that is not an op: errors inside are reworded by `retold`."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except translated as error:
-            raise tell(error, function.__name__, takes, args, kwargs)  # noqa: B904
-
-    def takes() -> str:
-        parameters = inspect.signature(function).parameters.values()
-        return ", ".join(str(p.replace(annotation=p.empty)) for p in parameters)
-
-    translated, tell = tuple(TRANSLATED), retold
-    # With the function's own globals it still counts as one of its module, as doctest asks.
-    wrapper = FunctionType(call.__code__, function.__globals__, closure=call.__closure__)
-    return cast(F, functools.update_wrapper(wrapper, function))

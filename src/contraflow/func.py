@@ -14,9 +14,10 @@ from typing import Any
 
 from contraflow.contexts.batch import RANDOMNESS, Batch
 from contraflow.contexts.forward import Forward
-from contraflow.errors import GradientError, NotScalarError, describe, public
+from contraflow.errors import GradientError, NotScalarError, describe
 from contraflow.graph import engine
 from contraflow.operation.context import apply, changed, state
+from contraflow.operation.public import public
 from contraflow.ops.creation.create import eye, full, zeros_like
 from contraflow.ops.elementwise.basic import clone
 from contraflow.ops.shape.joining import cat

@@ -5,7 +5,8 @@ Nearly every function is an op, declared in `ops/linalg`.
 
 from typing import Any, NoReturn
 
-from contraflow.errors import describe, public
+from contraflow.errors import describe
+from contraflow.operation.public import public
 from contraflow.ops.linalg import matrices, products
 from contraflow.ops.linalg.decompositions import det, eigh, eigvalsh, qr, slogdet, svd, svdvals
 from contraflow.ops.linalg.matrices import (

@@ -22,10 +22,11 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from contraflow import threads
-from contraflow.errors import GradientError, describe, public
+from contraflow.errors import GradientError, describe
 from contraflow.graph.saved import Saved, keep, overwritten
 from contraflow.operation.context import Context, changed, state
 from contraflow.operation.op import Op
+from contraflow.operation.public import public
 from contraflow.ops.elementwise.basic import clone
 from contraflow.spec import Params, Spec
 from contraflow.tensors.generator import Generator

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 
 from contraflow.autograd.graph import Graph, quoted
 from contraflow.compiler.tape import Tape, Value
-from contraflow.errors import DeviceError, public
+from contraflow.errors import DeviceError
+from contraflow.operation.public import public
 from contraflow.tensors.tensor import Tensor
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from contraflow.contexts.forward import Forward
-from contraflow.errors import GradientError, describe, public
+from contraflow.errors import GradientError, describe
 from contraflow.graph import engine
 from contraflow.operation.context import changed, state
+from contraflow.operation.public import public
 from contraflow.ops.creation.create import full, tensor
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import leaves_of

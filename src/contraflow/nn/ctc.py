@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from contraflow.errors import describe, public
+from contraflow.errors import describe
 from contraflow.nn.steps import time_steps
 from contraflow.operation.context import state
+from contraflow.operation.public import public
 from contraflow.ops.creation.create import arange, as_tensor, full
 from contraflow.ops.elementwise.arithmetic import clamp_min
 from contraflow.ops.elementwise.basic import exp, where

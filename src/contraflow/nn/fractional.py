@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from contraflow.dtypes import int64
-from contraflow.errors import describe, public
+from contraflow.errors import describe
+from contraflow.operation.public import public
 from contraflow.ops.creation.create import arange, full
 from contraflow.ops.creation.random import rand
 from contraflow.ops.index.gather import gather

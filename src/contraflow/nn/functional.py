@@ -8,7 +8,7 @@ embeddings are in `lookup.py`, unpooling in `unpool.py`.
 from __future__ import annotations
 
 from contraflow.autograd.modes import no_grad
-from contraflow.errors import describe, public
+from contraflow.errors import describe
 from contraflow.nn.ctc import ctc_loss
 from contraflow.nn.fractional import fractional_max_pool2d, fractional_max_pool3d
 from contraflow.nn.inplace import (
@@ -39,6 +39,7 @@ from contraflow.nn.multihead import multi_head_attention_forward
 from contraflow.nn.projection import linear_cross_entropy
 from contraflow.nn.unpool import max_unpool1d, max_unpool2d, max_unpool3d
 from contraflow.operation.op import Op
+from contraflow.operation.public import public
 from contraflow.ops.creation.random import dropout as _dropout
 from contraflow.ops.elementwise.activation import (
     gelu,

@@ -6,7 +6,8 @@ import math
 
 from contraflow.autograd.modes import no_grad
 from contraflow.dtypes import bool_
-from contraflow.errors import describe, public
+from contraflow.errors import describe
+from contraflow.operation.public import public
 from contraflow.ops.creation.create import arange, full, ones, zeros
 from contraflow.ops.elementwise.arithmetic import clamp_min
 from contraflow.ops.elementwise.basic import where

@@ -6,7 +6,8 @@ import math
 from typing import Any, NamedTuple
 
 from contraflow.dtypes import DType, bool_
-from contraflow.errors import describe, public
+from contraflow.errors import describe
+from contraflow.operation.public import public
 from contraflow.ops.creation.create import zeros
 from contraflow.ops.creation.random import dropout
 from contraflow.ops.elementwise.basic import where

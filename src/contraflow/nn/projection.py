@@ -8,7 +8,8 @@ from typing import Any
 
 from contraflow.autograd.checkpoint import checkpoint
 from contraflow.dtypes import DType
-from contraflow.errors import describe, public
+from contraflow.errors import describe
+from contraflow.operation.public import public
 from contraflow.ops.elementwise.basic import where
 from contraflow.ops.linalg.products import linear
 from contraflow.ops.nn.entropy import cross_entropy

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from contraflow.errors import describe, public
+from contraflow.errors import describe
+from contraflow.operation.public import public
 from contraflow.ops.nn.max_pool import (
     max_unpool,
 )

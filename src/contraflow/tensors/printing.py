@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from contraflow.errors import public
+from contraflow.operation.public import public
 
 
 class PrintOptions(NamedTuple):

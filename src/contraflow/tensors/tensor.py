@@ -18,11 +18,12 @@ from contraflow import devices, dtypes
 from contraflow.devices.cpu import memory
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType
-from contraflow.errors import CaptureError, GradientError, describe, public
+from contraflow.errors import CaptureError, GradientError, describe
 from contraflow.expressions.expression import Number
 from contraflow.operation import core
 from contraflow.operation.context import apply, changed, state
 from contraflow.operation.op import Op
+from contraflow.operation.public import public
 from contraflow.shapes import View, contiguous, contiguous_strides
 from contraflow.tensors import convert, grad_slot
 from contraflow.tensors.elements import TensorElements

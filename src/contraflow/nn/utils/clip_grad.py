@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from contraflow.autograd.modes import no_grad
 from contraflow.capture.compile import CompileOptions, compiled_function, runs_native
-from contraflow.errors import public
+from contraflow.operation.public import public
 from contraflow.ops.creation.create import tensor
 from contraflow.ops.elementwise.arithmetic import clamp_max, isfinite
 from contraflow.ops.linalg.matrices import vector_norm

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from contraflow.autograd.modes import no_grad
-from contraflow.errors import describe, public
+from contraflow.errors import describe
+from contraflow.operation.public import public
 from contraflow.ops.shape.joining import cat
 from contraflow.ops.shape.view import reshape
 from contraflow.tensors.tensor import Tensor

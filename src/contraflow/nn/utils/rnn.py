@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from contraflow.errors import public
+from contraflow.operation.public import public
 from contraflow.ops.creation.create import tensor
 from contraflow.ops.elementwise.basic import where
 from contraflow.ops.index.slices import index_select

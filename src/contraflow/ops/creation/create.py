@@ -15,12 +15,13 @@ from contraflow import devices, dtypes
 from contraflow.devices.cpu import memory
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType, float32, float64, int64, uint8
-from contraflow.errors import GradientError, public
+from contraflow.errors import GradientError
 from contraflow.expressions import expression as s
 from contraflow.expressions.evaluate import saturating_cast
 from contraflow.expressions.expression import Number
 from contraflow.operation.context import apply, state
 from contraflow.operation.kinds import LINEAR, create
+from contraflow.operation.public import public
 from contraflow.operation.samples import Sample
 from contraflow.ops.elementwise.basic import where
 from contraflow.shapes import Shape, contiguous

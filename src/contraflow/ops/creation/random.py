@@ -21,12 +21,12 @@ from contraflow.dtypes import (
     uint8,
     uint32,
 )
-from contraflow.errors import public
 from contraflow.expressions import expression as s
 from contraflow.expressions import philox
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import LINEAR, composite, random
 from contraflow.operation.op import Op
+from contraflow.operation.public import public
 from contraflow.operation.samples import Failure, Sample
 from contraflow.ops.creation.create import check_options, finish, shape_of
 from contraflow.ops.elementwise.basic import where

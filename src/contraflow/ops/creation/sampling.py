@@ -12,8 +12,9 @@ from typing import Any
 from contraflow import dtypes
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType, float64, int64
-from contraflow.errors import describe, public
+from contraflow.errors import describe
 from contraflow.operation.context import changed
+from contraflow.operation.public import public
 from contraflow.ops.creation.create import check_options, finish, shape_of
 from contraflow.ops.creation.random import check_floating, draw, integers, uniform
 from contraflow.ops.creation.random import normal as standard_normal

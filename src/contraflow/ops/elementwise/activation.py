@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from contraflow.dtypes import FLOAT, INT
-from contraflow.errors import describe, public
+from contraflow.errors import describe
 from contraflow.expressions import expression as s
 from contraflow.expressions import special_functions
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import composite, elementwise
 from contraflow.operation.op import REGISTRY
+from contraflow.operation.public import public
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.creation.random import rand
 from contraflow.ops.elementwise.arithmetic import clamp_min

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.errors import describe, public
+from contraflow.errors import describe
 from contraflow.operation.kinds import composite
+from contraflow.operation.public import public
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.elementwise.activation import logsigmoid
 from contraflow.ops.elementwise.arithmetic import clamp_min
