@@ -81,6 +81,8 @@ class Trace:
         self._describe_effects()
         self.known = known
         guards = program.guards
+        for number, hooks in program.recording.hooks.items():
+            self.observer.read_hooks(self.call.arguments[number], hooks)
         for kind in dict.fromkeys(map(type, recorder.modules)):
             self.observer.note_class_methods(kind)
         guards.reads = list(self.observer.reads.values())

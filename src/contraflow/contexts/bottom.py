@@ -41,6 +41,9 @@ class BottomContext(OpContext):
     def touch_hooks(self, tensor: Tensor) -> None:
         """Nothing to note in eager mode."""
 
+    def read_hooks(self, leaf: Tensor) -> None:
+        """Nothing to note in eager mode."""
+
     def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:
         """The generator's own numbers."""
         return generator.take(blocks)  # type: ignore[no-any-return]

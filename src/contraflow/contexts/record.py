@@ -31,6 +31,7 @@ from contraflow.shapes import Shape, contiguous, numel
 from contraflow.spec import Params, Spec
 from contraflow.tensors.generator import Generator
 from contraflow.tensors.generator import serials as generator_serials
+from contraflow.tensors.hooks import hooks_in
 from contraflow.tensors.host_scalar import HostScalar
 from contraflow.tensors.node import Node, sequence_numbers
 from contraflow.tensors.source_line import UserLine, user_line
@@ -84,6 +85,7 @@ class Recorder(BottomContext):
         self._graded: dict[int, Tensor] = {}  # from outside, requiring grad
         self._needs: dict[int, tuple[Tensor, bool]] = {}  # whether tensors required it before
         self._hooks: dict[int, tuple[Tensor, dict[int, Any], dict[int, Any]]] = {}  # as found
+        self._hooks_read: dict[int, tuple[Any, ...]] = {}  # of arguments, by their numbers
         # Tensors of the function's own over real storages, and where they came from.
         self._detached: dict[int, tuple[Tensor, Tensor]] = {}
         self.symbols = Symbols(leaves, self._enter)
@@ -305,6 +307,12 @@ class Recorder(BottomContext):
             found = (tensor, dict(tensor._hooks or {}), dict(tensor._accumulated_hooks or {}))
             self._hooks.setdefault(id(tensor), found)
 
+    def read_hooks(self, leaf: Tensor) -> None:
+        number = self._arguments.get(id(leaf))
+        if number is not None:  # those of state are part of what is watched
+            found = self._hooks.get(id(leaf), (leaf, leaf._hooks, leaf._accumulated_hooks))
+            self._hooks_read.setdefault(number, hooks_in(*found[1:]))
+
     def read_scalar(self, cell: HostScalar) -> Any:
         if cell not in self._cells:
             spec = Spec((), int64 if isinstance(cell.value, int) else float64)
@@ -430,6 +438,7 @@ class Recorder(BottomContext):
         for t, needs in self._needs.values():
             if t._needs is not needs:
                 recording.needs.append((self._arguments.get(id(t), -1), t, t._needs))
+        recording.hooks = self._hooks_read
         recording.modules = [(weakref.ref(m), number) for m, number in self._modules.values()]
         return recording
 

@@ -211,6 +211,7 @@ class Pass:
         if self.targets is not None:
             self.prepare(starts)
         heap, nodes, first = self.frontier.heap, self.frontier.nodes, self.context.first_node
+        recording = self.context.is_recording
         # The inside of a rule is not checked: infinities there may well cancel.
         with changed(grad=self.create_graph, anomaly=False, autocast=None, task=self):
             self.deliver(starts)
@@ -224,6 +225,8 @@ class Pass:
                     self.context.refuse_node(node)
                 self.deliver(self.visit(node, cotangents))
             for leaf, value in self.frontier.leaves.values():
+                if recording:
+                    self.context.read_hooks(leaf)
                 self.finish_leaf(leaf, value)
 
     def prepare(self, starts: Sequence[tuple[Edge, Tensor]]) -> None:

@@ -95,6 +95,10 @@ class Context:
         """A hook is about to be put on a leaf."""
         self.below.touch_hooks(tensor)
 
+    def read_hooks(self, leaf: Any) -> None:
+        """Backward has come to a leaf, and is about to run its hooks."""
+        self.below.read_hooks(leaf)
+
     def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:
         """Take `blocks` counters of a random generator: its (seed, offset) before, as op inputs."""
         return self.below.draw(generator, blocks)

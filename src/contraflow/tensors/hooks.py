@@ -15,6 +15,11 @@ Hooks = dict[int, Any]
 _keys = itertools.count()
 
 
+def hooks_in(*tables: Hooks | None) -> tuple[Any, ...]:
+    """The hooks in some tables, in the order in which they run; None ends each table."""
+    return tuple([hook for table in tables for hook in (*(table or {}).values(), None)])
+
+
 class Handle:
     """Removes the hook that was registered with it."""
 

@@ -68,6 +68,7 @@ from contraflow.capture.state.reads import (
     Equal,
     FunctionCode,
     Lacks,
+    LeafHooks,
     Read,
     Same,
     Together,
@@ -159,6 +160,7 @@ class Sight:
             return
         self.known[id(x)] = x, place
         if issubclass(kind, Tensor):
+            self.show(x)
             return
         if kind is types.FunctionType and not is_library_code(x.__code__, x.__globals__):
             self._see_function(x)
@@ -386,6 +388,17 @@ class Sight:
         if str(place) != str(known):
             read = Together(place.parent, known.parent, True)
             self._add(("together", id(place), id(known)), read)
+
+    def read_hooks(self, leaf: Tensor, hooks: Sequence[Any]) -> None:
+        """Backward has run the hooks on an argument, or on what is carried."""
+        place = self.tensor_place(leaf)
+        if place is not None:
+            self._add((id(leaf), "hooks"), LeafHooks(place, hooks, self._keep))
+
+    def tensor_place(self, x: Tensor) -> Place | None:
+        """Where each call finds a tensor: an argument, what is carried, or one that stays."""
+        found = (self.carried_at[key] for key, value in self.carried.items() if value is x)
+        return next(found, None) or self.place_of(x)
 
     def place_of(self, x: Any) -> Place | None:
         """Where something is found that was there before; None for what is new."""

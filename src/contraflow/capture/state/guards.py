@@ -20,6 +20,7 @@ from contraflow.capture.state.places import (
 )
 from contraflow.capture.state.reads import Equal, Read, Same, shown
 from contraflow.tensors.epoch import Structure
+from contraflow.tensors.hooks import hooks_in
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 
@@ -57,7 +58,7 @@ class Watched(NamedTuple):
 
 
 def _hooks(t: Tensor) -> tuple[Any, ...]:
-    return (*(t._hooks or {}).values(), None, *(t._accumulated_hooks or {}).values())
+    return hooks_in(t._hooks, t._accumulated_hooks)
 
 
 def layout_of(gradient: Tensor | None) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from contraflow.capture.state.places import (
     namespace_of,
     namespace_source,
 )
+from contraflow.tensors.hooks import hooks_in
 from contraflow.tensors.tree import elements_of, exact, is_exact, is_in, length_of
 
 PLAIN = frozenset([
@@ -395,6 +396,31 @@ class Elements(Read):
 
     def was(self) -> str:
         return "of other elements"
+
+
+class LeafHooks(Read):
+    """The hooks on a leaf among the arguments, which backward ran inside the function."""
+
+    __slots__ = ("addresses", "kept")
+
+    def __init__(self, place: Place, hooks: Sequence[Any], keep: Callable[[Any], Any]) -> None:
+        super().__init__(place)
+        self.addresses, self.kept = [*map(id, hooks)], [keep(hook) for hook in hooks]
+
+    def fits(self, value: Any) -> bool:
+        return [*map(id, hooks_in(value._hooks, value._accumulated_hooks))] == self.addresses
+
+    def source(self, writer: ConditionWriter) -> str:
+        here = writer.place(self.place)
+        if len(self.addresses) == 2:  # the ends of both tables
+            return f"not ({here}._hooks or {here}._accumulated_hooks)"
+        return f"{writer.name(self.fits)}({here})"
+
+    def change(self, given: GivenArguments) -> str:
+        return f"the hooks on {self.place} have changed"
+
+    def __str__(self) -> str:
+        return f"hooks on {self.place}"
 
 
 class Together(Read):
