@@ -9,7 +9,8 @@
     parts.py         arguments that are parts of larger tensors, as memory of their own
     trace.py         one call, recorded
     restart.py       why a recording starts again
-    findings.py      what was recorded as a program: results, effects and the backward
+    findings.py      what was recorded as a program: results and effects
+    backward.py      the backward of what was recorded, recorded too
     results.py       how a replay finds or makes each value that is returned or kept
     replay.py        a recorded call: where its inputs come from, and what becomes of its outputs
     hit.py           the call that hits, written out

@@ -32,7 +32,7 @@ from contraflow.capture.restart import NumbersToFix, PlacesToCarry
 from contraflow.capture.rewriting import rewrite
 from contraflow.capture.state.places import MISSING, NOTHING_THERE, GivenArguments, Place
 from contraflow.capture.state.trees import NoStructure, flatten
-from contraflow.capture.trace import capture
+from contraflow.capture.trace import record_call
 from contraflow.capture.verify import replay_verified
 from contraflow.compiler.tape import Tape
 from contraflow.errors import CaptureError
@@ -162,7 +162,7 @@ class Compiled:
         if self._learn_changes(given):
             call = self._call_of(given)
             key = self._key(call, current)
-        program, key, call = self._capture(call, key, again)
+        program, key, call = self._record_until_settled(call, key, again)
         if cut is not None and cut.is_seen(program):
             self.changes = changes
             return MISS
@@ -207,17 +207,17 @@ class Compiled:
         if self._last_programs:
             self._programs.move_to_end(key)
 
-    def _capture(
+    def _record_until_settled(
         self, call: FunctionCall, key: CallKey, again: bool
     ) -> tuple[CapturedProgram, CallKey, FunctionCall]:
-        """A program for a call, and its key and inputs, which have what the function needs."""
+        """Record a call until all its inputs are known: the program, its key, and the call."""
         settled = False  # all that can be carried is
         learned = 0  # how often it turned out that more has to be carried
         before = dict(self._fixed)
         while True:
             fixed = self._fixed.get(call.structure, frozenset())
             try:
-                return capture(self, call, fixed, self._carried, settled, again), key, call
+                return record_call(self, call, fixed, self._carried, settled, again), key, call
             except PlacesToCarry as found:
                 known = {identity(place, call.given) for place in self._carried}
                 new = [p for p in found.places if identity(p, call.given) not in known]

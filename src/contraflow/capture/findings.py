@@ -1,8 +1,7 @@
-"""The findings of a recording as a program: its results, its effects, and its backward."""
+"""The findings of a recording as a program: its results and its effects."""
 
 from __future__ import annotations
 
-import copy
 import functools
 import gc
 import weakref
@@ -11,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.capture.backward_tape import ForwardInput, Late, Residual, split
+from contraflow.capture.backward import BackwardRecording
 from contraflow.capture.call import FunctionCall, Owner
 from contraflow.capture.observing.alarm import describe_code
 from contraflow.capture.observing.observer import Observer
-from contraflow.capture.pullback import Inward, Pullback
 from contraflow.capture.replay import CapturedProgram
 from contraflow.capture.restart import PlacesToCarry
 from contraflow.capture.results import (
@@ -39,15 +37,15 @@ from contraflow.capture.state.writes import SlotStore, Write
 from contraflow.compiler.host_numbers import host_values
 from contraflow.compiler.tape import Tape, Value
 from contraflow.contexts.record import Recorder
-from contraflow.errors import CaptureError, GradientError, describe
+from contraflow.errors import CaptureError, describe
 from contraflow.tensors.host_scalar import StepScalar
-from contraflow.tensors.node import Edge, Node, nodes_below
+from contraflow.tensors.node import Node, nodes_below
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
 
 
-class Trace:
-    """Turns the findings of a recording into a program."""
+class Findings:
+    """The effects and results of a recorded call, and how they become a program."""
 
     program: CapturedProgram
     known: list[Tensor]
@@ -66,7 +64,7 @@ class Trace:
         self.positions: dict[int, int] = {}
         self.outputs: dict[Value, int] = {}  # positions by value
 
-    def record(self, result: Any) -> CapturedProgram:
+    def as_program(self, result: Any) -> CapturedProgram:
         """Describe results and effects, and record the backward if the results have one."""
         recorder, owner = self.recorder, self.owner
         self._check_carried()
@@ -94,7 +92,8 @@ class Trace:
         )  # fmt: skip
         program.order_inputs()
         if graded:
-            self._record_backward(graded, known)
+            recording = BackwardRecording(self.program, recorder, self.observer, self.outputs)
+            program.pullback = recording.pullback_of(graded, self.call.arguments, known)
         return program
 
     def _check_carried(self) -> None:
@@ -314,117 +313,6 @@ class Trace:
             program.escapes.append((storage, self.positions[id(storage)]))
         self.owner.escape_lines.update(str(line) for *_, line in escaped)
 
-    # --- the backward ---------------------------------------------------------------------
-
-    def _record_backward(self, results: Sequence[Tensor], known: Sequence[Tensor]) -> None:
-        """Send placeholders for the cotangents through the graph of the results."""
-        recorder, program = self.recorder, self.program
-        tape, mark = recorder.tape, len(recorder.tape.lines)
-        inputs = set(tape.inputs)
-        effects, writes = recorder.effects(), len(self.observer.writes)
-        seeds = [recorder.placeholder(t.spec) for t in results]
-        cotangents = [v for v in tape.inputs if v not in inputs]
-        starts = [(e, g) for t, g in zip(results, seeds) if (e := t.edge) is not None]
-        edges = self._outward([e for e, _ in starts])
-        owners = self._owners(edges, known)
-        if any(t._retains for t in results):
-            raise CaptureError(
-                f"compile({self.owner.name}): retain_grad was called inside on a result, whose "
-                f"gradient only a later backward knows. Call it on the result of the compiled "
-                f"function."
-            )
-        task = Inward(False, edges, recorder.first_node)
-        refusal: GradientError | None = None
-        try:
-            task.run(starts)
-        except GradientError as error:  # as in eager, nobody need ever ask for the gradient
-            refusal = copy.copy(error)  # without the frames that it came through
-        found = task.found()
-        reached = [i for i, g in enumerate(found) if g is not None or refusal is not None]
-        if recorder.effects() != effects or len(self.observer.writes) != writes:
-            raise CaptureError(
-                f"compile({self.owner.name}): a hook that runs in backward writes to a tensor or "
-                f"to Python's state, sets a gradient or draws random numbers. Register it on a "
-                f"result of the compiled function, or compile the whole step, backward included."
-            )
-        gradients = [recorder.read(found[i]) for i in reached] if refusal is None else []
-        sources = program.recording.sources
-        for v, source in sources.items():
-            if v not in inputs and source.is_argument_number:  # which the call has from the start
-                program.tape.inputs[v] = "scalar"
-                inputs.add(v)
-        late = {v: sources.pop(v) for v in list(sources) if v not in inputs}
-        if any(tape.inputs[v] == "scalar" for v in late):
-            raise CaptureError(
-                f"compile({self.owner.name}): a hook that runs in backward reads a host scalar "
-                f"such as a learning rate. Read it in the function, too."
-            )
-        behind, kept = split(tape, mark, cotangents, late, gradients)  # type: ignore[arg-type]
-        for v, source in late.items():
-            if v in kept and source.is_argument:
-                kept[v], sources[v], program.tape.inputs[v] = ForwardInput(v), source, "arg"
-        scalars = [v for v, role in program.tape.inputs.items() if role == "scalar"]
-        read = {x for line in behind.lines for x in line.inputs} | set(behind.outputs)
-        taken = [v for v in scalars if v in read]
-        behind.name = f"{tape.name}.backward"
-        behind.inputs = dict.fromkeys(cotangents, "arg")
-        behind.inputs |= {
-            v: tape.inputs[v] if isinstance(k, Late) else "arg" for v, k in kept.items()
-        }
-        behind.inputs |= dict.fromkeys(taken, "scalar")
-        pullback = Pullback(
-            behind, cotangents, kept, [owners[i] for i in reached],
-            [_spec(edges[i], owners[i]) for i in reached],
-        )  # fmt: skip
-        pullback.refusal = refusal
-        pullback.scalars = [scalars.index(v) for v in taken]
-        for v, k in kept.items():
-            if isinstance(k, Residual):
-                if v not in self.outputs:
-                    program.tape.outputs.append(v)
-                    self.outputs[v] = len(program.tape.outputs) - 1
-                program.residuals[v] = self.outputs[v]
-        program.pullback = pullback
-
-    def _outward(self, starts: Sequence[Edge]) -> list[Edge]:
-        """Where the graph that the function built leads to outside, each place once."""
-        first, start = self.recorder.first_node, self.recorder.start
-        found: dict[tuple[int, int], Edge] = {}
-        for node in nodes_below(starts, first):
-            for edge in node.edges:
-                if edge is None:
-                    continue
-                end = edge[0]
-                if isinstance(end, Node):
-                    outside = end.sequence_nr < first
-                else:
-                    outside = not end.storage.is_recorded and end.storage.serial < start
-                if outside:
-                    found.setdefault((id(end), edge[1]), edge)
-        return list(found.values())
-
-    def _owners(self, edges: Sequence[Edge], known: Sequence[Tensor]) -> list[Held]:
-        """The tensors whose gradients go along some edges: these are found again at each call."""
-        places: dict[tuple[int, int], Held] = {}
-        for t in (*known, *self.recorder.graded):
-            if t._needs and (edge := t.edge) is not None:
-                places[id(edge[0]), edge[1]] = Held(-1, weakref.ref(t))
-        for number, t in reversed(list(enumerate(self.call.arguments))):
-            if t._needs and (edge := t.edge) is not None:
-                places[id(edge[0]), edge[1]] = Held(number, weakref.ref(t))
-        owners = []
-        for end, index in edges:
-            owner = places.get((id(end), index))
-            if owner is None:
-                made = end.name if isinstance(end, Node) else describe(end)
-                raise CaptureError(
-                    f"compile({self.owner.name}): a result depends on {made} from before the call, "
-                    f"through a tensor that is neither an argument nor named by the function. Pass "
-                    f"it as an argument."
-                )
-            owners.append(owner)
-        return owners
-
 
 def _place(key: Any, places: dict[tuple[int, int], int]) -> SameResult | StoreKey:
     """The result that a key of a store, a place in the graph, becomes."""
@@ -436,9 +324,3 @@ def _place(key: Any, places: dict[tuple[int, int], int]) -> SameResult | StoreKe
         weakref.ref(node), node.sequence_nr, index, node.name, node.label, node.line, node.form,
         tuple(node.input_names),
     )  # fmt: skip
-
-
-def _spec(edge: Edge, owner: Held) -> Any:
-    t = owner.tensor()
-    assert t is not None
-    return t.spec

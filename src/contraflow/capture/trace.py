@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from contraflow.capture.call import FunctionCall, Owner
-from contraflow.capture.findings import Trace
+from contraflow.capture.findings import Findings
 from contraflow.capture.observing.ahead import read_ahead, warn_once
 from contraflow.capture.observing.alarm import alarmed, describe_code
 from contraflow.capture.observing.observe import hide_observer, observing
@@ -31,7 +31,7 @@ from contraflow.tensors.tensor import Tensor
 LONG_TAPE = 20_000
 
 
-def capture(
+def record_call(
     owner: Owner,
     call: FunctionCall,
     fixed: frozenset[int],
@@ -42,8 +42,8 @@ def capture(
     """Record one call and load its program. Nothing real is changed by it.
 
     Unless it is `settled` which places are carried, PlacesToCarry says that more of them should be.
-    Numbers among the leaves become host scalars, unless they are `fixed`. NumbersToFix says
-    that more of them must be.
+    Numbers among the leaves become host scalars, unless they are `fixed`. NumbersToFix says that
+    more of them must be.
     """
     loose = {i for i, x in enumerate(call.leaves) if not isinstance(x, Tensor)} - fixed
     recorder = Recorder(owner.name, list(call.arguments), len(call.leaves))
@@ -51,7 +51,7 @@ def capture(
     try:
         gc.disable()  # what a capture makes it also keeps: the collector would only walk over it
         gc.collect(0)  # from here on, what is in the youngest generation is the function's
-        program = _capture(owner, recorder, call, loose, carried, settled, again)
+        program = _record_and_load(owner, recorder, call, loose, carried, settled, again)
         if collecting:
             # Only the youngest generation: a full collection would walk every imported module.
             gc.collect(0)
@@ -68,7 +68,7 @@ def capture(
             gc.enable()
 
 
-def _capture(
+def _record_and_load(
     owner: Owner,
     recorder: Recorder,
     call: FunctionCall,
@@ -77,12 +77,12 @@ def _capture(
     settled: bool,
     again: bool,
 ) -> CapturedProgram:
-    symbols = [recorder.symbol(x, i) if i in loose else x for i, x in enumerate(call.leaves)]
-    args, kwargs, contents = _given(call, symbols, loose, recorder.array_arguments)
+    """Run the function observed, describe what it did as a program, put all back, and load it."""
+    args, kwargs, contents = _shown_arguments(recorder, call, loose)
     observer = Observer(recorder)
     observer.again = again
     observer.carry(carried, contents, call.given)
-    trace, started = Trace(owner, recorder, call, observer, settled), perf_counter()
+    findings, started = Findings(owner, recorder, call, observer, settled), perf_counter()
     try:
         # Hooks on saved values from around the call are not part of what is recorded.
         with (
@@ -96,7 +96,7 @@ def _capture(
                 read_ahead(observer, owner.function)
             with unchanged_settings(observer):
                 result = owner.eager(*args, **kwargs)
-            program = trace.record(result)
+            program = findings.as_program(result)
             del result
             if recorder.symbols.needed:  # somebody has caught it
                 raise ValueNeeded
@@ -107,7 +107,7 @@ def _capture(
         hide_observer(error)
         raise
     finally:
-        del symbols, args, kwargs, contents
+        del args, kwargs, contents
         observer.forget()
         try:
             recorder.restore()
@@ -120,15 +120,20 @@ def _capture(
     if not rewrite.KNOWN:
         warn_once()
     _warn_if_unobserved(owner, [describe_code(code) for code in unobserved])
-    program.guards.watch(trace.known, call.arguments)  # as they were before the call
-    trace.known = []
+    _load(program, findings)
+    return program
+
+
+def _load(program: CapturedProgram, findings: Findings) -> None:
+    """Guard on the tensors that are known, and make the program ready to run."""
+    program.guards.watch(findings.known, findings.call.arguments)  # as they were before the call
+    findings.known = []
     try:
-        trace.describe_escapes()
+        findings.describe_escapes()
         program.load()
     except BaseException:
-        observer.structures.put_back()
+        findings.observer.structures.put_back()
         raise
-    return program
 
 
 def _warn_if_long(owner: Owner, program: CapturedProgram) -> None:
@@ -162,37 +167,40 @@ def _warn_if_unobserved(owner: Owner, found: list[str]) -> None:
     owner.unobserved += [text for text in found if text not in owner.unobserved]
 
 
-def _given(
-    call: FunctionCall, leaves: Sequence[Any], loose: set[int], tensors: dict[int, Tensor]
-) -> Any:
-    """The arguments with symbols for numbers; others are the user's own.
+def _shown_arguments(recorder: Recorder, call: FunctionCall, loose: set[int]) -> Any:
+    """The values that the function is given: symbols for loose numbers, and the user's own.
 
-    And the contents of carried slots, likewise. `tensors` gets those that stand for NumPy arrays.
+    These are the positional and the named arguments, and the contents of carried slots. The
+    recorder gets the tensors that stand for NumPy arrays.
     """
+    leaves = list(call.leaves)
+    for i in loose:
+        leaves[i] = recorder.symbol(leaves[i], i)
+    tensors = recorder.array_arguments
     args, kwargs = call.given
     _, (positional, named, carried) = call.structure
-    place = 0
+    end = 0  # of the leaves that were taken
 
-    def given(structure: Any, own: Any) -> Any:
-        nonlocal place
-        start, found = place, markers(structure)
-        place += len(found)
-        shown = list(leaves[start:place])
+    def shown(structure: Any, own: Any) -> Any:
+        nonlocal end
+        start, found = end, markers(structure)
+        end += len(found)
+        own_leaves = leaves[start:end]
         if ARRAY in found:
             originals: list[Any] = []
             flatten(own, originals, weak=True)
             for i in (i for i, marker in enumerate(found) if marker == ARRAY):
-                tensors[id(originals[i])] = shown[i]
-                shown[i] = originals[i]
-        if loose.isdisjoint(range(start, place)):
+                tensors[id(originals[i])] = own_leaves[i]
+                own_leaves[i] = originals[i]
+        if loose.isdisjoint(range(start, end)):
             return own
-        made = rebuild(structure, iter(shown))
+        made = rebuild(structure, iter(own_leaves))
         for name, value in getattr(own, "__dict__", {}).items():
             made.__dict__.setdefault(name, value)  # beside the fields of a dataclass
         return made
 
     return (
-        [given(part, x) for part, x in zip(positional[1], args)],
-        {name: given(part, kwargs[name]) for name, part in named[1]},
-        [given(part, x) for part, x in zip(carried[1], call.carried)],
+        [shown(part, x) for part, x in zip(positional[1], args)],
+        {name: shown(part, kwargs[name]) for name, part in named[1]},
+        [shown(part, x) for part, x in zip(carried[1], call.carried)],
     )

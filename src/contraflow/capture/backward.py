@@ -1,0 +1,190 @@
+"""The backward of a recorded call: recorded behind the forward, on the same tape.
+
+Placeholders for the cotangents of the results are sent through the graph that the function built,
+down to the tensors from outside.
+"""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from collections.abc import Sequence
+
+from contraflow.capture.backward_tape import ForwardInput, Kept, Late, Residual, split
+from contraflow.capture.observing.observer import Observer
+from contraflow.capture.pullback import Inward, Pullback
+from contraflow.capture.replay import CapturedProgram
+from contraflow.capture.state.guards import Held
+from contraflow.compiler.tape import Tape, Value
+from contraflow.contexts.record import Recorder
+from contraflow.contexts.recording import InputSource
+from contraflow.errors import CaptureError, GradientError, describe
+from contraflow.spec import Spec
+from contraflow.tensors.node import Edge, Node, nodes_below
+from contraflow.tensors.tensor import Tensor
+
+
+class BackwardRecording:
+    """Records the backward of the results of a call, and cuts it off as a tape of its own."""
+
+    def __init__(
+        self,
+        program: CapturedProgram,
+        recorder: Recorder,
+        observer: Observer,
+        outputs: dict[Value, int],
+    ) -> None:
+        self.program, self.recorder, self.observer = program, recorder, observer
+        self.outputs = outputs  # positions of the forward's outputs, by value
+        self.name = program.owner.name
+
+    def pullback_of(
+        self, results: Sequence[Tensor], arguments: Sequence[Tensor], known: Sequence[Tensor]
+    ) -> Pullback:
+        """The backward program of results, down to arguments and other known tensors."""
+        tape, mark = self.recorder.tape, len(self.recorder.tape.lines)
+        inputs = set(tape.inputs)
+        seeds = [self.recorder.placeholder(t.spec) for t in results]
+        cotangents = [v for v in tape.inputs if v not in inputs]
+        starts = [(e, g) for t, g in zip(results, seeds) if (e := t.edge) is not None]
+        edges = self._outward([e for e, _ in starts])
+        owners = self._owners(edges, arguments, known)
+        self._check_retained(results)
+        found, refusal = self._run(starts, edges)
+        reached = [i for i, g in enumerate(found) if g is not None or refusal is not None]
+        gradients = [self.recorder.read(found[i]) for i in reached] if refusal is None else []
+        late = self._take_late_inputs(inputs)
+        behind, kept = split(tape, mark, cotangents, late, gradients)  # type: ignore[arg-type]
+        self._keep_late_arguments(late, kept)
+        scalars = self._set_inputs(behind, cotangents, kept)
+        self._keep_residuals(kept)
+        targets = [owners[i] for i in reached]
+        pullback = Pullback(behind, cotangents, kept, targets, [*map(_spec, targets)])
+        pullback.refusal, pullback.scalars = refusal, scalars
+        return pullback
+
+    def _outward(self, starts: Sequence[Edge]) -> list[Edge]:
+        """Where the graph that the function built leads to outside, each edge once."""
+        first, start = self.recorder.first_node, self.recorder.start
+        found: dict[tuple[int, int], Edge] = {}
+        for node in nodes_below(starts, first):
+            for edge in node.edges:
+                if edge is None:
+                    continue
+                end = edge[0]
+                if isinstance(end, Node):
+                    outside = end.sequence_nr < first
+                else:
+                    outside = not end.storage.is_recorded and end.storage.serial < start
+                if outside:
+                    found.setdefault((id(end), edge[1]), edge)
+        return list(found.values())
+
+    def _owners(
+        self, edges: Sequence[Edge], arguments: Sequence[Tensor], known: Sequence[Tensor]
+    ) -> list[Held]:
+        """The tensors whose gradients go along some edges: these are found again at each call."""
+        found: dict[tuple[int, int], Held] = {}
+        for t in (*known, *self.recorder.graded):
+            if t._needs and (edge := t.edge) is not None:
+                found[id(edge[0]), edge[1]] = Held(-1, weakref.ref(t))
+        for number, t in reversed(list(enumerate(arguments))):
+            if t._needs and (edge := t.edge) is not None:
+                found[id(edge[0]), edge[1]] = Held(number, weakref.ref(t))
+        owners = []
+        for end, index in edges:
+            owner = found.get((id(end), index))
+            if owner is None:
+                made = end.name if isinstance(end, Node) else describe(end)
+                raise CaptureError(
+                    f"compile({self.name}): a result depends on {made} from before the call, "
+                    f"through a tensor that is neither an argument nor named by the function. Pass "
+                    f"it as an argument."
+                )
+            owners.append(owner)
+        return owners
+
+    def _check_retained(self, results: Sequence[Tensor]) -> None:
+        if any(t._retains for t in results):
+            raise CaptureError(
+                f"compile({self.name}): retain_grad was called inside on a result, whose "
+                f"gradient only a later backward knows. Call it on the result of the compiled "
+                f"function."
+            )
+
+    def _run(
+        self, starts: list[tuple[Edge, Tensor]], edges: list[Edge]
+    ) -> tuple[list[Tensor | None], GradientError | None]:
+        """Run backward from the results; the gradient of each edge, or why there is none."""
+        effects, writes = self.recorder.effects(), len(self.observer.writes)
+        task = Inward(False, edges, self.recorder.first_node)
+        refusal: GradientError | None = None
+        try:
+            task.run(starts)
+        except GradientError as error:  # as in eager, nobody need ever ask for the gradient
+            refusal = copy.copy(error)  # without the frames that it came through
+        if self.recorder.effects() != effects or len(self.observer.writes) != writes:
+            raise CaptureError(
+                f"compile({self.name}): a hook that runs in backward writes to a tensor or "
+                f"to Python's state, sets a gradient or draws random numbers. Register it on a "
+                f"result of the compiled function, or compile the whole step, backward included."
+            )
+        return task.found(), refusal
+
+    def _take_late_inputs(self, inputs: set[Value]) -> dict[Value, InputSource]:
+        """The inputs that only backward reads, which are no longer inputs of the forward.
+
+        A number among the arguments stays one: the call has it from the start.
+        """
+        program, sources = self.program, self.program.recording.sources
+        for v, source in sources.items():
+            if v not in inputs and source.is_argument_number:
+                program.tape.inputs[v] = "scalar"
+                inputs.add(v)
+        late = {v: sources.pop(v) for v in list(sources) if v not in inputs}
+        if any(self.recorder.tape.inputs[v] == "scalar" for v in late):
+            raise CaptureError(
+                f"compile({self.name}): a hook that runs in backward reads a host scalar "
+                f"such as a learning rate. Read it in the function, too."
+            )
+        return late
+
+    def _keep_late_arguments(self, late: dict[Value, InputSource], kept: dict[Value, Kept]) -> None:
+        """Make arguments that only backward reads inputs of the forward, where they are kept."""
+        program = self.program
+        for v, source in late.items():
+            if v in kept and source.is_argument:
+                program.recording.sources[v], program.tape.inputs[v] = source, "arg"
+                kept[v] = ForwardInput(v)
+
+    def _set_inputs(
+        self, behind: Tape, cotangents: list[Value], kept: dict[Value, Kept]
+    ) -> list[int]:
+        """Name the backward tape and its inputs; the numbers of the host scalars among these."""
+        program, tape = self.program, self.recorder.tape
+        scalars = [v for v, role in program.tape.inputs.items() if role == "scalar"]
+        read = {x for line in behind.lines for x in line.inputs} | set(behind.outputs)
+        taken = [v for v in scalars if v in read]
+        behind.name = f"{tape.name}.backward"
+        behind.inputs = dict.fromkeys(cotangents, "arg")
+        behind.inputs |= {
+            v: tape.inputs[v] if isinstance(k, Late) else "arg" for v, k in kept.items()
+        }
+        behind.inputs |= dict.fromkeys(taken, "scalar")
+        return [scalars.index(v) for v in taken]
+
+    def _keep_residuals(self, kept: dict[Value, Kept]) -> None:
+        """Make values that backward keeps outputs of the forward."""
+        program = self.program
+        for v, k in kept.items():
+            if isinstance(k, Residual):
+                if v not in self.outputs:
+                    program.tape.outputs.append(v)
+                    self.outputs[v] = len(program.tape.outputs) - 1
+                program.residuals[v] = self.outputs[v]
+
+
+def _spec(owner: Held) -> Spec:
+    t = owner.tensor()
+    assert t is not None
+    return t.spec
