@@ -148,6 +148,11 @@ def describe_spec(dtype: object, shape: Sequence[int]) -> str:
     return f"{dtype}[{', '.join(map(str, shape))}]"
 
 
+def counted(n: int, noun: str) -> str:
+    """A number of things: `1 line`, `2 lines`."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
 def bytes_text(n: int) -> str:
     """A number of bytes with a unit, for listings of graphs and profiles."""
     for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):

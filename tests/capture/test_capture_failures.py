@@ -287,11 +287,11 @@ def test_explain_tells_what_runs(mode: str) -> None:
     with pytest.raises(cf.CaptureError):
         step(cf.ones(3), True)
     rows = [row.strip() for row in step.explain().splitlines()]
-    assert rows[0] == "compile(step): 1 programs, 1 captures"
+    assert rows[0] == "compile(step): 1 program, 1 capture"
     for expected in (
         "inputs  1 arg, 2 state",
         "guards  0 modules, 2 tensors, step.__defaults__, buffer, w, settings, settings.scale",
-        "effects writes 1 inputs",
+        "effects writes 1 input",
         "backward: ",
         "from 1 of 1 results to 1 of 1 inputs",
         "refused: compile(step): `x.item()`",

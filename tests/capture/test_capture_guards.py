@@ -292,7 +292,7 @@ def test_clear_forgets_everything() -> None:
     step.clear()
     assert step.captures == 0
     assert step.programs == []
-    with pytest.raises(cf.CaptureError, match="no program is kept"):
+    with pytest.raises(cf.CaptureError, match="no program is kept, since no call"):
         _ = step.tape
     step(cf.ones(1))
     assert step.captures == 1

@@ -55,7 +55,7 @@ def test_demo_agrees_with_eager(shown):
 
 
 def test_demo_explains_and_fails_on_purpose(shown):
-    assert "compile(step): 1 programs" in shown
+    assert "compile(step): 1 program," in shown
     saved, overwrote = re.search(
         r"OverwrittenError: exp saved float32\[3\] at demo\.py:(\d+) for its backward, but add_ "
         r"overwrote it at demo\.py:(\d+)\.",

@@ -33,6 +33,12 @@ def runs_native(tensors: Sequence[Any]) -> bool:
     )
 
 
+# Attributes that compiled functions, methods and modules have in common.
+ANSWERS = (
+    "tape", "kernels", "memory", "explain", "programs", "captures", "clear", "eager", "unobserved",
+)  # fmt: skip
+
+
 class CompileOptions(NamedTuple):
     """How a function is compiled."""
 

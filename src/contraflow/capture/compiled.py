@@ -5,7 +5,10 @@ Which of the programs of a key (`key.py`) serves a call is up to their guards (`
 
 from __future__ import annotations
 
+import copy
 import functools
+import operator
+import sys
 import types
 import warnings
 import weakref
@@ -15,7 +18,7 @@ from typing import Any
 
 from contraflow import config, threads
 from contraflow.capture.call import FunctionCall, Hit, ReplayInputs, call_of
-from contraflow.capture.compile import CompileOptions
+from contraflow.capture.compile import CompileOptions, compiled_function
 from contraflow.capture.explain import (
     ProgramMemory,
     change_of,
@@ -35,7 +38,7 @@ from contraflow.capture.state.trees import NoStructure, flatten
 from contraflow.capture.trace import record_call
 from contraflow.capture.verify import replay_verified
 from contraflow.compiler.tape import Tape
-from contraflow.errors import CaptureError
+from contraflow.errors import CaptureError, counted
 from contraflow.operation.context import ThreadState, state
 from contraflow.tensors.tree import exact
 
@@ -325,7 +328,12 @@ class Compiled:
 
     def _last(self) -> CapturedProgram:
         if not self._programs:
-            raise CaptureError(f"compile({self.name}): no program is kept, so there is no tape.")
+            why = (
+                "the last one serves one call only."
+                if self.captures
+                else "no call has been recorded. Call it first."
+            )
+            raise CaptureError(f"compile({self.name}): no program is kept, since {why}")
         return self.programs[-1]
 
     def clear(self) -> None:
@@ -359,7 +367,69 @@ class Compiled:
         )
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else CompiledMethod(self, instance)
+
+    def __repr__(self) -> str:
+        name = getattr(self, "__qualname__", self.name)
+        return f"<compiled function {name} with {counted(len(self.programs), 'program')}>"
+
+    # As functions are copied and pickled: by reference, and a method with its object.
+
+    def __copy__(self) -> Compiled:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
+        if self._instance is None:
+            return self
+        return Compiled(copy.deepcopy(self.eager, memo), self.options)
+
+    def __reduce__(self) -> Any:
+        name = getattr(self, "__qualname__", "")
+        try:
+            found = operator.attrgetter(name)(sys.modules[self.__module__])
+        except (AttributeError, KeyError):
+            found = None
+        return name if found is self else (compiled_function, (self.eager, self.options))
+
+    @property
+    def options(self) -> CompileOptions:
+        """How the function is compiled."""
+        return CompileOptions(self.enabled, self.cache_size, self.name, self.verify, self._warns)
+
+
+class CompiledMethod(functools.partial[Any]):
+    """A compiled function as the method of an object; it answers all that the function does."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.func, name)
+
+    @property
+    def eager(self) -> Callable[..., Any]:
+        """The method itself."""
+        function: Any = self.func
+        return types.MethodType(function.eager, self.args[0])
+
+    __wrapped__ = eager  # whose signature it has
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledMethod:
+        return CompiledMethod(self.func, copy.deepcopy(self.args[0], memo))
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        return self.func.__doc__
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not CompiledMethod:
+            return NotImplemented
+        return self.func is other.func and self.args[0] is other.args[0]
+
+    def __hash__(self) -> int:
+        return hash((self.func, id(self.args[0])))
+
+    def __repr__(self) -> str:
+        return f"<compiled method {self.func.__qualname__} of {self.args[0]!r}>"
 
 
 def _contents(place: Place, given: GivenArguments) -> Any:

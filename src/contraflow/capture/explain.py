@@ -13,6 +13,7 @@ from contraflow.capture.observing.alarm import HEARS
 from contraflow.capture.replay import CapturedProgram
 from contraflow.capture.rewriting import rewrite
 from contraflow.compiler.tape import Tape, Value
+from contraflow.errors import counted
 from contraflow.shapes import numel
 from contraflow.tensors.symbol import departure
 
@@ -47,9 +48,9 @@ def explain(
     unobserved: Sequence[str],
 ) -> str:
     """Programs with their inputs, guards, effects, kernels and times; and what was refused."""
-    rows = [f"compile({name}): {len(programs)} programs, {captures} captures"]
+    rows = [f"compile({name}): {counted(len(programs), 'program')}, {counted(captures, 'capture')}"]
     for number, program in enumerate(programs, 1):
-        rows.append(f"program {number}: {len(program.tape.lines)} lines")
+        rows.append(f"program {number}: {counted(len(program.tape.lines), 'line')}")
         rows += [f"  {row}" for row in _program(program)]
     rows += [f"recorded again: {text}" for text in changes]
     rows += [f"refused: {text}" for text in refusals]
@@ -65,18 +66,20 @@ def _program(program: CapturedProgram) -> Iterator[str]:
     tape, guards, recording = program.tape, program.guards, program.recording
     roles = Counter(tape.inputs.values())
     yield "inputs  " + (", ".join(f"{n} {role}" for role, n in roles.items()) or "none")
-    watched = [f"{len(guards.modules)} modules", f"{len(guards.watched)} tensors"]
+    watched = [
+        counted(len(guards.modules), "module"), counted(len(guards.watched), "tensor"),
+    ]  # fmt: skip
     if guards.gradients:
-        watched.append(f"{len(guards.gradients)} .grad slots")
+        watched.append(counted(len(guards.gradients), ".grad slot"))
     watched += dict.fromkeys(str(read) for read in guards.reads if read.matters)
     yield "guards  " + ", ".join(watched)
-    effects = [f"writes {len(tape.writes)} inputs"]
+    effects = [f"writes {counted(len(tape.writes), 'input')}"]
     if program.writes:
         effects.append(f"sets {', '.join(dict.fromkeys(map(str, program.writes)))}")
     if program.slot_outputs:
-        effects.append(f"sets {len(program.slot_outputs)} gradients")
+        effects.append(f"sets {counted(len(program.slot_outputs), 'gradient')}")
     if program.cell_outputs:
-        effects.append(f"sets {len(program.cell_outputs)} host scalars")
+        effects.append(f"sets {counted(len(program.cell_outputs), 'host scalar')}")
     if recording.advances or recording.reseeds:
         effects.append("draws random numbers")
     yield "effects " + ", ".join(effects)
@@ -86,11 +89,11 @@ def _program(program: CapturedProgram) -> Iterator[str]:
     yield _times({"record": program.record_ms, **program.executable.times})
     if program.pullback is not None:
         pullback = program.pullback
-        count = len(pullback.tape.lines)
+        count = counted(len(pullback.tape.lines), "line")
         if pullback.refusal is not None:
             yield f"backward: {pullback.refusal}"
             return
-        yield f"backward: {count} lines, {len(program.residuals)} residuals"
+        yield f"backward: {count}, {counted(len(program.residuals), 'residual')}"
         for (present, needed), variant in pullback.variants.items():
             came, asked = sum(present), sum(needed)
             yield f"  from {came} of {len(present)} results to {asked} of {len(needed)} inputs"

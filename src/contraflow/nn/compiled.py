@@ -6,15 +6,11 @@ import functools
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from contraflow.capture.compile import CompileOptions, compiled_function, wrap
+from contraflow.capture.compile import ANSWERS, CompileOptions, compiled_function, wrap
 from contraflow.nn.module import Module
 
 if TYPE_CHECKING:
     from contraflow.capture.compiled import Compiled
-
-_OF_THE_FUNCTION = (
-    "tape", "kernels", "memory", "explain", "programs", "captures", "clear", "eager",
-)  # fmt: skip
 
 
 class CompiledModule(Module):
@@ -42,7 +38,7 @@ class CompiledModule(Module):
         try:
             return super().__getattr__(name)
         except AttributeError:
-            if name not in _OF_THE_FUNCTION:
+            if name not in ANSWERS:
                 raise
         return getattr(self.compiled, name)
 

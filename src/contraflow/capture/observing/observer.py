@@ -40,6 +40,7 @@ from contraflow.capture.rewriting.library import (
     is_library_class,
     is_library_code,
     is_ours,
+    is_partial,
     names,
 )
 from contraflow.capture.state.places import (
@@ -146,7 +147,7 @@ class Observer(Carrying):
         if is_structured(kind):
             self.structured(f) if not is_library_class(kind) else self.show(f)
             return f
-        if kind is functools.partial:
+        if is_partial(kind):
             self._partial(f)
             return _watched(f)
         if type(lookup(kind, "__call__")) is types.FunctionType and not is_library_class(kind):

@@ -25,6 +25,7 @@ from contraflow.capture.rewriting.library import (
     is_library_code,
     is_library_module,
     is_ours,
+    is_partial,
     names,
 )
 from contraflow.capture.state.places import ClassAttribute, Constant, Field, Place, own_attributes
@@ -62,7 +63,7 @@ class Showing(Sight):
         elif kind is types.MethodType:
             self.show(x.__func__)
             self.show_class(type(x.__self__))
-        elif kind is functools.partial:
+        elif is_partial(kind):
             for part in (x.func, *x.args, *x.keywords.values()):
                 self.show(part)
         elif kind in (staticmethod, classmethod):

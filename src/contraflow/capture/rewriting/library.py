@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import os
 import sys
 import types
@@ -80,6 +81,11 @@ def _is_library_file(file: str) -> bool:
 def in_python(kind: type) -> bool:
     """Whether a class was made by Python code: C makes some at run time too, but fixed ones."""
     return bool(kind.__flags__ & _HEAP) and not kind.__flags__ & _IMMUTABLE
+
+
+def is_partial(kind: type) -> bool:
+    """Whether objects of a class are called as `functools.partial` are."""
+    return issubclass(kind, functools.partial) and kind.__call__ is functools.partial.__call__
 
 
 def names(text: str) -> frozenset[str]:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from contraflow.autograd.store import Gradients
-from contraflow.capture.rewriting.library import in_python, is_library_class, is_ours
+from contraflow.capture.rewriting.library import in_python, is_library_class, is_ours, is_partial
 from contraflow.capture.rewriting.rewrite import original
 from contraflow.capture.state.places import Located, own_attributes
 from contraflow.capture.state.trees import (
@@ -90,7 +90,7 @@ class MadeAnew:
 def can_be_made(x: Any) -> bool:
     """Whether an object consists of what Python can see of it: no code of C's keeps more."""
     kind = type(x)
-    if kind in (object, types.SimpleNamespace, types.FunctionType, partial):
+    if kind in (object, types.SimpleNamespace, types.FunctionType) or is_partial(kind):
         return kind is not types.FunctionType or x.__closure__ is None
     if kind is types.MethodType:
         return can_be_made(x.__self__)
@@ -137,8 +137,8 @@ def _parts(x: Any) -> tuple[str, Any, Any]:
         return MADE, how, (x.__defaults__, x.__kwdefaults__, dict(own))
     if kind is types.MethodType:
         return MADE, partial(types.MethodType, x.__func__), (x.__self__,)
-    if kind is partial:
-        return MADE, _partial, (x.func, x.args, x.keywords, dict(own))
+    if is_partial(kind):
+        return MADE, partial(_partial, kind), (x.func, x.args, x.keywords, dict(own))
     if kind is types.SimpleNamespace:
         return MADE, _namespace, (dict(own),)
     if issubclass(kind, BaseException):
@@ -162,9 +162,9 @@ def _function(
 
 
 def _partial(
-    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], own: dict[str, Any]
+    kind: Any, function: Any, args: tuple[Any, ...], keywords: dict[str, Any], own: dict[str, Any]
 ) -> Any:
-    made = partial(function, *args, **keywords)
+    made = kind(function, *args, **keywords)
     made.__dict__.update(own)
     return made
 
