@@ -51,7 +51,16 @@ def defined() -> dict[str, list[str]]:
 def rows() -> list[tuple[str, str, str]]:
     """The glossary: noun, sentence and module of each row."""
     section = PAGE.read_text(encoding="utf-8").split("\n## Glossary\n")[1].split("\n## ")[0]
-    return re.findall(r"^\| `(\w+)` \| (.+) \| `([\w/.]+)` \|$", section, re.MULTILINE)
+    return _rows(section.split("| word |")[0])
+
+
+def words() -> list[tuple[str, str, str]]:
+    """The words of capture that are not types: word, sentence and a module that uses it."""
+    return _rows(PAGE.read_text(encoding="utf-8").split("| word |")[1].split("\n## ")[0])
+
+
+def _rows(table: str) -> list[tuple[str, str, str]]:
+    return re.findall(r"^\| `(\w+)` \| (.+) \| `([\w/.]+)` \|$", table, re.MULTILINE)
 
 
 def test_types_are_found_as_they_are_written():
@@ -72,9 +81,20 @@ def test_glossary_names_what_exists_where_it_says():
 
 
 def test_glossary_has_a_sentence_for_each_noun_once():
-    nouns = [noun for noun, _, _ in rows()]
+    table = [*rows(), *words()]
+    nouns = [noun for noun, _, _ in table]
     assert len(nouns) == len(set(nouns))
-    assert not [noun for noun, sentence, _ in rows() if not re.fullmatch(r"[A-Z].*\.", sentence)]
+    assert not [noun for noun, sentence, _ in table if not re.fullmatch(r"[A-Z].*\.", sentence)]
+
+
+def test_modules_use_the_words_that_the_glossary_gives_them():
+    assert len(words()) > 10
+    wrong = [
+        f"{word}: not in {at}"
+        for word, _, at in words()
+        if not re.search(rf"(\b|_){word}\b", (SOURCE / at).read_text(encoding="utf-8"))
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 @functools.cache

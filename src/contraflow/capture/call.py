@@ -40,7 +40,7 @@ class FunctionCall(NamedTuple):
     leaves: Sequence[Any]  # tensors and numbers, in order
     arguments: Sequence[Tensor]  # the tensors among them
     given: GivenArguments
-    carried: Sequence[Any] = ()  # what the function reads and changes beside its arguments
+    carried_values: Sequence[Any] = ()  # what the function reads and changes beside its arguments
 
 
 # A whole call from its arguments, written out, or a miss: see hit.py.
@@ -50,10 +50,11 @@ Hit = Callable[[tuple[Any, ...]], Any]
 ReplayInputs = tuple[list[Storage], list[int | float]]
 
 
-def call_of(given: GivenArguments, carried: list[Any]) -> FunctionCall:
+def call_of(given: GivenArguments, carried_values: list[Any]) -> FunctionCall:
     """A call with its arguments and carried values, taken apart."""
     args, kwargs = given
-    if not kwargs and not carried:  # tensors alone, as in most calls, take a tenth of the time
+    # Tensors alone, as in most calls, take a tenth of the time.
+    if not kwargs and not carried_values:
         for x in args:
             if type(x) is not Tensor:
                 break
@@ -63,10 +64,10 @@ def call_of(given: GivenArguments, carried: list[Any]) -> FunctionCall:
                 FunctionCall, (_structure_of_tensors(len(args)), args, args, given, ())
             )
     leaves: list[Any] = []
-    structure = flatten((args, kwargs, carried), leaves, weak=True)
+    structure = flatten((args, kwargs, carried_values), leaves, weak=True)
     leaves = [_as_tensor(x) if isinstance(x, np.ndarray) else x for x in leaves]
     return FunctionCall(
-        structure, leaves, [x for x in leaves if isinstance(x, Tensor)], given, carried
+        structure, leaves, [x for x in leaves if isinstance(x, Tensor)], given, carried_values
     )
 
 

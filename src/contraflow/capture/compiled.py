@@ -28,7 +28,7 @@ from contraflow.capture.explain import (
 )
 from contraflow.capture.hit import MISS, misses, write_hit
 from contraflow.capture.key import CallKey, key_of
-from contraflow.capture.observing.carried import identity, is_carried
+from contraflow.capture.observing.carried import can_be_carried, identity
 from contraflow.capture.parts import CutCall, cut_out
 from contraflow.capture.replay import CapturedProgram
 from contraflow.capture.restart import NumbersToFix, PlacesToCarry
@@ -80,9 +80,9 @@ class Compiled:
         self._last_key: CallKey | None = None
         self._last_programs: list[CapturedProgram] = []
         self._hit: Hit = misses  # of the program that was found last
-        # Per structure of arguments, the places of numbers whose values the function needs.
+        # Per structure of arguments, the positions of numbers whose values the function needs.
         self._fixed: dict[Any, frozenset[int]] = {}
-        self._carried: list[Place] = []  # what is there is an input beside the arguments
+        self._carried_places: list[Place] = []  # the values there are inputs beside the arguments
         self._changed: Counter[str] = Counter()  # how often guards found another number or tensor
         self._cuts = rewrite.KNOWN  # whether arguments that are parts are memory of their own
         self._lock = threads.recursive_lock()
@@ -149,12 +149,12 @@ class Compiled:
         key = self._key(call, current)
         if key != self._last_key:
             self._turn_to(key)
-        for number, program in enumerate(self._last_programs):
+        for position, program in enumerate(self._last_programs):
             if program.guards.hold(call.arguments, call.given) and (not cut or cut.serves(program)):
                 inputs = program.find_inputs(call)
                 if inputs is not None:
-                    if number:  # the one that was used last comes first, and goes last
-                        self._last_programs.insert(0, self._last_programs.pop(number))
+                    if position:  # the one that was used last comes first, and goes last
+                        self._last_programs.insert(0, self._last_programs.pop(position))
                     result = self._run(program, call, inputs)
                     if program.hit is None:
                         program.hit = write_hit(program, call, key)
@@ -185,7 +185,7 @@ class Compiled:
         return self._run(program, call, inputs)
 
     def _call_of(self, given: GivenArguments) -> FunctionCall:
-        carried = [_contents(place, given) for place in self._carried]
+        carried = [_contents(place, given) for place in self._carried_places]
         try:
             return call_of(given, carried)
         except (NoStructure, RecursionError):
@@ -220,22 +220,26 @@ class Compiled:
         while True:
             fixed = self._fixed.get(call.structure, frozenset())
             try:
-                return record_call(self, call, fixed, self._carried, settled, again), key, call
+                return (
+                    record_call(self, call, fixed, self._carried_places, settled, again),
+                    key,
+                    call,
+                )
             except PlacesToCarry as found:
-                known = {identity(place, call.given) for place in self._carried}
+                known = {identity(place, call.given) for place in self._carried_places}
                 new = [p for p in found.places if identity(p, call.given) not in known]
                 learned += 1
                 if learned > MOST_LEARNED:
                     raise self._refusal(new) from None
-                self._carried += new
+                self._carried_places += new
                 settled = not new
                 call = self._call_of(call.given)
                 key = self._key(call, state())
             except NumbersToFix as found:
-                assert not found.places <= fixed
+                assert not found.leaves <= fixed
                 if len(self._fixed) > STRUCTURES_KEPT:
                     self._fixed.clear()
-                self._fixed[call.structure] = fixed | found.places
+                self._fixed[call.structure] = fixed | found.leaves
                 key = self._key(call, state())
             except BaseException as error:
                 self._fixed = before  # a way that ends in an error says nothing about others
@@ -246,7 +250,7 @@ class Compiled:
 
     def _refusal(self, places: Sequence[Place]) -> CaptureError:
         """The error for places that turn out to be inputs of the program again and again."""
-        self._carried = []
+        self._carried_places = []
         error = CaptureError(
             f"compile({self.name}): after {MOST_LEARNED} recordings it is not settled what the "
             f"function reads and changes beside its arguments: {', '.join(map(str, places[:4]))}. "
@@ -291,10 +295,10 @@ class Compiled:
         changed = [program.guards.changed_value(given) for program in self._last_programs]
         places = {identity(place, given): place for place in changed if place is not None}
         self._changed.update(map(str, places.values()))
-        for known in self._carried:
+        for known in self._carried_places:
             places.pop(identity(known, given), None)
         new = [place for place in places.values() if self._changed[str(place)] >= CHANGES_SEEN]
-        self._carried += new
+        self._carried_places += new
         return bool(new)
 
     def _note_change(self, key: CallKey, call: FunctionCall) -> None:
@@ -303,7 +307,7 @@ class Compiled:
         if before is None:
             return
         names = parameter_names(self.function, self.instance, len(call.given[0]))
-        parts = [*names, *call.given[1], *map(str, self._carried)]
+        parts = [*names, *call.given[1], *map(str, self._carried_places)]
         fixed = sorted(self._fixed.get(call.structure, ()))
         change = change_of(self._programs[before][0], before, key, call, parts, fixed)
         self.changes = [*self.changes[-REASONS_KEPT + 1 :], change]
@@ -347,7 +351,7 @@ class Compiled:
             self.escape_lines.clear()
             self.unobserved.clear()
             self._fixed.clear()
-            self._carried.clear()
+            self._carried_places.clear()
             self._changed.clear()
 
     @property
@@ -438,4 +442,4 @@ def _contents(place: Place, given: GivenArguments) -> Any:
         value = place.get(given)
     except NOTHING_THERE:
         return MISSING
-    return value if is_carried(value) else type(value)
+    return value if can_be_carried(value) else type(value)

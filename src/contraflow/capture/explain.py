@@ -127,7 +127,7 @@ def change_of(
 ) -> str:
     """The changes since the call for which a program of the key `before` was recorded.
 
-    `parts` are the names of arguments and of what is carried, `fixed` the places of the numbers
+    `parts` are the names of arguments and of what is carried, `fixed` the positions of the numbers
     that are part of the key.
     """
     if before != key:

@@ -75,7 +75,7 @@ class Findings:
         program.writes = list(self.observer.writes)
         graded = self._describe_results(self._take_apart(result))
         for write in program.writes:
-            write.settle()
+            write.forget_values()
         self._describe_effects()
         self.known = known
         guards = program.guards

@@ -42,7 +42,7 @@ def write_hit(program: CapturedProgram, call: FunctionCall, key: CallKey) -> Hit
     more = program.gradients or numbers or program.guards.pins or state().inference
     if not of_tensors or more or program.leaves is None:
         return misses
-    if not all(isinstance(x, Tensor) for x in call.carried) or not program.stores.is_quiet:
+    if not all(isinstance(x, Tensor) for x in call.carried_values) or not program.stores.is_quiet:
         return misses
     if not isinstance(native, Native) or native.addresses is None:
         return misses
@@ -121,13 +121,13 @@ class _HitWriter:
 
     def storage(self, value: Value) -> str:
         """The storage of an input in this call, as an expression."""
-        program, place = self.program, self.program.places[value]
+        program, position = self.program, self.program.input_positions[value]
         first = len(program.argument_numbers)
-        if place < first:
-            return f"s{program.argument_numbers[place]}"
-        if place < first + len(program.constants):
-            return self.name(program.constants[place - first])
-        return f"{self.name(program.state_refs[place - first - len(program.constants)])}()"
+        if position < first:
+            return f"s{program.argument_numbers[position]}"
+        if position < first + len(program.constants):
+            return self.name(program.constants[position - first])
+        return f"{self.name(program.state_refs[position - first - len(program.constants)])}()"
 
     def _unless(self, *conditions: str) -> None:
         """Write a miss for when one of the conditions does not hold."""
@@ -145,12 +145,12 @@ class _HitWriter:
         self._unless(f"({known}{' and '.join(same)})", *conditions(self.key.settings, self))
 
     def _arguments(self) -> None:
-        count, carried = len(self.arguments), self.program.carried
-        given = count - len(carried)
+        count, places = len(self.arguments), self.program.carried_places
+        given = count - len(places)
         self.lines.append(f"{''.join(f'a{i}, ' for i in range(given)) or '()'} = args")
         for i, (t, known) in enumerate(zip(self.arguments, self.key.tensors)):
             if i >= given:
-                self.lines.append(f"a{i} = {carried[i - given].source(self)}")
+                self.lines.append(f"a{i} = {places[i - given].source(self)}")
             self.lines.append(f"s{i} = a{i}.storage")
             self._unless(f"type(a{i}) is {self.name(type(t))}", *conditions(known, self, i))
 
@@ -188,7 +188,7 @@ class _HitWriter:
     def _results(self) -> None:
         program = self.program
         assert program.leaves is not None
-        again = {leaf.number for leaf in program.leaves if isinstance(leaf, SameResult)}
+        again = {leaf.original for leaf in program.leaves if isinstance(leaf, SameResult)}
         leaves = [leaf.source(self) for leaf in program.leaves]
         for number in again:
             leaves[number] = f"(leaf{number} := {leaves[number]})"

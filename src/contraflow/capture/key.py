@@ -159,7 +159,7 @@ class CallKey(NamedTuple):
     ) -> str:
         """The first difference from another key, as text.
 
-        `parts` are the names of arguments and of what is carried, `fixed` the places of the
+        `parts` are the names of arguments and of what is carried, `fixed` the positions of the
         numbers.
         """
         if self.structure != before.structure:
@@ -172,11 +172,11 @@ class CallKey(NamedTuple):
             named = [name for name, x in zip(names, call.leaves) if isinstance(x, Tensor)]
             pairs = zip(named, before.tensors, self.tensors)
             return next(_difference(a, b, f" of {name}") for name, a, b in pairs if a != b)
-        for place, was, value in zip(fixed, before.numbers, self.numbers):
+        for position, was, value in zip(fixed, before.numbers, self.numbers):
             if was != value:
                 number = float.fromhex(was) if isinstance(was, str) else was
-                now_there = number_text(call.leaves[place])
-                return f"{names[place]} was {number_text(number)} and is {now_there}"
+                now_there = number_text(call.leaves[position])
+                return f"{names[position]} was {number_text(number)} and is {now_there}"
         if self.numbers != before.numbers:
             return "which numbers the function needs the values of has changed"
         if self.modes != before.modes:

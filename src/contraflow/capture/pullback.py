@@ -97,7 +97,7 @@ class Pullback:
     ) -> None:
         self.tape, self.cotangents, self.kept = tape, cotangents, kept
         self.targets, self.target_specs = targets, target_specs
-        self._state = [target.tensor for target in targets if target.number < 0]
+        self._state = [target.tensor for target in targets if target.argument < 0]
         # None, or why backward is impossible: the error that eager mode would raise.
         self.refusal: GradientError | None = None
         self.scalars: list[int] = []  # numbers of the host scalars of the forward that it takes
@@ -147,10 +147,10 @@ class CompiledNode(Node):
         program: CapturedProgram,
         pullback: Pullback,
         edges: Sequence[Edge | None],
-        place: Instruction | None,
+        line: Instruction | None,
         output_count: int,
     ) -> None:
-        super().__init__(edges, pullback.target_specs, output_count, place)
+        super().__init__(edges, pullback.target_specs, output_count, line)
         self.program, self.pullback = program, pullback
         self.kept: list[Saved | Late] = []
         self.scalars: list[int | float] = []
@@ -234,7 +234,7 @@ class CompiledNode(Node):
             for generator, saved in self.random:  # random numbers as in the call
                 generator.seed, generator.offset = saved
             program = self.program
-            again = undone(program.owner, (args, kwargs), program.carried, carried)
+            again = undone(program.owner, (args, kwargs), program.carried_places, carried)
             with changed(**modes), again as observer:
                 left: Any = program.owner.eager(*args, **kwargs)
                 if program.writes:  # whose values are results too

@@ -82,7 +82,7 @@ class CapturedProgram:
         self.residuals: dict[Value, int] = {}  # positions of outputs that backward keeps
         self.slot_outputs: list[tuple[Held, Fresh | SharedResult | None]] = []
         self.cell_outputs: list[tuple[weakref.ref[Any], int]] = []
-        self.carried: Sequence[Place] = ()  # where there are inputs beside the arguments
+        self.carried_places: Sequence[Place] = ()  # where there are inputs beside the arguments
         self.kinds: dict[int, type] = {}  # of results that are of a class of their own
         self.writes: list[Write] = []  # of Python's state; their values are results
         self.escapes: list[tuple[Storage, int]] = []
@@ -99,9 +99,9 @@ class CapturedProgram:
         """Make the tape ready to run, and decide once what every replay will do."""
         self.order_inputs()
         self.executable = executable.load(self.tape)
-        self.places = {v: i for i, v in enumerate(self.tape.inputs)}
+        self.input_positions = {v: i for i, v in enumerate(self.tape.inputs)}
         written = self.recording.writers.items()
-        self.counted = WritesCounted([(self.places[v], writer) for v, writer in written])
+        self.counted = WritesCounted([(self.input_positions[v], writer) for v, writer in written])
         self._sort_sources([self.recording.sources[v] for v in self.tape.inputs])
         self._sort_results()
 
@@ -146,7 +146,7 @@ class CapturedProgram:
         self._slots: list[tuple[Held, Fresh | SharedResult | None]] = []
         for held, gradient in self.slot_outputs:
             # Of state: the next replay binds the slot of the same tensor again.
-            if held.number < 0 and alone(gradient) and self._is_whole(gradient):
+            if held.argument < 0 and alone(gradient) and self._is_whole(gradient):
                 blocks.append((held.tensor, gradient.position))  # type: ignore[union-attr]
             else:
                 self._slots.append((held, gradient))
@@ -218,7 +218,7 @@ class CapturedProgram:
         if not context.hits:
             specs = [self.tape.specs[v] for v in self.tape.inputs]
             memory = [whole(storage, spec) for storage, spec in zip(storages, specs)]
-            written = [memory[place] for place, _ in self.counted.writers]
+            written = [memory[position] for position, _ in self.counted.writers]
             random = (*self.recording.advances, *self.recording.reseeds)
             context.replay(memory, written, random)
         if self.standing is not None:
@@ -262,7 +262,7 @@ class CapturedProgram:
 
         def fetch(result: Fresh | SharedResult) -> Tensor:
             if isinstance(result, SharedResult):
-                return result.over(storages[self.places[result.origin]])
+                return result.over(storages[self.input_positions[result.origin]])
             position, view, dtype = result
             return Tensor.of_storage(memory(position), view, dtype)
 
@@ -284,7 +284,7 @@ class CapturedProgram:
 
         def built(result: Result) -> Any:
             if isinstance(result, ArgumentResult):
-                return arguments[result.number]
+                return arguments[result.argument]
             if isinstance(result, NumberResult):
                 return result.value
             if isinstance(result, HostNumber):
@@ -293,10 +293,10 @@ class CapturedProgram:
             if isinstance(result, Found):
                 return result.place.get(call.given)
             if isinstance(result, ComputedNumber):
-                return numbers[result.place]
+                return numbers[result.position]
             if isinstance(result, StoreKey):
-                stand_in = inside.get(result.number) or result.stand_in()
-                return inside.setdefault(result.number, stand_in), result.output
+                stand_in = inside.get(result.sequence_nr) or result.stand_in()
+                return inside.setdefault(result.sequence_nr, stand_in), result.output
             if isinstance(result, SameResult):
                 return None  # once that is built
             return _placed(result, fetch, node) if isinstance(result, Graded) else fetch(result)
@@ -304,7 +304,7 @@ class CapturedProgram:
         leaves = [built(result) for result in self.results]
         for i, result in enumerate(self.results):
             if isinstance(result, SameResult):
-                leaves[i] = leaves[result.number]
+                leaves[i] = leaves[result.original]
         for i, kind in self.kinds.items():
             leaves[i].__class__ = kind
         return self.arranged(leaves)
@@ -331,14 +331,14 @@ class CapturedProgram:
         for target in pullback.targets:
             t = target.get(call.arguments)
             edges.append(None if t is None else t.edge)
-        place = current.line or user_line()
-        node = CompiledNode(self, pullback, edges, place, len(self.differentiable))
+        line = current.line or user_line()
+        node = CompiledNode(self, pullback, edges, line, len(self.differentiable))
         specs = self.tape.specs
         for v, kept in pullback.kept.items():
             if isinstance(kept, Residual):
                 node.kept.append(saved_memory(memory(self.residuals[v]), specs[v]))
             elif isinstance(kept, ForwardInput):
-                node.kept.append(saved_memory(storages[self.places[v]], specs[v]))
+                node.kept.append(saved_memory(storages[self.input_positions[v]], specs[v]))
             else:
                 node.kept.append(kept)
         node.scalars = [scalars[i] for i in pullback.scalars]

@@ -71,7 +71,7 @@ def note_state(
     grads = [(t, t._grad) for t in slots if t is not None]
     cells = [(cell, cell.value) for ref, _ in program.cell_outputs if (cell := ref()) is not None]
     now = [(g, (g.seed, g.offset)) for g, _ in random]
-    written = [storages[place] for place, _ in program.counted.writers]
+    written = [storages[position] for position, _ in program.counted.writers]
     before = [(s, s.data.copy(), s.version, s.writer) for s in written]
 
     def undo() -> None:

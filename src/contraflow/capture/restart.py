@@ -16,6 +16,6 @@ class PlacesToCarry(Exception):
 class NumbersToFix(Exception):
     """The function needs the values of some numbers among its arguments."""
 
-    def __init__(self, places: set[int]) -> None:
-        super().__init__(places)
-        self.places = places
+    def __init__(self, leaves: set[int]) -> None:
+        super().__init__(leaves)
+        self.leaves = leaves  # positions among the leaves of the arguments

@@ -49,11 +49,11 @@ class SharedResult(NamedTuple):
 class ArgumentResult(NamedTuple):
     """One of the arguments itself."""
 
-    number: int
+    argument: int
 
     def source(self, writer: EffectWriter) -> str:
         """The argument in the function of a call that hits."""
-        return f"a{self.number}"
+        return f"a{self.argument}"
 
 
 class NumberResult(NamedTuple):
@@ -69,7 +69,7 @@ class NumberResult(NamedTuple):
 class ComputedNumber(NamedTuple):
     """A number that Python computes from others in every call."""
 
-    place: int  # among all numbers of a call
+    position: int  # among all numbers of a call
 
 
 class HostNumber(NamedTuple):
@@ -104,18 +104,18 @@ class Graded(NamedTuple):
 class SameResult(NamedTuple):
     """The same tensor as another result."""
 
-    number: int
+    original: int  # the position of that one
 
     def source(self, writer: EffectWriter) -> str:
         """The variable that holds the tensor; see `hit.py`."""
-        return f"leaf{self.number}"
+        return f"leaf{self.original}"
 
 
 class StoreKey(NamedTuple):
     """A key of a store of gradients: a tensor inside the function that is not a result."""
 
     node: weakref.ref[Node]  # as recorded; it lives on where somebody keeps the tensor
-    number: int  # of the node
+    sequence_nr: int  # of the node
     output: int  # of that
     name: str
     label: str
@@ -131,24 +131,24 @@ class StoreKey(NamedTuple):
 class Inside(Node):
     """A node inside a call of a compiled function: a key of stores, without its graph."""
 
-    __slots__ = ("place",)
+    __slots__ = ("key",)
 
-    def __init__(self, place: StoreKey) -> None:
-        specs, count = place.form.input_specs, place.form.output_count
-        super().__init__([None] * len(specs), specs, count, place.line)
-        self.place = place
+    def __init__(self, key: StoreKey) -> None:
+        specs, count = key.form.input_specs, key.form.output_count
+        super().__init__([None] * len(specs), specs, count, key.line)
+        self.key = key
 
     @property
     def name(self) -> str:
-        return self.place.name
+        return self.key.name
 
     @property
     def label(self) -> str:
-        return self.place.label
+        return self.key.label
 
     @property
     def input_names(self) -> Sequence[str]:
-        return self.place.input_names
+        return self.key.input_names
 
     def backward(self, cotangents: list[Tensor | None]) -> Sequence[Tensor | None]:
         raise GradientError(

@@ -35,7 +35,7 @@ def record_call(
     owner: Owner,
     call: FunctionCall,
     fixed: frozenset[int],
-    carried: Sequence[Place],
+    carried_places: Sequence[Place],
     settled: bool,
     again: bool,
 ) -> CapturedProgram:
@@ -51,7 +51,7 @@ def record_call(
     try:
         gc.disable()  # what a capture makes it also keeps: the collector would only walk over it
         gc.collect(0)  # from here on, what is in the youngest generation is the function's
-        program = _record_and_load(owner, recorder, call, loose, carried, settled, again)
+        program = _record_and_load(owner, recorder, call, loose, carried_places, settled, again)
         if collecting:
             # Only the youngest generation: a full collection would walk every imported module.
             gc.collect(0)
@@ -73,7 +73,7 @@ def _record_and_load(
     recorder: Recorder,
     call: FunctionCall,
     loose: set[int],
-    carried: Sequence[Place],
+    carried_places: Sequence[Place],
     settled: bool,
     again: bool,
 ) -> CapturedProgram:
@@ -81,7 +81,7 @@ def _record_and_load(
     args, kwargs, contents = _shown_arguments(recorder, call, loose)
     observer = Observer(recorder)
     observer.again = again
-    observer.carry(carried, contents, call.given)
+    observer.carry(carried_places, contents, call.given)
     findings, started = Findings(owner, recorder, call, observer, settled), perf_counter()
     try:
         # Hooks on saved values from around the call are not part of what is recorded.
@@ -103,7 +103,7 @@ def _record_and_load(
             if observer.refused is not None:
                 raise observer.refused
     except BaseException as error:
-        observer.structures.put_back()
+        observer.copies.put_back()
         hide_observer(error)
         raise
     finally:
@@ -114,7 +114,7 @@ def _record_and_load(
         except KeyboardInterrupt:  # it must be done all the same
             recorder.restore()
             raise
-    program.carried = tuple(carried)
+    program.carried_places = tuple(carried_places)
     program.record_ms = (perf_counter() - started) * 1e3
     _warn_if_long(owner, program)
     if not rewrite.KNOWN:
@@ -132,7 +132,7 @@ def _load(program: CapturedProgram, findings: Findings) -> None:
         findings.describe_escapes()
         program.load()
     except BaseException:
-        findings.observer.structures.put_back()
+        findings.observer.copies.put_back()
         raise
 
 
@@ -143,12 +143,12 @@ def _warn_if_long(owner: Owner, program: CapturedProgram) -> None:
         return
     owner.warned = True
     found = Counter(line.line for line in lines)
-    places: Counter[str] = Counter()
+    texts: Counter[str] = Counter()
     for line, times in found.items():
-        places[str(line)] += times
-    place, count = places.most_common(1)[0]
+        texts[str(line)] += times
+    where, count = texts.most_common(1)[0]
     warnings.warn(
-        f"compile({owner.name}): {len(lines)} ops were recorded, {count} of them at {place}. A "
+        f"compile({owner.name}): {len(lines)} ops were recorded, {count} of them at {where}. A "
         f"loop in Python is recorded step by step. Compile what it repeats, or use ops over whole "
         f"tensors.",
         stacklevel=8,
@@ -202,5 +202,5 @@ def _shown_arguments(recorder: Recorder, call: FunctionCall, loose: set[int]) ->
     return (
         [shown(part, x) for part, x in zip(positional[1], args)],
         {name: shown(part, kwargs[name]) for name, part in named[1]},
-        [shown(part, x) for part, x in zip(carried[1], call.carried)],
+        [shown(part, x) for part, x in zip(carried[1], call.carried_values)],
     )

@@ -41,7 +41,7 @@ class _Snapshot:
         watched = (w.tensor() for w in program.guards.watched)
         tensors = [*call.arguments, *(t for t in watched if t is not None)]
         self.tensors = list({id(t): t for t in tensors}.values())
-        self.places = [
+        self.states = [
             _TensorState(t, t._grad, (t._node, t._index, t._needs, t._edits)) for t in self.tensors
         ]
         storages = [*inputs[0], *(t.storage for t in self.tensors)]
@@ -59,7 +59,7 @@ class _Snapshot:
         for storage, data, version, writer in self.memory:
             np.copyto(storage.data, data)
             storage.version, storage.writer = version, writer
-        for t, grad, graph in self.places:
+        for t, grad, graph in self.states:
             t._grad = grad
             t._node, t._index, t._needs, t._edits = graph
         for cell, value in self.cells:

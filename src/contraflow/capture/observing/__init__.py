@@ -14,7 +14,7 @@
     builtin.py    functions of Python's own that stand for reads and writes
     impure.py     functions whose answer a replay could not give
     settings.py   settings that a function may change, but not leave changed
-    structures.py copies of what modules and optimizers hold, put back when a recording fails
+    copies.py     copies of what modules and optimizers hold, put back when a recording fails
     alarm.py      functions that ran and were not observed
     ahead.py      what is noticed on a Python whose code is not known
 

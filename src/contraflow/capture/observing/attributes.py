@@ -14,9 +14,9 @@ from contraflow.capture.observing.objects import (
     TENSOR_FIELDS,
     described_fields,
     is_alias,
+    is_component,
     is_dunder,
     is_passed,
-    is_structured,
 )
 from contraflow.capture.observing.showing import Showing
 from contraflow.capture.rewriting.library import (
@@ -105,8 +105,8 @@ class Attributes(Showing):
             return self._super_attribute(x, name)
         if issubclass(kind, type):
             return self._class_attribute(x, name)
-        if is_structured(kind):
-            return self._structured_attribute(x, name)
+        if is_component(kind):
+            return self._component_attribute(x, name)
         if is_ours(kind):
             if id(x) in self.known and type(own_attributes(x).get(name, MISSING)) in PLAIN:
                 return self._own_attribute(x, name)  # it may be the user's
@@ -269,7 +269,7 @@ class Attributes(Showing):
 
     # --- of objects ---------------------------------------------------------------------------
 
-    def _structured_attribute(self, x: Any, name: str) -> Any:
+    def _component_attribute(self, x: Any, name: str) -> Any:
         """Of a module or an optimizer, whose count of changes guards what is registered."""
         self.show(x)
         if id(x) not in self.known and not self.recorder.made_here(x):
@@ -302,7 +302,7 @@ class Attributes(Showing):
                     return self._registered(
                         kept, Item(Attribute(place, registry), name, dict), found
                     )
-            self.see(found) if is_structured(type(found)) else self.show(found)
+            self.see(found) if is_component(type(found)) else self.show(found)
         else:
             self.show(found)
         return found

@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from contraflow.capture.observing.objects import MUTABLE, is_passed, is_structured
+from contraflow.capture.observing.objects import MUTABLE, is_component, is_passed
 from contraflow.capture.rewriting import rewrite
 from contraflow.capture.rewriting.library import in_python
 from contraflow.capture.state.reads import PLAIN
@@ -75,7 +75,7 @@ def _len(observer: Observer, x: Any) -> int:
 
 def _isinstance(observer: Observer, x: Any, kinds: Any) -> bool:
     place = observer.place_of(x)
-    if place is not None and type(x) not in PLAIN and not is_structured(type(x)):
+    if place is not None and type(x) not in PLAIN and not is_component(type(x)):
         observer.note_class(x, place)
         if any(type(kind) is not type for kind in (kinds if type(kinds) is tuple else (kinds,))):
             observer._asked(x, place, functools.partial(_is_one, kinds))

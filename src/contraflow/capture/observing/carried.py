@@ -14,11 +14,11 @@ from typing import Any
 
 from contraflow.capture.observing.objects import (
     described_fields,
+    is_component,
     is_iterator,
     is_leaf,
     is_passed,
     is_record,
-    is_structured,
     items_of,
     keys_of,
 )
@@ -65,11 +65,11 @@ class Carrying(Stores):
         elif type(x) is Symbol or issubclass(type(x), (Tensor, int, float)):
             assert isinstance(place, NestedPlace)
             key = place.address(given)
-            self.carried[key], self.carried_at[key] = x, place
+            self.carried_values[key], self.carried_places[key] = x, place
 
     def inputs(self) -> list[Any]:
         """The tensors among the carried values."""
-        found = [*self.carried.values(), *(x for x, _ in self.described.values())]
+        found = [*self.carried_values.values(), *(x for x, _ in self.described.values())]
         return [x for x in _leaves(found) if isinstance(x, Tensor)]
 
     def located(self, x: Any, where: str) -> Any:
@@ -78,7 +78,7 @@ class Carrying(Stores):
         place = self.place_of(x)
         if place is not None and not issubclass(kind, (type, types.FunctionType)):
             return Located(place)
-        made = is_structured(kind) and self.recorder.made_here(x) and "kept" in where
+        made = is_component(kind) and self.recorder.made_here(x) and "kept" in where
         if made or self._cannot_be_made_again(x):
             name = f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
             raise CaptureError(
@@ -130,7 +130,7 @@ class Carrying(Stores):
         return list(found.values())
 
     def _stored_at(self, store: SlotStore) -> Place | None:
-        if store.key not in self.slots or store.key in self.carried:
+        if store.key not in self.slots or store.key in self.carried_values:
             return None
         place, before = self.slots[store.key]
         if type(store.value) in (list, dict) and id(store.value) in self.known:
@@ -152,7 +152,7 @@ class Carrying(Stores):
         ) or any((id(container), key) in self.reads for key in keys_of(container))
 
 
-def is_carried(x: Any, depth: int = 3) -> bool:
+def can_be_carried(x: Any, depth: int = 3) -> bool:
     """Whether something can be an input of a program: a tensor, a number, a container of them."""
     kind = type(x)
     if is_leaf(kind):
@@ -162,7 +162,9 @@ def is_carried(x: Any, depth: int = 3) -> bool:
         return False
     inside = _inside(x)
     return (
-        depth > 0 and len(inside) <= MOST_CARRIED and all(is_carried(v, depth - 1) for v in inside)
+        depth > 0
+        and len(inside) <= MOST_CARRIED
+        and all(can_be_carried(v, depth - 1) for v in inside)
     )
 
 
@@ -171,7 +173,7 @@ def _varies(x: Any) -> bool:
     kind = type(x)
     if kind in (int, float, Symbol) or issubclass(kind, Tensor):
         return True
-    return is_carried(x) and any(map(_varies, _inside(x)))
+    return can_be_carried(x) and any(map(_varies, _inside(x)))
 
 
 def _inside(x: Any) -> list[Any]:

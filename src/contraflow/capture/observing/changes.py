@@ -94,9 +94,9 @@ class Changes(Containers):
     def _stays(self, key: SlotKey, before: Any, value: Any) -> bool:
         """Whether a store changes nothing: the slot is known to hold this value already."""
         known = key in self.slots or key in self.stored
-        return before is value and known and key not in self.carried
+        return before is value and known and key not in self.carried_values
 
-    def _store_structured(self, x: Any, name: str, value: Any) -> None:
+    def _store_in_component(self, x: Any, name: str, value: Any) -> None:
         """Set an attribute of a module or an optimizer, which registers it."""
         if value is MISSING:
             self.registering([x], functools.partial(delattr, x, name))

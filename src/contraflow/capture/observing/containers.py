@@ -22,10 +22,10 @@ from contraflow.capture.observing.objects import (
     MUTABLE,
     described_fields,
     holds_tensor,
+    is_component,
     is_iterator,
     is_leaf,
     is_passed,
-    is_structured,
     items_of,
     keys_of,
 )
@@ -84,8 +84,8 @@ class Containers(Attributes):
         if is_ours(kind):
             self.hand_over(key)
             self.registry(container)
-            if is_structured(kind):
-                self.structured(container)
+            if is_component(kind):
+                self.use_component(container)
             found = container[key]
             self.given_out(found)
             return found
@@ -194,8 +194,8 @@ class Containers(Attributes):
         """The length of something was asked for."""
         place, kind = self.place_of(x), type(x)
         if place is None or not issubclass(kind, CONTAINERS):
-            if place is not None and is_structured(kind):
-                self.structured(x)
+            if place is not None and is_component(kind):
+                self.use_component(x)
             elif (
                 place is not None
                 and is_library_class(kind)
@@ -320,8 +320,8 @@ class Containers(Attributes):
             place = self.place_of(x)
             if place is not None and not is_passed(place):
                 self._asked(x, place, bytes)
-        elif is_structured(kind):
-            self.structured(x)
+        elif is_component(kind):
+            self.use_component(x)
         elif kind.__module__.startswith("contraflow.data"):
             raise self.refuse(
                 f"a {kind.__name__} from outside is iterated, and a replay would see the same "
@@ -356,7 +356,9 @@ class Containers(Attributes):
                 raise self._too_many(place, length_of(content))
             if not is_passed(place):
                 slots = [(id(x), key) for key in keys_of(content)]
-                if all(slot not in self.carried and slot not in self.stored for slot in slots):
+                if all(
+                    slot not in self.carried_values and slot not in self.stored for slot in slots
+                ):
                     self._add(("contents", id(x)), Contents(place, content, self._keep))
                 else:
                     self._touch_items(x, content, place)
@@ -387,7 +389,7 @@ class Containers(Attributes):
         else:
             self._add(("length", id(x)), Sized(place, content))
         for key, item in items_of(content):
-            carried = self.carried.get((id(x), key))
+            carried = self.carried_values.get((id(x), key))
             if type(carried) is Symbol and (id(x), key) not in self.stored:
                 self.recorder.symbols.need(carried)  # C reads the number itself
             if carried is None and (id(x), key) not in self.stored:
@@ -432,12 +434,12 @@ class Containers(Attributes):
     def registry(self, x: Any) -> Any:
         """The module or optimizer from before that registers in a dict which is read; else None."""
         owner = getattr(x, "registered_in", None)
-        if owner is None or not is_structured(type(owner)) or self.recorder.made_here(owner):
+        if owner is None or not is_component(type(owner)) or self.recorder.made_here(owner):
             return None
         self.recorder.visit_module(owner)
         return owner
 
-    def structured(self, x: Any) -> None:
+    def use_component(self, x: Any) -> None:
         """A module or an optimizer is used as a whole."""
         self.show(x)
         if not self.recorder.made_here(x):
@@ -461,8 +463,8 @@ class Containers(Attributes):
     def _handed_over(self, x: Any, levels: int) -> list[tuple[Any, int]]:
         """Look at one of the things that are given; what is in it, and the levels left for that."""
         kind = type(x)
-        if is_structured(kind):
-            self.structured(x)
+        if is_component(kind):
+            self.use_component(x)
             return []
         self.touch(x)
         if issubclass(kind, CONTAINERS):

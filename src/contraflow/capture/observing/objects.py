@@ -65,8 +65,9 @@ def lives_on(x: Any) -> bool:
     return kind is type and is_library_class(x)
 
 
-def is_structured(kind: type) -> bool:
-    """Whether objects of a class count the changes of their structure: modules, optimizers."""
+def is_component(kind: type) -> bool:
+    """Whether objects of a class are components, which count the changes of their structure:
+    modules and optimizers."""
     return hasattr(kind, "_restructured")
 
 

@@ -31,8 +31,8 @@ from contraflow.capture.observing.objects import (
     CACHED,
     CONTAINERS,
     MUTABLE,
+    is_component,
     is_iterator,
-    is_structured,
 )
 from contraflow.capture.observing.session import listening
 from contraflow.capture.rewriting.library import (
@@ -144,8 +144,8 @@ class Observer(Carrying):
             return f if f.__name__ in _FRAMED else functools.partial(called, f)
         if f is sys._getframe or (f.__class__ is types.BuiltinFunctionType and _looks_at_frames(f)):
             return f
-        if is_structured(kind):
-            self.structured(f) if not is_library_class(kind) else self.show(f)
+        if is_component(kind):
+            self.use_component(f) if not is_library_class(kind) else self.show(f)
             return f
         if is_partial(kind):
             self._partial(f)
@@ -292,16 +292,16 @@ class Observer(Carrying):
             if tensor and issubclass(type(x), np.ndarray) and self.becomes_tensor(x):
                 continue
             self.hand_over(x)
-        if is_structured(kind):
-            self.structured(owner)
+        if is_component(kind):
+            self.use_component(owner)
             if f.__name__ in _REGISTERING or f.__name__ in ("train", "eval"):
                 changed = owner.modules() if f.__name__ in ("train", "eval") else [owner]
                 return self.registering(changed, functools.partial(f, *args, **kwargs))
             if _is_hooking(f.__name__):
                 return self.hooking(owner, functools.partial(f, *args, **kwargs))
             found = f(*args, **kwargs)
-            if is_structured(type(found)):
-                self.structured(found)
+            if is_component(type(found)):
+                self.use_component(found)
             return found
         if hasattr(kind, "registered_in"):
             if f.__name__ in _CHANGING:
@@ -356,7 +356,7 @@ class Observer(Carrying):
     ) -> Any:
         """A method of C's."""
         kind, place = type(owner), self.place_of(owner)
-        if is_ours(kind) and not is_structured(kind):
+        if is_ours(kind) and not is_component(kind):
             for x in itertools.chain(args, kwargs.values()):
                 self.hand_over(x)
             return f(*args, **kwargs)
@@ -379,7 +379,7 @@ class Observer(Carrying):
         if name == "__getattribute__" and len(args) == 1:
             if place is None:
                 return f(*args)
-            if not is_structured(kind) and not issubclass(kind, (type, types.ModuleType, Tensor)):
+            if not is_component(kind) and not issubclass(kind, (type, types.ModuleType, Tensor)):
                 return self.plain_attribute(owner, args[0], lambda x, name: f(name))
             if args[0] in own_attributes(owner):
                 return self._own_attribute(owner, args[0])
@@ -413,8 +413,8 @@ class Observer(Carrying):
         return self.release(lock, name == "__exit__", run) if name in _RELEASING else run()
 
     def _plain_setattr(self, x: Any, name: str, value: Any) -> None:
-        if is_structured(type(x)):
-            self._store_structured(x, name, value)
+        if is_component(type(x)):
+            self._store_in_component(x, name, value)
         elif id(x) in self.known:
             self.put_attribute(x, name, value)
         elif value is MISSING:

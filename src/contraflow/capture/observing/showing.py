@@ -13,9 +13,9 @@ from contraflow.capture.observing.objects import (
     C_CALLABLES,
     CACHED,
     CONTAINERS,
+    is_component,
     is_dunder,
     is_filled,
-    is_structured,
 )
 from contraflow.capture.observing.session import swap
 from contraflow.capture.observing.sight import Sight
@@ -99,8 +99,8 @@ class Showing(Sight):
             for part in gc.get_referents(x):
                 if type(part) is types.FunctionType:
                     self.show(part)
-        elif is_structured(kind):
-            self._show_structured(x)
+        elif is_component(kind):
+            self._show_component(x)
         else:
             wrapped = own_attributes(x).get("__wrapped__")
             if wrapped is not None and wrapped is not x:
@@ -121,11 +121,11 @@ class Showing(Sight):
             for part in (x.shape, x.types, *(rule.function for rule in x.rules)):
                 self.show(part)
 
-    def _show_structured(self, x: Any) -> None:
+    def _show_component(self, x: Any) -> None:
         """A module or an optimizer, with all that it may call."""
         self._shown[id(x)] = x
         if not self.recorder.made_here(x):
-            self.structures.keep(own_attributes(x))
+            self.copies.keep(own_attributes(x))
         self.show_class(type(x))
         for name, kept in own_attributes(x).items():
             if name.endswith("_hooks"):

@@ -30,17 +30,17 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from contraflow.capture.observing.copies import ComponentCopies
 from contraflow.capture.observing.objects import (
     BOUND,
     described_fields,
     holds_tensor,
+    is_component,
     is_filled,
     is_passed,
-    is_structured,
     items_of,
     lives_on,
 )
-from contraflow.capture.observing.structures import Structures
 from contraflow.capture.rewriting import rewrite
 from contraflow.capture.rewriting.bytecode import globals_of, imports_of
 from contraflow.capture.rewriting.library import (
@@ -95,8 +95,8 @@ class Sight:
     def __init__(self, recorder: Any) -> None:
         self.recorder = recorder
         # The carried inputs of the program: the contents of slots, and containers by their address.
-        self.carried: dict[SlotKey, Any] = {}
-        self.carried_at: dict[SlotKey, NestedPlace] = {}
+        self.carried_values: dict[SlotKey, Any] = {}
+        self.carried_places: dict[SlotKey, NestedPlace] = {}
         self.described: dict[int, tuple[Any, Any]] = {}  # itself, and what stands for it
         self.known: dict[int, tuple[Any, Place | None]] = {}  # what was there before, and where
         self.reads: dict[SlotKey, Read] = {}
@@ -115,7 +115,7 @@ class Sight:
         self.kept: list[Any] = []  # what cannot be referred to weakly
         self.refused: CaptureError | None = None
         self._undo: list[Any] = [None]  # calls that undo, None-terminated
-        self.structures = Structures()
+        self.copies = ComponentCopies()
         self.again = False  # the recording has started over
         self.filled = False  # an lru_cache, by a function that wrote and will not run again
         self.whole: set[int] = set()  # modules that the library has looked at
@@ -141,7 +141,7 @@ class Sight:
         self.see(function, Constant(function, getattr(function, "__name__", "self")))
         self.callee(function)
         for every in Every.known:
-            self._show_structured(every)
+            self._show_component(every)
         if instance is not None:
             self.see(instance, _self_place(instance))
         code = getattr(function, "__code__", None)
@@ -215,8 +215,8 @@ class Sight:
     def given_out(self, x: Any) -> None:
         """The library gives the user something of its own, or something that it keeps for users."""
         kind = type(x)
-        structured = is_structured(kind) and not self.recorder.made_here(x)
-        self.see(x) if structured or hasattr(kind, "keeps_for_users") else self.show(x)
+        known_component = is_component(kind) and not self.recorder.made_here(x)
+        self.see(x) if known_component or hasattr(kind, "keeps_for_users") else self.show(x)
 
     def see_globals(self, namespace: dict[str, Any]) -> None:
         """The variables of a module were there before."""
@@ -282,7 +282,7 @@ class Sight:
         """Let user code that may run through this object run observed."""
         raise NotImplementedError
 
-    def _show_structured(self, x: Any) -> None:
+    def _show_component(self, x: Any) -> None:
         """A module or an optimizer, with all that it may call."""
         raise NotImplementedError
 
@@ -365,9 +365,9 @@ class Sight:
         if key in self.stored:
             self.show(value)
             return value
-        if key in self.carried:
-            value = self.carried[key]
-            self._at(place, self.carried_at[key])
+        if key in self.carried_values:
+            value = self.carried_values[key]
+            self._at(place, self.carried_places[key])
             self.see(value, place)
             return value
         if id(value) in self.described:
@@ -397,7 +397,9 @@ class Sight:
 
     def tensor_place(self, x: Tensor) -> Place | None:
         """Where each call finds a tensor: an argument, what is carried, or one that stays."""
-        found = (self.carried_at[key] for key, value in self.carried.items() if value is x)
+        found = (
+            self.carried_places[key] for key, value in self.carried_values.items() if value is x
+        )
         return next(found, None) or self.place_of(x)
 
     def place_of(self, x: Any) -> Place | None:
@@ -426,7 +428,7 @@ class Sight:
         self._young = None
         self.writes, self._latest, self._mutated, self._undo = [], {}, set(), [None]
         self._appended, self._restored, self._parameters = {}, set(), {}
-        self.carried, self.described, self._proxies = {}, {}, {}
+        self.carried_values, self.described, self._proxies = {}, {}, {}
 
 
 def _self_place(instance: Any) -> Place:

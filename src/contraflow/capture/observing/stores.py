@@ -15,9 +15,9 @@ from contraflow.capture.observing.changes import Changes
 from contraflow.capture.observing.objects import (
     MUTABLE,
     is_alias,
+    is_component,
     is_iterator,
     is_passed,
-    is_structured,
 )
 from contraflow.capture.rewriting.library import is_library_class, is_ours, names
 from contraflow.capture.state.places import (
@@ -60,8 +60,8 @@ class Stores(Changes):
     def store_attribute(self, x: Any, value: Any, name: str) -> None:
         """Set an attribute."""
         kind = type(x)
-        if is_structured(kind):
-            self._store_structured(x, name, value)
+        if is_component(kind):
+            self._store_in_component(x, name, value)
             return
         if id(x) not in self.known and not (issubclass(kind, (type, types.ModuleType))):
             own = own_attributes(x)
@@ -175,8 +175,8 @@ class Stores(Changes):
 
     def delete_attribute(self, x: Any, name: str) -> None:
         """Take an attribute away."""
-        if is_structured(type(x)):
-            self._store_structured(x, name, MISSING)
+        if is_component(type(x)):
+            self._store_in_component(x, name, MISSING)
         elif id(x) in self.known or issubclass(type(x), type):
             remover = lookup(type(x), "__delattr__")
             if is_alias(remover, "__delattr__"):
@@ -203,7 +203,7 @@ class Stores(Changes):
                     container, functools.partial(operator.setitem, container, key, value)
                 )
                 return
-            if is_structured(kind):
+            if is_component(kind):
                 self.registering(
                     [container], functools.partial(operator.setitem, container, key, value)
                 )

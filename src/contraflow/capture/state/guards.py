@@ -28,12 +28,12 @@ from contraflow.tensors.tensor import Tensor
 class Held(NamedTuple):
     """A tensor that an effect or a guard is about: an argument by its number, or one of state."""
 
-    number: int
+    argument: int  # -1 for state
     tensor: weakref.ref[Tensor]
 
     def get(self, arguments: Sequence[Tensor]) -> Tensor | None:
         """The tensor in this call."""
-        return self.tensor() if self.number < 0 else arguments[self.number]
+        return self.tensor() if self.argument < 0 else arguments[self.argument]
 
 
 class Watched(NamedTuple):
@@ -76,14 +76,14 @@ class GradientRead(NamedTuple):
 
     def holds(self, arguments: Sequence[Tensor]) -> bool:
         """Whether it is so in this call."""
-        number, tensor = self.held
-        owner = tensor() if number < 0 else arguments[number]
+        argument, tensor = self.held
+        owner = tensor() if argument < 0 else arguments[argument]
         return owner is not None and layout_of(owner._grad) == self.layout
 
     def source(self, writer: ConditionWriter) -> str:
         """The condition that it is so."""
-        number, tensor = self.held
-        owner = f"{writer.name(tensor)}()" if number < 0 else f"a{number}"
+        argument, tensor = self.held
+        owner = f"{writer.name(tensor)}()" if argument < 0 else f"a{argument}"
         if self.layout is None:
             return f"{owner}._slot is None"
         return f"{writer.name(layout_of)}({owner}._grad) == {writer.name(self.layout)}"

@@ -88,16 +88,16 @@ class Constant(Place):
 class Argument(Place):
     """An argument of the call."""
 
-    __slots__ = ("number", "label")
+    __slots__ = ("key", "label")
 
-    def __init__(self, number: int | str, label: str) -> None:
-        self.number, self.label = number, label
+    def __init__(self, key: int | str, label: str) -> None:
+        self.key, self.label = key, label
 
     def get(self, given: GivenArguments) -> Any:
-        return given[1][self.number] if isinstance(self.number, str) else given[0][self.number]
+        return given[1][self.key] if isinstance(self.key, str) else given[0][self.key]
 
     def source(self, writer: ConditionWriter) -> str:
-        return f"args[{self.number}]"
+        return f"args[{self.key}]"
 
     def __str__(self) -> str:
         return self.label

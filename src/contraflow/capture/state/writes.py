@@ -43,7 +43,7 @@ class Write:
         """Whether it is a change of a container, as long as the recording goes on."""
         raise NotImplementedError
 
-    def settle(self) -> None:
+    def forget_values(self) -> None:
         """Drop the values of the recording."""
         raise NotImplementedError
 
@@ -74,7 +74,7 @@ class SlotStore(Write):
     def changes(self, container: Any) -> bool:
         return bool(self.key[0] == id(container))
 
-    def settle(self) -> None:
+    def forget_values(self) -> None:
         self.key = None
         if self.value is not MISSING:
             self.value = None
@@ -187,7 +187,7 @@ class Mutation(Write):
     def changes(self, container: Any) -> bool:
         return self.container is container
 
-    def settle(self) -> None:
+    def forget_values(self) -> None:
         self.container, self.args, self.kwargs = None, (), {}
 
     @property

@@ -15,7 +15,7 @@ _KEPT = frozenset(["param_groups", "state", "defaults"])  # beside names that be
 _PLAIN = frozenset([dict, list, set])
 
 
-class Structures:
+class ComponentCopies:
     """Copies of the dicts and lists of modules and optimizers, until a recording ends."""
 
     def __init__(self) -> None:
