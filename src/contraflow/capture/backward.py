@@ -86,11 +86,11 @@ class BackwardRecording:
         """The tensors whose gradients go along some edges: these are found again at each call."""
         found: dict[tuple[int, int], Held] = {}
         for t in (*known, *self.recorder.graded):
-            if t._needs and (edge := t.edge) is not None:
-                found[id(edge[0]), edge[1]] = Held(-1, weakref.ref(t))
+            for (end, index), placed in self.recorder.graph.edges_of(t):
+                found[id(end), index] = Held(-1, weakref.ref(t), placed)
         for number, t in reversed(list(enumerate(arguments))):
-            if t._needs and (edge := t.edge) is not None:
-                found[id(edge[0]), edge[1]] = Held(number, weakref.ref(t))
+            for (end, index), placed in self.recorder.graph.edges_of(t):
+                found[id(end), index] = Held(number, weakref.ref(t), placed)
         owners = []
         for end, index in edges:
             owner = found.get((id(end), index))

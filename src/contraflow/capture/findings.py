@@ -81,6 +81,8 @@ class Findings:
         guards = program.guards
         for number, hooks in program.recording.hooks.items():
             self.observer.read_hooks(self.call.arguments[number], hooks)
+        for t, is_leaf in recorder.graph.detached.items():
+            self.observer.read_of_tensor(t, "is_leaf", is_leaf)
         for kind in dict.fromkeys(map(type, recorder.modules)):
             self.observer.note_class_methods(kind)
         guards.reads = list(self.observer.reads.values())
@@ -283,7 +285,9 @@ class Findings:
         recording.cells = {}
         for number, t, needs in recording.needs:
             program.needs.append((Held(number, weakref.ref(t)), needs))
-        recording.needs = []
+        for number, t, method in recording.placed:
+            program.placed.append((Held(number, weakref.ref(t)), method))
+        recording.needs, recording.placed = [], []
 
     def describe_escapes(self) -> None:
         """Storages that outlive the function without being returned get this call's values."""

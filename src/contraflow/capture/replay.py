@@ -87,6 +87,7 @@ class CapturedProgram:
         self.writes: list[Write] = []  # of Python's state; their values are results
         self.escapes: list[tuple[Storage, int]] = []
         self.needs: list[tuple[Held, bool]] = []  # leaves that require grad from now on, or not
+        self.placed: list[tuple[Held, str]] = []  # methods that change places in the graph
 
     def order_inputs(self) -> None:
         """Sort the inputs by kind, since those of a kind are found together at each replay."""
@@ -154,7 +155,8 @@ class CapturedProgram:
         self.effects: list[Effect] = [e for e in (self.scalars, self.blocks) if any(e)]
         self.stores = StateWritten(self.writes)
         rare = (
-            self.escapes, self._slots, self.needs, self.recording.advances, self.recording.reseeds,
+            self.escapes, self._slots, self.needs, self.placed, self.recording.advances,
+            self.recording.reseeds,
         )  # fmt: skip
         self.plain: list[NewTensor] | None = None
         self.leaves: list[NewTensor | HitResult] | None = None  # where they can be written out
@@ -275,9 +277,19 @@ class CapturedProgram:
             if owner is not None and owner._needs is not needs:
                 owner._needs = needs
                 Structure.changed()
+        before = self._edges(arguments)
+        kept = [] if self.pullback is None else [_saved(x) for x in call.leaves]
+        for held, method in self.placed:
+            owner = held.get(arguments)
+            if owner is not None:
+                getattr(owner, method)()
         node = None
         if self.pullback is not None:
-            node = self._node(self.pullback, call, inputs, memory, random)
+            after = self._edges(arguments) if self.placed else before
+            targets = zip(self.pullback.targets, before, after)
+            edges = [now if target.placed else then for target, then, now in targets]
+            node = self._node(self.pullback, inputs, memory, edges)
+            node.structure, node.leaves, node.random = call.structure, kept, random
 
         inside: dict[int, Node] = {}  # one node for all outputs of what was applied
         numbers = self._numbers_of(call) or ()
@@ -316,21 +328,23 @@ class CapturedProgram:
             return output.array  # type: ignore[no-any-return]
         return np.array(output, self.tape.specs[self.tape.outputs[position]].dtype.numpy)
 
+    def _edges(self, arguments: Sequence[Tensor]) -> list[Edge | None]:
+        """Where the gradients of the targets of backward go."""
+        if self.pullback is None:
+            return []
+        targets = [target.get(arguments) for target in self.pullback.targets]
+        return [None if t is None else t.edge for t in targets]
+
     def _node(
         self,
         pullback: Pullback,
-        call: FunctionCall,
         inputs: ReplayInputs,
         memory: Callable[[int], Storage],
-        random: list[Any],
+        edges: Sequence[Edge | None],
     ) -> CompiledNode:
         """The node of this call, with what its backward needs."""
         storages, scalars = inputs
         current = state()
-        edges: list[Edge | None] = []
-        for target in pullback.targets:
-            t = target.get(call.arguments)
-            edges.append(None if t is None else t.edge)
         line = current.line or user_line()
         node = CompiledNode(self, pullback, edges, line, len(self.differentiable))
         specs = self.tape.specs
@@ -342,8 +356,6 @@ class CapturedProgram:
             else:
                 node.kept.append(kept)
         node.scalars = [scalars[i] for i in pullback.scalars]
-        node.structure, node.random = call.structure, random
-        node.leaves = [_saved(x) for x in call.leaves]
         if self._remembered:
             known = [storages[place] for place in self._remembered]
             node.state = [(storage, storage.version) for storage in known]

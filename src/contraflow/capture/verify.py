@@ -15,6 +15,7 @@ from contraflow.capture.call import FunctionCall, ReplayInputs
 from contraflow.capture.observing.observe import undone
 from contraflow.capture.replay import CapturedProgram
 from contraflow.capture.state.made import MadeAnew
+from contraflow.contexts.graph_changes import GraphPlace
 from contraflow.dtypes import from_numpy, tolerance
 from contraflow.errors import CaptureError, describe_spec
 from contraflow.tensors.generator import default_generator
@@ -29,9 +30,8 @@ NOISE = 10.0
 class _TensorState(NamedTuple):
     """The state of a tensor that a call may change, beside its elements."""
 
-    tensor: Tensor
     grad: Tensor | None
-    graph: tuple[Any, ...]
+    place: GraphPlace
 
 
 class _Snapshot:
@@ -41,9 +41,7 @@ class _Snapshot:
         watched = (w.tensor() for w in program.guards.watched)
         tensors = [*call.arguments, *(t for t in watched if t is not None)]
         self.tensors = list({id(t): t for t in tensors}.values())
-        self.states = [
-            _TensorState(t, t._grad, (t._node, t._index, t._needs, t._edits)) for t in self.tensors
-        ]
+        self.states = [_TensorState(t._grad, GraphPlace.of(t)) for t in self.tensors]
         storages = [*inputs[0], *(t.storage for t in self.tensors)]
         storages += [t._grad.storage for t in self.tensors if t._grad is not None]
         unique = {id(s): s for s in storages}.values()
@@ -59,9 +57,9 @@ class _Snapshot:
         for storage, data, version, writer in self.memory:
             np.copyto(storage.data, data)
             storage.version, storage.writer = version, writer
-        for t, grad, graph in self.states:
-            t._grad = grad
-            t._node, t._index, t._needs, t._edits = graph
+        for grad, place in self.states:
+            place.tensor._grad = grad
+            place.restore()
         for cell, value in self.cells:
             cell.value = value
         for generator, saved in self.random:

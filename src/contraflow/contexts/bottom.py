@@ -38,7 +38,13 @@ class BottomContext(OpContext):
     def touch_store(self, store: Any) -> None:
         """Nothing to note in eager mode."""
 
-    def touch_hooks(self, tensor: Tensor) -> None:
+    def touch_place(self, tensor: Tensor, method: str) -> None:
+        """Nothing to note in eager mode."""
+
+    def touch_hooks(self, owner: Any, hooks: dict[int, Any]) -> None:
+        """Nothing to note in eager mode."""
+
+    def remove_hook(self, key: int, hooks: dict[int, Any]) -> None:
         """Nothing to note in eager mode."""
 
     def read_hooks(self, leaf: Tensor) -> None:

@@ -21,7 +21,13 @@ from contraflow.compiler.host_numbers import is_wide
 from contraflow.compiler.tape import Tape, TapeOperand, Value
 from contraflow.contexts.applying import specs
 from contraflow.contexts.bottom import BottomContext
-from contraflow.contexts.recording import GradSlot, InputSource, Recording, TouchedGenerator
+from contraflow.contexts.graph_changes import GraphChanges
+from contraflow.contexts.recording import (
+    GradSlot,
+    InputSource,
+    Recording,
+    TouchedGenerator,
+)
 from contraflow.dtypes import DType, float64, int64
 from contraflow.errors import CaptureError, describe
 from contraflow.operation import core
@@ -31,7 +37,6 @@ from contraflow.shapes import Shape, contiguous, numel
 from contraflow.spec import Params, Spec
 from contraflow.tensors.generator import Generator
 from contraflow.tensors.generator import serials as generator_serials
-from contraflow.tensors.hooks import hooks_in
 from contraflow.tensors.host_scalar import HostScalar
 from contraflow.tensors.node import Node, sequence_numbers
 from contraflow.tensors.source_line import UserLine, user_line
@@ -76,15 +81,13 @@ class Recorder(BottomContext):
         self._versions: dict[int, tuple[Storage, int, Any]] = {}
         self._cells: dict[HostScalar, tuple[Tensor, Tensor]] = {}  # as it is now, as it was
         self._streams: dict[Generator, TouchedGenerator] = {}
-        self._graphs: dict[int, tuple[Any, ...]] = {}  # places in the graph of what was written
+        self.graph = GraphChanges()  # of what is from outside
         self._slots: dict[int, GradSlot] = {}
         self._modules: dict[int, tuple[Any, int]] = {}
         self.modules: list[Any] = []  # and optimizers, that the function used
         self._made: list[tuple[weakref.ref[Storage], Spec, UserLine | None]] = []
         self._last_write: dict[int, tuple[str, UserLine | None]] = {}
         self._graded: dict[int, Tensor] = {}  # from outside, requiring grad
-        self._needs: dict[int, tuple[Tensor, bool]] = {}  # whether tensors required it before
-        self._hooks: dict[int, tuple[Tensor, dict[int, Any], dict[int, Any]]] = {}  # as found
         self._hooks_read: dict[int, tuple[Any, ...]] = {}  # of arguments, by their numbers
         # Tensors of the function's own over real storages, and where they came from.
         self._detached: dict[int, tuple[Tensor, Tensor]] = {}
@@ -227,7 +230,7 @@ class Recorder(BottomContext):
         if not storage.is_recorded:
             for t in (target, target._base):
                 if t is not None:
-                    self._graphs.setdefault(id(t), (t, t._node, t._index, t._needs, t._edits))
+                    self.graph.keep_place(t)
             self._versions.setdefault(id(storage), (storage, storage.version, storage.writer))
         self._last_write[id(storage)] = (op, line)
         if target.layout == contiguous(self.tape.specs[old].shape):
@@ -293,7 +296,13 @@ class Recorder(BottomContext):
 
     def touch_needs(self, tensor: Tensor) -> None:
         if self.is_from_outside(tensor):
-            self._needs.setdefault(id(tensor), (tensor, tensor._needs))
+            self.graph.set_needs(tensor)
+
+    def touch_place(self, tensor: Tensor, method: str) -> None:
+        node = tensor._node
+        inside = node is not None and node.sequence_nr > self.first_node
+        if not inside and self.is_from_outside(tensor) and tensor.storage.serial < self.start:
+            self.graph.call(tensor, method)
 
     def touch_store(self, store: Any) -> None:
         if store.serial < self.start:
@@ -302,16 +311,21 @@ class Recorder(BottomContext):
                 "Return what is to be added to it: store + gradients(loss).",
             )
 
-    def touch_hooks(self, tensor: Tensor) -> None:
-        if self.is_from_outside(tensor):
-            found = (tensor, dict(tensor._hooks or {}), dict(tensor._accumulated_hooks or {}))
-            self._hooks.setdefault(id(tensor), found)
+    def touch_hooks(self, owner: Any, hooks: dict[int, Any]) -> None:
+        if isinstance(owner, Node):
+            if owner.sequence_nr < self.first_node:
+                self.graph.keep_hooks(f"the result of {owner.name}", hooks, self.user_line())
+        elif self.is_from_outside(owner) and owner.storage.serial < self.start:
+            self.graph.keep_hooks(describe(owner), hooks, self.user_line())
+
+    def remove_hook(self, key: int, hooks: dict[int, Any]) -> None:
+        if key < self.graph.first_hook and type(hooks) is dict:  # those of modules are observed
+            self.graph.keep_hooks("a tensor", hooks, self.user_line())
 
     def read_hooks(self, leaf: Tensor) -> None:
         number = self._arguments.get(id(leaf))
         if number is not None:  # those of state are part of what is watched
-            found = self._hooks.get(id(leaf), (leaf, leaf._hooks, leaf._accumulated_hooks))
-            self._hooks_read.setdefault(number, hooks_in(*found[1:]))
+            self._hooks_read.setdefault(number, self.graph.hooks_before(leaf))
 
     def read_scalar(self, cell: HostScalar) -> Any:
         if cell not in self._cells:
@@ -413,21 +427,29 @@ class Recorder(BottomContext):
                 recording.reseeds[generator] = (generator.seed, generator.offset)
             else:
                 recording.advances[generator] = generator.offset - stream.original[1]
-        for t, node, *_ in self._graphs.values():
+        for t, node, *_ in self.graph.places.values():
             if t.storage.serial > self.start:
                 continue  # a constant, which every call makes anew
-            if t._needs and t._node is not node and not (t._node is not None and t._node.done):
+            if t._needs and t._node not in (None, node) and not t._node.done:
                 raise CaptureError(
                     f"compile({self.name}): {describe(t)} was given a value that requires grad, "
                     f"without running backward on it. Compile the whole step, backward included, "
                     f"or write x.detach()."
                 )
-        for t, hooks, accumulated in self._hooks.values():
-            if (t._hooks or {}) != hooks or (t._accumulated_hooks or {}) != accumulated:
-                raise CaptureError(
-                    f"compile({self.name}): the function leaves a hook on {describe(t)}, which is "
-                    f"from outside, and a replay would not. Register it before, or remove it in "
-                    f"the function."
+        for owner, hooks, before, line in self.graph.hooks.values():
+            if hooks.keys() - before.keys():
+                raise self.refusal(
+                    f"the function leaves a hook on {owner}, which is from outside, and a replay "
+                    f"would not",
+                    "Register it before, or remove it in the function.",
+                    line,
+                )
+            if hooks.keys() != before.keys():
+                raise self.refusal(
+                    f"the function removes a hook from {owner}, which is from outside, and a "
+                    f"replay would not",
+                    "Remove it outside the compiled function.",
+                    line,
                 )
         if dtypes.get_default_dtype() is not self._default_dtype:
             raise CaptureError(
@@ -435,9 +457,12 @@ class Recorder(BottomContext):
                 f"stays when the function returns, and a replay would not set it. Set it outside, "
                 f"or put back the one that was there."
             )
-        for t, needs in self._needs.values():
-            if t._needs is not needs:
-                recording.needs.append((self._arguments.get(id(t), -1), t, t._needs))
+        number = self._arguments.get
+        for t in self.graph.needs.values():
+            if t._needs is not self.graph.places[id(t)].needs:
+                recording.needs.append((number(id(t), -1), t, t._needs))
+        repeated = self.graph.repeated()
+        recording.placed = [(number(id(t), -1), t, method) for t, method in repeated]
         recording.hooks = self._hooks_read
         recording.modules = [(weakref.ref(m), number) for m, number in self._modules.values()]
         return recording
@@ -479,20 +504,12 @@ class Recorder(BottomContext):
             slot.tensor._grad = slot.original
         for storage, version, writer in self._versions.values():
             storage.version, storage.writer = version, writer
-        for t, *place in self._graphs.values():
-            t._node, t._index, t._needs, t._edits = place
-        for t, needs in self._needs.values():
-            t._needs = needs
-        for t, hooks, accumulated in self._hooks.values():
-            for now, before in ((t._hooks, hooks), (t._accumulated_hooks, accumulated)):
-                if now is not None:  # handles refer to the dict itself
-                    now.clear()
-                    now.update(before)
+        self.graph.restore()
         for generator, stream in self._streams.items():
             generator.seed, generator.offset = stream.original
         # Let go of tensors, so that `alive` finds only those that others hold.
         self._slots, self._cells, self._streams, self._held = {}, {}, {}, {}
-        self._graded, self._needs, self._detached = {}, {}, {}
+        self._graded, self._detached = {}, {}
         self.symbols.close()
 
     def alive(self) -> list[tuple[Storage, Value, Spec, UserLine | None]]:

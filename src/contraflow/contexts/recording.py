@@ -98,6 +98,8 @@ class Recording:
     modules: list[tuple[weakref.ref[Any], int]] = field(default_factory=list)
     writers: dict[Value, tuple[str, UserLine | None]] = field(default_factory=dict)
     needs: list[tuple[int, Tensor, bool]] = field(default_factory=list)  # requires_grad_ of leaves
+    # Methods that change the place of a tensor from outside: detach_, retain_grad.
+    placed: list[tuple[int, Tensor, str]] = field(default_factory=list)
     hooks: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # of arguments, that ran
     once: bool = False  # what it depends on has changed meanwhile
     leaves: int = 0  # of the arguments

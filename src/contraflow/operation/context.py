@@ -91,9 +91,17 @@ class Context:
         """A store of gradients is about to be changed."""
         self.below.touch_store(store)
 
-    def touch_hooks(self, tensor: Any) -> None:
-        """A hook is about to be put on a leaf."""
-        self.below.touch_hooks(tensor)
+    def touch_place(self, tensor: Any, method: str) -> None:
+        """A method is about to change the place of `tensor` in the graph, or what is kept there."""
+        self.below.touch_place(tensor, method)
+
+    def touch_hooks(self, owner: Any, hooks: dict[int, Any]) -> None:
+        """A hook is about to be put on a leaf or a node, in one of its tables."""
+        self.below.touch_hooks(owner, hooks)
+
+    def remove_hook(self, key: int, hooks: dict[int, Any]) -> None:
+        """A hook is about to be removed from its table."""
+        self.below.remove_hook(key, hooks)
 
     def read_hooks(self, leaf: Any) -> None:
         """Backward has come to a leaf, and is about to run its hooks."""

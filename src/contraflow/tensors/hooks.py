@@ -7,12 +7,13 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from contraflow.operation.context import state
 from contraflow.tensors.epoch import Structure
 
 Hook = Callable[..., Any]
 Hooks = dict[int, Any]
 
-_keys = itertools.count()
+keys = itertools.count()  # older hooks have lower numbers
 
 
 def hooks_in(*tables: Hooks | None) -> tuple[Any, ...]:
@@ -25,12 +26,14 @@ class Handle:
 
     def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
         self._hooks = hooks
-        self._key = next(_keys)  # never used again: a stale handle removes nothing
+        self._key = next(keys)  # never used again: a stale handle removes nothing
         hooks[self._key] = hook
 
     def remove(self) -> None:
         """Remove the hook; doing so twice is harmless."""
         known = self._key in self._hooks  # a module's dict counts every pop as a change
+        if known:
+            state().context.remove_hook(self._key, self._hooks)
         if known and self._hooks.pop(self._key, None) is not None:
             self._removed()
 

@@ -16,6 +16,7 @@ from contraflow.errors import (
     describe_spec,
 )
 from contraflow.operation import core
+from contraflow.operation.context import state
 from contraflow.operation.gradient_rules import Backward
 from contraflow.shapes import Shape
 from contraflow.spec import Spec
@@ -224,11 +225,16 @@ class Node:
 
     def register_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call `hook(grad_inputs, grad_outputs)` after this node; it may replace grad_inputs."""
-        return Handle(self.watched().post_hooks, hook)
+        return self._hooked(self.watched().post_hooks, hook)
 
     def register_prehook(self, hook: Callable[..., Any]) -> Handle:
         """Call `hook(grad_outputs)` before this node; it may replace grad_outputs."""
-        return Handle(self.watched().pre_hooks, hook)
+        return self._hooked(self.watched().pre_hooks, hook)
+
+    def _hooked(self, hooks: dict[int, Any], hook: Callable[..., Any]) -> Handle:
+        """Put a hook into one of the tables of its watchers."""
+        state().context.touch_hooks(self, hooks)
+        return Handle(hooks, hook)
 
     def backward(self, cotangents: list[Tensor | None]) -> Sequence[Tensor | None]:
         """The gradient of each input, None where none is needed."""

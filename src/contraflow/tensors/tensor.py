@@ -357,6 +357,7 @@ class Tensor(TensorElements):
         """Keep the gradient of a tensor that is not a leaf, in `.grad`."""
         if not self.requires_grad:
             raise GradientError(f"retain_grad: {describe(self)} does not require grad.")
+        state().context.touch_place(self, "retain_grad")
         if self._node is not None:
             self._retains = True
             self._retain()
@@ -380,7 +381,11 @@ class Tensor(TensorElements):
                 f"detach_: {describe(self)} is a view, whose place in the graph is its base's. "
                 f"Use x.detach()."
             )
+        state().context.touch_place(self, "detach_")
+        watched = weakref.getweakrefcount(self) and self._needs  # perhaps by compiled functions
         self._node, self._index, self._needs, self._tangents = None, 0, False, None
+        if watched:
+            Structure.changed()
         return self
 
     def is_inference(self) -> bool:
@@ -412,13 +417,13 @@ class Tensor(TensorElements):
             raise GradientError(f"register_hook: {describe(self)} does not require grad.")
         node = self.node
         if node is None:
-            state().context.touch_hooks(self)
             if self._hooks is None:
                 self._hooks = {}
+            state().context.touch_hooks(self, self._hooks)
             handle = Handle(self._hooks, hook)
             Structure.changed()
             return handle
-        return Handle(node.watched().tensor_hooks.setdefault(self._index, {}), hook)
+        return node._hooked(node.watched().tensor_hooks.setdefault(self._index, {}), hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Handle:
         """Call `hook(tensor)` after `.grad` of this leaf was updated."""
@@ -427,9 +432,9 @@ class Tensor(TensorElements):
                 f"register_post_accumulate_grad_hook: {describe(self)} is not a leaf that "
                 f"requires grad."
             )
-        state().context.touch_hooks(self)
         if self._accumulated_hooks is None:
             self._accumulated_hooks = {}
+        state().context.touch_hooks(self, self._accumulated_hooks)
         handle = Handle(self._accumulated_hooks, hook)
         Structure.changed()
         return handle

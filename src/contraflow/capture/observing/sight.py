@@ -395,6 +395,13 @@ class Sight:
         if place is not None:
             self._add((id(leaf), "hooks"), LeafHooks(place, hooks, self._keep))
 
+    def read_of_tensor(self, x: Tensor, name: str, value: Any) -> None:
+        """An attribute of a tensor from before had a value that the recording depends on."""
+        self.see(x)
+        place = self.tensor_place(x)
+        if place is not None:
+            self._add((id(x), name), self._expected(Field(place, name), value))
+
     def tensor_place(self, x: Tensor) -> Place | None:
         """Where each call finds a tensor: an argument, what is carried, or one that stays."""
         found = (

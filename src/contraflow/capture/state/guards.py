@@ -30,6 +30,7 @@ class Held(NamedTuple):
 
     argument: int  # -1 for state
     tensor: weakref.ref[Tensor]
+    placed: bool = False  # at its place in the graph that the call itself has given it
 
     def get(self, arguments: Sequence[Tensor]) -> Tensor | None:
         """The tensor in this call."""
@@ -76,13 +77,13 @@ class GradientRead(NamedTuple):
 
     def holds(self, arguments: Sequence[Tensor]) -> bool:
         """Whether it is so in this call."""
-        argument, tensor = self.held
+        argument, tensor, _ = self.held
         owner = tensor() if argument < 0 else arguments[argument]
         return owner is not None and layout_of(owner._grad) == self.layout
 
     def source(self, writer: ConditionWriter) -> str:
         """The condition that it is so."""
-        argument, tensor = self.held
+        argument, tensor, _ = self.held
         owner = f"{writer.name(tensor)}()" if argument < 0 else f"a{argument}"
         if self.layout is None:
             return f"{owner}._slot is None"
