@@ -24,6 +24,7 @@ from contraflow.capture.results import (
     Graded,
     HostNumber,
     NumberResult,
+    Result,
     SameResult,
     SharedResult,
     StoreKey,
@@ -178,57 +179,50 @@ class Findings:
 
     def _describe_results(self, found: Sequence[Any]) -> list[Tensor]:
         """Note what each result is; those with a graph that begins outside are given."""
-        program, arguments = self.program, self.call.arguments
         graded: list[Tensor] = []
-        first: dict[int, int] = {}  # the number under which a tensor is first found
-        places: dict[tuple[int, int], int] = {}  # the same by its place in the graph
-        for number, t in enumerate(found):
-            if isinstance(t, Tensor) and first.setdefault(id(t), number) == number:
-                end, index = t.edge or (t, 0)
-                places.setdefault((id(end), index), number)
-        tensors = [found[number] for number in first.values()]
-        for number, t in enumerate(found):
-            if type(t) is Located:
-                program.results.append(Found(t.place))
-                continue
-            if type(t) is Symbol:
-                program.results.append(ComputedNumber(t._known.position))
-                continue
-            if isinstance(t, Tensor) and self.recorder.is_number(t):  # of an optimizer
-                kind = float if t.dtype.is_floating_point else int
-                position = self._output(self.recorder.value_at_end(t))
-                program.results.append(HostNumber(position, kind))
-                continue
-            if isinstance(t, (int, float)):
-                program.results.append(NumberResult(t))
-                continue
-            if isinstance(t, (Node, tuple)):
-                program.results.append(_place(t, places))
-                continue
-            same = next((i for i, a in enumerate(arguments) if a is t), None)
-            if same is not None:
-                program.results.append(ArgumentResult(same))
-                continue
-            if first[id(t)] != number:
-                program.results.append(SameResult(first[id(t)]))
-                continue
-            described = self._describe_tensor(t)
-            made = isinstance(described, Fresh) or not self.recorder.is_from_outside(t)
-            if type(t) is not Tensor and made:
-                program.kinds[number] = type(t)
-            node: Node | None = t.node
-            if not t._needs or (node is not None and node.done) or self._is_outside(t):
-                program.results.append(described)
-            elif node is None:
-                self._refuse_shared_leaf(t, tensors)
-                program.results.append(Graded(described, -1, True))
+        first: dict[int, int] = {}  # the position at which a tensor is first found
+        first_at: dict[tuple[int, int], int] = {}  # the same by its edge in the graph
+        for position, x in enumerate(found):
+            if isinstance(x, Tensor) and first.setdefault(id(x), position) == position:
+                end, index = x.edge or (x, 0)
+                first_at.setdefault((id(end), index), position)
+        tensors = [found[position] for position in first.values()]
+        for position, x in enumerate(found):
+            if not isinstance(x, Tensor):
+                result = _describe_value(x, first_at)
+            elif self.recorder.is_number(x):  # of an optimizer
+                kind = float if x.dtype.is_floating_point else int
+                result = HostNumber(self._output(self.recorder.value_at_end(x)), kind)
+            elif (argument := self._argument_of(x)) is not None:
+                result = ArgumentResult(argument)
+            elif first[id(x)] != position:
+                result = SameResult(first[id(x)])
             else:
-                alone = sum(x.storage is t.storage for x in tensors) == 1
-                writable = alone and isinstance(described, Fresh)
-                program.results.append(Graded(described, len(graded), writable))
-                program.differentiable.append(number)
-                graded.append(t)
+                result = self._describe_new(x, position, tensors, graded)
+            self.program.results.append(result)
         return graded
+
+    def _argument_of(self, t: Tensor) -> int | None:
+        return next((i for i, a in enumerate(self.call.arguments) if a is t), None)
+
+    def _describe_new(
+        self, t: Tensor, position: int, tensors: Sequence[Tensor], graded: list[Tensor]
+    ) -> Result:
+        """A tensor, one of `tensors`, that is not an argument; it is `graded` if it has a graph."""
+        described = self._describe_tensor(t)
+        made = isinstance(described, Fresh) or not self.recorder.is_from_outside(t)
+        if type(t) is not Tensor and made:
+            self.program.kinds[position] = type(t)
+        node: Node | None = t.node
+        if not t._needs or (node is not None and node.done) or self._is_outside(t):
+            return described
+        if node is None:
+            self._refuse_shared_leaf(t, tensors)
+            return Graded(described, -1, True)
+        alone = sum(x.storage is t.storage for x in tensors) == 1
+        self.program.differentiable.append(position)
+        graded.append(t)
+        return Graded(described, len(graded) - 1, alone and isinstance(described, Fresh))
 
     def _is_outside(self, t: Tensor) -> bool:
         """Whether a tensor has its place in the graph from before the call."""
@@ -318,12 +312,18 @@ class Findings:
         self.owner.escape_lines.update(str(line) for *_, line in escaped)
 
 
-def _place(key: Any, places: dict[tuple[int, int], int]) -> SameResult | StoreKey:
-    """The result that a key of a store, a place in the graph, becomes."""
-    node, index = key if isinstance(key, tuple) else (key, 0)
-    number = places.get((id(node), index))
-    if number is not None:
-        return SameResult(number)
+def _describe_value(x: Any, first_at: dict[tuple[int, int], int]) -> Result:
+    """A result that is not a tensor: an object from before, a number, or a key of a store."""
+    if type(x) is Located:
+        return Found(x.place)
+    if type(x) is Symbol:
+        return ComputedNumber(x._known.position)
+    if isinstance(x, (int, float)):
+        return NumberResult(x)
+    node, index = x if isinstance(x, tuple) else (x, 0)
+    position = first_at.get((id(node), index))
+    if position is not None:
+        return SameResult(position)
     return StoreKey(
         weakref.ref(node), node.sequence_nr, index, node.name, node.label, node.line, node.form,
         tuple(node.input_names),

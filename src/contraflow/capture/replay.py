@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from contraflow.capture.backward_tape import ForwardInput, Residual
 from contraflow.capture.call import FunctionCall, Hit, Owner, ReplayInputs
@@ -18,18 +16,13 @@ from contraflow.capture.pullback import (
     whole,
 )
 from contraflow.capture.results import (
-    ArgumentResult,
-    ComputedNumber,
-    Found,
     Fresh,
     Graded,
     HitResult,
-    HostNumber,
-    NumberResult,
+    ReplayValues,
     Result,
     SameResult,
     SharedResult,
-    StoreKey,
 )
 from contraflow.capture.state.effects import (
     Effect,
@@ -53,9 +46,10 @@ from contraflow.runtime import executable
 from contraflow.runtime.executable import Executable
 from contraflow.runtime.outputs import Standing
 from contraflow.shapes import contiguous
+from contraflow.spec import Spec
 from contraflow.tensors.epoch import Structure
-from contraflow.tensors.grad_slot import Block
-from contraflow.tensors.node import Edge, Node
+from contraflow.tensors.generator import Generator
+from contraflow.tensors.node import Edge
 from contraflow.tensors.source_line import user_line
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.symbol import Numbers, arithmetic
@@ -170,6 +164,9 @@ class CapturedProgram:
             if len(tensors) + len(others) == len(self.results):
                 known = iter(others)
                 self.leaves = [next(new) if alone(r) else next(known) for r in self.results]
+        same = [(i, r) for i, r in enumerate(self.results) if isinstance(r, SameResult)]
+        self._repeated: list[tuple[int, SameResult]] = same
+        self._draws = bool(self.recording.advances or self.recording.reseeds)
         self.arranged = builder(self.structure)
 
     def _new_tensor(self, result: Any) -> NewTensor:
@@ -242,91 +239,59 @@ class CapturedProgram:
 
     def _build(self, call: FunctionCall, inputs: ReplayInputs, outputs: list[Any]) -> Any:
         """Repeat the rarer effects, and build results of every kind."""
-        storages, recording, arguments = inputs[0], self.recording, call.arguments
-        random: list[Any] = []
-        if recording.advances or recording.reseeds:
-            random = [(g, (g.seed, g.offset)) for g in (*recording.advances, *recording.reseeds)]
-            for generator, blocks in recording.advances.items():
-                generator.take(blocks)
-            for generator, saved in recording.reseeds.items():
-                generator.set_state(saved)
-        made: dict[int, Storage] = {}
+        values = ReplayValues(call, inputs[0], self.input_positions, outputs, self._output_spec)
+        random = self._draw() if self._draws else []
         for storage, position in self.escapes:
-            storage.receive(self._array(outputs, position).reshape(-1))
-            made[position] = storage
-
-        def memory(position: int) -> Storage:
-            if position not in made:  # results that were views of one storage stay so
-                made[position] = Storage(self._array(outputs, position))
-                if state().inference:
-                    made[position].inference = True
-            return made[position]
-
-        def fetch(result: Fresh | SharedResult) -> Tensor:
-            if isinstance(result, SharedResult):
-                return result.over(storages[self.input_positions[result.origin]])
-            position, view, dtype = result
-            return Tensor.of_storage(memory(position), view, dtype)
-
+            values.fill(storage, position)
         for held, gradient in self._slots:
-            owner = held.get(arguments)
+            owner = held.get(call.arguments)
             if owner is not None:
-                owner._grad = None if gradient is None else fetch(gradient)
+                owner._grad = None if gradient is None else gradient.get(values)
         for held, needs in self.needs:
-            owner = held.get(arguments)
+            owner = held.get(call.arguments)
             if owner is not None and owner._needs is not needs:
                 owner._needs = needs
                 Structure.changed()
-        before = self._edges(arguments)
         kept = [] if self.pullback is None else [_saved(x) for x in call.leaves]
+        edges = self._move_in_graph(call.arguments)
+        if self.pullback is not None:
+            values.node = node = self._node(self.pullback, values, inputs, edges)
+            node.structure, node.leaves, node.random = call.structure, kept, random
+        values.numbers = self._numbers_of(call) or ()
+        leaves = [result.get(values) for result in self.results]
+        for position, result in self._repeated:
+            leaves[position] = leaves[result.original]
+        for position, kind in self.kinds.items():
+            leaves[position].__class__ = kind
+        return self.arranged(leaves)
+
+    def _draw(self) -> list[tuple[Generator, tuple[int, int]]]:
+        """Move random generators as the function does; each with its state before."""
+        advances, reseeds = self.recording.advances, self.recording.reseeds
+        before = [(g, (g.seed, g.offset)) for g in (*advances, *reseeds)]
+        for generator, blocks in advances.items():
+            generator.take(blocks)
+        for generator, saved in reseeds.items():
+            generator.set_state(saved)
+        return before
+
+    def _output_spec(self, position: int) -> Spec:
+        return self.tape.specs[self.tape.outputs[position]]
+
+    def _move_in_graph(self, arguments: Sequence[Tensor]) -> list[Edge | None]:
+        """Change the places of tensors in the graph as the function does; the edges that the
+        gradients of backward go along, before or after that."""
+        before = self._edges(arguments)
+        if not self.placed:
+            return before
         for held, method in self.placed:
             owner = held.get(arguments)
             if owner is not None:
                 getattr(owner, method)()
-        node = None
-        if self.pullback is not None:
-            after = self._edges(arguments) if self.placed else before
-            targets = zip(self.pullback.targets, before, after)
-            edges = [now if target.placed else then for target, then, now in targets]
-            node = self._node(self.pullback, inputs, memory, edges)
-            node.structure, node.leaves, node.random = call.structure, kept, random
-
-        inside: dict[int, Node] = {}  # one node for all outputs of what was applied
-        numbers = self._numbers_of(call) or ()
-
-        def built(result: Result) -> Any:
-            if isinstance(result, ArgumentResult):
-                return arguments[result.argument]
-            if isinstance(result, NumberResult):
-                return result.value
-            if isinstance(result, HostNumber):
-                number = outputs[result.position]
-                return result.kind(number.array if type(number) is Block else number)
-            if isinstance(result, Found):
-                return result.place.get(call.given)
-            if isinstance(result, ComputedNumber):
-                return numbers[result.position]
-            if isinstance(result, StoreKey):
-                stand_in = inside.get(result.sequence_nr) or result.stand_in()
-                return inside.setdefault(result.sequence_nr, stand_in), result.output
-            if isinstance(result, SameResult):
-                return None  # once that is built
-            return _placed(result, fetch, node) if isinstance(result, Graded) else fetch(result)
-
-        leaves = [built(result) for result in self.results]
-        for i, result in enumerate(self.results):
-            if isinstance(result, SameResult):
-                leaves[i] = leaves[result.original]
-        for i, kind in self.kinds.items():
-            leaves[i].__class__ = kind
-        return self.arranged(leaves)
-
-    def _array(self, outputs: list[Any], position: int) -> np.ndarray:
-        """An output as an array, one that is a number included."""
-        output = outputs[position]
-        if type(output) is Block:
-            return output.array  # type: ignore[no-any-return]
-        return np.array(output, self.tape.specs[self.tape.outputs[position]].dtype.numpy)
+        if self.pullback is None:
+            return before
+        targets = zip(self.pullback.targets, before, self._edges(arguments))
+        return [now if target.placed else then for target, then, now in targets]
 
     def _edges(self, arguments: Sequence[Tensor]) -> list[Edge | None]:
         """Where the gradients of the targets of backward go."""
@@ -338,8 +303,8 @@ class CapturedProgram:
     def _node(
         self,
         pullback: Pullback,
+        values: ReplayValues,
         inputs: ReplayInputs,
-        memory: Callable[[int], Storage],
         edges: Sequence[Edge | None],
     ) -> CompiledNode:
         """The node of this call, with what its backward needs."""
@@ -350,14 +315,14 @@ class CapturedProgram:
         specs = self.tape.specs
         for v, kept in pullback.kept.items():
             if isinstance(kept, Residual):
-                node.kept.append(saved_memory(memory(self.residuals[v]), specs[v]))
+                node.kept.append(saved_memory(values.memory(self.residuals[v]), specs[v]))
             elif isinstance(kept, ForwardInput):
                 node.kept.append(saved_memory(storages[self.input_positions[v]], specs[v]))
             else:
                 node.kept.append(kept)
         node.scalars = [scalars[i] for i in pullback.scalars]
         if self._remembered:
-            known = [storages[place] for place in self._remembered]
+            known = [storages[position] for position in self._remembered]
             node.state = [(storage, storage.version) for storage in known]
         return node
 
@@ -365,24 +330,6 @@ class CapturedProgram:
 def _saved(x: Any) -> Any:
     """A leaf of the arguments, kept; a write to what was made in inference mode is not noticed."""
     return keep(x, x.edge) if isinstance(x, Tensor) and not x.storage.inference else x
-
-
-def _placed(
-    graded: Graded, fetch: Callable[[Fresh | SharedResult], Tensor], node: CompiledNode | None
-) -> Tensor:
-    """A result with its place in the graph."""
-    t = fetch(graded.result)
-    if graded.output < 0:
-        t._needs = True
-        return t
-    assert node is not None
-    if isinstance(graded.result, Fresh):
-        t._node, t._index, t._needs = node, graded.output, True
-    else:  # which may be the user's own
-        t = t.attached(node, graded.output)
-    if not graded.writable:
-        t._writable = False
-    return t
 
 
 # Kinds of inputs, in the order in which a tape has them.

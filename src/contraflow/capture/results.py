@@ -1,21 +1,87 @@
-"""Results: how each replay finds or makes what a function returns or keeps."""
+"""Results: how each replay finds or makes what a function returns or keeps.
+
+Each kind has two faces: `get` from the values of a replay, and `source`, the same as source text
+in the function of a call that hits (`hit.py`). Kinds that such a function cannot make have only
+the first.
+"""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from contraflow.capture.call import FunctionCall
 from contraflow.capture.state.effects import EffectWriter
 from contraflow.capture.state.places import Place
 from contraflow.compiler.tape import Value
 from contraflow.dtypes import DType
 from contraflow.errors import GradientError
+from contraflow.operation.context import state
 from contraflow.shapes import View
+from contraflow.spec import Spec
+from contraflow.tensors.grad_slot import Block
 from contraflow.tensors.node import Form, Node
 from contraflow.tensors.source_line import UserLine, at
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
+
+
+class ReplayValues:
+    """The values of one replay, of which its results are made."""
+
+    def __init__(
+        self,
+        call: FunctionCall,
+        storages: Sequence[Storage],
+        inputs: dict[Value, int],
+        outputs: Sequence[Any],
+        specs: Callable[[int], Spec],
+    ) -> None:
+        self.call, self.outputs = call, outputs
+        self._storages, self._inputs = storages, inputs  # by position, and positions by value
+        self._specs = specs  # of the outputs
+        self.node: Node | None = None  # of the call, where it has a backward
+        self.numbers: Sequence[Any] = ()  # the leaves, and what Python computes of them
+        self._made: dict[int, Storage] = {}
+        self._inside: dict[int, Node] = {}  # one node for all outputs of what was applied
+
+    def storage(self, value: Value) -> Storage:
+        """The storage of an input."""
+        return self._storages[self._inputs[value]]
+
+    def memory(self, position: int) -> Storage:
+        """The storage of an output: results that were views of one storage stay so."""
+        if position not in self._made:
+            self._made[position] = storage = Storage(self._array(position))
+            if state().inference:
+                storage.inference = True
+        return self._made[position]
+
+    def fill(self, storage: Storage, position: int) -> None:
+        """Give a storage that was recorded the memory of an output."""
+        storage.receive(self._array(position).reshape(-1))
+        self._made[position] = storage
+
+    def _array(self, position: int) -> np.ndarray:
+        """An output as an array, one that is a number included."""
+        output = self.outputs[position]
+        if type(output) is Block:
+            return output.array  # type: ignore[no-any-return]
+        return np.array(output, self._specs(position).dtype.numpy)
+
+    def number(self, position: int) -> Any:
+        """An output as a number, or as an array of one."""
+        output = self.outputs[position]
+        return output.array if type(output) is Block else output
+
+    def node_inside(self, key: StoreKey) -> Node:
+        """The node that stands for one inside the call."""
+        if key.sequence_nr not in self._inside:
+            self._inside[key.sequence_nr] = key.stand_in()
+        return self._inside[key.sequence_nr]
 
 
 class Fresh(NamedTuple):
@@ -24,6 +90,10 @@ class Fresh(NamedTuple):
     position: int
     view: View
     dtype: DType
+
+    def get(self, values: ReplayValues) -> Tensor:
+        """The tensor of this call."""
+        return Tensor.of_storage(values.memory(self.position), self.view, self.dtype)
 
 
 class SharedResult(NamedTuple):
@@ -34,8 +104,12 @@ class SharedResult(NamedTuple):
     dtype: DType
     tensor: weakref.ref[Tensor]
 
-    def over(self, storage: Storage) -> Tensor:
+    def get(self, values: ReplayValues) -> Tensor:
         """The tensor, over the storage that the input has in this call."""
+        return self.over(values.storage(self.origin))
+
+    def over(self, storage: Storage) -> Tensor:
+        """The tensor itself if it has this storage, or another one over the storage."""
         t = self.tensor()
         if t is not None and t.storage is storage and t.layout == self.view:
             return t
@@ -51,6 +125,10 @@ class ArgumentResult(NamedTuple):
 
     argument: int
 
+    def get(self, values: ReplayValues) -> Tensor:
+        """The argument of this call."""
+        return values.call.arguments[self.argument]
+
     def source(self, writer: EffectWriter) -> str:
         """The argument in the function of a call that hits."""
         return f"a{self.argument}"
@@ -60,6 +138,10 @@ class NumberResult(NamedTuple):
     """A number."""
 
     value: int | float
+
+    def get(self, values: ReplayValues) -> int | float:
+        """The number."""
+        return self.value
 
     def source(self, writer: EffectWriter) -> str:
         """The number as an expression."""
@@ -71,12 +153,20 @@ class ComputedNumber(NamedTuple):
 
     position: int  # among all numbers of a call
 
+    def get(self, values: ReplayValues) -> Any:
+        """The number of this call."""
+        return values.numbers[self.position]
+
 
 class HostNumber(NamedTuple):
     """A number that a program computes from host scalars, such as a learning rate."""
 
     position: int
     kind: type
+
+    def get(self, values: ReplayValues) -> Any:
+        """The number of this call."""
+        return self.kind(values.number(self.position))
 
     def source(self, writer: EffectWriter) -> str:
         """The number as an expression."""
@@ -87,6 +177,10 @@ class Found(NamedTuple):
     """The Python value at a place when the call is made."""
 
     place: Place
+
+    def get(self, values: ReplayValues) -> Any:
+        """The value in this call."""
+        return self.place.get(values.call.given)
 
     def source(self, writer: EffectWriter) -> str:
         """The variable that holds the value."""
@@ -100,11 +194,30 @@ class Graded(NamedTuple):
     output: int  # of the node, -1 for a leaf
     writable: bool
 
+    def get(self, values: ReplayValues) -> Tensor:
+        """The tensor of this call, with its place in the graph."""
+        t = self.result.get(values)
+        if self.output < 0:
+            t._needs = True
+            return t
+        node = values.node
+        assert node is not None
+        if isinstance(self.result, Fresh):
+            t._node, t._index, t._needs = node, self.output, True
+        else:  # which may be the user's own
+            t = t.attached(node, self.output)
+        if not self.writable:
+            t._writable = False
+        return t
+
 
 class SameResult(NamedTuple):
     """The same tensor as another result."""
 
     original: int  # the position of that one
+
+    def get(self, values: ReplayValues) -> None:
+        """None: the program puts the other result there, once that is built."""
 
     def source(self, writer: EffectWriter) -> str:
         """The variable that holds the tensor; see `hit.py`."""
@@ -122,6 +235,10 @@ class StoreKey(NamedTuple):
     line: UserLine | None
     form: Form
     input_names: tuple[str, ...]
+
+    def get(self, values: ReplayValues) -> tuple[Node, int]:
+        """The key: the node that stands for this one, and its output."""
+        return values.node_inside(self), self.output
 
     def stand_in(self) -> Node:
         """The node that stands for it in a store."""
