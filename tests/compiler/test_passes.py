@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,24 @@ from contraflow.compiler.interpret import run_tape
 from contraflow.compiler.tape import Tape, Value
 from contraflow.runtime.executable import load
 
+PAGE = Path(cf.__file__).parents[2] / "docs" / "architecture.md"
 X = "input %0 : float32[2, 3]  arg"
+
+
+def table() -> str:
+    """The passes as docs/architecture.md shows them, in order, by their docstrings."""
+    rows = ["| pass | what it does | where |", "| --- | --- | --- |"]
+    for run in passes.PASSES:
+        assert run.__doc__ is not None
+        first = run.__doc__.split("\n\n")[0]
+        module = run.__module__.removeprefix("contraflow.").replace(".", "/")
+        rows.append(f"| `{run.__name__}` | {first} | `{module}.py` |")
+    return "\n".join(rows)
+
+
+def test_table_stands_in_the_docs() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert table() in page, f"docs/architecture.md needs this table:\n{table()}"
 
 
 def tape(rows: str) -> Tape:

@@ -42,11 +42,11 @@ from contraflow.errors import CaptureError, counted
 from contraflow.operation.context import ThreadState, state
 from contraflow.tensors.tree import exact
 
-MANY_CAPTURES = 8
-REASONS_KEPT = 8
-STRUCTURES_KEPT = 256
-CHANGES_SEEN = 2  # of one number or tensor that guards find, before it is carried
-MOST_LEARNED = 32  # recordings of one call that find more places to carry
+MANY_CAPTURES = 8  # the recordings of one function at which a warning is given
+REASONS_KEPT = 8  # the last refusals, and the last changes, that `explain` lists
+STRUCTURES_KEPT = 256  # the structures of arguments whose fixed numbers are remembered
+CHANGES_SEEN = 2  # a number or tensor that guards have found changed so often is carried
+MOST_LEARNED = 32  # a call that is recorded more often, to carry more places, is refused
 
 
 def _itself(x: Any) -> Any:

@@ -148,12 +148,10 @@ class _Fuser:
             self._scatter(number, line)
         elif lowering == "scan":
             carried = self._carried(line)
-            for use in lower_scanning(self.scope, number, line, carried, self.limits):
-                self._append(use)
+            self._extend(lower_scanning(self.scope, number, line, carried, self.limits))
         else:
             assert lowering == "sort", f"{line.op.name} has another kind of lowering: {lowering}"
-            for use in lower_sorting(self.scope, number, line, self.limits):
-                self._append(use)
+            self._extend(lower_sorting(self.scope, number, line, self.limits))
 
     def _store_parts(self, number: int, line: TapeLine) -> None:
         """Store inputs side by side one by one: more than one kernel could read."""
@@ -217,8 +215,7 @@ class _Fuser:
         rest = self._base(line, Spec(shape, carried), number)
         sweeps = len(op.kind.sweeps(op, carried, line.params))
         uses, order = lower_order(self.scope, number, line, self.limits)
-        for use in uses:
-            self._append(use)
+        self._extend(uses)
         for sweep in range(sweeps):
             last = sweep == sweeps - 1 and carried is dtype
             target = out if last else self.tape.new(Spec(shape, carried))
@@ -257,6 +254,10 @@ class _Fuser:
                 yield from lower_group(self.scope, g, wanted)
             elif g is not None:
                 yield g
+
+    def _extend(self, uses: Iterable[Use]) -> None:
+        for use in uses:
+            self._append(use)
 
     def _append(self, use: Use) -> None:
         at = len(self.groups)

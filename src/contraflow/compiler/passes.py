@@ -12,7 +12,7 @@ from contraflow.shapes import View, contiguous, numel
 
 
 def eliminate_dead(tape: Tape) -> Tape:
-    """Drop lines whose results nobody uses."""
+    """Drop lines whose results nothing uses."""
     live = set(tape.roots)
     kept = []
     for line in reversed(tape.lines):
@@ -48,7 +48,7 @@ def merge_common(tape: Tape) -> Tape:
 
 
 def fold_whole_assignments(tape: Tape) -> Tape:
-    """A value that replaces all of another, in order, is that value in the other's shape."""
+    """Replace an assignment of a whole value by the assigned value, in the other's shape."""
     views = {v for line in tape.lines if line.op.is_view for v in line.outs}
 
     def folded(line: TapeLine) -> TapeLine:

@@ -25,7 +25,7 @@ class PaddedPiece(NamedTuple):
 
 
 def join_pieces(tape: Tape) -> Tape:
-    """Pieces among zeros that are summed and do not overlap are stored side by side instead.
+    """Store pieces among zeros that are summed and do not overlap side by side instead.
 
     So are the gradients of the parts of a tensor: to sum them whole would take as many passes over
     all as there are parts.

@@ -31,7 +31,7 @@ class Cut(NamedTuple):
 
 
 def cut_products(tape: Tape) -> Tape:
-    """The tape with long products as the sums of shorter ones."""
+    """Cut long products into shorter ones, which are summed."""
     products = (line for line in tape.lines if line.op.kind.lowering == "contract")
     cuts = {line.outs: cut for line in products if (cut := _cut(tape, line)) is not None}
     if not cuts:

@@ -116,7 +116,8 @@ class Op(Traits):
         internal: bool = False,
         **extra: Any,
     ) -> None:
-        self.name = body.__name__.rstrip("_")
+        self.name = self.__name__ = body.__name__.rstrip("_")
+        self.__doc__ = body.__doc__
         self.aliases = aliases  # PyTorch's other names for the same thing
         # A part of other ops: it trusts its arguments, so it is not an attribute of the package.
         self.internal = internal
@@ -131,11 +132,23 @@ class Op(Traits):
         self.shape = shape
         self.method, self.inplace, self.operators = method, inplace, operators
         self.autocast = autocast
+        self._set_traits(extra)
+        self._set_types(dtype)
+        self._set_parameters(body)
+        self.samples = samples or (lambda: kind.samples(self))
+        self.failures = failures or (lambda: ())
+        self.rules = tuple(self._rule(names, rule) for names, rule in (vjp or {}).items())
+        self._vanishing = self._vanishing_inputs(self.zero_if)
+        self._backwards: dict[tuple[bool, ...], Backward] = {}
+        kind.check(self)
+
+    def _set_traits(self, given: dict[str, Any]) -> None:
+        """Traits, as declared or by default, and those that follow from the kind."""
         self.__dict__.update(_DEFAULTS)  # of the instance, which is faster to read
-        for name in Traits.__annotations__.keys() & extra.keys():
-            setattr(self, name, extra.pop(name))
-        # Traits that follow from the kind.
-        lowering = kind.lowering
+        for name in Traits.__annotations__.keys() & given.keys():
+            setattr(self, name, given.pop(name))
+        self.extra = given
+        kind, lowering = self.kind, self.kind.lowering
         self.is_view, self.is_assign = lowering == "view", lowering == "assign"
         self.is_composite, self.is_contraction = lowering == "composite", lowering == "contract"
         self.is_opaque = lowering == "opaque"
@@ -147,15 +160,18 @@ class Op(Traits):
         self.along_dim |= lowering in ("scan", "sort")
         # Whether shapes and dtypes of inputs and parameters alone say those of the outputs.
         self.infers = not self.dynamic and not self.is_composite
-        self.extra = extra
+
+    def _set_types(self, dtype: str | Callable[[Sequence[Given], Params], Types]) -> None:
+        """The rule for dtypes, by its name or as a function."""
         if isinstance(dtype, str) and dtype not in DTYPE_RULES:
             rules = ", ".join(DTYPE_RULES)
             raise TypeError(f"{self.name}: dtype rule {dtype!r} is unknown. Known: {rules}.")
         self.types = DTYPE_RULES[dtype] if isinstance(dtype, str) else dtype
         # Whether `ref` may run as it is on arrays of one dtype, with no cast before or after.
-        self.direct = kind.direct and dtype in ("promote", "float", "bool")
-        self.__doc__ = body.__doc__
-        self.__name__ = self.name
+        self.direct = self.kind.direct and dtype in ("promote", "float", "bool")
+
+    def _set_parameters(self, body: Callable[..., Any]) -> None:
+        """Inputs and static parameters, with their defaults, from the signature of the body."""
         self.inputs, self.variadic, keywords = _parameters(body)
         # The default of an input: None for a tensor, or a number.
         defaults = body.__defaults__ or ()
@@ -167,12 +183,6 @@ class Op(Traits):
         self.call: Callable[..., Any] = self.bind
         self.custom = False  # whether `call` is a signature of the op's own
         self.custom_operators = False  # and whether operators need it
-        self.samples = samples or (lambda: kind.samples(self))
-        self.failures = failures or (lambda: ())
-        self.rules = tuple(self._rule(names, rule) for names, rule in (vjp or {}).items())
-        self._vanishing = self._vanishing_inputs(self.zero_if)
-        self._backwards: dict[tuple[bool, ...], Backward] = {}
-        kind.check(self)
 
     def _vanishing_inputs(self, zero_if: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
         """The inputs that make the results zero if all of a row are; an empty row means all."""

@@ -328,7 +328,7 @@ class Containers(Attributes):
                 f"batches again",
                 "Pass the batch as an argument.",
             )
-        elif issubclass(kind, io.IOBase) and not is_ours(kind):  # as modes are
+        elif issubclass(kind, io.IOBase) and not is_ours(kind):
             raise self.refuse(
                 f"{self.place_of(x)}, a {kind.__name__} from before the call, is read or written, "
                 f"and a replay would not do that",

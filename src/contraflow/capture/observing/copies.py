@@ -20,7 +20,8 @@ class ComponentCopies:
 
     def __init__(self) -> None:
         self._seen: dict[int, Any] = {}
-        self._calls: list[Any] = [None]  # that put back what was there, and the end of them
+        # Calls that put back what was there, to be taken from the end; None stands before them.
+        self._calls: list[Any] = [None]
 
     def keep(self, own: dict[str, Any]) -> None:
         """Note what an object has among its attributes."""

@@ -38,8 +38,7 @@ SETTINGS = (
 
 @contextmanager
 def unchanged_settings(observer: Observer) -> Iterator[None]:
-    """A time after which settings are as they were; a function that has not seen to that itself is
-    refused."""
+    """Put the settings back after the block, and refuse a function that has left one changed."""
     before = [setting.get() for setting in SETTINGS]
     left = []
     try:

@@ -35,8 +35,8 @@ from contraflow.tensors.tensor import Tensor
 
 # Modules whose classes call methods of those made of them only by names that they have too.
 _MARKING = names("abc typing enum types functools threading dataclasses")
-# Methods of modules and optimizers that the library calls.
 _FUNCTION = types.FunctionType
+# Methods of modules and optimizers that the library calls.
 _CALLED = ("__call__", "forward", "step", "update")
 
 

@@ -111,29 +111,32 @@ class Sight:
         # The stores that count, by what holds them: a deletion, a value, or one and then the other.
         self._latest: dict[int, dict[SlotKey, list[SlotStore]]] = {}
         self.tensors: dict[int, Tensor] = {}
-        self.gone: list[Any] = []  # references to what is no more
+        self.gone: list[Any] = []  # weak references whose objects are gone
         self.kept: list[Any] = []  # what cannot be referred to weakly
         self.refused: CaptureError | None = None
         self._undo: list[Any] = [None]  # calls that undo, None-terminated
         self.copies = ComponentCopies()
         self.again = False  # the recording has started over
-        self.filled = False  # an lru_cache, by a function that wrote and will not run again
+        # Whether a function that writes has filled an lru_cache, and so will not run again.
+        self.filled = False
         self.whole: set[int] = set()  # modules that the library has looked at
-        self._parameters: dict[int, Any] = {}  # of the modules that were used, so many of them
-        self._indexed = 0
+        self._parameters: dict[int, Any] = {}  # the parameters of the modules that were used
+        self._indexed = 0  # how many modules `_parameters` is made of
         self._touched: set[int] = set()
         self._handed: set[int] = set()  # objects that were given to the library as a whole
-        self._shown: dict[int, Any] = {}  # whose code runs observed
-        self._searched: dict[int, type] = {}  # classes of ours, for functions of the user's
+        self._shown: dict[int, Any] = {}  # the objects whose code runs observed
+        # Classes of the library that were searched for functions of the user's.
+        self._searched: dict[int, type] = {}
         self._open: dict[int, type] = {}  # classes whose methods a library may call by any name
         self._own: list[Any] = []  # generators of random numbers that the function itself seeds
         self._proxies: dict[int, tuple[Any, type]] = {}  # what `vars` gives of classes
-        self._made: dict[int, Any] = {}  # functions and classes that it makes
+        self._made: dict[int, Any] = {}  # the functions and classes that the function makes
         # Locks from before that the function has acquired or entered: how often, and the last line.
         self._locked: dict[tuple[int, bool], tuple[int, Any]] = {}
-        self._hooked: dict[int, tuple[Any, Any, Any]] = {}  # tables of hooks that it changes
-        self._hooked_at: Any = None  # the line that did so last
-        self._young: set[int] | None = None  # addresses of all that it has made, if asked for
+        self._hooked: dict[int, tuple[Any, Any, Any]] = {}  # the tables of hooks that it changes
+        self._hooked_at: Any = None  # the last line that changed one
+        # The addresses of all objects that the function has made, once somebody asks.
+        self._young: set[int] | None = None
         self.set_at: Any = None  # the line that has called a function that sets something
 
     def begin(self, function: Any, instance: Any, args: Any, kwargs: Any) -> None:

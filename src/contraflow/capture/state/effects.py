@@ -95,7 +95,7 @@ class WritesCounted(NamedTuple):
         """Count in the storages of this call."""
         for position, by in self.writers:
             storage = storages[position]
-            if type(storage) is Storage:  # as it does itself, without a call for each
+            if type(storage) is Storage:  # `wrote` does the same; a call for each takes longer
                 storage.version += 1
                 storage.writer = by
             else:

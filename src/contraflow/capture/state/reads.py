@@ -31,7 +31,7 @@ PLAIN = frozenset([
     bool, int, float, complex, str, bytes, types.NoneType, types.EllipsisType,
     types.NotImplementedType, range,
 ])  # fmt: skip
-# Of subclasses of these objects have values, and cannot be referred to weakly.
+# Objects of subclasses of these have a value, and cannot be referred to weakly.
 VALUED: tuple[Any, ...] = (int, bytes)
 _CODE = (
     "the class ", "the function ", "a code", "a module", "a property", "a staticmethod",
@@ -225,7 +225,8 @@ class Valued(Typed):
     def __init__(self, place: Place, value: Any) -> None:
         super().__init__(place, value)
         self.base = next(base for base in VALUED if isinstance(value, base))
-        self.value = self.base.__add__(value, self.base())  # of no class but the base
+        # A plain int or bytes: adding the base's zero leaves the user's class behind.
+        self.value = self.base.__add__(value, self.base())
 
     def fits(self, value: Any) -> bool:
         return type(value) is self.kind and self.base.__eq__(value, self.value) is True
@@ -501,7 +502,7 @@ def shown(x: Any) -> str:
     if type(x) in PLAIN or is_plain(x):
         text = repr(x)
         return text if len(text) <= 60 else f"{text[:56]} ..."
-    kind = type(x)  # what `isinstance` asks of `x` beside that may be code of the user's
+    kind = type(x)  # `isinstance` would ask `x` for its class, by code that may be the user's
     if issubclass(kind, type):
         return f"the class {x.__name__}"
     if kind is types.FunctionType:
