@@ -119,9 +119,16 @@ def test_settings(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert f.changes == [text.format(before)]
 
 
+def test_one_tensor_is_told_from_two_that_share_memory() -> None:
+    f = cf.compile(lambda x, y: x * (2 if x is y else 3))
+    for given in ((X, X.detach()), (X, X)) * 2:
+        assert f(*given).tolist() == f.eager(*given).tolist()
+    assert f.changes == ["which arguments are one tensor has changed"]
+
+
 def test_every_part_is_tested() -> None:
     device = {"device"}  # there is no other one yet
-    assert set(TENSORS) == set(TensorKey._fields) - device
+    assert set(TENSORS) == set(TensorKey._fields) - device - {"twin"}
     assert set(MODES) == set(ModesKey._fields)
     assert set(SETTINGS) == set(SettingsKey._fields)
     assert set(PARTS) == {TensorKey, ModesKey, SettingsKey}

@@ -82,7 +82,7 @@ class Findings:
         guards = program.guards
         for number, hooks in program.recording.hooks.items():
             self.observer.read_hooks(self.call.arguments[number], hooks)
-        for t, is_leaf in recorder.graph.detached.items():
+        for t, is_leaf in recorder.graph.as_leaves.items():
             self.observer.read_of_tensor(t, "is_leaf", is_leaf)
         for kind in dict.fromkeys(map(type, recorder.modules)):
             self.observer.note_class_methods(kind)

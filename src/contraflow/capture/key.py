@@ -49,6 +49,11 @@ def _apart(here: str, value: Any, writer: ConditionWriter) -> str:
     return " and ".join(f"s{other} is not s{value}" for other in range(value))
 
 
+def _apart_already(here: str, value: Any, write: ConditionWriter) -> str:
+    """Tensors with memory of their own are not the same one."""
+    return ""
+
+
 def _layout_difference(of: str, then: View, now: View) -> str:
     names = ("shape", "stride", "offset")
     name, a, b = next(found for found in zip(names, then, now) if found[1] != found[2])
@@ -57,6 +62,10 @@ def _layout_difference(of: str, then: View, now: View) -> str:
 
 def _alias_difference(of: str, then: int, now: int) -> str:
     return "which arguments share memory has changed"
+
+
+def _twin_difference(of: str, then: int, now: int) -> str:
+    return "which arguments are one tensor has changed"
 
 
 class KeyPart(NamedTuple):
@@ -86,6 +95,9 @@ class TensorKey(NamedTuple):
     alias: Annotated[  # the number of its storage among all, as they come
         int,
         KeyPart("numbers.setdefault({s}, len(numbers))", "", _apart, _alias_difference),
+    ]
+    twin: Annotated[  # the number of the tensor itself among all
+        int, KeyPart("twins.setdefault({t}, len(twins))", "", _apart_already, _twin_difference)
     ]
     size: Annotated[int, KeyPart("{s}._data.size", "the size of the memory{}", _equal)]
     device: Annotated[str, KeyPart("{s}.device", "the device{}", _equal)]
@@ -212,7 +224,7 @@ def _reader() -> KeyReader:
     )
     text = f"""
 def key_of(call, fixed, current, name):
-    numbers, tensors = {{}}, []
+    numbers, twins, tensors = {{}}, {{}}, []
     for t in call.arguments:
         s = t.storage
         if s._data is None: raise refusal(name, t)

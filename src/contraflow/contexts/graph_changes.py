@@ -86,10 +86,13 @@ class GraphChanges:
         self.needs[id(tensor)] = tensor
 
     def call(self, tensor: Tensor, method: str) -> None:
-        """A method is about to change the place of a tensor, and every replay calls it too."""
+        """A method is about to change the place of a tensor, and every replay calls it too.
+
+        A view whose base was written finds its place by itself, without a method.
+        """
         self.keep_place(tensor)
         # To retain the gradient of a leaf that only the function lets require grad does nothing.
-        if id(tensor) not in self.needs or method == "detach_":
+        if method and (id(tensor) not in self.needs or method == "detach_"):
             self.methods.append((tensor, method))
 
     @property
@@ -97,6 +100,11 @@ class GraphChanges:
         """The tensors that `detach_` was called on; whether each was a leaf before."""
         found = [t for t, method in self.methods if method == "detach_"]
         return {t: self.places[id(t)].node is None for t in found}
+
+    @property
+    def as_leaves(self) -> dict[Tensor, bool]:
+        """The tensors that became leaves, or had to be; whether each was a leaf before."""
+        return dict.fromkeys(self.needs.values(), True) | self.detached
 
     def repeated(self) -> list[tuple[Tensor, str]]:
         """The calls of methods that every replay repeats."""

@@ -31,7 +31,7 @@ from contraflow.contexts.recording import (
 from contraflow.dtypes import DType, float64, int64
 from contraflow.errors import CaptureError, describe
 from contraflow.operation import core
-from contraflow.operation.context import state
+from contraflow.operation.context import changed, state
 from contraflow.operation.op import Op
 from contraflow.shapes import Shape, contiguous, numel
 from contraflow.spec import Params, Spec
@@ -62,6 +62,7 @@ class Recorder(BottomContext):
         self.tape = Tape(name)
         self.sources: dict[Value, InputSource] = {}
         self.start = next(serials)
+        self._around = state().context
         self._default_dtype = dtypes.get_default_dtype()
         self.default_set_at: UserLine | None = None  # where the function set another one
         self.first_node = next(sequence_numbers)
@@ -303,6 +304,11 @@ class Recorder(BottomContext):
         inside = node is not None and node.sequence_nr > self.first_node
         if not inside and self.is_from_outside(tensor) and tensor.storage.serial < self.start:
             self.graph.call(tensor, method)
+
+    def bring_up_to_date(self, tensor: Tensor) -> None:
+        """Find the place of a view in the graph, whose base was written before the recording."""
+        with changed(context=self._around):
+            tensor.node  # noqa: B018
 
     def touch_store(self, store: Any) -> None:
         if store.serial < self.start:

@@ -92,7 +92,10 @@ class Context:
         self.below.touch_store(store)
 
     def touch_place(self, tensor: Any, method: str) -> None:
-        """A method is about to change the place of `tensor` in the graph, or what is kept there."""
+        """A method is about to change the place of `tensor` in the graph, or what is kept there.
+
+        The name is empty for a view that follows its base.
+        """
         self.below.touch_place(tensor, method)
 
     def touch_hooks(self, owner: Any, hooks: dict[int, Any]) -> None:

@@ -254,6 +254,7 @@ class Tensor(TensorElements):
                 f"by split, chunk or unbind; its base was written since, so it has no place in "
                 f"the graph. Make the view after the write, or clone it before."
             )
+        state().context.touch_place(self, "")
         with changed(grad=True):
             t = base
             for op, params in self.view_ops:
@@ -382,11 +383,18 @@ class Tensor(TensorElements):
                 f"Use x.detach()."
             )
         state().context.touch_place(self, "detach_")
-        watched = weakref.getweakrefcount(self) and self._needs  # perhaps by compiled functions
+        needed = self._needs
         self._node, self._index, self._needs, self._tangents = None, 0, False, None
-        if watched:
-            Structure.changed()
+        self._needs_changed(needed)
         return self
+
+    def _needs_changed(self, before: bool) -> None:
+        """Raise the epoch if a tensor requires grad where it did not, or the other way round.
+
+        Compiled functions refer weakly to the storages that they watch.
+        """
+        if self._needs is not before and weakref.getweakrefcount(self.storage):
+            Structure.changed()
 
     def is_inference(self) -> bool:
         """Whether this was made in inference mode."""

@@ -132,8 +132,11 @@ def region_of(target: Tensor, base: Tensor, op: str) -> View:
 
 def take_place(target: Tensor, source: Tensor) -> None:
     """Put `target` where `source` stands in the graph; its views follow when they are used."""
+    needed = target._needs
     target._stand_at(source)
     target._edits += 1
+    if not needed:
+        target._needs_changed(needed)
 
 
 # --- methods ---------------------------------------------------------------------------------

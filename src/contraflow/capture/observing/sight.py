@@ -184,6 +184,8 @@ class Sight:
             return
         if issubclass(kind, Tensor):
             self.tensors[id(x)] = x  # which may be an argument as well
+            if x._base is not None and id(x) not in self.known:
+                self.recorder.bring_up_to_date(x)
         known = self.known.get(id(x))
         theirs = kind is types.FunctionType and not is_library_code(x.__code__, x.__globals__)
         if known is not None:

@@ -19,6 +19,8 @@ from contraflow.capture.state.places import (
     NestedPlace,
 )
 from contraflow.capture.state.reads import Equal, Read, Same, shown
+from contraflow.dtypes import DType
+from contraflow.shapes import View
 from contraflow.tensors.epoch import Structure
 from contraflow.tensors.hooks import hooks_in
 from contraflow.tensors.storage import Storage
@@ -43,19 +45,40 @@ class Watched(NamedTuple):
     tensor: weakref.ref[Tensor]
     storage: weakref.ref[Storage]
     needs: bool
+    layout: View
+    dtype: DType
     hooks: tuple[Any, ...]
 
     @staticmethod
     def of(t: Tensor) -> Watched:
         """A tensor as it is now."""
-        return Watched(weakref.ref(t), weakref.ref(t.storage), t._needs, _hooks(t))
+        refs = weakref.ref(t), weakref.ref(t.storage)
+        return Watched(*refs, t.requires_grad, t.layout, t.dtype, _hooks(t))
 
     def holds(self) -> bool:
         """Whether the tensor is unchanged; one that is gone may have left its storage to others."""
         storage, t = self.storage(), self.tensor()
         if storage is None or t is None:
             return storage is not None
-        return t.storage is storage and t._needs is self.needs and _hooks(t) == self.hooks
+        if t.storage is not storage or t.layout != self.layout or t.dtype is not self.dtype:
+            return False
+        return t.requires_grad is self.needs and _hooks(t) == self.hooks
+
+
+class Pin(NamedTuple):
+    """The memory of state that an argument shares, and whether it is a tensor of that state."""
+
+    storage: weakref.ref[Storage]
+    tensors: list[weakref.ref[Tensor]]  # of state, over that memory
+    number: int  # of the argument among them, -1 for another tensor
+
+    def holds(self, t: Tensor) -> bool:
+        """Whether it is so for an argument."""
+        return self.storage() is t.storage and _among(self.tensors, t) == self.number
+
+
+def _among(tensors: Sequence[weakref.ref[Tensor]], t: Tensor) -> int:
+    return next((number for number, ref in enumerate(tensors) if ref() is t), -1)
 
 
 def _hooks(t: Tensor) -> tuple[Any, ...]:
@@ -64,9 +87,9 @@ def _hooks(t: Tensor) -> tuple[Any, ...]:
 
 def layout_of(gradient: Tensor | None) -> Any:
     """The properties of a gradient, beside its elements, that a program depends on."""
-    return (
-        None if gradient is None else (gradient.layout, gradient.dtype, gradient.storage.data.size)
-    )
+    if gradient is None:
+        return None
+    return gradient.layout, gradient.dtype, gradient.storage.data.size, gradient._needs
 
 
 class GradientRead(NamedTuple):
@@ -111,7 +134,7 @@ class Guards:
         self.gradients: list[GradientRead] = []
         self.watched: list[Watched] = []
         self.state: set[int] = set()  # ids of the storages that are not arguments
-        self.pins: dict[int, weakref.ref[Storage]] = {}  # of arguments that are also state
+        self.pins: dict[int, Pin] = {}  # of arguments that are also state
         self.reads: list[Read] = []
         self.references: list[weakref.ref[Any]] = []
         self.gone: list[weakref.ref[Any]] = []  # of what was read, and of state
@@ -125,7 +148,8 @@ class Guards:
         self.state = set(known) - own
         for number, t in enumerate(arguments):
             if id(t.storage) in known:
-                self.pins[number] = known[id(t.storage)]
+                over = [w.tensor for x, w in zip(tensors, self.watched) if x.storage is t.storage]
+                self.pins[number] = Pin(known[id(t.storage)], over, _among(over, t))
 
     def keep_memory(self, storages: Sequence[Storage]) -> KeptArrays:
         """The memory of state, as long as the state itself is there."""
@@ -194,7 +218,7 @@ class Guards:
                     return False
         if self.pins:
             for number, pin in self.pins.items():
-                if pin() is not arguments[number].storage:
+                if not pin.holds(arguments[number]):
                     return False
         return not self.gradients or all(read.holds(arguments) for read in self.gradients)
 

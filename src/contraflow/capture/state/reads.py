@@ -9,6 +9,7 @@ from __future__ import annotations
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -400,7 +401,7 @@ class Elements(Read):
 
 
 class LeafHooks(Read):
-    """The hooks on a leaf among the arguments, which backward ran inside the function."""
+    """The hooks on an argument that is a leaf, which backward ran inside the function."""
 
     __slots__ = ("addresses", "kept")
 
@@ -409,15 +410,19 @@ class LeafHooks(Read):
         self.addresses, self.kept = [*map(id, hooks)], [keep(hook) for hook in hooks]
 
     def fits(self, value: Any) -> bool:
-        return [*map(id, hooks_in(value._hooks, value._accumulated_hooks))] == self.addresses
+        hooks = hooks_in(value._hooks, value._accumulated_hooks)
+        return value._node is None and [*map(id, hooks)] == self.addresses
 
     def source(self, writer: ConditionWriter) -> str:
         here = writer.place(self.place)
         if len(self.addresses) == 2:  # the ends of both tables
-            return f"not ({here}._hooks or {here}._accumulated_hooks)"
+            return f"not ({here}._node or {here}._hooks or {here}._accumulated_hooks)"
         return f"{writer.name(self.fits)}({here})"
 
     def change(self, given: GivenArguments) -> str:
+        with suppress(*NOTHING_THERE):
+            if self.place.get(given)._node is not None:
+                return f"{self.place} was a leaf and is the result of an op"
         return f"the hooks on {self.place} have changed"
 
     def __str__(self) -> str:
