@@ -148,3 +148,143 @@ def test_a_gradient_that_requires_grad_is_noticed() -> None:
                 yield function(x)
 
     beside(program, records=3)
+
+
+# --- properties ----------------------------------------------------------------------------------
+
+
+class Twice(cf.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * 2
+
+
+def made_in_inference() -> Any:
+    with cf.inference_mode():
+        return cf.ones(2)
+
+
+def hooked() -> Any:
+    x = leaf(1.0)
+    x.register_hook(lambda g: g)
+    return x
+
+
+BASE = cf.ones(4, 2)
+PROPERTIES: dict[str, tuple[Any, Any, Any]] = {
+    "is_leaf": (lambda x: x.is_leaf, lambda: leaf(1.0), lambda: leaf(1.0) * 2),
+    "getattr": (lambda x: getattr(x, "is_" + "leaf"), lambda: leaf(1.0), lambda: leaf(1.0) * 2),
+    "grad_fn": (lambda x: x.grad_fn is None, lambda: leaf(1.0), lambda: leaf(1.0) * 2),
+    "name": (lambda x: x.grad_fn.name == "mul", lambda: leaf(1.0) + 2, lambda: leaf(1.0) * 2),
+    "class": (
+        lambda x: "Function" in type(x.grad_fn).__name__,
+        lambda: Twice.apply(leaf(1.0)),
+        lambda: leaf(1.0) * 2,
+    ),
+    "base": (lambda x: x._base is None, lambda: cf.ones(2), lambda: BASE[1]),
+    "offset": (lambda x: x.storage_offset(), lambda: cf.ones(2), lambda: BASE[1]),
+    "inference": (lambda x: x.is_inference(), lambda: cf.ones(2), made_in_inference),
+    "hooks": (
+        lambda x: not cf.autograd.graph.registered_hooks(x),
+        lambda: leaf(1.0),
+        hooked,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+@pytest.mark.parametrize("first", [0, 1])
+def test_properties_are_noticed(name: str, first: int) -> None:
+    ask, *makers = PROPERTIES[name]
+
+    def program(compile: Any) -> Iterator[Any]:
+        function = compile(lambda x: (ask(x), x * (2 if ask(x) else 3)))
+        for call in range(8):
+            yield function(makers[(call // 2 + first) % 2]())
+
+    beside(program)
+
+
+def test_the_base_of_a_part() -> None:
+    def program(compile: Any) -> Iterator[Any]:
+        total = compile(lambda x: (x._base.sum() - x.sum(), x._base.shape))
+        for call in range(6):
+            base = cf.full((3, 2), float(call // 3))
+            yield total(base[1])
+
+    beside(program)
+
+
+def test_properties_of_state_and_of_what_is_carried() -> None:
+    def program(compile: Any) -> Iterator[Any]:
+        kept, net = [leaf(1.0)], cf.nn.Linear(2, 2)
+
+        @compile
+        def function(x: Any) -> Any:
+            leaves = sum(p.is_leaf for p in net.parameters())
+            return x * leaves, kept[0].is_leaf, kept[0].grad_fn is None
+
+        for call in range(12):
+            kept[0] = leaf(1.0) if call % 4 < 2 else leaf(1.0) * 2
+            yield function(cf.ones(2))
+
+    beside(program)
+
+
+def test_properties_of_what_the_function_makes_are_not_guarded() -> None:
+    def program(compile: Any) -> Iterator[Any]:
+        @compile
+        def function(x: Any) -> Any:
+            y, row = x * 2, x[0]
+            before = y._version
+            y.add_(1)
+            names = y.grad_fn.name, len(y.grad_fn.next_functions), row.grad_fn.name
+            return names, y._version - before, row.is_leaf, row._base is x, y._base is None
+
+        for _ in range(4):
+            yield function(cf.ones(2, 2, requires_grad=True))
+
+    beside(program, records=1)
+
+
+@pytest.mark.parametrize(
+    ("ask", "text"),
+    [
+        (lambda x, w: x._version, "_version of float32[2] is read, which counts the writes"),
+        (lambda x, w: w._version, "_version of float32[2] is read, which counts the writes"),
+        (lambda x, w: x[0]._version, "_version of float32[] is read, which counts the writes"),
+        (lambda x, w: x.data_ptr(), "data_ptr() of float32[2] is its address in this call alone"),
+        (lambda x, w: id(x), "id() of an argument is that of this call's tensor alone"),
+        (lambda x, w: hash(x), "hash() of an argument is that of this call's tensor alone"),
+        (lambda x, w: x.grad_fn.next_functions, "next_functions of the node of mul is read"),
+        (lambda x, w: x.grad_fn.metadata, "metadata of the node of mul is read"),
+    ],
+)
+def test_properties_of_one_call_are_refused(ask: Any, text: str) -> None:
+    w = leaf(1.0)
+    function = cf.compile(lambda x: (ask(x, w), x * 2)[1])
+    with pytest.raises(cf.CaptureError) as raised:
+        function(w * 3)
+    assert text in str(raised.value)
+    assert "test_tensor_attributes.py:" in str(raised.value)
+    function.eager(w * 3)
+
+
+def test_addresses_of_state_are_those_of_every_call() -> None:
+    def program(compile: Any) -> Iterator[Any]:
+        w = leaf(1.0)
+
+        @compile
+        def function(x: Any) -> Any:
+            known = {id(w)}
+            return x * (2 if id(w) in known else 3) * (2 if w.data_ptr() == address else 3)
+
+        address = w.data_ptr()
+        for _ in range(3):
+            yield function(cf.ones(2))
+
+    beside(program, records=1)

@@ -111,6 +111,7 @@ def registered_hooks(x: Any) -> dict[str, tuple[Any, ...]]:
     tables: dict[str, Mapping[int, Any] | None]
     if isinstance(x, Tensor):
         node, hooks = x.node, x._hooks
+        state().context.read_hooks(x)
         if node is not None:
             watched = node.watchers
             hooks = None if watched is None else watched.tensor_hooks.get(x._index)

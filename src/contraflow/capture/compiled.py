@@ -31,7 +31,7 @@ from contraflow.capture.key import CallKey, key_of
 from contraflow.capture.observing.carried import can_be_carried, identity
 from contraflow.capture.parts import CutCall, cut_out
 from contraflow.capture.replay import CapturedProgram
-from contraflow.capture.restart import NumbersToFix, PlacesToCarry
+from contraflow.capture.restart import NumbersToFix, PartsSeen, PlacesToCarry
 from contraflow.capture.rewriting import rewrite
 from contraflow.capture.state.places import MISSING, NOTHING_THERE, GivenArguments, Place
 from contraflow.capture.state.trees import NoStructure, flatten
@@ -165,10 +165,16 @@ class Compiled:
         if self._learn_changes(given):
             call = self._call_of(given)
             key = self._key(call, current)
-        program, key, call = self._record_until_settled(call, key, again)
+        try:
+            program, key, call = self._record_until_settled(call, key, again)
+        except PartsSeen:
+            self.changes = changes
+            return MISS
         if cut is not None and cut.is_seen(program):
             self.changes = changes
             return MISS
+        if program.recording.looks_around:
+            self._cuts = False
         inputs = program.find_inputs(call)
         if inputs is None:
             raise CaptureError(

@@ -1,4 +1,4 @@
-"""Why a recording starts again: it has found out that more must be an input, or a constant."""
+"""Why a recording starts again: more of its surroundings must be an input, a constant, or whole."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ class PlacesToCarry(Exception):
     def __init__(self, places: list[Place]) -> None:
         super().__init__(places)
         self.places = places
+
+
+class PartsSeen(Exception):
+    """The function looks at more of an argument that is a part of a tensor than its elements."""
 
 
 class NumbersToFix(Exception):

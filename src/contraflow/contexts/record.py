@@ -64,6 +64,7 @@ class Recorder(BottomContext):
         self.start = next(serials)
         self._around = state().context
         self._default_dtype = dtypes.get_default_dtype()
+        self.looks_around = False  # whether it matters that an argument is a part of a tensor
         self.default_set_at: UserLine | None = None  # where the function set another one
         self.first_node = next(sequence_numbers)
         self._first_generator = next(generator_serials)
@@ -286,6 +287,19 @@ class Recorder(BottomContext):
         """Whether a tensor may be known to others than the function that is recorded."""
         return not tensor.storage.is_recorded and id(tensor) not in self._detached
 
+    def is_from_before(self, storage: Storage) -> bool:
+        """Whether a storage was there before the recording."""
+        return not storage.is_recorded and storage.serial < self.start
+
+    def is_of_argument(self, storage: Storage) -> bool:
+        """Whether a storage is that of an argument."""
+        source = self._roles.get(id(storage))
+        return source is not None and source.is_argument
+
+    def argument_of(self, tensor: Any) -> int | None:
+        """The number of a tensor among the arguments, None if it is not one of them."""
+        return self._arguments.get(id(tensor))
+
     def touch_grad(self, tensor: Tensor, reading: bool) -> None:
         if not self.is_from_outside(tensor) or id(tensor) in self._slots:
             return
@@ -329,6 +343,11 @@ class Recorder(BottomContext):
             self.graph.keep_hooks("a tensor", hooks, self.user_line())
 
     def read_hooks(self, leaf: Tensor) -> None:
+        if leaf._node is not None and leaf._node.sequence_nr < self.first_node:
+            raise self.refusal(
+                f"the hooks on {describe(leaf)} are read, which was made before the call",
+                "Read them outside the compiled function.",
+            )
         number = self._arguments.get(id(leaf))
         if number is not None:  # those of state are part of what is watched
             self._hooks_read.setdefault(number, self.graph.hooks_before(leaf))
@@ -469,7 +488,7 @@ class Recorder(BottomContext):
                 recording.needs.append((number(id(t), -1), t, t._needs))
         repeated = self.graph.repeated()
         recording.placed = [(number(id(t), -1), t, method) for t, method in repeated]
-        recording.hooks = self._hooks_read
+        recording.hooks, recording.looks_around = self._hooks_read, self.looks_around
         recording.modules = [(weakref.ref(m), number) for m, number in self._modules.values()]
         return recording
 

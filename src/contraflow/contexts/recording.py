@@ -101,6 +101,7 @@ class Recording:
     # Methods that change the place of a tensor from outside: detach_, retain_grad.
     placed: list[tuple[int, Tensor, str]] = field(default_factory=list)
     hooks: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # of arguments, that ran
+    looks_around: bool = False  # whether it matters that an argument is a part of a tensor
     once: bool = False  # what it depends on has changed meanwhile
     leaves: int = 0  # of the arguments
     steps: Sequence[NumberStep] = ()  # what Python computed of the numbers among them

@@ -107,7 +107,7 @@ class Context:
         self.below.remove_hook(key, hooks)
 
     def read_hooks(self, leaf: Any) -> None:
-        """Backward has come to a leaf, and is about to run its hooks."""
+        """The hooks on a leaf are about to be read: backward has come to it."""
         self.below.read_hooks(leaf)
 
     def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:

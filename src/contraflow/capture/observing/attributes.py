@@ -19,11 +19,13 @@ from contraflow.capture.observing.objects import (
     is_passed,
 )
 from contraflow.capture.observing.showing import Showing
+from contraflow.capture.restart import PartsSeen
 from contraflow.capture.rewriting.library import (
     in_python,
     is_library_class,
     is_library_code,
     is_ours,
+    names,
 )
 from contraflow.capture.state.places import (
     MISSING,
@@ -47,6 +49,9 @@ from contraflow.capture.state.reads import (
     LacksAttribute,
     Names,
 )
+from contraflow.errors import describe
+from contraflow.tensors.node import Node
+from contraflow.tensors.storage import PartStorage
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
 
@@ -55,6 +60,13 @@ REGISTRIES = ("_parameters", "_buffers", "_modules", "_transient")
 BOOKKEEPING = frozenset(["_structure", "_other_mode", "_born", "_transient"])
 _INTERNAL = frozenset(["training", "_parameters", "_buffers", "_modules", *BOOKKEEPING])
 
+
+# Properties of tensors that the key of a call does not describe.
+_NODES = ("grad_fn", "node", "_node")
+_PROPERTIES = names("is_leaf is_inference _base _version data_ptr storage_offset").union(_NODES)
+_AROUND = ("_base", "data_ptr", "storage_offset")  # those that differ for a part of a tensor
+_HOOKING = ("register_hook", "register_prehook")
+_PASS = "Read it outside, and pass what it gives as an argument."
 
 _OF_FUNCTIONS = ("__annotations__", "__doc__", "__name__", "__qualname__")
 _TUPLE_FIELD = type(NamedTuple("_Pair", [("first", int)]).first)  # type: ignore[attr-defined]
@@ -93,6 +105,9 @@ class Attributes(Showing):
         if kind in PLAIN or kind is Symbol:
             return getattr(x, name)
         if issubclass(kind, Tensor):
+            if name in _PROPERTIES:
+                self.in_class(kind.__mro__, name)
+                return self._tensor_property(x, name)
             if name in TENSOR_FIELDS:
                 return getattr(x, name)
             if lookup(Tensor, name) is not MISSING:
@@ -101,6 +116,8 @@ class Attributes(Showing):
             return self._tensor_attribute(x, name)
         if kind is types.ModuleType:
             return self._module_attribute(x, name)
+        if issubclass(kind, Node) and x.sequence_nr < self.recorder.first_node:
+            return self._node_attribute(x, name)
         if kind is super:
             return self._super_attribute(x, name)
         if issubclass(kind, type):
@@ -139,6 +156,50 @@ class Attributes(Showing):
                 return self._own_attribute(x, name)
             self._lacks_attribute(x, name)
         return getattr(x, name)
+
+    def _tensor_property(self, x: Tensor, name: str) -> Any:
+        """A property that the key of a call does not describe."""
+        if name in _AROUND and self.recorder.is_of_argument(x.storage):
+            self.recorder.looks_around = True
+            if isinstance(x.storage, PartStorage):
+                x.storage.look_around()
+                raise PartsSeen
+        if name == "_version" and self.recorder.is_from_before(x.storage):
+            raise self.refuse(
+                f"_version of {describe(x)} is read, which counts the writes of all calls", _PASS
+            )
+        if name == "data_ptr" and self.recorder.is_of_argument(x.storage):
+            raise self.refuse(
+                f"data_ptr() of {describe(x)} is its address in this call alone", _PASS
+            )
+        found = getattr(x, name)
+        if id(x) not in self.known and not self._is_parameter(x):
+            return found
+        if name in ("is_leaf", "_base"):
+            self.read_of_tensor(x, name, found)
+        elif name == "is_inference":
+            self.read_of_tensor(x, name, found(), "storage", "inference")
+        elif name in _NODES:
+            self.read_of_tensor(x, name, type(found), "grad_fn", "__class__")
+            place = self.tensor_place(x)
+            if found is not None and place is not None:
+                self.known.setdefault(id(found), (found, Field(place, "grad_fn")))
+        if name == "_base" and found is not None:
+            self.see(found)
+        return found
+
+    def _node_attribute(self, x: Node, name: str) -> Any:
+        """An attribute of a node that was applied before the call."""
+        place = self.place_of(x)
+        if name in _HOOKING:
+            return getattr(x, name)
+        if place is None or name not in ("name", "label", "output_count", "__class__"):
+            raise self.refuse(
+                f"{name} of the node of {x.name} is read, which was applied before the call and is "
+                f"another one in each call",
+                _PASS,
+            )
+        return self.read((id(x), name), Field(place, name), getattr(x, name))
 
     def _is_parameter(self, x: Tensor) -> bool:
         """Whether a module that the function has used holds a tensor as a parameter."""

@@ -106,10 +106,25 @@ def _callable(observer: Observer, x: Any) -> bool:
 
 
 def _id(observer: Observer, x: Any) -> int:
+    _refuse_address(observer, "id", x)
     place = observer.place_of(x)
     if place is not None and type(x) in MUTABLE and not is_passed(place):
         return int(observer._asked(x, place, id))  # others are compared by identity anyway
     return id(x)
+
+
+def _hash(observer: Observer, x: Any) -> int:
+    _refuse_address(observer, "hash", x)
+    observer.hand_over(x)
+    return hash(x)
+
+
+def _refuse_address(observer: Observer, name: str, x: Any) -> None:
+    if observer.recorder.argument_of(x) is not None:
+        raise observer.refuse(
+            f"{name}() of an argument is that of this call's tensor alone",
+            "Compare tensors with `is`, or pass the number as an argument.",
+        )
 
 
 def _next(observer: Observer, x: Any, *default: Any) -> Any:
@@ -148,6 +163,6 @@ def _refuse_names(observer: Observer, name: str, code: types.CodeType, space: An
 SPECIAL: dict[str, Callable[..., Any]] = {
     "getattr": _getattr, "hasattr": _hasattr, "setattr": _setattr, "delattr": _delattr,
     "print": _print, "vars": _vars, "dir": _dir, "len": _len, "isinstance": _isinstance,
-    "issubclass": _issubclass, "callable": _callable, "id": _id, "next": _next,
+    "issubclass": _issubclass, "callable": _callable, "id": _id, "hash": _hash, "next": _next,
     "globals": _globals, "eval": _evaluate(eval), "exec": _evaluate(exec),
 }  # fmt: skip

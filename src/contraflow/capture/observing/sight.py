@@ -400,12 +400,18 @@ class Sight:
         if place is not None:
             self._add((id(leaf), "hooks"), LeafHooks(place, hooks, self._keep))
 
-    def read_of_tensor(self, x: Tensor, name: str, value: Any) -> None:
-        """An attribute of a tensor from before had a value that the recording depends on."""
-        self.see(x)
+    def read_of_tensor(self, x: Tensor, name: str, value: Any, *path: str) -> None:
+        """A property of a tensor from before had a value that the recording depends on.
+
+        It is found again as the attribute of its name, or by a path of attributes.
+        """
+        if self.recorder.argument_of(x) is None:
+            self.see(x)
         place = self.tensor_place(x)
         if place is not None:
-            self._add((id(x), name), self._expected(Field(place, name), value))
+            for attribute in path or (name,):
+                place = Field(place, attribute)
+            self._add((id(x), name), self._expected(place, value))
 
     def tensor_place(self, x: Tensor) -> Place | None:
         """Where each call finds a tensor: an argument, what is carried, or one that stays."""
