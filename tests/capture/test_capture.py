@@ -186,9 +186,11 @@ def test_a_generator_is_not_returned() -> None:
     f = cf.compile(lambda x: (x * i for i in range(3)), name="f")
     with pytest.raises(cf.CaptureError) as raised:
         f(cf.ones(1))
+    line = test_a_generator_is_not_returned.__code__.co_firstlineno + 1
     assert str(raised.value) == (
-        "compile(f): a generator that the function makes is returned, and every replay would give "
-        "the same one. Make it outside."
+        'compile(f): `f = cf.compile(lambda x: (x * i for i in range(3)), name="f")` at '
+        f"test_capture.py:{line}: a generator that the function makes is returned, and every "
+        "replay would give the same one. Make it outside."
     )
 
 
@@ -201,7 +203,7 @@ def test_a_coroutine_is_not_returned() -> None:
     with pytest.raises(cf.CaptureError, match="a coroutine that the function makes is returned"):
         f(cf.ones(1))
     g = cf.compile(lambda x: kept.append(later(x)))
-    with pytest.raises(cf.CaptureError, match="a coroutine that the function makes is kept at"):
+    with pytest.raises(cf.CaptureError, match="a coroutine that the function makes is kept, and"):
         g(cf.ones(1))
     assert kept == []
 
@@ -213,20 +215,30 @@ def test_a_cache_of_no_programs_is_refused(size: Any) -> None:
 
 
 def test_unhashable_arguments_are_refused() -> None:
-    compiled = cf.compile(lambda x, n=1: x, name="f")
-    with pytest.raises(cf.CaptureError) as raised:
-        compiled({1, 2})
-    assert str(raised.value) == (
-        "compile(f): x is or holds a set, which is neither a tensor, an array, a container of "
-        "these, nor hashable. Pass what is needed of it."
-    )
+    class Plain:
+        __slots__ = ()
+        __hash__ = None  # type: ignore[assignment]
+
     cycle: list[Any] = []
     cycle.append(cycle)
-    with pytest.raises(cf.CaptureError) as raised:
-        compiled(cf.ones(2), n=cycle)
-    assert str(raised.value) == (
-        "compile(f): n is or holds a container that contains itself. Pass what is needed of it."
-    )
+    compiled = cf.compile(lambda x, n=1: x, name="f")
+    line = test_unhashable_arguments_are_refused.__code__.co_firstlineno + 20
+    for given, said in (
+        ({1, 2}, "a set, which can change and cannot be part of the key of a call. Pass a "
+                 "frozenset, or a sorted list."),
+        (bytearray(2), "a bytearray, which can change and cannot be part of the key of a call. "
+                       "Pass bytes, or a tensor."),
+        (Plain(), "a Plain, which is neither a tensor, an array, a container of these, nor "
+                  "hashable. Pass what is needed of it."),
+        (cycle, "a container that contains itself. Pass what is needed of it."),
+    ):  # fmt: skip
+        for name, args, kwargs in (("x", (given,), {}), ("n", (cf.ones(2),), {"n": [given]})):
+            with pytest.raises(cf.CaptureError) as raised:
+                compiled(*args, **kwargs)
+            assert str(raised.value) == (
+                f"compile(f): `compiled(*args, **kwargs)` at test_capture.py:{line}: {name} is or "
+                f"holds {said}"
+            )
 
 
 def test_methods() -> None:

@@ -95,7 +95,7 @@ def test_writing_a_graph_into_state_is_refused() -> None:
         buffer.copy_(w * 2)
 
     with pytest.raises(
-        cf.CaptureError, match=r"float32\[3\] was given a value that requires grad, without"
+        cf.CaptureError, match=r"float32\[3\] is given a value that requires grad, without"
     ):
         step()
     assert not buffer.requires_grad

@@ -235,7 +235,9 @@ def test_retaining_the_gradient_of_a_result_inside_is_refused() -> None:
         h.retain_grad()
         return h
 
-    with pytest.raises(cf.CaptureError, match="retain_grad was called inside on a result"):
+    with pytest.raises(
+        cf.CaptureError, match=r"`h = x \* 3` at .*: retain_grad is called on this result"
+    ):
         cf.compile(f)(leaf(3))
 
 
@@ -382,7 +384,9 @@ def test_arguments_that_are_written_in_place() -> None:
     with pytest.raises(cf.GradientError, match="overwrote it"):
         out.backward()  # as in eager
     h = leaf(3) * 1
-    with pytest.raises(cf.CaptureError, match="was given a value that requires grad"):
+    with pytest.raises(
+        cf.CaptureError, match=r"mul_.* at .*: float64\[3\] is given a value that requires"
+    ):
         cf.compile(lambda v: v.mul_(2))(h)
 
 

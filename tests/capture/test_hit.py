@@ -85,7 +85,7 @@ def test_another_number_of_arguments_and_other_kinds() -> None:
     assert compiled(X, 3.0).tolist() == [3.0, -6.0]
     assert compiled(X, y=3.0).tolist() == [3.0, -6.0]
     assert compiled(X, np.array([2.0, 4.0], np.float32)).tolist() == [2.0, -8.0]
-    with pytest.raises(cf.CaptureError, match="returned a NumPy array"):
+    with pytest.raises(cf.CaptureError, match="the function returns a NumPy array"):
         compiled(np.array([2.0, 4.0], np.float32))
     with pytest.raises(TypeError):
         compiled()

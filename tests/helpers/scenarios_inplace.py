@@ -164,7 +164,7 @@ def write_to_an_irregular_part(x: Tensor, base: Tensor) -> None:
 
 @inplace(
     "a_saved_leaf_whose_data_was_replaced", leaf(2),
-    refuses="which a replay would not do again. Write x.copy_(value)",
+    refuses="and a replay would not give it other memory. Write x.copy_(value)",
 )  # fmt: skip
 def replaced_data(x: Tensor) -> None:
     x.data = x.detach() * 2.0

@@ -222,7 +222,7 @@ def muon() -> Any:
 
 @optimizers(
     "lbfgs_finds_the_minimum", plain(3), state=True,
-    refuses="its control flow depends on the loss",
+    refuses="LBFGS.step decides by the values of the loss",
 )  # fmt: skip
 def steps_that_read_values() -> Any:
     p = cf.ones(3, dtype=cf.float64, requires_grad=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from contraflow.autograd.modes import no_grad
 from contraflow.dtypes import float16, float32, float64, int32
-from contraflow.errors import CaptureError, GradientError, describe
+from contraflow.errors import GradientError, describe
 from contraflow.operation.context import Context, state
 from contraflow.ops.creation.create import as_tensor, tensor
 from contraflow.ops.elementwise.basic import where
@@ -176,9 +176,10 @@ class GradScaler:
             if not context.is_recording:
                 return
             if self._found:
-                raise CaptureError(
-                    "GradScaler: unscale_ was called outside of the compiled function that goes on "
-                    "with the step. Call unscale_, step and update in one function."
+                raise context.refusal(
+                    "GradScaler.unscale_ was called outside of the compiled function that goes on "
+                    "with the step",
+                    "Call unscale_, step and update in one function.",
                 )
         elif context is self._recorder():
             return

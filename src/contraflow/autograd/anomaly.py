@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from contraflow.autograd.modes import Mode
-from contraflow.errors import CaptureError, GradientError, describe
+from contraflow.errors import GradientError, describe
 from contraflow.graph.op_node import called
 from contraflow.operation.context import Context, change, state
 from contraflow.operation.op import Op
 from contraflow.spec import Params
-from contraflow.tensors.source_line import at, user_line
+from contraflow.tensors.source_line import at
 from contraflow.tensors.tensor import Tensor
 
 
@@ -64,10 +64,9 @@ def _fields(mode: bool) -> dict[str, Any]:
     if isinstance(context, _FiniteContext):
         context = context.below
     if mode and context.is_recording:
-        raise CaptureError(
-            f"detect_anomaly: entered{at(state().line or user_line())} while a function is being "
-            f"recorded, where there are no values to look at. Put it around the call of the "
-            f"compiled function."
+        raise context.refusal(
+            "detect_anomaly looks at values, and there are none while a function is being recorded",
+            "Put it around the call of the compiled function.",
         )
     return {"anomaly": mode, "context": _FiniteContext(context) if mode else context}
 

@@ -17,10 +17,11 @@ from contraflow.capture.replay import CapturedProgram
 from contraflow.capture.state.guards import Held
 from contraflow.compiler.tape import Tape, Value
 from contraflow.contexts.record import Recorder
-from contraflow.contexts.recording import InputSource
-from contraflow.errors import CaptureError, GradientError, describe
+from contraflow.contexts.recording import InputSource, RecordedEffects
+from contraflow.errors import GradientError, describe
 from contraflow.spec import Spec
 from contraflow.tensors.node import Edge, Node, nodes_below
+from contraflow.tensors.source_line import UserLine
 from contraflow.tensors.tensor import Tensor
 
 
@@ -48,7 +49,7 @@ class BackwardRecording:
         cotangents = [v for v in tape.inputs if v not in inputs]
         starts = [(e, g) for t, g in zip(results, seeds) if (e := t.edge) is not None]
         edges = self._outward([e for e, _ in starts])
-        owners = self._owners(edges, arguments, known)
+        owners = self._owners(edges, arguments, known, [e for e, _ in starts])
         self._check_retained(results)
         found, refusal = self._run(starts, edges)
         reached = [i for i, g in enumerate(found) if g is not None or refusal is not None]
@@ -81,9 +82,16 @@ class BackwardRecording:
         return list(found.values())
 
     def _owners(
-        self, edges: Sequence[Edge], arguments: Sequence[Tensor], known: Sequence[Tensor]
+        self,
+        edges: Sequence[Edge],
+        arguments: Sequence[Tensor],
+        known: Sequence[Tensor],
+        starts: Sequence[Edge],
     ) -> list[Held]:
-        """The tensors whose gradients go along some edges: these are found again at each call."""
+        """The tensors whose gradients go along some edges: these are found again at each call.
+
+        `starts` are where the graph begins that leads to them.
+        """
         found: dict[tuple[int, int], Held] = {}
         for t in (*known, *self.recorder.graded):
             for (end, index), placed in self.recorder.graph.edges_of(t):
@@ -96,27 +104,33 @@ class BackwardRecording:
             owner = found.get((id(end), index))
             if owner is None:
                 made = end.name if isinstance(end, Node) else describe(end)
-                raise CaptureError(
-                    f"compile({self.name}): a result depends on {made} from before the call, "
-                    f"through a tensor that is neither an argument nor named by the function. Pass "
-                    f"it as an argument."
+                nodes = nodes_below(starts, self.recorder.first_node)
+                readers = (n for n in nodes if any(e is not None and e[0] is end for e in n.edges))
+                raise self.recorder.refusal(
+                    f"a result depends on {made} from before the call, through a tensor that is "
+                    f"neither an argument nor named by the function",
+                    "Pass it as an argument.",
+                    next((node.line for node in readers), None),
                 )
             owners.append(owner)
         return owners
 
     def _check_retained(self, results: Sequence[Tensor]) -> None:
-        if any(t._retains for t in results):
-            raise CaptureError(
-                f"compile({self.name}): retain_grad was called inside on a result, whose "
-                f"gradient only a later backward knows. Call it on the result of the compiled "
-                f"function."
-            )
+        for t in results:
+            if t._retains:
+                raise self.recorder.refusal(
+                    "retain_grad is called on this result, whose gradient only a later backward "
+                    "knows",
+                    "Call it on the result of the compiled function.",
+                    None if t.node is None else t.node.line,
+                )
 
     def _run(
         self, starts: list[tuple[Edge, Tensor]], edges: list[Edge]
     ) -> tuple[list[Tensor | None], GradientError | None]:
         """Run backward from the results; the gradient of each edge, or why there is none."""
         effects, writes = self.recorder.effects(), len(self.observer.writes)
+        mark = len(self.recorder.tape.lines)
         task = Inward(False, edges, self.recorder.first_node)
         refusal: GradientError | None = None
         try:
@@ -124,12 +138,26 @@ class BackwardRecording:
         except GradientError as error:  # as in eager, nobody need ever ask for the gradient
             refusal = copy.copy(error)  # without the frames that it came through
         if self.recorder.effects() != effects or len(self.observer.writes) != writes:
-            raise CaptureError(
-                f"compile({self.name}): a hook that runs in backward writes to a tensor or "
-                f"to Python's state, sets a gradient or draws random numbers. Register it on a "
-                f"result of the compiled function, or compile the whole step, backward included."
+            raise self.recorder.refusal(
+                "a hook that runs in backward writes to a tensor or to Python's state, sets a "
+                "gradient or draws random numbers",
+                "Register it on a result of the compiled function, or compile the whole step, "
+                "backward included.",
+                self._changed_at(effects, writes, mark),
             )
         return task.found(), refusal
+
+    def _changed_at(self, effects: RecordedEffects, writes: int, mark: int) -> UserLine | None:
+        """The user's line that has had another effect since a point of the recording."""
+        for write in self.observer.writes[writes:]:
+            line: UserLine | None = write.line
+            return line
+        written = self.recorder.effects().written
+        for v in [v for v in written if effects.written.get(v) != written[v]]:
+            return self.recorder.written_at(v)
+        drawn = {v for v, source in self.recorder.sources.items() if source.generator is not None}
+        lines = self.recorder.tape.lines[mark:]
+        return next((line.line for line in lines if not drawn.isdisjoint(line.inputs)), None)
 
     def _take_late_inputs(self, inputs: set[Value]) -> dict[Value, InputSource]:
         """The inputs that only backward reads, which are no longer inputs of the forward.
@@ -142,10 +170,13 @@ class BackwardRecording:
                 program.tape.inputs[v] = "scalar"
                 inputs.add(v)
         late = {v: sources.pop(v) for v in list(sources) if v not in inputs}
-        if any(self.recorder.tape.inputs[v] == "scalar" for v in late):
-            raise CaptureError(
-                f"compile({self.name}): a hook that runs in backward reads a host scalar "
-                f"such as a learning rate. Read it in the function, too."
+        scalars = [v for v in late if self.recorder.tape.inputs[v] == "scalar"]
+        if scalars:
+            readers = (n for n in self.recorder.tape.lines if scalars[0] in n.inputs)
+            raise self.recorder.refusal(
+                "a hook that runs in backward reads a host scalar such as a learning rate",
+                "Read it in the function, too.",
+                next((line.line for line in readers), None),
             )
         return late
 

@@ -38,6 +38,7 @@ from contraflow.capture.state.trees import NoStructure, flatten
 from contraflow.capture.trace import record_call
 from contraflow.capture.verify import replay_verified
 from contraflow.compiler.tape import Tape
+from contraflow.contexts.record import refusal
 from contraflow.errors import CaptureError, counted
 from contraflow.operation.context import ThreadState, state
 from contraflow.tensors.tree import exact
@@ -177,10 +178,11 @@ class Compiled:
             self._cuts = False
         inputs = program.find_inputs(call)
         if inputs is None:
-            raise CaptureError(
-                f"compile({self.name}): the function makes a parameter or an optimizer around a "
-                f"tensor from outside, which is gone when it ends, so that no replay would find "
-                f"it. Make it outside, or of a copy."
+            raise refusal(
+                self.name,
+                "the function makes a parameter or an optimizer around a tensor from outside, "
+                "which is gone when it ends, so that no replay would find it",
+                "Make it outside, or of a copy.",
             )
         program.guards.forget_gone()
         self.captures += 1
@@ -203,12 +205,11 @@ class Compiled:
         for name, x in (*zip(names, given[0]), *given[1].items()):
             try:
                 flatten(x, [], weak=True)
-            except (NoStructure, RecursionError) as error:
-                itself = isinstance(error, RecursionError)
-                what = "a container that contains itself" if itself else error
-                yield CaptureError(
-                    f"compile({self.name}): {name} is or holds {what}. Pass what is needed of it."
-                )
+            except NoStructure as error:
+                yield refusal(self.name, f"{name} is or holds {error}", error.remedy)
+            except RecursionError:
+                problem = f"{name} is or holds a container that contains itself"
+                yield refusal(self.name, problem, "Pass what is needed of it.")
 
     def _turn_to(self, key: CallKey) -> None:
         """Look up the programs of a key."""
@@ -257,10 +258,11 @@ class Compiled:
     def _refusal(self, places: Sequence[Place]) -> CaptureError:
         """The error for places that turn out to be inputs of the program again and again."""
         self._carried_places = []
-        error = CaptureError(
-            f"compile({self.name}): after {MOST_LEARNED} recordings it is not settled what the "
-            f"function reads and changes beside its arguments: {', '.join(map(str, places[:4]))}. "
-            f"Pass that as an argument, and return what becomes of it."
+        error = refusal(
+            self.name,
+            f"after {MOST_LEARNED} recordings it is not settled what the function reads and "
+            f"changes beside its arguments: {', '.join(map(str, places[:4]))}",
+            "Pass that as an argument, and return what becomes of it.",
         )
         self._note_refusal(error)
         return error

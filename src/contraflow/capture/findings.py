@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import gc
 import weakref
@@ -12,7 +13,6 @@ import numpy as np
 
 from contraflow.capture.backward import BackwardRecording
 from contraflow.capture.call import FunctionCall, Owner
-from contraflow.capture.observing.alarm import describe_code
 from contraflow.capture.observing.observer import Observer
 from contraflow.capture.replay import CapturedProgram
 from contraflow.capture.restart import PlacesToCarry
@@ -29,6 +29,7 @@ from contraflow.capture.results import (
     SharedResult,
     StoreKey,
 )
+from contraflow.capture.rewriting.rewrite import original
 from contraflow.capture.state.guards import GradientRead, Held, layout_of
 from contraflow.capture.state.made import MadeAnew
 from contraflow.capture.state.places import Located
@@ -41,8 +42,11 @@ from contraflow.contexts.record import Recorder
 from contraflow.errors import CaptureError, describe
 from contraflow.tensors.host_scalar import StepScalar
 from contraflow.tensors.node import Node, nodes_below
+from contraflow.tensors.source_line import UserLine
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
+
+_RETURNS = ("RETURN_VALUE", "RETURN_CONST")
 
 
 class Findings:
@@ -152,30 +156,35 @@ class Findings:
 
     def _structure(self, kept: MadeAnew, x: Any, write: Write | None, found: list[Any]) -> Any:
         """The structure of the result, or of what is written; its leaves go to `found`."""
-        first, where = len(found), "returned" if write is None else f"kept at {write.line}"
-        kept.locate = functools.partial(self.observer.located, where=where)
+        first, line = len(found), self._returned_at() if write is None else write.line
+        kept.locate = functools.partial(self.observer.located, kept=write is not None, line=line)
         try:
             structure = kept.flatten(x, found)
         except NoStructure as error:
-            raise self._refuse_value(str(error), write) from None
+            raise self._refuse_value(str(error), write, line) from None
         except RecursionError:
-            raise self._refuse_value("a container that contains itself", write) from None
+            raise self._refuse_value("a container that contains itself", write, line) from None
         if any(isinstance(leaf, np.ndarray) for leaf in found[first:]):
-            raise self._refuse_value("a NumPy array, which would never change", write)
+            raise self._refuse_value("a NumPy array, which would never change", write, line)
         return structure
 
-    def _refuse_value(self, what: str, write: Write | None) -> CaptureError:
+    def _refuse_value(self, what: str, write: Write | None, line: UserLine | None) -> CaptureError:
         """The error for something that is returned, or stored, and cannot be made again."""
-        if write is None:
-            code = getattr(self.owner.function, "__code__", None)
-            function = "the function" if code is None else describe_code(code)
-            return CaptureError(
-                f"compile({self.owner.name}): {function} returned {what}. Return tensors, numbers, "
-                f"or containers of them."
-            )
+        verb = "Return" if write is None else "Store"
         return self.recorder.refusal(
-            f"{write} is given {what}", "Store tensors, numbers, or containers of them.", write.line
+            f"the function returns {what}" if write is None else f"{write} is given {what}",
+            f"{verb} tensors, numbers, or containers of them.",
+            line,
         )
+
+    def _returned_at(self) -> UserLine | None:
+        """The line where the function returns; where it has several, that where it begins."""
+        code = getattr(self.owner.function, "__code__", None)
+        if code is None:
+            return None
+        code = original(code)
+        found = [i.offset for i in dis.get_instructions(code) if i.opname in _RETURNS]
+        return UserLine(code, found[0] if len(found) == 1 else 0)
 
     def _describe_results(self, found: Sequence[Any]) -> list[Tensor]:
         """Note what each result is; those with a graph that begins outside are given."""
@@ -234,10 +243,11 @@ class Findings:
         edges = [e for t in results if (e := t.edge) is not None]
         for node in nodes_below(edges, self.recorder.first_node):
             if any(e is not None and e[0] is leaf for e in node.edges):
-                raise CaptureError(
-                    f"compile({self.owner.name}): {describe(leaf)} was made by the function, "
-                    f"requires grad, and is returned{self._kept(leaf)} beside a result computed "
-                    f"from it. Make it outside and pass it as an argument."
+                raise self.recorder.refusal(
+                    f"{describe(leaf)} is made by the function, requires grad, and is returned"
+                    f"{self._kept(leaf)} beside a result computed from it",
+                    "Make it outside and pass it as an argument.",
+                    self.recorder.made_at(leaf) or self._returned_at(),
                 )
 
     def _kept(self, t: Tensor) -> str:
@@ -270,10 +280,12 @@ class Findings:
         for cell, operand in recording.cells.items():
             assert isinstance(operand, Value)
             if operand not in host and not isinstance(cell, StepScalar):
-                raise CaptureError(
-                    f"compile({self.owner.name}): a host scalar such as a learning rate was set "
-                    f"from the elements of a tensor, which are not known before a replay. Set it "
-                    f"outside the compiled function."
+                made = (line.line for line in recording.tape.lines if operand in line.outs)
+                raise self.recorder.refusal(
+                    "a host scalar such as a learning rate is set from the elements of a tensor, "
+                    "which are not known before a replay",
+                    "Set it outside the compiled function.",
+                    next(made, None) or self._returned_at(),
                 )
             program.cell_outputs.append((weakref.ref(cell), self._output(operand)))
         recording.cells = {}

@@ -17,6 +17,7 @@ from contraflow.capture.call import FunctionCall
 from contraflow.capture.state.places import ConditionWriter
 from contraflow.capture.state.reads import shown
 from contraflow.capture.state.trees import VALUE, leaf_names
+from contraflow.contexts.record import refusal
 from contraflow.dtypes import DType
 from contraflow.errors import CaptureError, describe
 from contraflow.operation.context import ThreadState
@@ -239,9 +240,10 @@ def key_of(call, fixed, current, name):
 
 
 def _refusal(name: str, t: Tensor) -> CaptureError:
-    return CaptureError(
-        f"compile({name}): argument {describe(t)} was recorded by another compiled call and never "
-        f"had a value."
+    return refusal(
+        name,
+        f"argument {describe(t)} was recorded by another compiled call and never had a value",
+        "Pass what that call returns.",
     )
 
 

@@ -25,6 +25,7 @@ from contraflow.contexts.graph_changes import GraphChanges
 from contraflow.contexts.recording import (
     GradSlot,
     InputSource,
+    RecordedEffects,
     Recording,
     TouchedGenerator,
 )
@@ -39,7 +40,7 @@ from contraflow.tensors.generator import Generator
 from contraflow.tensors.generator import serials as generator_serials
 from contraflow.tensors.host_scalar import HostScalar
 from contraflow.tensors.node import Node, sequence_numbers
-from contraflow.tensors.source_line import UserLine, user_line
+from contraflow.tensors.source_line import OWNERS, UserLine, user_call, user_line
 from contraflow.tensors.storage import Storage, serials
 from contraflow.tensors.symbol import (
     INT64,
@@ -152,7 +153,9 @@ class Recorder(BottomContext):
 
     def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         if op.dynamic:
-            raise self.refusal(f"{op.name} has a result whose shape depends on values")
+            called = user_call()[2] or op.name
+            name = OWNERS.get(called, op.name)
+            raise self.refusal(f"{name} has a result whose shape depends on values")
         if {*map(type, inputs)} != {Tensor}:
             specs(op, inputs)  # the error for an input that is neither a tensor nor a number
         if dtypes.get_default_dtype() is not self._default_dtype:
@@ -423,6 +426,11 @@ class Recorder(BottomContext):
         """The user's line that is running."""
         return state().line or user_line()
 
+    def made_at(self, tensor: Tensor) -> UserLine | None:
+        """The user's line that made the storage of a tensor, if the function did."""
+        found = (line for ref, _, line in self._made if ref() is tensor.storage)
+        return next(found, None)
+
     def made_here(self, module: Any) -> bool:
         """Whether the function itself has made a module or an optimizer."""
         return bool(module.__dict__.get("_born", self.start) >= self.start)
@@ -456,10 +464,13 @@ class Recorder(BottomContext):
             if t.storage.serial > self.start:
                 continue  # a constant, which every call makes anew
             if t._needs and t._node not in (None, node) and not t._node.done:
-                raise CaptureError(
-                    f"compile({self.name}): {describe(t)} was given a value that requires grad, "
-                    f"without running backward on it. Compile the whole step, backward included, "
-                    f"or write x.detach()."
+                raise self.refusal(
+                    f"{describe(t)} is given a value that requires grad, without running backward "
+                    f"on it",
+                    "Compile the whole step, backward included, or write x.detach().",
+                    self._last_write[id(t.storage)][1]
+                    if id(t.storage) in self._last_write
+                    else None,
                 )
         for owner, hooks, before, line in self.graph.hooks.values():
             if hooks.keys() - before.keys():
@@ -477,10 +488,11 @@ class Recorder(BottomContext):
                     line,
                 )
         if dtypes.get_default_dtype() is not self._default_dtype:
-            raise CaptureError(
-                f"compile({self.name}): the default dtype that is set at {self.default_set_at} "
-                f"stays when the function returns, and a replay would not set it. Set it outside, "
-                f"or put back the one that was there."
+            raise self.refusal(
+                "the default dtype that is set stays when the function returns, and a replay would "
+                "not set it",
+                "Set it outside, or put back the one that was there.",
+                self.default_set_at,
             )
         number = self._arguments.get
         for t in self.graph.needs.values():
@@ -496,15 +508,19 @@ class Recorder(BottomContext):
         """A tensor that only a later caller can give."""
         return self._tensor(self.tape.add_input(spec, "arg"))
 
-    def effects(self) -> Any:
+    def effects(self) -> RecordedEffects:
         """The effects so far on storages, gradients, host scalars and random state."""
         written = {v: self._values[id(s)] for v, s in self._inputs.items()}
-        return (
+        return RecordedEffects(
             {v: now for v, now in written.items() if v != now},
             {key: id(slot.tensor._grad) for key, slot in self._slots.items()},
             {cell: id(now) for cell, (now, then) in self._cells.items() if now is not then},
             {g: (g.seed, g.offset) for g in self._streams},
         )
+
+    def written_at(self, value: Value) -> UserLine | None:
+        """The user's line that has written to an input last."""
+        return self._last_write[id(self._inputs[value])][1]
 
     @property
     def graded(self) -> list[Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from contraflow.compiler.tape import Tape, TapeOperand, Value
 from contraflow.tensors.generator import Generator
@@ -14,6 +14,15 @@ from contraflow.tensors.source_line import UserLine
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.symbol import NumberStep
 from contraflow.tensors.tensor import Tensor
+
+
+class RecordedEffects(NamedTuple):
+    """The effects of a recording at one point of it, to be compared with a later one."""
+
+    written: dict[Value, Value]  # inputs, and the values that they hold now
+    gradients: dict[int, int]
+    scalars: dict[HostScalar, int]
+    generators: dict[Generator, tuple[int, int]]
 
 
 @dataclass(eq=False, repr=False)

@@ -13,6 +13,7 @@ from io import IOBase
 from typing import TYPE_CHECKING, Any
 
 from contraflow.dtypes import DType, bfloat16, float16, float32
+from contraflow.errors import CaptureError
 from contraflow.spec import NO_PARAMS, Params
 
 if TYPE_CHECKING:
@@ -125,6 +126,10 @@ class Context:
     def write_generator(self, generator: Any, saved: tuple[int, int]) -> None:
         """The state of a random generator is about to be set."""
         self.below.write_generator(generator, saved)
+
+    def refusal(self, problem: str, remedy: str = "", line: Any = None) -> CaptureError:
+        """The error for something that cannot be recorded, at a line or the one that is running."""
+        return self.below.refusal(problem, remedy, line)
 
     def refuse_node(self, node: Any) -> None:
         """Backward has reached a node that is older than `first_node`."""

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 
 from contraflow.autograd.modes import enable_grad, no_grad
 from contraflow.capture.compile import is_compiling
-from contraflow.errors import CaptureError
+from contraflow.operation.context import state as thread_state
 from contraflow.ops.creation.create import zeros_like
 from contraflow.ops.shape.joining import cat
 from contraflow.optim.optimizer import Optimizer, OptimizerState, ParamGroup, check_not_negative
-from contraflow.tensors.source_line import user_line
 from contraflow.tensors.tensor import Tensor
 
 Closure = Callable[[], Any]
@@ -85,9 +84,9 @@ class LBFGS(Optimizer):
     def step(self, closure: Closure | None = None) -> Any:
         """Minimize the loss that `closure` computes; give the first one."""
         if is_compiling():
-            raise CaptureError(
-                f"LBFGS.step at {user_line()}: its control flow depends on the loss, which a "
-                f"recording would freeze. Compile the closure instead, and call step outside."
+            raise thread_state().context.refusal(
+                "LBFGS.step decides by the values of the loss, which a recording would freeze",
+                "Compile the closure instead, and call step outside.",
             )
         if closure is None:
             raise TypeError("LBFGS.step: it needs a closure, which computes the loss.")

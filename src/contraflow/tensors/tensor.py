@@ -18,7 +18,7 @@ from contraflow import devices, dtypes
 from contraflow.devices.cpu import memory
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType
-from contraflow.errors import CaptureError, GradientError, describe
+from contraflow.errors import GradientError, describe
 from contraflow.expressions.expression import Number
 from contraflow.operation import core
 from contraflow.operation.context import apply, changed, state
@@ -32,7 +32,6 @@ from contraflow.tensors.grad_slot import Block
 from contraflow.tensors.hooks import Handle
 from contraflow.tensors.node import Edge, Node
 from contraflow.tensors.printing import tensor_text
-from contraflow.tensors.source_line import at, user_line
 from contraflow.tensors.storage import Storage, serials
 from contraflow.tensors.tree import map_leaves
 
@@ -410,10 +409,10 @@ class Tensor(TensorElements):
         if not isinstance(value, Tensor):
             raise TypeError(f"data: must be a Tensor, not {type(value).__name__}.")
         if state().context.is_recording and not self.storage.is_recorded:
-            raise CaptureError(
-                f"data: {describe(self)}, from outside the function that is being recorded, is "
-                f"given other memory{at(user_line())}, which a replay would not do again. Write "
-                f"x.copy_(value) under contraflow.no_grad()."
+            raise state().context.refusal(
+                f"data of {describe(self)} from outside is set, and a replay would not give it "
+                f"other memory",
+                "Write x.copy_(value) under contraflow.no_grad().",
             )
         self.storage, self.layout, self.dtype = value.storage, value.layout, value.dtype
         self._array = value._array

@@ -33,8 +33,9 @@ from contraflow.capture.state.places import (
     Place,
     lookup,
 )
+from contraflow.capture.state.reads import shown
 from contraflow.capture.state.writes import SlotStore
-from contraflow.errors import CaptureError
+from contraflow.tensors.source_line import UserLine
 from contraflow.tensors.symbol import Symbol
 from contraflow.tensors.tensor import Tensor
 
@@ -72,18 +73,22 @@ class Carrying(Stores):
         found = [*self.carried_values.values(), *(x for x, _ in self.described.values())]
         return [x for x in _leaves(found) if isinstance(x, Tensor)]
 
-    def located(self, x: Any, where: str) -> Any:
-        """Located for an object from before, which is found again at each call; or the object."""
+    def located(self, x: Any, kept: bool, line: UserLine | None) -> Any:
+        """Located for an object from before, which is found again at each call; or the object.
+
+        It is kept, or returned, at a line.
+        """
         kind = type(x)
         place = self.place_of(x)
         if place is not None and not issubclass(kind, (type, types.FunctionType)):
             return Located(place)
-        made = is_component(kind) and self.recorder.made_here(x) and "kept" in where
+        made = is_component(kind) and self.recorder.made_here(x)
         if made or self._cannot_be_made_again(x):
-            name = f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
-            raise CaptureError(
-                f"compile({self.recorder.name}): {name} that the function makes is "
-                f"{where}, and every replay would give the same one. Make it outside."
+            raise self.recorder.refusal(
+                f"{shown(x)} that the function makes is {'kept' if kept else 'returned'}, and "
+                f"every replay would give the same one",
+                "Make it outside.",
+                line,
             )
         return x
 

@@ -28,7 +28,6 @@ from contraflow.capture.state.writes import (
     refills,
     registered,
 )
-from contraflow.errors import CaptureError
 from contraflow.tensors.epoch import Every, names_attribute
 
 
@@ -185,10 +184,11 @@ class Changes(Containers):
             if fingerprint(held) != fingerprint(before):
                 every = isinstance(owner, Every)
                 whose = "every module or optimizer" if every else f"a {type(owner).__name__}"
-                raise CaptureError(
-                    f"compile({self.recorder.name}): hooks of {whose} are not the same after "
-                    f"{self._hooked_at}, and a replay would not change them. Register and remove "
-                    f"hooks outside."
+                raise self.recorder.refusal(
+                    f"hooks of {whose} are others when the function returns, and a replay would "
+                    f"not change them",
+                    "Register and remove hooks outside.",
+                    self._hooked_at,
                 )
 
     def acquire(self, lock: Any, entered: bool, f: Callable[[], Any]) -> Any:
@@ -224,10 +224,11 @@ class Changes(Containers):
         """Refuse a function that does not give back a lock that it has taken."""
         for count, line in self._locked.values():
             if count:
-                raise CaptureError(
-                    f"compile({self.recorder.name}): a lock that is acquired at {line} is still "
-                    f"held when the function returns, and a replay would not acquire it. Release "
-                    f"it, or acquire it outside."
+                raise self.recorder.refusal(
+                    "a lock from outside that is acquired is still held when the function returns, "
+                    "and a replay would not acquire it",
+                    "Release it, or acquire it outside.",
+                    line,
                 )
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import random
 import types
 from typing import Any
+
+import numpy as np
 
 from contraflow.capture.rewriting.library import names
 
@@ -69,6 +72,13 @@ _SETTINGS = {
     "contraflow.config": names("set_num_threads"),
     "contraflow.tensors.printing": names("set_printoptions"),
 }
+_GIVING_NOTHING = names(
+    "put put_nowait task_done acquire wait wait_for release notify notify_all notifyAll set clear "
+    "start join cancel reset abort start_new_thread start_new interrupt_main remove unlink mkdir "
+    "touch rename write_text write_bytes save savez savetxt"
+)
+# The generators behind the functions of `random` and `numpy.random`.
+_SHARED = (random.random.__self__, np.random.random.__self__)  # type: ignore[attr-defined]
 _BUFFERS = (io.StringIO, io.BytesIO)
 _QUIET = names("write flush isatty fileno")  # what print does happens once
 
@@ -126,9 +136,9 @@ def impurity(
             known = table[package]
             if (known is None or name in known) and name not in _QUIET:
                 known_as = "os" if package in ("posix", "nt") else package.lstrip("_")
-                if issubclass(type(owner), io.IOBase):
-                    known_as = f"{known_as}.{type(owner).__name__}"
-                return f"{known_as}.{name} {what}", remedy
+                if name in _GIVING_NOTHING:
+                    remedy = _OUTSIDE
+                return f"{known_as}.{_name_of(f, owner)} {what}", remedy
     return None
 
 
@@ -156,7 +166,18 @@ def _of_generator(
     if name in ("__init__", "__new__", "spawn", "bit_generator"):
         return None
     place = "numpy.random" if type(owner).__module__.startswith("numpy") else "random"
-    return f"{place}.{name} draws a random number, and a replay would give the same again", _RANDOM
+    known_as = name if owner in _SHARED else _name_of(f, owner)
+    return (
+        f"{place}.{known_as} draws a random number, and a replay would give the same again",
+        _RANDOM,
+    )
+
+
+def _name_of(f: Any, owner: Any) -> str:
+    """The name of a function, and of the class of a method's object before it."""
+    if owner is None or issubclass(type(owner), (type, types.ModuleType)):
+        return str(f.__name__)
+    return f"{type(owner).__name__}.{f.__name__}"
 
 
 def keeps_to_itself(x: Any) -> bool:

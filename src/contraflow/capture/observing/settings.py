@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 
 from contraflow.capture.observing.observer import Observer
 from contraflow.devices import get_default_device, set_default_device
-from contraflow.errors import CaptureError
 from contraflow.operation.context import change, state
 
 
 class Setting(NamedTuple):
-    """A setting: its name, how it is read, and how it is set back."""
+    """A setting: what is said where it is left changed, how it is read, and how it is set back."""
 
-    name: str
+    changed: str
     get: Callable[[], Any]
     put: Callable[[Any], Any]
 
@@ -30,9 +29,9 @@ def _set_filters(found: Any) -> None:
 
 
 SETTINGS = (
-    Setting("whether gradients are recorded", lambda: state().grad, lambda on: change(grad=on)),
-    Setting("the default device", get_default_device, set_default_device),
-    Setting("the filters of warnings", lambda: list(warnings.filters), _set_filters),
+    Setting("the grad mode is another", lambda: state().grad, lambda on: change(grad=on)),
+    Setting("the default device is another", get_default_device, set_default_device),
+    Setting("the filters of warnings are others", lambda: list(warnings.filters), _set_filters),
 )
 
 
@@ -43,14 +42,14 @@ def unchanged_settings(observer: Observer) -> Iterator[None]:
     left = []
     try:
         yield
-        left = [s.name for s, then in zip(SETTINGS, before) if s.get() != then]
+        left = [s.changed for s, then in zip(SETTINGS, before) if s.get() != then]
     finally:
         for setting, then in zip(SETTINGS, before):
             if setting.get() != then:
                 setting.put(then)
     if left:
-        raise CaptureError(
-            f"compile({observer.recorder.name}): {left[0]} is not what it was after "
-            f"{observer.set_at}, and a replay would not set it. Set it outside, or for a "
-            f"with-block."
+        raise observer.recorder.refusal(
+            f"{left[0]} when the function returns, and a replay would not change that",
+            "Set that outside, or for a with-block.",
+            observer.set_at,
         )

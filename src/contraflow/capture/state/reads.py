@@ -36,7 +36,7 @@ PLAIN = frozenset([
 VALUED: tuple[Any, ...] = (int, bytes)
 _CODE = (
     "the class ", "the function ", "a code", "a module", "a property", "a staticmethod",
-    "a builtin_function_or_method", "a Op",
+    "a builtin_function_or_method", "an Op",
 )  # fmt: skip
 
 
@@ -512,4 +512,4 @@ def shown(x: Any) -> str:
         return f"the class {x.__name__}"
     if kind is types.FunctionType:
         return f"the function {x.__name__}"
-    return f"a {kind.__name__}"
+    return f"{'an' if kind.__name__[0] in 'AEIOUaeiou' else 'a'} {kind.__name__}"

@@ -37,8 +37,16 @@ Inner = Callable[[Any, list[Any], bool], Any]
 _NAMES = frozenset([str, int])  # keys of a dict that are told apart by their values
 
 
+# Containers that cannot be part of a key, and what can be passed instead.
+_UNKEYED = {set: "Pass a frozenset, or a sorted list.", bytearray: "Pass bytes, or a tensor."}
+
+
 class NoStructure(Exception):
-    """Says of what is in containers why they have no structure: "a set, which ..."."""
+    """Says of what is in containers why they have no structure, as "a Path, which ..."."""
+
+    def __init__(self, problem: str, remedy: str = "Pass what is needed of it.") -> None:
+        super().__init__(problem)
+        self.remedy = remedy  # where it is an argument
 
 
 def flatten(x: Any, leaves: list[Any], weak: bool = False, inner: Inner | None = None) -> Any:
@@ -130,6 +138,12 @@ def _flatten_object(x: Any, weak: bool) -> Any:
     kind = type(x)
     if weak and getattr(kind, "__hash__", None) is None and _is_whole(kind):
         return OBJECT, kind, Itself(x)
+    for unkeyed, remedy in _UNKEYED.items():
+        if weak and issubclass(kind, unkeyed):
+            raise NoStructure(
+                f"a {kind.__name__}, which can change and cannot be part of the key of a call",
+                remedy,
+            )
     try:
         hash(x)
     except TypeError:

@@ -11,9 +11,8 @@ from types import FunctionType
 from typing import Any
 
 from contraflow.capture.compile import is_compiling
-from contraflow.errors import CaptureError
+from contraflow.operation.context import state
 from contraflow.optim.optimizer import Optimizer
-from contraflow.tensors.source_line import user_line
 
 
 class LRScheduler:
@@ -66,10 +65,10 @@ class LRScheduler:
 
     def _refuse_recording(self) -> None:
         if is_compiling():
-            raise CaptureError(
-                f"{type(self).__name__}.step at {user_line()}: a schedule counts in Python, which "
-                f"a recording would freeze. Call it outside the compiled function; the new rate is "
-                f"used without recompiling."
+            raise state().context.refusal(
+                f"{type(self).__name__}.step counts in Python, which a recording would freeze",
+                "Call it outside the compiled function; the new rate is used without recording "
+                "again.",
             )
 
     def _rates(self) -> list[float]:
