@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.helpers.programs_beside import beside
 from tests.helpers.side_by_side import Setting, both, leaf
 
 import contraflow as cf
@@ -315,3 +318,27 @@ def test_state_that_is_gone_is_recorded_again() -> None:
     assert_close(f(cf.zeros(2)), cf.full((2,), 1.0))
     holder["w"] = cf.full((2,), 5.0)
     assert_close(f(cf.zeros(2)), cf.full((2,), 5.0))
+
+
+def test_the_thread_that_asks_is_noticed() -> None:
+    main = threading.get_ident()
+
+    def program(compile: Any) -> Iterator[Any]:
+        @compile
+        def function(x: Any) -> Any:
+            scale = 2 if threading.get_ident() == main else 3
+            return x * scale, threading.current_thread().name
+
+        seen: list[Any] = []
+
+        def call() -> None:
+            seen.append(function(cf.ones(2)))
+
+        for _ in range(3):
+            call()
+            other = threading.Thread(target=call, name="other")
+            other.start()
+            other.join()
+            yield seen[-2:]
+
+    beside(program)

@@ -57,6 +57,29 @@ _THREADS = {
     "concurrent": None,
     "multiprocessing": None,
 }
+_COUNTS = {
+    "sys": names("getrefcount getallocatedblocks"),
+    "gc": names("get_count get_objects get_referrers get_stats"),
+    "_weakref": names("getweakrefcount getweakrefs"),
+    "posix": names("getloadavg times"),
+    "resource": names("getrusage"),
+    "tracemalloc": None,
+}
+# Functions whose answer is a setting of the process, or the thread that asks: it is guarded.
+_ANSWERING = {
+    "sys": names(
+        "getrecursionlimit getswitchinterval get_int_max_str_digits getdefaultencoding "
+        "is_finalizing"
+    ),
+    "threading": names("current_thread currentThread main_thread active_count activeCount"),
+    "_thread": names("get_ident get_native_id"),
+    "posix": names("getpid getppid getuid geteuid getgid cpu_count sched_getaffinity"),
+    "os": names("cpu_count process_cpu_count"),
+    "gc": names("get_threshold get_debug"),
+    "locale": names("getlocale localeconv getpreferredencoding"),
+    "numpy": names("geterr get_printoptions getbufsize"),
+    "contraflow.tensors.printing": names("get_printoptions"),  # others are part of a key
+}
 _SETTINGS = {
     "sys": names("setrecursionlimit setswitchinterval settrace setprofile set_int_max_str_digits"),
     "gc": names("enable disable isenabled set_threshold set_debug freeze unfreeze"),
@@ -124,6 +147,7 @@ def impurity(
             "is a setting outside of the function, which no replay sets",
             _OUTSIDE,
         ),
+        (_COUNTS, "counts what the process has, and a replay would give the same again", _REMEDY),
         (_FILES, "uses a file or the system, which a replay would not", _REMEDY),
         (
             _THREADS,
@@ -140,6 +164,17 @@ def impurity(
                     remedy = _OUTSIDE
                 return f"{known_as}.{_name_of(f, owner)} {what}", remedy
     return None
+
+
+def is_answering(f: Any) -> bool:
+    """Whether a function tells a setting of the process, or the thread that asks."""
+    owner: Any = getattr(f, "__self__", None)
+    of_module = issubclass(type(owner), types.ModuleType)
+    module = owner.__name__ if of_module else getattr(f, "__module__", None)
+    if not isinstance(module, str):
+        return False
+    known = _ANSWERING.get("numpy" if module.startswith("numpy") else module, ())
+    return getattr(f, "__name__", None) in known
 
 
 def _of_python(name: str) -> tuple[str, str] | None:

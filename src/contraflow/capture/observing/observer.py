@@ -25,7 +25,7 @@ from contraflow import config
 from contraflow.capture.observing.builtin import SPECIAL
 from contraflow.capture.observing.carried import Carrying
 from contraflow.capture.observing.containers import ALL, IN_PLACE
-from contraflow.capture.observing.impure import impurity, keeps_to_itself
+from contraflow.capture.observing.impure import impurity, is_answering, keeps_to_itself
 from contraflow.capture.observing.objects import (
     C_CALLABLES,
     CACHED,
@@ -57,7 +57,6 @@ from contraflow.capture.state.reads import Sized
 from contraflow.dtypes import set_default_dtype
 from contraflow.tensors.epoch import Every
 from contraflow.tensors.hooks import HookHandle
-from contraflow.tensors.printing import get_printoptions
 from contraflow.tensors.symbol import Symbol, apply_step
 from contraflow.tensors.tensor import Tensor
 
@@ -194,8 +193,9 @@ class Observer(Carrying):
         if f is config.read_environment:
             self.see(config.environment)
             return self._call_method(config.environment.get, args, kwargs)
-        if f is get_printoptions:  # other settings are part of the key of a call
-            return self._asked(f, Constant(f, f.__name__), operator.call)
+        if is_answering(f):
+            question = operator.methodcaller("__call__", *args, **kwargs)
+            return self._asked(f, Constant(f, f.__name__), question)
         if f is set_default_dtype:
             self.recorder.default_set_at = self.recorder.user_line()
         if getattr(f, "__name__", "") == "__subclasses__":
