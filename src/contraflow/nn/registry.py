@@ -14,6 +14,8 @@ from typing import Any
 class ModuleRegistry(dict[Any, Any]):
     """Parameters, buffers, children or hooks of a module, by name or number."""
 
+    __slots__ = ("_module",)
+
     def __init__(self, module: Any, entries: Any = ()) -> None:
         super().__init__(entries)
         self._module = weakref.ref(module)

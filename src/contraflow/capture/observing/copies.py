@@ -6,13 +6,15 @@ changes stay when the recording becomes a program; when it fails, all of them ar
 
 from __future__ import annotations
 
+from collections import deque
+from itertools import chain, repeat
 from typing import Any
 
 from contraflow.capture.rewriting.library import is_ours
-from contraflow.capture.state.writes import copied, refills, undoing
+from contraflow.capture.state.writes import copied
 
 _KEPT = frozenset(["param_groups", "state", "defaults"])  # beside names that begin with "_"
-_PLAIN = frozenset([dict, list, set])
+_PLAIN = (dict, list, set)
 
 
 class ComponentCopies:
@@ -20,31 +22,40 @@ class ComponentCopies:
 
     def __init__(self) -> None:
         self._seen: dict[int, Any] = {}
-        # Calls that put back what was there, to be taken from the end; None stands before them.
-        self._calls: list[Any] = [None]
+        # Containers and what they hold, by the class of Python's own that keeps it.
+        self._kept: dict[type, tuple[list[Any], list[Any]]] = {kind: ([], []) for kind in _PLAIN}
 
     def keep(self, own: dict[str, Any]) -> None:
         """Note what an object has among its attributes."""
-        self._keep(own)
+        self._keep(own, dict)
         for name, value in own.items():
-            if name.startswith("_") or name in _KEPT:
+            if issubclass(type(value), _PLAIN) and (name.startswith("_") or name in _KEPT):
                 self._keep_inside(value)
 
     def _keep_inside(self, x: Any) -> None:
         kind = type(x)
         if id(x) in self._seen or not (kind in _PLAIN or is_ours(kind)):
             return
-        if issubclass(kind, (dict, list, set)):
-            for value in dict.values(x) if issubclass(kind, dict) else x:
+        plain = kind if kind in _PLAIN else next(k for k in _PLAIN if issubclass(kind, k))
+        for value in dict.values(x) if plain is dict else x:
+            if issubclass(type(value), _PLAIN):
                 self._keep_inside(value)
-            self._keep(x)
-            if hasattr(x, "__dict__"):
-                self._keep(x.__dict__)
+        self._keep(x, plain)
+        if kind is not plain and hasattr(x, "__dict__"):
+            self._keep(x.__dict__, dict)
 
-    def _keep(self, x: Any) -> None:
+    def _keep(self, x: Any, kind: type) -> None:
         self._seen[id(x)] = x
-        self._calls += reversed(refills(x, copied(x)))
+        containers, contents = self._kept[kind]
+        containers.append(x)
+        contents.append(copied(x))
 
     def put_back(self) -> None:
         """Let all hold again what they held: calls of C alone, which no interrupt ends halfway."""
-        undoing(self._calls)()
+        dicts, lists, sets = (self._kept[kind] for kind in _PLAIN)
+        calls = chain(
+            map(dict.clear, dicts[0]), map(dict.update, *dicts),
+            map(list.__setitem__, lists[0], repeat(slice(None)), lists[1]),
+            map(set.clear, sets[0]), map(set.update, *sets),
+        )  # fmt: skip
+        deque(calls, 0)

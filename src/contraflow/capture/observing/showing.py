@@ -20,6 +20,7 @@ from contraflow.capture.observing.objects import (
 from contraflow.capture.observing.session import swap
 from contraflow.capture.observing.sight import Sight
 from contraflow.capture.rewriting.library import (
+    functions_of_users,
     in_python,
     is_library_class,
     is_library_code,
@@ -150,7 +151,8 @@ class Showing(Sight):
         for base in bases:
             if is_ours(base) and id(base) not in self._searched:
                 self._searched[id(base)] = base
-                self._show_patches(base)
+                for x in functions_of_users(base):  # that were put into a class of ours
+                    self._show_quietly(x)
             if is_library_class(base) or not in_python(base):
                 continue
             for name, x in list(base.__dict__.items()):
@@ -181,12 +183,6 @@ class Showing(Sight):
                     if type(x) is types.FunctionType and not is_dunder(name):
                         self.show(x)
                         self.in_class(kind.__mro__, name)
-
-    def _show_patches(self, kind: type) -> None:
-        """The functions of the user's that were put into a class of ours."""
-        for x in list(kind.__dict__.values()):
-            if type(x) is types.FunctionType and not is_library_code(x.__code__, x.__globals__):
-                self._show_quietly(x)
 
     def note_class_methods(self, kind: type) -> None:
         """The library has called modules or optimizers of a class, by methods that the class may

@@ -48,6 +48,17 @@ def is_library_code(code: types.CodeType, namespace: dict[str, Any]) -> bool:
     return known
 
 
+def functions_of_users(kind: type) -> list[types.FunctionType]:
+    """The functions of the user's in a class, most of whose functions are the library's."""
+    return [
+        x
+        for x in list(kind.__dict__.values())
+        if type(x) is types.FunctionType
+        and not _files.get(x.__code__.co_filename)
+        and not is_library_code(x.__code__, x.__globals__)
+    ]
+
+
 def is_library_class(kind: type) -> bool:
     """Whether a class is not the user's."""
     return is_library_module(kind.__module__)

@@ -220,6 +220,8 @@ def refills(container: Any, contents: Any) -> list[Callable[[], Any]]:
 def copied(container: Any) -> Any:
     """The contents of a container, in a container of a builtin type."""
     kind = type(container)
+    if kind is dict:
+        return container.copy()
     if issubclass(kind, deque):
         return deque(elements_of(container), container.maxlen)
     if issubclass(kind, np.ndarray):
