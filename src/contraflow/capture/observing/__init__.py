@@ -3,6 +3,7 @@
     session.py    the observer of a thread, and the functions that run rewritten code meanwhile
     observe.py    the hooks
     objects.py    questions about an object: its kind and what it holds
+    chain.py      the methods that links of the chain call before the link that has them
     sight.py      the observer, base: what comes into sight
     showing.py    the observer: code that runs through an object runs observed
     attributes.py the observer: reads of variables and attributes

@@ -18,6 +18,10 @@ from contraflow.tensors.symbol import Symbol
 if TYPE_CHECKING:
     from contraflow.capture.observing.observer import Observer
 
+# How many frames above a function of SPECIAL the user's frame is: `Observer.call` and
+# `observer.called` are between them.
+CALLER = 3
+
 
 def _getattr(observer: Observer, x: Any, name: str, *default: Any) -> Any:
     if not default:
@@ -46,13 +50,13 @@ def _delattr(observer: Observer, x: Any, name: str) -> None:
 
 def _vars(observer: Observer, *given: Any) -> Any:
     if not given:
-        return sys._getframe(3).f_locals
+        return sys._getframe(CALLER).f_locals
     return observer.attribute(given[0], "__dict__")
 
 
 def _dir(observer: Observer, *given: Any) -> Any:
     if not given:
-        return sorted(sys._getframe(3).f_locals)
+        return sorted(sys._getframe(CALLER).f_locals)
     observer.hand_over(given[0])
     kind = given[0] if issubclass(type(given[0]), type) else type(given[0])
     observer.class_names(kind)
@@ -89,7 +93,7 @@ def _is_one(kinds: Any, x: Any) -> bool:
 
 
 def _globals(observer: Observer) -> Any:
-    namespace = sys._getframe(3).f_globals
+    namespace = sys._getframe(CALLER).f_globals
     observer.see_globals(namespace)
     return namespace
 
@@ -138,7 +142,7 @@ def _evaluate(function: Callable[..., Any]) -> Callable[..., Any]:
     """`eval` or `exec` of a text as code that is observed."""
 
     def run(observer: Observer, source: Any, *spaces: Any, **named: Any) -> Any:
-        frame = sys._getframe(3)
+        frame = sys._getframe(CALLER)
         if isinstance(source, (str, bytes)):
             source = compile(source, "<string>", function.__name__)
         spaces = spaces or (frame.f_globals, frame.f_locals)

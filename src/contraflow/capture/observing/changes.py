@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from contraflow.capture.observing.attributes import BOOKKEEPING, REGISTRIES
+from contraflow.capture.observing.chain import SlotKey
 from contraflow.capture.observing.containers import Containers
 from contraflow.capture.observing.objects import MUTABLE
-from contraflow.capture.observing.sight import SlotKey
 from contraflow.capture.rewriting.library import is_library_class
 from contraflow.capture.state.places import (
     MISSING,

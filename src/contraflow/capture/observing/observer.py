@@ -81,6 +81,8 @@ _ASKING = names(
 )
 _LISTING = names("keys values items")
 _OBJECT_METHODS = ("__setattr__", "__delattr__", "__getattribute__")
+_OTHER = object()  # stands for the result of a function that is called as others are
+# Modules whose functions hold what they are given, or call its methods.
 _HOLDING = names(
     "builtins functools _functools itertools collections _collections operator _operator"
 )
@@ -98,13 +100,14 @@ _RELEASING = names("release release_lock __exit__")
 _WATCHED = (types.BuiltinFunctionType, types.MethodWrapperType)
 # Functions of Python's own that look at the frame they are called from.
 _FRAMED = names("locals super breakpoint __import__")
+# Functions of the modules in `_LOOKING` that do not.
 _SEEING_NO_FRAMES = names(
     "isEnabledFor getEffectiveLevel getLogger setLevel disable addHandler removeHandler addFilter "
     "removeFilter basicConfig captureWarnings"
 )
 # Beginnings of the names of functions that set something of the process or the thread.
 _SETTING = ("set_", "simplefilter", "filterwarnings", "resetwarnings")
-# Modules whose functions do.
+# Modules whose functions look at frames.
 _LOOKING = names("warnings _warnings logging inspect traceback pdb bdb")
 
 
@@ -181,7 +184,31 @@ class Observer(Carrying):
         if owner is builtins:
             special = SPECIAL.get(f.__name__)
             if special is not None:
-                return special(self, *args, **kwargs)
+                return special(self, *args, **kwargs)  # no frame between: see `CALLER`
+        found = self._call_python(f, kind, owner, args, kwargs)
+        if found is _OTHER:
+            found = self._call_c(f, kind, owner, args, kwargs)
+        if found is not _OTHER:
+            return found
+        ours = str(getattr(f, "__module__", None)).startswith("contraflow.")
+        args, kwargs = self._hand_over_arguments(f, args, kwargs, ours)
+        run = functools.partial(f, *args, **kwargs)
+        if ours and _is_hooking(getattr(f, "__name__", "")):
+            for every in Every.known:
+                run = functools.partial(self.hooking, every, run)
+        found = run() if ours else self.refilling(itertools.chain(args, kwargs.values()), run)
+        if keeps_to_itself(found):
+            self._own.append(found)
+        if f is builtins.__build_class__:
+            self._made[id(found)] = found
+        else:
+            self.given_out(found)
+        return found
+
+    def _call_python(
+        self, f: Any, kind: type, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Call a function of Python's or the library's that stands for reads; _OTHER for others."""
         if owner is math and not kwargs and _are_numbers(args) and f.__name__ not in _OF_PAIRS:
             return apply_step(f, *args)
         if f is type and len(args) == 1:
@@ -198,6 +225,12 @@ class Observer(Carrying):
             return self._asked(f, Constant(f, f.__name__), question)
         if f is set_default_dtype:
             self.recorder.default_set_at = self.recorder.user_line()
+        return _OTHER
+
+    def _call_c(
+        self, f: Any, kind: type, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Call a function or a method of C's that reads or writes; _OTHER for others."""
         if getattr(f, "__name__", "") == "__subclasses__":
             place = self.place_of(owner)
             if place is not None:
@@ -217,16 +250,20 @@ class Observer(Carrying):
         if owner is not None and kind in C_CALLABLES and type(owner) is not types.ModuleType:
             return self._call_bound(owner, f.__name__, f, args, kwargs)
         if kind is types.BuiltinFunctionType and owner is _OPERATORS:
-            found = self._operate(f, args)
-            if found is not NotImplemented:
-                return found
+            return self._operate(f, args)
         if kind in (operator.attrgetter, operator.itemgetter, operator.methodcaller):
             return self._call_getter(f, args)
-        # These hold what they are given, or call its methods, which are observed.
+        return _OTHER
+
+    def _hand_over_arguments(
+        self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], ours: bool
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Hand the arguments over to a function that may read all of them; what to call it with."""
         module = str(getattr(f, "__module__", None))
         if module in _INSPECTING:
             self._see_fields(args)
-        levels, ours = 0 if module in _HOLDING else ALL, module.startswith("contraflow.")
+        # Functions of `_HOLDING` hold what they are given, or call its methods, which are observed.
+        levels = 0 if module in _HOLDING else ALL
         if module in _CALLING_LATER or (module in _HOLDING and f is not functools.partial):
             args = tuple(map(_watched, args))
             kwargs = {name: _watched(x) for name, x in kwargs.items()}
@@ -235,18 +272,7 @@ class Observer(Carrying):
                 self.iterate(x)
             elif not (ours and issubclass(type(x), np.ndarray) and self.becomes_tensor(x)):
                 self.hand_over(x, levels)
-        run = functools.partial(f, *args, **kwargs)
-        if ours and _is_hooking(getattr(f, "__name__", "")):
-            for every in Every.known:
-                run = functools.partial(self.hooking, every, run)
-        found = run() if ours else self.refilling(itertools.chain(args, kwargs.values()), run)
-        if keeps_to_itself(found):
-            self._own.append(found)
-        if f is builtins.__build_class__:
-            self._made[id(found)] = found
-        else:
-            self.given_out(found)
-        return found
+        return args, kwargs
 
     def _see_fields(self, given: tuple[Any, ...]) -> None:
         """A function of `dataclasses` or `typing` looks at the fields of a class."""
@@ -473,7 +499,7 @@ class Observer(Carrying):
         return found
 
     def _operate(self, f: Any, args: tuple[Any, ...]) -> Any:
-        """A function of `operator` that stands for an instruction."""
+        """A function of `operator` that stands for an instruction; _OTHER for another one."""
         if f is operator.getitem:
             return self.item(*args)
         if f is operator.setitem:
@@ -486,7 +512,7 @@ class Observer(Carrying):
         if f.__name__ in _IN_PLACE_OPERATORS:
             self.operate(args[0], args[1], _IN_PLACE_OPERATORS[f.__name__])
             return f(*args)
-        return NotImplemented
+        return _OTHER
 
     def _call_by_name(self, f: Any, x: Any) -> Any:
         """`operator.methodcaller`."""

@@ -39,6 +39,12 @@ _MARKING = names("abc typing enum types functools threading dataclasses")
 _FUNCTION = types.FunctionType
 # Methods of modules and optimizers that the library calls.
 _CALLED = ("__call__", "forward", "step", "update")
+# The attributes by which wrappers hold functions.
+_WRAPPED: dict[type, tuple[str, ...]] = {
+    staticmethod: ("__func__",), classmethod: ("__func__",), property: ("fget", "fset", "fdel"),
+    functools.cached_property: ("func",), functools.partialmethod: ("func",),
+    CACHED: ("__wrapped__",),
+}  # fmt: skip
 
 
 class Showing(Sight):
@@ -50,37 +56,18 @@ class Showing(Sight):
         if kind in PLAIN or id(x) in self._shown:
             return
         if kind is types.FunctionType:
-            self._shown[id(x)] = x
-            if id(x) not in self._made:
-                self.see(x)
-            if is_library_code(x.__code__, x.__globals__):
-                for cell in x.__closure__ or ():  # a decorator of the library's around a function
-                    self._show_contents(cell)
-                wrapped = x.__dict__.get("__wrapped__")
-                if wrapped is not None:
-                    self.show(wrapped)
-            else:
-                swap(x)
+            self._show_function(x)
+        elif kind in _WRAPPED:
+            for name in _WRAPPED[kind]:
+                self.show(getattr(x, name))
         elif kind is types.MethodType:
             self.show(x.__func__)
             self.show_class(type(x.__self__))
         elif is_partial(kind):
             for part in (x.func, *x.args, *x.keywords.values()):
                 self.show(part)
-        elif kind in (staticmethod, classmethod):
-            self.show(x.__func__)
-        elif kind is property:
-            for part in (x.fget, x.fset, x.fdel):
-                self.show(part)
-        elif kind in (functools.cached_property, functools.partialmethod):
-            self.show(x.func)
         elif kind is functools.singledispatchmethod:
-            dispatcher = Constant(x.dispatcher, x.func.__name__)
-            self._asked(x.dispatcher, dispatcher, _implementations)
-            for implementation in x.dispatcher.registry.values():
-                self.show(implementation)
-        elif kind is CACHED:
-            self.show(x.__wrapped__)
+            self._show_dispatcher(x)
         elif issubclass(kind, Tensor):
             for hooks in (x._hooks, x._accumulated_hooks):
                 for hook in (hooks or {}).values():
@@ -90,26 +77,56 @@ class Showing(Sight):
         elif kind is Op:
             self._show_op(x)
         elif kind is types.ModuleType:
-            self._shown[id(x)] = x
-            getter = own_attributes(x).get("__getattr__")
-            if getter is not None and not is_library_module(x.__dict__.get("__name__")):
-                self.see(getter)
+            self._show_module(x)
         elif issubclass(kind, CONTAINERS) or kind in C_CALLABLES:
             self.show_class(kind)
-        elif callable(x) and not in_python(kind):  # of C's, around a function
+        elif callable(x) and not in_python(kind):  # an object of C's, around a function
             for part in gc.get_referents(x):
                 if type(part) is types.FunctionType:
                     self.show(part)
         elif is_component(kind):
             self._show_component(x)
         else:
-            wrapped = own_attributes(x).get("__wrapped__")
-            if wrapped is not None and wrapped is not x:
-                self.show(wrapped)
-                if is_ours(kind) and id(x) in self.known:
-                    with suppress(ReferenceError):
-                        self.see(getattr(x, "instance", None))  # of a compiled method
-            self.show_class(kind)
+            self._show_object(x)
+
+    def _show_function(self, f: types.FunctionType) -> None:
+        """A function: the user's runs observed, and so does one that the library's wraps."""
+        self._shown[id(f)] = f
+        if id(f) not in self._made:
+            self.see(f)
+        if not is_library_code(f.__code__, f.__globals__):
+            swap(f)
+            return
+        for cell in f.__closure__ or ():  # a decorator of the library's around a function
+            self._show_contents(cell)
+        wrapped = f.__dict__.get("__wrapped__")
+        if wrapped is not None:
+            self.show(wrapped)
+
+    def _show_dispatcher(self, x: functools.singledispatchmethod[Any]) -> None:
+        """The implementations of a method for several types, of which others may be registered."""
+        dispatcher: Any = x.dispatcher
+        self._asked(dispatcher, Constant(dispatcher, x.func.__name__), _implementations)
+        for implementation in dispatcher.registry.values():
+            self.show(implementation)
+
+    def _show_module(self, x: types.ModuleType) -> None:
+        """A module of Python, by its own `__getattr__`."""
+        self._shown[id(x)] = x
+        getter = own_attributes(x).get("__getattr__")
+        if getter is not None and not is_library_module(x.__dict__.get("__name__")):
+            self.see(getter)
+
+    def _show_object(self, x: Any) -> None:
+        """Another object: a function that it wraps, and its class."""
+        kind = type(x)
+        wrapped = own_attributes(x).get("__wrapped__")
+        if wrapped is not None and wrapped is not x:
+            self.show(wrapped)
+            if is_ours(kind) and id(x) in self.known:
+                with suppress(ReferenceError):
+                    self.see(getattr(x, "instance", None))  # of a compiled method
+        self.show_class(kind)
 
     def _show_contents(self, cell: types.CellType) -> None:
         if is_filled(cell) and callable(cell.cell_contents):

@@ -30,6 +30,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from contraflow.capture.observing.chain import ObserverChain, SlotKey
 from contraflow.capture.observing.copies import ComponentCopies
 from contraflow.capture.observing.objects import (
     BOUND,
@@ -86,10 +87,8 @@ from contraflow.tensors.tensor import Tensor
 
 LARGEST = 1000  # elements of a container that may be guarded as a whole
 
-SlotKey = tuple[Any, ...]  # of a slot: the address of what holds it, and its name there
 
-
-class Sight:
+class Sight(ObserverChain):
     """The Python state that one recording has met."""
 
     def __init__(self, recorder: Any) -> None:
@@ -280,54 +279,6 @@ class Sight:
             self._add((id(f), name), Typed(where, given))
             self.known[id(given)] = given, where
             self.touch(given)  # what the containers in it hold is read by the function itself
-
-    # --- what the classes made of this one do ---------------------------------------------
-
-    def show(self, x: Any) -> None:
-        """Let user code that may run through this object run observed."""
-        raise NotImplementedError
-
-    def _show_component(self, x: Any) -> None:
-        """A module or an optimizer, with all that it may call."""
-        raise NotImplementedError
-
-    def callee(self, f: Any) -> Any:
-        """The function to call for `f`: itself if it is user code, which runs observed."""
-        raise NotImplementedError
-
-    def call(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call what is C's or the library's."""
-        raise NotImplementedError
-
-    def item(self, container: Any, key: Any) -> Any:
-        """Read an item."""
-        raise NotImplementedError
-
-    def _dict_item(self, container: dict[Any, Any], place: Place, key: Any) -> Any:
-        """Read an item of a dict from before."""
-        raise NotImplementedError
-
-    def _asked(self, x: Any, place: Place, question: Callable[[Any], Any]) -> Any:
-        """Ask an object that keeps its state to itself."""
-        raise NotImplementedError
-
-    def touch(self, x: Any) -> None:
-        """Note that a container from before is read whole."""
-        raise NotImplementedError
-
-    def in_class(self, bases: Sequence[type], name: str) -> Any:
-        """The attribute in the first of some classes that has it; MISSING if none has."""
-        raise NotImplementedError
-
-    def _stored(self, holder: Any, key: SlotKey, place: NestedPlace, value: Any) -> None:
-        """A slot of something from before is about to hold a value."""
-        raise NotImplementedError
-
-    def _mutate(
-        self, container: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Any, ...]:
-        """A method is about to change a container from before; the arguments to call it with."""
-        raise NotImplementedError
 
     # --- what is to be found again ----------------------------------------------------------
 
