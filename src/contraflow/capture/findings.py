@@ -22,11 +22,13 @@ from contraflow.capture.results import (
     Found,
     Fresh,
     Graded,
+    GradientResult,
     HostNumber,
     NumberResult,
     Result,
     SameResult,
     SharedResult,
+    SlotResult,
     StoreKey,
 )
 from contraflow.capture.rewriting.rewrite import original
@@ -68,6 +70,7 @@ class Findings:
         # Of outputs, by id of the storage: what is shared stays so.
         self.positions: dict[int, int] = {}
         self.outputs: dict[Value, int] = {}  # positions by value
+        self.first: dict[int, int] = {}  # of results, the position at which a tensor is first found
 
     def as_program(self, result: Any) -> CapturedProgram:
         """Describe results and effects, and record the backward if the results have one."""
@@ -189,7 +192,7 @@ class Findings:
     def _describe_results(self, found: Sequence[Any]) -> list[Tensor]:
         """Note what each result is; those with a graph that begins outside are given."""
         graded: list[Tensor] = []
-        first: dict[int, int] = {}  # the position at which a tensor is first found
+        first = self.first
         first_at: dict[tuple[int, int], int] = {}  # the same by its edge in the graph
         for position, x in enumerate(found):
             if isinstance(x, Tensor) and first.setdefault(id(x), position) == position:
@@ -202,8 +205,8 @@ class Findings:
             elif self.recorder.is_number(x):  # of an optimizer
                 kind = float if x.dtype.is_floating_point else int
                 result = HostNumber(self._output(self.recorder.value_at_end(x)), kind)
-            elif (argument := self._argument_of(x)) is not None:
-                result = ArgumentResult(argument)
+            elif (known := self._describe_found(x)) is not None:
+                result = known
             elif first[id(x)] != position:
                 result = SameResult(first[id(x)])
             else:
@@ -211,8 +214,16 @@ class Findings:
             self.program.results.append(result)
         return graded
 
-    def _argument_of(self, t: Tensor) -> int | None:
-        return next((i for i, a in enumerate(self.call.arguments) if a is t), None)
+    def _describe_found(self, t: Tensor) -> Result | None:
+        """A tensor that each call finds: one of its arguments, or the gradient of a tensor."""
+        argument = next((i for i, a in enumerate(self.call.arguments) if a is t), None)
+        if argument is not None:
+            return ArgumentResult(argument)
+        if self.observer.place_of(t) is None:
+            for slot in self.program.recording.slots.values():
+                if slot.original is t and slot.read_first:
+                    return GradientResult(Held(slot.argument, weakref.ref(slot.tensor)))
+        return None
 
     def _describe_new(
         self, t: Tensor, position: int, tensors: Sequence[Tensor], graded: list[Tensor]
@@ -264,6 +275,20 @@ class Findings:
             self.positions[key] = self._output(self.recorder.value_at_end(t))
         return Fresh(self.positions[key], t.layout, t.dtype)
 
+    def _describe_gradient(self, t: Tensor) -> SlotResult:
+        """How a gradient is made that the function leaves in `.grad`.
+
+        One that it leaves elsewhere too, or has not made, is added to the results.
+        """
+        slots = self.program.recording.final_grads.values()
+        if id(t) not in self.first:
+            described = self._describe_found(t) or self._describe_tensor(t)
+            if isinstance(described, Fresh) and sum(final is t for final in slots) == 1:
+                return described
+            self.first[id(t)] = len(self.program.results)
+            self.program.results.append(described)
+        return SameResult(self.first[id(t)])
+
     def _describe_effects(self) -> None:
         program, recording = self.program, self.program.recording
         for key, slot in recording.slots.items():
@@ -273,7 +298,7 @@ class Findings:
             if slot.read_first or stays:  # what is cleared without need may be there another time
                 program.guards.gradients.append(GradientRead(held, layout_of(slot.original)))
             if not stays:
-                gradient = None if final is None else self._describe_tensor(final)
+                gradient = None if final is None else self._describe_gradient(final)
                 program.slot_outputs.append((held, gradient))
         recording.slots, recording.final_grads = {}, {}
         host = host_values(recording.tape) if recording.cells else set()

@@ -18,11 +18,12 @@ from contraflow.capture.pullback import (
 from contraflow.capture.results import (
     Fresh,
     Graded,
+    GradientResult,
     HitResult,
     ReplayValues,
     Result,
     SameResult,
-    SharedResult,
+    SlotResult,
 )
 from contraflow.capture.state.effects import (
     Effect,
@@ -74,7 +75,7 @@ class CapturedProgram:
         self.structure: Any = None
         self.differentiable: list[int] = []  # numbers of the results that the node gives
         self.residuals: dict[Value, int] = {}  # positions of outputs that backward keeps
-        self.slot_outputs: list[tuple[Held, Fresh | SharedResult | None]] = []
+        self.slot_outputs: list[tuple[Held, SlotResult | None]] = []
         self.cell_outputs: list[tuple[weakref.ref[Any], int]] = []
         self.carried_places: Sequence[Place] = ()  # where there are inputs beside the arguments
         self.kinds: dict[int, type] = {}  # of results that are of a class of their own
@@ -138,10 +139,12 @@ class CapturedProgram:
             return fresh and result.position not in self.executable.scalar_outputs
 
         blocks: list[tuple[weakref.ref[Tensor], int]] = []
-        self._slots: list[tuple[Held, Fresh | SharedResult | None]] = []
+        self._slots: list[tuple[Held, SlotResult | None]] = []
+        read = [id(result.held.tensor) for result in self.results if type(result) is GradientResult]
         for held, gradient in self.slot_outputs:
             # Of state: the next replay binds the slot of the same tensor again.
-            if held.argument < 0 and alone(gradient) and self._is_whole(gradient):
+            bound = held.argument < 0 and id(held.tensor) not in read
+            if bound and alone(gradient) and self._is_whole(gradient):
                 blocks.append((held.tensor, gradient.position))  # type: ignore[union-attr]
             else:
                 self._slots.append((held, gradient))
@@ -243,10 +246,6 @@ class CapturedProgram:
         random = self._draw() if self._draws else []
         for storage, position in self.escapes:
             values.fill(storage, position)
-        for held, gradient in self._slots:
-            owner = held.get(call.arguments)
-            if owner is not None:
-                owner._grad = None if gradient is None else gradient.get(values)
         for held, needs in self.needs:
             owner = held.get(call.arguments)
             if owner is not None and owner._needs is not needs:
@@ -263,6 +262,12 @@ class CapturedProgram:
             leaves[position] = leaves[result.original]
         for position, kind in self.kinds.items():
             leaves[position].__class__ = kind
+        for held, gradient in self._slots:
+            owner = held.get(call.arguments)
+            if owner is not None and isinstance(gradient, SameResult):
+                owner._grad = leaves[gradient.original]
+            elif owner is not None:
+                owner._grad = None if gradient is None else gradient.get(values)
         return self.arranged(leaves)
 
     def _draw(self) -> list[tuple[Generator, tuple[int, int]]]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from contraflow.capture.call import FunctionCall
 from contraflow.capture.state.effects import EffectWriter
+from contraflow.capture.state.guards import Held
 from contraflow.capture.state.places import Place
 from contraflow.compiler.tape import Value
 from contraflow.dtypes import DType
@@ -224,6 +225,17 @@ class SameResult(NamedTuple):
         return f"leaf{self.original}"
 
 
+class GradientResult(NamedTuple):
+    """The gradient that a tensor has when the call begins."""
+
+    held: Held
+
+    def get(self, values: ReplayValues) -> Any:
+        """The gradient, which no effect has replaced yet."""
+        owner = self.held.get(values.call.arguments)
+        return None if owner is None else owner._grad
+
+
 class StoreKey(NamedTuple):
     """A key of a store of gradients: a tensor inside the function that is not a result."""
 
@@ -276,6 +288,8 @@ class Inside(Node):
 
 # Results that the function of a call that hits makes itself, beside new tensors.
 HitResult = SharedResult | ArgumentResult | NumberResult | HostNumber | Found | SameResult
+# A gradient that a replay puts into `.grad`: a new tensor, or one of the results.
+SlotResult = Fresh | SameResult
 Result = (
     Fresh
     | SharedResult
@@ -286,5 +300,6 @@ Result = (
     | Found
     | Graded
     | SameResult
+    | GradientResult
     | StoreKey
 )
