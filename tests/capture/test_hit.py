@@ -92,6 +92,31 @@ def test_another_number_of_arguments_and_other_kinds() -> None:
     agree(compiled, X)
 
 
+def test_many_arguments_that_share_memory() -> None:
+    def write(*xs: cf.Tensor) -> cf.Tensor:
+        xs[2].add_(1)
+        return cf.stack(xs).sum(0)
+
+    def arguments(same: tuple[int, int] | None = None) -> list[cf.Tensor]:
+        xs = [cf.full((2,), float(i)) for i in range(14)]
+        if same:
+            xs[same[0]] = xs[same[1]]
+        return xs
+
+    compiled = warmed(write, *arguments())
+    for same in ((2, 1), (8, 2), (9, 2), (13, 2), (13, 12), None):
+        assert compiled(*arguments(same)).tolist() == write(*arguments(same)).tolist()
+    assert compiled.captures == 6
+
+
+def test_the_function_of_a_hit_grows_as_its_arguments_do() -> None:
+    def length(count: int) -> int:
+        compiled = warmed(lambda *xs: cf.stack(xs).sum(0), *(cf.ones(2) for _ in range(count)))
+        return len(compiled._hit.__code__.co_code)
+
+    assert length(80) - length(60) < 1.2 * (length(60) - length(40))
+
+
 def test_arguments_that_share_memory() -> None:
     def write(x: cf.Tensor, y: cf.Tensor) -> cf.Tensor:
         x.add_(1)

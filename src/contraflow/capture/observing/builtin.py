@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dis
 import functools
 import sys
@@ -164,9 +165,21 @@ def _refuse_names(observer: Observer, name: str, code: types.CodeType, space: An
             )
 
 
+def _count_elements(observer: Observer, counts: Any, items: Any) -> None:
+    """`Counter.update`, item by item: the counts of a counter from before are carried."""
+    observer.hand_over(items)
+    if observer.place_of(counts) is None:
+        collections._count_elements(counts, items)  # type: ignore[attr-defined]
+        return
+    for item in items:
+        count = observer.call(dict.get, (counts, item, 0), {})
+        observer.store_item(counts, item, count + 1)
+
+
 SPECIAL: dict[str, Callable[..., Any]] = {
     "getattr": _getattr, "hasattr": _hasattr, "setattr": _setattr, "delattr": _delattr,
     "print": _print, "vars": _vars, "dir": _dir, "len": _len, "isinstance": _isinstance,
     "issubclass": _issubclass, "callable": _callable, "id": _id, "hash": _hash, "next": _next,
     "globals": _globals, "eval": _evaluate(eval), "exec": _evaluate(exec),
+    "_count_elements": _count_elements,
 }  # fmt: skip

@@ -22,6 +22,7 @@ from contraflow.capture.observing.objects import (
     items_of,
     keys_of,
 )
+from contraflow.capture.observing.sight import LARGEST
 from contraflow.capture.observing.stores import Stores
 from contraflow.capture.rewriting.library import is_library_class, is_ours, names
 from contraflow.capture.state.places import (
@@ -41,7 +42,6 @@ from contraflow.tensors.tensor import Tensor
 
 # Containers whose contents may be inputs of a program.
 CARRYING = (tuple, list, dict, deque)
-MOST_CARRIED = 64  # elements of one
 # Modules of classes whose objects are compared by identity, and never change.
 _VALUES = names("builtins types typing functools operator re logging")
 
@@ -167,9 +167,7 @@ def can_be_carried(x: Any, depth: int = 3) -> bool:
         return False
     inside = _inside(x)
     return (
-        depth > 0
-        and len(inside) <= MOST_CARRIED
-        and all(can_be_carried(v, depth - 1) for v in inside)
+        depth > 0 and len(inside) <= LARGEST and all(can_be_carried(v, depth - 1) for v in inside)
     )
 
 

@@ -7,6 +7,7 @@ whole, and some functions stand for reads and writes themselves.
 from __future__ import annotations
 
 import builtins
+import collections
 import functools
 import itertools
 import math
@@ -91,6 +92,7 @@ _INSPECTING = names("dataclasses typing inspect")
 # Modules that keep functions which they are given, and call them later.
 _CALLING_LATER = names("contextlib weakref")
 _ITERATING = (list, tuple, set, frozenset, enumerate, zip, iter, reversed, sorted, any, all)
+_COLLECTIONS: Any = collections._count_elements.__self__  # type: ignore[attr-defined]
 _OPERATORS: Any = operator.getitem.__self__  # type: ignore[attr-defined]
 _IN_PLACE_OPERATORS = {method.strip("_"): op for op, method in IN_PLACE.items()} | {"iconcat": 13}
 _OF_PAIRS = ("frexp", "modf")  # functions of `math` that give two numbers
@@ -181,7 +183,7 @@ class Observer(Carrying):
             raise self.refuse(*problem)
         kind = type(f)
         owner = getattr(f, "__self__", None) if kind in C_CALLABLES else None
-        if owner is builtins:
+        if owner is builtins or owner is _COLLECTIONS:
             special = SPECIAL.get(f.__name__)
             if special is not None:
                 return special(self, *args, **kwargs)  # no frame between: see `CALLER`
