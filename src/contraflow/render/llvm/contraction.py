@@ -65,6 +65,16 @@ class Sides(NamedTuple):
     apart: tuple[str, str] = ("0", "0")
 
 
+class RowStrip(NamedTuple):
+    """A strip of rows, as names: where they begin in A and C, how many, and how they are cut."""
+
+    a: str
+    c: str
+    height: str
+    last: str  # the first row of the last block
+    few: str  # whether they are too few to pack panels for
+
+
 class ContractionRenderer:
     """Writes the functions of a contraction whose operands have one stride along each axis."""
 
@@ -201,20 +211,29 @@ class ContractionRenderer:
         copied = code.let(f"select i1 {whole}, i64 %depth, i64 0")
         rest = code.let(f"add i64 {copied}, {transposed}")
         masks, distances = self._masks(code, "%columns"), self._distances(code, "%bn")
-        element, kind = memory(self.dtype), memory(self.dtype, self.width)
+        self._copy_rows(function, copied)
+        self._transpose_columns(function, transposed)
+        self._gather_rows(function, rest, masks, distances)
+        return function.text()
 
-        def convert_all(code: CodeStretch, vectors: list[str]) -> list[str]:
-            return [convert(code, x, self.dtype, self.sum, self.width) for x in vectors]
+    def _converted(self, code: CodeStretch, vectors: Sequence[str]) -> list[str]:
+        return [convert(code, x, self.dtype, self.sum, self.width) for x in vectors]
 
-        with function.loop("0", copied, 1) as loop:
+    def _copy_rows(self, function: FunctionText, stop: str) -> None:
+        """Pack rows of B that are as wide as a panel and lie side by side."""
+        element = memory(self.dtype)
+        with function.loop("0", stop, 1) as loop:
             body = function.code()
             row = body.at("%b", element, body.integer("mul", loop.index, "%bk"))
             pointers = [body.at(row, element, str(v * self.width)) for v in range(2)]
             vectors = [self._load(body, pointer, self.dtype, self.width) for pointer in pointers]
-            vectors = convert_all(body, vectors)
+            vectors = self._converted(body, vectors)
             self._write_row(body, self._row(body, "%panel", loop.index), vectors)
 
-        with function.loop("0", transposed, DEPTH):  # at most once
+    def _transpose_columns(self, function: FunctionText, stop: str) -> None:
+        """Pack columns of B that lie side by side, in squares of vectors."""
+        element = memory(self.dtype)
+        with function.loop("0", stop, DEPTH):  # at most once
             code = function.code()
             last = code.let("sub i64 %columns, 1")
             columns = []
@@ -222,37 +241,42 @@ class ContractionRenderer:
                 # Beyond the last column any other does: what it adds up to is not written.
                 column = code.let(f"call i64 @llvm.smin.i64(i64 {last}, i64 {n})")
                 columns.append(code.at("%b", element, code.let(f"mul i64 %bn, {column}")))
-            with function.loop("0", transposed, self.width) as loop:
+            with function.loop("0", stop, self.width) as loop:
                 body = function.code()
                 vectors = [
                     self._load(body, body.at(column, element, loop.index), self.dtype, self.width)
                     for column in columns
                 ]
-                vectors = convert_all(body, vectors)
+                vectors = self._converted(body, vectors)
                 halves = (vectors[: self.width], vectors[self.width :])
                 rows = zip(*(self._transpose(body, half) for half in halves))
                 for k, row_vectors in enumerate(rows):
                     target = body.integer("add", loop.index, str(k))
                     self._write_row(body, self._row(body, "%panel", target), list(row_vectors))
 
-        with function.loop(rest, "%depth", 1) as loop:
+    def _gather_rows(
+        self, function: FunctionText, start: str, masks: list[str], distances: list[str]
+    ) -> None:
+        """Pack rows of B from `start` on, whatever their strides and however few columns."""
+        element, kind = memory(self.dtype), memory(self.dtype, self.width)
+        with function.loop(start, "%depth", 1) as loop:
             body = function.code()
             row = body.at("%b", element, body.integer("mul", loop.index, "%bk"))
             vectors = []
             for mask, distance in zip(masks, distances):
-                pointers_here = body.let(
+                pointers = body.let(
                     f"getelementptr {element}, ptr {row}, {wide('i64', self.width)} {distance}"
                 )
                 suffix = f"{mangled(element, self.width)}.v{self.width}p0"
                 vectors.append(
                     body.let(
                         f"call {kind} @llvm.masked.gather.{suffix}(<{self.width} x ptr> "
-                        f"{pointers_here}, i32 {self.dtype.itemsize}, "
+                        f"{pointers}, i32 {self.dtype.itemsize}, "
                         f"{wide('i1', self.width)} {mask}, {kind} zeroinitializer)"
                     )
                 )
-            self._write_row(body, self._row(body, "%panel", loop.index), convert_all(body, vectors))
-        return function.text()
+            target = self._row(body, "%panel", loop.index)
+            self._write_row(body, target, self._converted(body, vectors))
 
     def _pack_rows(self) -> str:
         """Copy a block of A, so that what its rows have at one depth lies side by side."""
@@ -433,80 +457,97 @@ class ContractionRenderer:
     def _entry(self) -> str:
         function = FunctionText(f"define void @{self.name}{ARGUMENTS} #0")
         code = function.code()
+        self._reserve(code)
+        sides = self._sides(code)
+        products = code.integer("mul", sides.outer, sides.k)
+        self.empty = code.let(f"icmp eq i64 {products}, 0")
+        self.apart = self._apart(code, sides.rows[0], sides.depth)
+        batches, rows, columns = self._cut(code, sides.b, sides.m, sides.n)
+        with function.loop(*batches, 1) as batch:
+            code = function.code()
+            a, b, c = self._matrices(code, sides, batch.index)
+            if self.packs_rows:
+                columns = self._packed_columns(function, sides, (a, b, c), rows, columns)
+            with function.loop(*rows, self.strip_rows) as block:
+                code = function.code()
+                height = self._at_most(code, self.strip_rows, rows[1], block.index)
+                strip = self._strip(code, sides, (a, c), block.index, height)
+                with function.loop(*columns, self.columns) as column:
+                    self._tile(function, sides, strip, b, column.index, columns[1])
+        return function.text()
+
+    def _reserve(self, code: CodeStretch) -> None:
+        """Reserve scratch memory on the stack."""
         row_type = f"[{self.columns} x {memory(self.sum)}]"
         self.panel = code.let(f"alloca [{DEPTH} x {row_type}], align 64", "panel")
-        strip = code.let(f"alloca [{self.strip_rows} x {row_type}], align 64", "strip")
+        self.strip = code.let(f"alloca [{self.strip_rows} x {row_type}], align 64", "strip")
         self.zeros = code.let(f"alloca {row_type}, align 64", "zeros")
         self._write_row(code, self.zeros, ["zeroinitializer"] * 2)
         self._scratch(code)
         if self.packs_rows:
             kind = f"[{self.packed_rows} x [{DEPTH} x {memory(self.sum)}]]"
             self.packed = code.let(f"alloca {kind}, align 64", "packed")
-        sides = self._sides(code)
-        products = code.integer("mul", sides.outer, sides.k)
-        empty = code.let(f"icmp eq i64 {products}, 0")
-        (am, cm), ak = sides.rows, sides.depth
-        self.apart = self._apart(code, am, ak)
-        batches, rows, columns = self._cut(code, sides.b, sides.m, sides.n)
-        ahead = self._ahead
-        with function.loop(*batches, 1) as batch:
+
+    def _tile(
+        self, function: FunctionText, sides: Sides, strip: RowStrip, b: str, column: str, stop: str
+    ) -> None:
+        """The sums of a strip of rows and a panel of columns, from a column on."""
+        code, c_stride = function.code(), sides.rows[1]
+        extent = self._at_most(code, self.columns, stop, column)
+        c_tile = self._ahead(code, strip.c, column, sides.column)
+        # Where the sums lie: in C, if they may.
+        direct = "false"
+        if self.dtype is self.sum:
+            direct = self._flag(code, f"{sides.column}, 1", f"{extent}, {self.columns}")
+        sums = code.let(f"select i1 {direct}, ptr {c_tile}, ptr {self.strip}")
+        pitch = code.let(f"select i1 {direct}, i64 {c_stride}, i64 {self.columns}")
+        b_columns = self._begin_columns(function, b, column, extent)
+        # Sums of nothing, which no block writes.
+        unwritten = code.let(f"select i1 {self.empty}, i64 {strip.height}, i64 0")
+        with function.loop("0", unwritten, 1) as row:
             code = function.code()
-            a, b, c = self._matrices(code, sides, batch.index)
-            if self.packs_rows:
-                columns = self._packed_columns(function, sides, (a, b, c), rows, columns, empty)
-            with function.loop(*rows, self.strip_rows) as block:
+            nothing = self._row_apart(code, sums, row.index, pitch)
+            self._write_row(code, nothing, ["zeroinitializer"] * 2)
+        self._add_products(function, sides, strip, b_columns, extent, (sums, pitch))
+        code = function.code()
+        with function.loop(code.let(f"zext i1 {direct} to i64"), "1", 1):
+            function.code().do(
+                f"call void @{self.name}_write(ptr {self.strip}, ptr {c_tile}, i64 {c_stride}, "
+                f"i64 {sides.column}, i64 {strip.height}, i64 {extent})"
+            )
+
+    def _add_products(
+        self, function: FunctionText, sides: Sides, strip: RowStrip, b_columns: str, extent: str,
+        target: tuple[str, str],
+    ) -> None:  # fmt: skip
+        """Add the products of a strip of A and a panel of B, panel by panel in the order of K.
+
+        `target` says where the sums begin, and how far apart their rows lie.
+        """
+        (am, _), ak = sides.rows, sides.depth
+        sums, pitch = target
+        with function.loop("0", sides.outer, 1) as outer:
+            code = function.code()
+            a_outer, b_outer = (
+                self._ahead(code, pointer, outer.index, stride)
+                for pointer, stride in zip((strip.a, b_columns), sides.apart)
+            )
+            with function.loop("0", sides.k, DEPTH) as depth:
                 code = function.code()
-                height, last, few = self._heights(code, self.strip_rows, rows[1], block.index)
-                a_rows = ahead(code, a, block.index, am)
-                c_rows = ahead(code, c, block.index, cm)
-                with function.loop(*columns, self.columns) as column:
+                length = self._at_most(code, DEPTH, sides.k, depth.index)
+                a_depth = self._ahead(code, a_outer, depth.index, ak)
+                first = self._is_first(code, outer.index, depth.index)
+                panel = self._provide(function, b_outer, depth.index, length, extent, strip.few)
+                with function.loop("0", strip.height, self.block) as row:
                     code = function.code()
-                    extent = self._at_most(code, self.columns, columns[1], column.index)
-                    c_tile = ahead(code, c_rows, column.index, sides.column)
-                    # Where the sums lie: in C, if they may.
-                    direct = "false"
-                    if self.dtype is self.sum:
-                        direct = self._flag(code, f"{sides.column}, 1", f"{extent}, {self.columns}")
-                    sums = code.let(f"select i1 {direct}, ptr {c_tile}, ptr {strip}")
-                    pitch = code.let(f"select i1 {direct}, i64 {cm}, i64 {self.columns}")
-                    b_columns = self._begin_columns(function, b, column.index, extent)
-                    # Sums of nothing, which no block writes.
-                    unwritten = code.let(f"select i1 {empty}, i64 {height}, i64 0")
-                    with function.loop("0", unwritten, 1) as row:
-                        code = function.code()
-                        nothing = self._row_apart(code, sums, row.index, pitch)
-                        self._write_row(code, nothing, ["zeroinitializer"] * 2)
-                    with function.loop("0", sides.outer, 1) as outer:
-                        code = function.code()
-                        a_outer, b_outer = (
-                            ahead(code, pointer, outer.index, stride)
-                            for pointer, stride in zip((a_rows, b_columns), sides.apart)
-                        )
-                        with function.loop("0", sides.k, DEPTH) as depth:
-                            code = function.code()
-                            length = self._at_most(code, DEPTH, sides.k, depth.index)
-                            a_depth = ahead(code, a_outer, depth.index, ak)
-                            first = self._is_first(code, outer.index, depth.index)
-                            panel = self._provide(
-                                function, b_outer, depth.index, length, extent, few
-                            )
-                            with function.loop("0", height, self.block) as row:
-                                code = function.code()
-                                start, count = self._block_rows(code, row.index, last, height)
-                                left = ahead(code, a_depth, start, am), am, ak
-                                target = self._row_apart(code, sums, start, pitch), pitch
-                                self._meet(function, left, panel, target, first, count, length)
-                    code = function.code()
-                    with function.loop(code.let(f"zext i1 {direct} to i64"), "1", 1):
-                        function.code().do(
-                            f"call void @{self.name}_write(ptr {strip}, ptr {c_tile}, i64 {cm}, "
-                            f"i64 {sides.column}, i64 {height}, i64 {extent})"
-                        )
-        return function.text()
+                    start, count = self._block_rows(code, row.index, strip)
+                    left = self._ahead(code, a_depth, start, am), am, ak
+                    right = self._row_apart(code, sums, start, pitch), pitch
+                    self._meet(function, left, panel, right, first, count, length)
 
     def _packed_columns(
         self, function: FunctionText, sides: Sides, pointers: Sequence[str],
-        rows: tuple[str, str], columns: tuple[str, str], empty: str,
+        rows: tuple[str, str], columns: tuple[str, str],
     ) -> tuple[str, str]:  # fmt: skip
         """Whole columns of panels, by rows that are packed, if that is worth it; the rest is left.
 
@@ -519,50 +560,56 @@ class ContractionRenderer:
         worth = code.let(f"and i1 {self._flag(code, f'{sides.column}, 1')}, {self.apart}")
         for size, least in ((extent, MANY * self.columns), (sides.m, self.block)):
             worth = code.let(f"and i1 {worth}, {code.let(f'icmp sge i64 {size}, {least}')}")
-        worth = code.let(f"select i1 {empty}, i1 false, i1 {worth}")
+        worth = code.let(f"select i1 {self.empty}, i1 false, i1 {worth}")
         stop = code.let(f"add i64 {columns[0]}, {whole}")
         stop = code.let(f"select i1 {worth}, i64 {stop}, i64 {columns[0]}")
         height_all = code.let(f"select i1 {worth}, i64 {rows[1]}, i64 {rows[0]}")
         with function.loop(rows[0], height_all, self.packed_rows) as block:
             code = function.code()
-            height, last, few = self._heights(code, self.packed_rows, rows[1], block.index)
-            a_rows = ahead(code, a, block.index, am)
-            c_rows = ahead(code, c, block.index, cm)
+            height = self._at_most(code, self.packed_rows, rows[1], block.index)
+            strip = self._strip(code, sides, (a, c), block.index, height)
             with function.loop("0", sides.outer, 1) as outer:
                 code = function.code()
-                a_outer = ahead(code, a_rows, outer.index, sides.apart[0])
+                a_outer = ahead(code, strip.a, outer.index, sides.apart[0])
                 with function.loop("0", sides.k, DEPTH) as depth:
                     code = function.code()
                     length = self._at_most(code, DEPTH, sides.k, depth.index)
                     a_depth = ahead(code, a_outer, depth.index, ak)
                     first = self._is_first(code, outer.index, depth.index)
-                    with function.loop("0", height, self.block) as row:
-                        code = function.code()
-                        start, count = self._block_rows(code, row.index, last, height)
-                        source = ahead(code, a_depth, start, am)
-                        packed = self._packed_block(code, start)
-                        code.do(
-                            f"call void @{self.name}_pack_rows(ptr {source}, i64 {am}, i64 {ak}, "
-                            f"i64 {count}, i64 {length}, ptr {packed})"
-                        )
+                    self._pack_strip(function, strip, (a_depth, am, ak), length)
                     with function.loop(columns[0], stop, self.columns) as column:
                         code = function.code()
-                        sums = code.at(c_rows, memory(self.dtype), column.index)
+                        sums = code.at(strip.c, memory(self.dtype), column.index)
                         b_columns = self._begin_columns(
                             function, b, column.index, str(self.columns)
                         )
                         code = function.code()
                         b_outer = ahead(code, b_columns, outer.index, sides.apart[1])
                         panel = self._provide(
-                            function, b_outer, depth.index, length, str(self.columns), few
+                            function, b_outer, depth.index, length, str(self.columns), strip.few
                         )
                         with function.loop("0", height, self.block) as row:
                             code = function.code()
-                            start, count = self._block_rows(code, row.index, last, height)
+                            start, count = self._block_rows(code, row.index, strip)
                             left = self._packed_block(code, start), "1", count
                             target = self._row_apart(code, sums, start, cm), cm
                             self._meet(function, left, panel, target, first, count, length)
         return stop, columns[1]
+
+    def _pack_strip(
+        self, function: FunctionText, strip: RowStrip, source: tuple[str, str, str], length: str
+    ) -> None:
+        """Pack the rows of a strip block by block; `source` has where they begin, and strides."""
+        a_depth, am, ak = source
+        with function.loop("0", strip.height, self.block) as row:
+            code = function.code()
+            start, count = self._block_rows(code, row.index, strip)
+            rows = self._ahead(code, a_depth, start, am)
+            packed = self._packed_block(code, start)
+            code.do(
+                f"call void @{self.name}_pack_rows(ptr {rows}, i64 {am}, i64 {ak}, "
+                f"i64 {count}, i64 {length}, ptr {packed})"
+            )
 
     def _packed_block(self, code: CodeStretch, row: str) -> str:
         """Where the packed block that begins with a row lies."""
@@ -595,12 +642,14 @@ class ContractionRenderer:
         """Where an element of a matrix lies, `index` strides after another."""
         return code.at(pointer, memory(self.dtype), code.integer("mul", index, stride))
 
-    def _heights(self, code: CodeStretch, most: int, stop: str, start: str) -> tuple[str, str, str]:
-        """How many rows are done at a time from `start` on, where their last block begins, and
-        whether they are few."""
-        height = self._at_most(code, most, stop, start)
+    def _strip(
+        self, code: CodeStretch, sides: Sides, pointers: Sequence[str], start: str, height: str
+    ) -> RowStrip:
+        """The strip of `height` rows of A and C from `start` on."""
         last = self._last_block(code, height)
-        return height, last, code.let(f"icmp sle i64 {height}, {FEW_ROWS}")
+        few = code.let(f"icmp sle i64 {height}, {FEW_ROWS}")
+        a, c = (self._ahead(code, x, start, stride) for x, stride in zip(pointers, sides.rows))
+        return RowStrip(a, c, height, last, few)
 
     def _last_block(self, code: CodeStretch, height: str) -> str:
         """Where the last block of rows begins.
@@ -615,13 +664,13 @@ class ContractionRenderer:
         several = code.let(f"icmp sgt i64 {blocks}, 1")
         return code.let(f"select i1 {several}, i64 {shared}, i64 0")
 
-    def _block_rows(self, code: CodeStretch, row: str, last: str, height: str) -> tuple[str, str]:
+    def _block_rows(self, code: CodeStretch, row: str, strip: RowStrip) -> tuple[str, str]:
         """The first row of the block whose turn it is at `row`, and how many it has."""
-        start = code.let(f"call i64 @llvm.smin.i64(i64 {row}, i64 {last})")
+        start = code.let(f"call i64 @llvm.smin.i64(i64 {row}, i64 {strip.last})")
         following = code.let(f"add i64 {row}, {self.block}")
-        ends = code.let(f"icmp sge i64 {following}, {height}")
-        stop = code.let(f"call i64 @llvm.smin.i64(i64 {following}, i64 {last})")
-        stop = code.let(f"select i1 {ends}, i64 {height}, i64 {stop}")
+        ends = code.let(f"icmp sge i64 {following}, {strip.height}")
+        stop = code.let(f"call i64 @llvm.smin.i64(i64 {following}, i64 {strip.last})")
+        stop = code.let(f"select i1 {ends}, i64 {strip.height}, i64 {stop}")
         return start, code.let(f"sub i64 {stop}, {start}")
 
     def _at_most(self, code: CodeStretch, most: int, stop: str, start: str) -> str:

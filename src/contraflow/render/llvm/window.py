@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from contraflow.compiler.kernel import Contraction
 from contraflow.render.llvm.contraction import DEPTH, ContractionRenderer, Sides
-from contraflow.render.llvm.text import CodeStretch, FunctionText, convert, mangled, memory, wide
+from contraflow.render.llvm.text import CodeStretch, FunctionText, mangled, memory, wide
 
 _SIZES = 6  # the first word of the sizes: three operands lie before, with two words each
 
@@ -202,9 +202,6 @@ class WindowRenderer(ContractionRenderer):
         side_by_side = code.let(f"icmp eq i64 {stride}, 1")
         enough = code.let(f"icmp sge i64 {size}, {self.width}")
         return code.let(f"and i1 {side_by_side}, {enough}")
-
-    def _converted(self, code: CodeStretch, vectors: Sequence[str]) -> list[str]:
-        return [convert(code, x, self.dtype, self.sum, self.width) for x in vectors]
 
     def _pack_whole(self, end: str) -> None:
         """All columns side by side."""
