@@ -451,9 +451,26 @@ class Together(Read):
         return f"whether {self.place} is {self.other} has changed"
 
 
+class _SameNan:
+    """A NaN, which `in`, `==` of containers and `is` tell from others by its identity."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _SameNan and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
 def token(x: Any) -> Any:
     """A token of plain values that is equal only for the same types and values."""
     kind = type(x)
+    if (kind is float or kind is complex or issubclass(kind, np.inexact)) and x != x:
+        return kind, _SameNan(x)
     if kind in PLAIN:
         if kind is complex:
             return kind, x.real.hex(), x.imag.hex()
