@@ -159,29 +159,31 @@ class Findings:
 
     def _structure(self, kept: MadeAnew, x: Any, write: Write | None, found: list[Any]) -> Any:
         """The structure of the result, or of what is written; its leaves go to `found`."""
-        first, line = len(found), self._returned_at() if write is None else write.line
+        first, line = len(found), functools.partial(self._line_of, write)
         kept.locate = functools.partial(self.observer.located, kept=write is not None, line=line)
         try:
             structure = kept.flatten(x, found)
         except NoStructure as error:
-            raise self._refuse_value(str(error), write, line) from None
+            raise self._refuse_value(str(error), write) from None
         except RecursionError:
-            raise self._refuse_value("a container that contains itself", write, line) from None
+            raise self._refuse_value("a container that contains itself", write) from None
         if any(isinstance(leaf, np.ndarray) for leaf in found[first:]):
-            raise self._refuse_value("a NumPy array, which would never change", write, line)
+            raise self._refuse_value("a NumPy array, which would never change", write)
         return structure
 
-    def _refuse_value(self, what: str, write: Write | None, line: UserLine | None) -> CaptureError:
+    def _refuse_value(self, what: str, write: Write | None) -> CaptureError:
         """The error for something that is returned, or stored, and cannot be made again."""
         verb = "Return" if write is None else "Store"
         return self.recorder.refusal(
             f"the function returns {what}" if write is None else f"{write} is given {what}",
             f"{verb} tensors, numbers, or containers of them.",
-            line,
+            self._line_of(write),
         )
 
-    def _returned_at(self) -> UserLine | None:
-        """The line where the function returns; where it has several, that where it begins."""
+    def _line_of(self, write: Write | None) -> UserLine | None:
+        """The line of a write, else where the function returns; of several, where it begins."""
+        if write is not None:
+            return write.line  # type: ignore[no-any-return]
         code = getattr(self.owner.function, "__code__", None)
         if code is None:
             return None
@@ -258,7 +260,7 @@ class Findings:
                     f"{describe(leaf)} is made by the function, requires grad, and is returned"
                     f"{self._kept(leaf)} beside a result computed from it",
                     "Make it outside and pass it as an argument.",
-                    self.recorder.made_at(leaf) or self._returned_at(),
+                    self.recorder.made_at(leaf) or self._line_of(None),
                 )
 
     def _kept(self, t: Tensor) -> str:
@@ -310,7 +312,7 @@ class Findings:
                     "a host scalar such as a learning rate is set from the elements of a tensor, "
                     "which are not known before a replay",
                     "Set it outside the compiled function.",
-                    next(made, None) or self._returned_at(),
+                    next(made, None) or self._line_of(None),
                 )
             program.cell_outputs.append((weakref.ref(cell), self._output(operand)))
         recording.cells = {}

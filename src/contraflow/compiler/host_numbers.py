@@ -37,14 +37,11 @@ def _means_the_same_wide(tape: Tape, line: TapeLine) -> bool:
     """
     if line.op.creates and not _is_exact(tape, line):
         return False
-    given = tape.given(line.inputs)
-    own = [x.dtype if isinstance(x, Spec) else of_number(x) for x in given]
-    dtypes = own + [tape.specs[v].dtype for v in line.outs]
-    if not all(d.is_floating_point or d in (bool_, int64) for d in dtypes):
-        return False
+    specs = tape.specs
     # Which rows a body has depends on the dtypes alone, so a number may stand for all of its kind.
-    alike = tuple(x if isinstance(x, Spec) else type(x)(1) for x in given)
-    return _rounds_the_same(line.op, alike, tuple(map(type, alike)), tuple(line.params.items()))
+    alike = [specs[x] if type(x) is Value else type(x)(1) for x in line.inputs]
+    made = tuple([specs[v].dtype for v in line.outs])
+    return _rounds_the_same(line.op, tuple(line.params.items()), made, *alike)
 
 
 # Functions whose results have no more digits than their arguments, and those that round once.
@@ -55,14 +52,16 @@ _EXACT = frozenset((
 _ROUNDS_ONCE = frozenset(("add", "sub", "mul", "div", "sqrt"))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024, typed=True)  # typed: 1, 1.0 and True are equal
 def _rounds_the_same(
-    op: Op, given: tuple[Given, ...], kinds: tuple[type, ...], params: tuple[tuple[str, Any], ...]
+    op: Op, params: tuple[tuple[str, Any], ...], made: tuple[DType, ...], *given: Given
 ) -> bool:
     """Whether the body of an op, in float64 and its results rounded, gives what it gives in its own
-    dtypes. `kinds` tell 1, 1.0 and True apart, which are equal."""
+    dtypes, with results of the dtypes `made`."""
+    own = [x.dtype if isinstance(x, Spec) else of_number(x) for x in given]
+    if not all(d.is_floating_point or d in (bool_, int64) for d in (*own, *made)):
+        return False
     casts, _ = op.types(given, dict(params))
-    own = (x.dtype if isinstance(x, Spec) else of_number(x) for x in given)
     leaves = [leaf("input", (c or d).compute, i) for i, (c, d) in enumerate(zip(casts, own))]
     body = op.kind.expression(op, given, dict(params), leaves)
     rows = list(walk(body))

@@ -161,8 +161,8 @@ class Recorder(BottomContext):
         if dtypes.get_default_dtype() is not self._default_dtype:
             # The tape has another default.
             inputs = _cast(inputs, op.types(specs(op, inputs), params)[0])
-        operands = tuple([self.read(x) for x in inputs])
         line = state().line or user_line(_LIBRARY_FRAMES)
+        operands = tuple([self.read(x, line) for x in inputs])
         values = self.tape.add(op, operands, params, line, self._region())
         if self._numbers and is_wide(self.tape, self.tape.lines[-1], self._numbers):
             self._numbers.update(values)
@@ -181,8 +181,8 @@ class Recorder(BottomContext):
         self._made.append((weakref.ref(storage), spec, line))
         return Tensor.of_storage(storage, contiguous(spec.shape), spec.dtype)
 
-    def read(self, x: Any) -> TapeOperand:
-        """The tape value of a tensor as it is now; numbers are literals."""
+    def read(self, x: Any, line: UserLine | None = None) -> TapeOperand:
+        """The tape value of a tensor as it is now, read at a line; numbers are literals."""
         if not isinstance(x, Tensor):
             return _literal(x)
         value = self._values.get(id(x.storage)) or self._value_of(x)
@@ -190,9 +190,8 @@ class Recorder(BottomContext):
             return value
         shape, strides, offset = x.layout
         params = {"shape": shape, "strides": strides, "offset": offset}
-        (view,) = self.tape.add(
-            core.strided, (value,), params, state().line or user_line(), self._region()
-        )
+        line = line or self.user_line()
+        (view,) = self.tape.add(core.strided, (value,), params, line, self._region())
         self._views.add(view)
         return view
 
@@ -230,7 +229,7 @@ class Recorder(BottomContext):
 
     def write(self, target: Tensor, value: Tensor, op: str, line: UserLine | None) -> None:
         storage = target.storage
-        old, new = self._value_of(target), self.read(value)
+        old, new = self._value_of(target), self.read(value, line)
         assert isinstance(new, Value)
         if not storage.is_recorded:
             for t in (target, target._base):

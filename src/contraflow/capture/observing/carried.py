@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import types
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 from contraflow.capture.observing.objects import (
@@ -73,7 +73,7 @@ class Carrying(Stores):
         found = [*self.carried_values.values(), *(x for x, _ in self.described.values())]
         return [x for x in _leaves(found) if isinstance(x, Tensor)]
 
-    def located(self, x: Any, kept: bool, line: UserLine | None) -> Any:
+    def located(self, x: Any, kept: bool, line: Callable[[], UserLine | None]) -> Any:
         """Located for an object from before, which is found again at each call; or the object.
 
         It is kept, or returned, at a line.
@@ -88,7 +88,7 @@ class Carrying(Stores):
                 f"{shown(x)} that the function makes is {'kept' if kept else 'returned'}, and "
                 f"every replay would give the same one",
                 "Make it outside.",
-                line,
+                line(),
             )
         return x
 
