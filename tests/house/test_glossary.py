@@ -136,6 +136,24 @@ def test_architecture_names_what_exists():
     assert not missing(page)
 
 
+def ambiguous(text: str) -> list[str]:
+    """The bare names of modules between backticks that lie in several folders, none at the top."""
+    paths = [path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py")]
+    named = re.findall(r"(?<![\w/*])(\w+\.py)\b", " ".join(re.findall(r"`([^`\n]+)`", text)))
+    found = {name: [path for path in paths if path.split("/")[-1] == name] for name in named}
+    return [name for name, places in found.items() if len(places) > 1 and name not in places]
+
+
+def test_architecture_names_the_folder_of_a_module_that_others_share_the_name_of():
+    assert not ambiguous(PAGE.read_text(encoding="utf-8"))
+
+
+def test_names_that_modules_share_are_found():
+    assert ambiguous("`compiler/ordered.py`, `random.py`, `plan.py`, `see ordered.py`") == [
+        "ordered.py"
+    ]
+
+
 def test_names_that_do_not_exist_are_found():
     text = "`plan.py`, `compiler/plan.py`, `Plan.steps`, `op.Op`, `plam.py`, `Plan.stops`, `op.Ob`"
     assert missing(text) == ["plam.py", "Plan.stops", "op.Ob"]

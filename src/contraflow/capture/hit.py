@@ -34,21 +34,29 @@ def misses(args: tuple[Any, ...]) -> Any:
 
 
 def write_hit(program: CapturedProgram, call: FunctionCall, key: CallKey) -> Hit:
-    """The function for calls with tensors like these; other programs leave it at a miss."""
+    """The function for calls like this one, or `misses` where there cannot be one."""
     native = program.executable
-    args, kwargs = call.given
-    of_tensors = not kwargs and all(type(x) is Tensor for x in args)
-    numbers = program.numbers or program.compute
-    more = program.gradients or numbers or program.guards.pins or state().inference
-    if not of_tensors or more or program.leaves is None:
+    if not isinstance(native, Native) or native.addresses is None or state().inference:
         return misses
-    if not all(isinstance(x, Tensor) for x in call.carried_values) or not program.stores.is_quiet:
-        return misses
-    if not isinstance(native, Native) or native.addresses is None:
-        return misses
-    if len({x.storage for x in call.arguments}) < len(call.arguments):
+    if not _can_hit(program) or not _is_of_tensors(call):
         return misses
     return _HitWriter(program, native, call.arguments, key).function()
+
+
+def _can_hit(program: CapturedProgram) -> bool:
+    """Whether the inputs, results and effects of a program can be written out."""
+    reads_more = program.gradients or program.numbers or program.compute or program.guards.pins
+    return not reads_more and program.leaves is not None and program.stores.is_quiet
+
+
+def _is_of_tensors(call: FunctionCall) -> bool:
+    """Whether a call has positional tensors that share no memory, and carries tensors alone."""
+    args, kwargs = call.given
+    if kwargs or not all(type(x) is Tensor for x in args):
+        return False
+    if not all(isinstance(x, Tensor) for x in call.carried_values):
+        return False
+    return len({x.storage for x in call.arguments}) == len(call.arguments)
 
 
 class _HitWriter:
