@@ -176,6 +176,11 @@ class _Listener(Context):
         self._reads((tensor,))
         self.below.leave(tensor, what)
 
+    def copied(self, tensor: Tensor) -> Storage:
+        self._reads((tensor,))
+        storage: Storage = super().copied(tensor)
+        return storage
+
     def write(self, target: Tensor, value: Tensor, op: str, line: Any) -> None:
         self._writes(target)
         self._note_place(target)

@@ -296,6 +296,12 @@ class Batch(OpContext):
             f"examples. Use contraflow.where, or move this out of the function."
         )
 
+    def copied(self, tensor: Tensor) -> Storage:
+        if id(tensor.storage) in self._held:
+            self.leave(tensor, "deepcopy()")
+        storage: Storage = super().copied(tensor)
+        return storage
+
     def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:
         if self.randomness == "error":
             raise GradientError(

@@ -7,11 +7,13 @@ nothing in most of them; a recorder overrides those that a recording depends on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from typing import Any
 
 from contraflow.contexts.applying import OpContext
 from contraflow.errors import GradientError
 from contraflow.tensors.host_scalar import HostScalar
+from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 
 
@@ -28,6 +30,11 @@ class BottomContext(OpContext):
             raise GradientError(
                 f"{what}: {tensor!r} was recorded by compile and never had a value."
             )
+
+    def copied(self, tensor: Tensor) -> Storage:
+        """The memory itself is copied."""
+        self.leave(tensor, "deepcopy()")
+        return deepcopy(tensor.storage)
 
     def touch_grad(self, tensor: Tensor, reading: bool) -> None:
         """Nothing to note in eager mode."""

@@ -268,6 +268,12 @@ class Recorder(BottomContext):
             "Return the tensor and do this outside the compiled function, or compute with tensors.",
         )
 
+    def copied(self, tensor: Tensor) -> Storage:
+        line = self.user_line()
+        value = self._value_of(tensor)
+        (copy,) = self.tape.add(core.clone, (value,), {}, line, self._region())
+        return self._tensor(copy, line).storage
+
     def refusal(self, problem: str, remedy: str = "", line: UserLine | None = None) -> CaptureError:
         """The error for something that cannot be recorded, with the user's line."""
         if not remedy:

@@ -72,7 +72,7 @@ class Module:
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """Take over the attributes of a copy."""
-        self.__dict__.update(state)
+        self.__dict__.update(state, _born=next(serials))
         for name in _REGISTRIES:
             held = self.__dict__.get(name)
             if type(held) is dict:

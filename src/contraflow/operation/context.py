@@ -72,6 +72,10 @@ class Context:
         """Data of `tensor` is about to become Python's; a recording refuses."""
         self.below.leave(tensor, what)
 
+    def copied(self, tensor: Any) -> Any:
+        """A storage with a copy of the memory of `tensor`."""
+        return self.below.copied(tensor)
+
     def detached(self, tensor: Any, origin: Any) -> Any:
         """A tensor that was taken out of the graph here, as it is for those outside as well."""
         return self.below.detached(tensor, origin)

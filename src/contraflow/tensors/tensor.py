@@ -453,18 +453,24 @@ class Tensor(TensorElements):
                 f"deepcopy: {describe(self)} was made by {self.node.name}; only leaves can be "
                 f"copied deeply. Use x.detach().clone()."
             )
-        state().context.leave(self, "deepcopy()")
-        t = _from_parts(
-            type(self), deepcopy(self.storage, memo), self.layout, self.dtype, self._needs
-        )
+        if id(self.storage) not in memo:
+            memo[id(self.storage)] = state().context.copied(self)
+        storage = memo[id(self.storage)]
+        t = _from_parts(type(self), storage, self.layout, self.dtype, self._needs)
         memo[id(self)] = t
-        if self._grad is not None:
-            t._grad = deepcopy(self._grad, memo)
+        grad = self.grad if self._base is None else self._grad  # a view is new in every call
+        if grad is not None:
+            t._grad = deepcopy(grad, memo)
         return t
 
+    def __copy__(self) -> Tensor:
+        """A leaf over the same storage."""
+        t = _from_parts(type(self), self.storage, self.layout, self.dtype, self.requires_grad)
+        return state().context.detached(t, self)  # type: ignore[no-any-return]
+
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        """The state for copy and pickle, as in PyTorch: storage, view and requires_grad."""
-        state().context.leave(self, "copy() or pickle")
+        """The state for pickle, as in PyTorch: storage, view and requires_grad."""
+        state().context.leave(self, "pickle")
         return _from_parts, (type(self), self.storage, self.layout, self.dtype, self.requires_grad)
 
 
