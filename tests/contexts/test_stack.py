@@ -150,7 +150,7 @@ def test_only_the_bottom_answers_for_itself():
     applying = {"apply", "snapshot", "placed"}
     assert methods & OpContext.__dict__.keys() == applying
     # A write and a refusal need to know what a result is: eager mode and recordings say.
-    left = {"__init__", "derive", "write", "refuse_node"} | applying
+    left = {"__init__", "derive", "write", "refuse_node", "refusal"} | applying
     assert methods & BottomContext.__dict__.keys() == methods - left
     assert issubclass(Recorder, BottomContext)
     assert not issubclass(Batch, BottomContext)
