@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -45,11 +45,11 @@ def run_call(
         if isinstance(call.kernel, Contraction):
             _run_contraction(call, call.kernel, arrays)
         elif isinstance(call.kernel, Scatter):
-            _run_scatter(_BoxRun(call, call.kernel, arrays, scalars), call.kernel)
+            _run_scatter(_BoxRun(call, call.kernel, arrays, scalars))
         elif isinstance(call.kernel, Sort):
-            _run_sort(_BoxRun(call, call.kernel, arrays, scalars), call.kernel)
+            _run_sort(_BoxRun(call, call.kernel, arrays, scalars))
         elif isinstance(call.kernel, Merge):
-            _run_merge(_BoxRun(call, call.kernel, arrays, scalars), call.kernel)
+            _run_merge(_BoxRun(call, call.kernel, arrays, scalars))
         elif isinstance(call.kernel, Scan):
             _run_parts(call, call.kernel, _ScanRun, arrays, scalars)
         else:
@@ -85,17 +85,21 @@ def _addresses(grid: Sequence[np.ndarray], strides: Sequence[int], shape: tuple[
     return np.broadcast_to(total, shape)
 
 
-class _BoxRun:
+SomeBox = TypeVar("SomeBox", bound=Box)
+
+
+class _BoxRun(Generic[SomeBox]):
     """One run of a kernel over a box of axes: every value is an array over the whole box."""
 
     def __init__(
         self,
         call: KernelCall,
-        kernel: Box,
+        kernel: SomeBox,
         arrays: Sequence[BoundOperand],
         scalars: Sequence[float | int],
     ) -> None:
-        self.call, self.operands, self.arrays, self.scalars = call, kernel.operands, arrays, scalars
+        self.call, self.kernel, self.operands = call, kernel, kernel.operands
+        self.arrays, self.scalars = arrays, scalars
         self.grid = np.indices(call.sizes, np.int64, sparse=True)
         self.sizes = list(call.sizes)
         self.reduced: dict[tuple[int, int], np.ndarray] = {}
@@ -143,8 +147,9 @@ def _combine(roots: Sequence[Expr], left: Sequence[Any], right: Sequence[Any]) -
     return evaluate(roots, lambda e, _: sides[e.fn][e.data])
 
 
-def _run_scatter(run: _BoxRun, kernel: Scatter) -> None:
+def _run_scatter(run: _BoxRun[Scatter]) -> None:
     """Fold whole slices of the outer axes, one inner point after the other."""
+    kernel = run.kernel
     sizes, (target, offset) = run.call.sizes, run.arrays[kernel.target]
     assert target is not None
     strides = run.call.strides[kernel.target]
@@ -157,8 +162,9 @@ def _run_scatter(run: _BoxRun, kernel: Scatter) -> None:
         (target[where],) = _combine((kernel.combine,), (target[where],), (value[..., i],))
 
 
-def _run_sort(run: _BoxRun, kernel: Sort) -> None:
+def _run_sort(run: _BoxRun[Sort]) -> None:
     """Sort all rows, or all parts of them."""
+    kernel = run.kernel
     sizes = run.call.sizes
     keys, wanted = run.evaluate((kernel.key, kernel.wanted))
     length = sizes[-1]
@@ -167,16 +173,17 @@ def _run_sort(run: _BoxRun, kernel: Sort) -> None:
         sizes = (*sizes[:-2], 1, sizes[-1])
     keys = np.broadcast_to(keys, sizes)
     order = _sorted_runs(keys, length)
-    _write_sorted(run, kernel, keys, order, order, wanted)
+    _write_sorted(run, keys, order, order, wanted)
 
 
-def _run_merge(run: _BoxRun, kernel: Merge) -> None:
+def _run_merge(run: _BoxRun[Merge]) -> None:
     """Sort all pairs of runs: the order of each run stays, since the sort is stable."""
+    kernel = run.kernel
     keys, positions, length, wanted = run.evaluate(kernel.roots)
     keys = np.broadcast_to(keys, run.call.sizes)
     order = _sorted_runs(keys, 2 * int(length))
     positions = np.take_along_axis(np.broadcast_to(positions, keys.shape), order, -1)
-    _write_sorted(run, kernel, keys, order, positions, wanted)
+    _write_sorted(run, keys, order, positions, wanted)
 
 
 def _without_parts(grid: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
@@ -192,32 +199,22 @@ def _sorted_runs(keys: np.ndarray, length: int) -> np.ndarray:
 
 
 def _write_sorted(
-    run: _BoxRun,
-    kernel: Sort | Merge,
+    run: _BoxRun[Sort] | _BoxRun[Merge],
     keys: np.ndarray,
     order: np.ndarray,
     positions: np.ndarray,
     wanted: Any,
 ) -> None:
     """Store positions, and the keys in order if they are asked for."""
+    kernel = run.kernel
     *rest, along = run.grid
     run.write(kernel.target, positions[..., :wanted], (*rest, along[..., :wanted]))
     if kernel.keys is not None:
         run.write(kernel.keys, np.take_along_axis(keys, order, -1), run.grid)
 
 
-class _ScanRun(_BoxRun):
+class _ScanRun(_BoxRun[Scan]):
     """One run of a Scan kernel: whole slices of the outer axes, one inner point after the other."""
-
-    def __init__(
-        self,
-        call: KernelCall,
-        kernel: Scan,
-        arrays: Sequence[BoundOperand],
-        scalars: Sequence[float | int],
-    ) -> None:
-        super().__init__(call, kernel, arrays, scalars)
-        self.kernel = kernel
 
     def run(self) -> None:
         """Carry the state along."""
@@ -260,18 +257,8 @@ def _run_parts(
         run.run()
 
 
-class _LoopsRun(_BoxRun):
+class _LoopsRun(_BoxRun[Loops]):
     """One run of a Loops kernel."""
-
-    def __init__(
-        self,
-        call: KernelCall,
-        kernel: Loops,
-        arrays: Sequence[BoundOperand],
-        scalars: Sequence[float | int],
-    ) -> None:
-        super().__init__(call, kernel, arrays, scalars)
-        self.kernel = kernel
 
     def run(self) -> None:
         """Do the passes in order, then the stores of the outer level."""

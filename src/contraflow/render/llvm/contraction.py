@@ -16,7 +16,7 @@ Where C is narrow and tall its transpose is computed instead, to fill the vector
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -134,25 +134,19 @@ class ContractionRenderer:
 
     def _masks(self, code: CodeStretch, columns: str) -> list[str]:
         """Which lanes of the two vectors are columns of C."""
-        lanes = wide("i64", self.width)
         limit = code.splat(columns, "i64", self.width)
-        result = []
-        for v in range(2):
-            numbers = range(v * self.width, (v + 1) * self.width)
-            row = "<" + ", ".join(f"i64 {number}" for number in numbers) + ">"
-            result.append(code.let(f"icmp slt {lanes} {row}, {limit}"))
-        return result
+        return [code.let(f"icmp slt {lanes}, {limit}") for lanes in self._lanes()]
 
     def _distances(self, code: CodeStretch, stride: str) -> list[str]:
         """How far each lane of the two vectors lies from the first, for columns `stride` apart."""
-        lanes = wide("i64", self.width)
         step = code.splat(stride, "i64", self.width)
-        result = []
-        for v in range(2):
-            numbers = range(v * self.width, (v + 1) * self.width)
-            row = "<" + ", ".join(f"i64 {number}" for number in numbers) + ">"
-            result.append(code.let(f"mul {lanes} {row}, {step}"))
-        return result
+        return [code.let(f"mul {lanes}, {step}") for lanes in self._lanes()]
+
+    def _lanes(self) -> Iterator[str]:
+        """The columns of a panel that the lanes of its two vectors hold, with their types."""
+        for start in (0, self.width):
+            columns = ", ".join(f"i64 {start + lane}" for lane in range(self.width))
+            yield f"{wide('i64', self.width)} <{columns}>"
 
     def _flag(self, code: CodeStretch, *conditions: str) -> str:
         flags = [code.let(f"icmp eq i64 {condition}") for condition in conditions]
