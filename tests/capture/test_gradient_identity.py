@@ -150,3 +150,15 @@ def test_a_returned_gradient_with_a_graph_has_it_in_its_slot_too() -> None:
             yield second
 
     beside(program, records=1)
+
+
+def test_a_gradient_with_a_graph_that_is_not_returned_comes_without_it() -> None:
+    step = cf.compile(lambda x: (x * x * x).sum().backward(create_graph=True))
+    for _ in range(3):
+        x = leaf(2.0)
+        step(x)
+        assert x.grad.tolist() == [12.0, 12.0]
+        assert not x.grad.requires_grad
+        x.grad = None
+        step.eager(x)
+        assert x.grad.requires_grad

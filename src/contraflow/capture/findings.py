@@ -93,17 +93,19 @@ class Findings:
             self.observer.read_of_tensor(t, "is_leaf", is_leaf)
         for kind in dict.fromkeys(map(type, recorder.modules)):
             self.observer.note_class_methods(kind)
-        guards.reads = list(self.observer.reads.values())
-        guards.gone, guards.kept = self.observer.gone, self.observer.kept
-        forward = recorder.tape
+        forward = self.observer.begin_backward()
+        tape = recorder.tape
         program.tape = Tape(
-            forward.name, forward.specs, dict(forward.inputs), list(forward.lines),
-            forward.writes, forward.outputs,
-        )  # fmt: skip
+            tape.name, tape.specs, dict(tape.inputs), list(tape.lines), tape.writes, tape.outputs
+        )
         program.order_inputs()
         if graded:
             recording = BackwardRecording(self.program, recorder, self.observer, self.outputs)
             program.pullback = recording.pullback_of(graded, self.call.arguments, known)
+            program.pullback.reads = list(self.observer.reads.values())
+            program.pullback.carried = self.observer.carried_read
+        guards.set_reads(forward, self.observer.reads)
+        guards.gone, guards.kept = self.observer.gone, self.observer.kept
         return program
 
     def _check_carried(self) -> None:

@@ -20,6 +20,8 @@ from contraflow.capture.observing.observe import undone
 from contraflow.capture.rerun import check_unchanged, note_state
 from contraflow.capture.state.guards import Held
 from contraflow.capture.state.made import leaves_like
+from contraflow.capture.state.places import NOTHING_THERE, GivenArguments, Place
+from contraflow.capture.state.reads import Read, token
 from contraflow.capture.state.trees import rebuild
 from contraflow.compiler.passes import eliminate_dead
 from contraflow.compiler.tape import Tape, Value
@@ -100,6 +102,8 @@ class Pullback:
         self._state = [target.tensor for target in targets if target.argument < 0]
         # None, or why backward is impossible: the error that eager mode would raise.
         self.refusal: GradientError | None = None
+        self.reads: list[Read] = []  # of Python's state, by hooks and gradient rules of the user's
+        self.carried: set[int] = set()  # ids of carried places that they read
         self.scalars: list[int] = []  # numbers of the host scalars of the forward that it takes
         self.variants: dict[Any, Variant] = {}
         self.lock = threads.recursive_lock()  # a program runs in one thread at a time
@@ -182,9 +186,25 @@ class CompiledNode(Node):
         if self.pullback.refusal is not None:
             raise copy.copy(self.pullback.refusal)
         current = state()
-        if current.grad or not current.context.replays:
+        if current.grad or not current.context.replays or not self._finds_reads():
             return self._again(cotangents)
         return self._replay(cotangents)
+
+    def _finds_reads(self) -> bool:
+        """Whether what backward reads of Python's state is as it was recorded."""
+        reads, read = self.pullback.reads, self.pullback.carried
+        if not reads and not read:
+            return True
+        args, kwargs, carried = rebuild(self.structure, iter(self._leaves()))
+        given = args, kwargs
+        found = zip(self.program.carried_places, carried)
+        return all(each.holds(given) for each in reads) and all(
+            _is_there(place, value, given) for place, value in found if id(place) in read
+        )
+
+    def _leaves(self) -> list[Any]:
+        """The leaves of the arguments of the call."""
+        return [x.get(self) if isinstance(x, Saved) else x for x in self.leaves]
 
     def _replay(self, cotangents: list[Tensor | None]) -> list[Tensor | None]:
         """The gradients by the backward program."""
@@ -224,7 +244,7 @@ class CompiledNode(Node):
 
     def _again(self, cotangents: list[Tensor | None]) -> list[Tensor | None]:
         """The gradients as functions of the inputs: by the function itself, applied once more."""
-        leaves = [x.get(self) if isinstance(x, Saved) else x for x in self.leaves]
+        leaves = self._leaves()
         args, kwargs, carried = rebuild(self.structure, iter(leaves))
         check_unchanged(self.program, self, (args, kwargs))
         first = next(sequence_numbers)
@@ -259,6 +279,17 @@ class CompiledNode(Node):
     def free(self) -> None:
         self.kept, self.leaves, self.state = [], [], []
         self.freed = True
+
+
+def _is_there(place: Place, value: Any, given: GivenArguments) -> bool:
+    """Whether what a call has carried is still at its place."""
+    try:
+        now = place.get(given)
+    except NOTHING_THERE:
+        return False
+    if isinstance(now, Tensor) and isinstance(value, Tensor):
+        return now.storage is value.storage and now.layout == value.layout
+    return bool(token(now) == token(value))
 
 
 def _flat(t: Tensor) -> np.ndarray:

@@ -15,6 +15,7 @@ from contraflow.capture.state.places import GivenArguments
 from contraflow.compiler.passes import eliminate_dead
 from contraflow.dtypes import from_numpy
 from contraflow.errors import GradientError, OverwrittenError
+from contraflow.operation.context import state
 from contraflow.tensors.source_line import at, location
 from contraflow.tensors.tensor import Tensor
 
@@ -30,7 +31,7 @@ def check_unchanged(program: CapturedProgram, node: CompiledNode, given: GivenAr
     read = {x for line in eliminate_dead(pure).lines for x in line.inputs}
     if read & set(program.tape.writes):
         raise GradientError(
-            f"backward: create_graph differentiates {_name_at(node)} by running it again, "
+            f"backward: {_again(node)}, "
             f"but it overwrites what it reads. Write after reading into another tensor, or "
             f"call {program.owner.name}.eager."
         )
@@ -38,24 +39,25 @@ def check_unchanged(program: CapturedProgram, node: CompiledNode, given: GivenAr
         if storage.version != version:
             writer, line = storage.writer or ("a write", None)
             raise OverwrittenError(
-                f"backward: create_graph differentiates {_name_at(node)} by running it "
-                f"again, but {writer} overwrote what it reads{at(line)}. Use the out-of-place "
-                f"form, or run backward before.",
+                f"backward: {_again(node)}, but {writer} overwrote what it reads{at(line)}. Use "
+                f"the out-of-place form, or run backward before.",
                 op=node.name, line=location(node.line), shape=(storage.data.size,),
                 dtype=str(from_numpy(storage.data.dtype)), saved_version=version,
                 version=storage.version, writer=writer, written=location(line),
             )  # fmt: skip
-    guards = program.guards
-    if not guards.are_current() or guards.change(given) is not None:
+    if not program.guards.repeats(given):
         raise GradientError(
-            f"backward: create_graph differentiates {_name_at(node)} by running it again, "
+            f"backward: {_again(node)}, "
             f"but modules or variables that it uses have changed. Run backward before."
         )
 
 
-def _name_at(node: CompiledNode) -> str:
-    """The function and where it was called, for messages."""
-    return f"{node.name}{at(node.line)}"
+def _again(node: CompiledNode) -> str:
+    """Why a call is run again, for messages."""
+    name = f"{node.name}{at(node.line)}"
+    if state().grad:
+        return f"create_graph differentiates {name} by running it again"
+    return f"what the backward of {name} reads has changed since the call, so it is run again"
 
 
 def note_state(

@@ -96,6 +96,7 @@ class Sight(ObserverChain):
         # The carried inputs of the program: the contents of slots, and containers by their address.
         self.carried_values: dict[SlotKey, Any] = {}
         self.carried_places: dict[SlotKey, NestedPlace] = {}
+        self.carried_read: set[int] = set()  # ids of their places
         self.described: dict[int, tuple[Any, Any]] = {}  # itself, and what stands for it
         self.known: dict[int, tuple[Any, Place | None]] = {}  # what was there before, and where
         self.reads: dict[SlotKey, Read] = {}
@@ -322,6 +323,7 @@ class Sight(ObserverChain):
             self.show(value)
             return value
         if key in self.carried_values:
+            self.carried_read.add(id(self.carried_places[key]))
             value = self.carried_values[key]
             self._at(place, self.carried_places[key])
             self.see(value, place)
@@ -375,6 +377,12 @@ class Sight(ObserverChain):
         """Where something is found that was there before; None for what is new."""
         found = self.known.get(id(x))
         return None if found is None else found[1]
+
+    def begin_backward(self) -> dict[SlotKey, Read]:
+        """Note from now on what backward reads; what the function itself has read is given."""
+        forward, self.reads, self.carried_read = self.reads, {}, set()
+        self.slots, self._touched, self._handed = {}, set(), set()
+        return forward
 
     # --- the ends ---------------------------------------------------------------------------
 

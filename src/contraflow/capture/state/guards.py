@@ -136,9 +136,15 @@ class Guards:
         self.state: set[int] = set()  # ids of the storages that are not arguments
         self.pins: dict[int, Pin] = {}  # of arguments that are also state
         self.reads: list[Read] = []
+        self.late = 0  # how many of these, at the end, only backward has read
         self.references: list[weakref.ref[Any]] = []
         self.gone: list[weakref.ref[Any]] = []  # of what was read, and of state
         self.kept: list[Any] = []  # what cannot be referred to weakly
+
+    def set_reads(self, forward: dict[Any, Read], backward: dict[Any, Read]) -> None:
+        """Guard on what was read of Python's state, by the function and by its backward."""
+        late = [read for key, read in backward.items() if key not in forward]
+        self.reads, self.late = [*forward.values(), *late], len(late)
 
     def watch(self, tensors: Sequence[Tensor], arguments: Sequence[Tensor]) -> None:
         """Guard on the tensors that the function knows, and on which arguments are among them."""
@@ -165,8 +171,10 @@ class Guards:
 
     def are_current(self) -> bool:
         """Whether modules and tensors are unchanged; if not, they never match again."""
-        if self.gone:  # another object may have its address now
-            return False
+        # Another object may have the address of one that is gone.
+        return not self.gone and self._are_as_recorded()
+
+    def _are_as_recorded(self) -> bool:
         epoch = Structure.epoch  # what changes from here on is looked at next time
         if self.epoch == epoch:
             return True
@@ -196,6 +204,14 @@ class Guards:
     def change(self, given: GivenArguments) -> str | None:
         """The first read that finds something else, as text."""
         return next((read.change(given) for read in self.reads if not read.holds(given)), None)
+
+    def repeats(self, given: GivenArguments) -> bool:
+        """Whether the function itself would find what it has read."""
+        first = len(self.reads) - self.late
+        late = {id(getattr(read, "reference", None)) for read in self.reads[first:]}
+        if any(id(reference) not in late for reference in self.gone):
+            return False
+        return self._are_as_recorded() and all(read.holds(given) for read in self.reads[:first])
 
     def renew(self, counts: Sequence[tuple[Any, int]]) -> None:
         """Accept the changes of modules that a replay itself has made."""
