@@ -63,24 +63,25 @@ class Compiled:
         self.name: str = name or str(getattr(function, "__name__", type(function).__name__))
         self.function = function
         self._instance: Callable[[], Any] | None = None
-        if isinstance(function, types.MethodType):  # of an object that may have this as a part
+        if isinstance(function, types.MethodType):
+            # The object may hold this method, so the method does not keep the object alive.
             self.function = self.__wrapped__ = function.__func__
             try:
                 self._instance = weakref.ref(function.__self__)
-            except TypeError:  # its class has slots, and none for that
+            except TypeError:  # the class has `__slots__` without `__weakref__`
                 self._instance = functools.partial(_itself, function.__self__)
         self.captures = 0
         self.refusals: list[str] = []  # why calls could not be captured, the last few
         self.changes: list[str] = []  # why calls were recorded again, the last few
         self.escape_lines: set[str] = set()
         self.warned = False
-        self.unobserved: list[str] = []  # functions that ran while recording, and nobody saw
+        self.unobserved: list[str] = []  # functions that ran unobserved while recording
         # Several to a key: which fits depends on `.grad` slots and aliasing with state.
         self._programs: OrderedDict[CallKey, list[CapturedProgram]] = OrderedDict()
         # The key and the programs of the last call: comparing keys takes less than hashing one.
         self._last_key: CallKey | None = None
         self._last_programs: list[CapturedProgram] = []
-        self._hit: Hit = misses  # of the program that was found last
+        self._hit: Hit = misses  # the hit of the program that was used last
         # Per structure of arguments, the positions of numbers whose values the function needs.
         self._fixed: dict[Any, frozenset[int]] = {}
         self._carried_places: list[Place] = []  # the values there are inputs beside the arguments

@@ -43,7 +43,8 @@ def record_call(
 
     Unless it is `settled` which places are carried, PlacesToCarry says that more of them should be.
     Numbers among the leaves become host scalars, unless they are `fixed`. NumbersToFix says that
-    more of them must be.
+    more of them must be. With `again` an earlier recording of the same call has run the function,
+    so that what it prints is not printed again.
     """
     loose = {i for i, x in enumerate(call.leaves) if not isinstance(x, Tensor)} - fixed
     recorder = Recorder(owner.name, list(call.arguments), len(call.leaves))

@@ -294,9 +294,9 @@ class Attributes(Showing):
     def _super_attribute(self, x: Any, name: str) -> Any:
         bases = x.__self_class__.__mro__
         bases = bases[bases.index(x.__thisclass__) + 1 :]
-        return self._settled(getattr(x, name), bases, name)
+        return self._class_value(getattr(x, name), bases, name)
 
-    def _settled(self, found: Any, bases: Sequence[type], name: str) -> Any:
+    def _class_value(self, found: Any, bases: Sequence[type], name: str) -> Any:
         """An attribute that a class keeps, as it is or bound; or what stands for it."""
         raw = next((b.__dict__[name] for b in bases if name in b.__dict__), MISSING)
         value = self.in_class(bases, name)
@@ -322,7 +322,7 @@ class Attributes(Showing):
             self.in_class(kind.__mro__, name)
             raise
         if not is_dunder(name):
-            return self._settled(found, kind.__mro__, name)
+            return self._class_value(found, kind.__mro__, name)
         place = self._class_place(kind)
         if place is not None and (type(found) in PLAIN or type(found) is dict):
             return self.read((id(kind), name, "field"), Field(place, name), found)
@@ -390,7 +390,7 @@ class Attributes(Showing):
         if name in own:
             self.show(found)
             return found
-        return self._settled(found, type(x).__mro__, name)
+        return self._class_value(found, type(x).__mro__, name)
 
     def _see_descriptor(self, bases: Sequence[type], name: str) -> None:
         """See an attribute of a class whose `__get__` is code of the user's, before that runs."""
@@ -449,7 +449,7 @@ class Attributes(Showing):
             if type(getter) is types.FunctionType and is_library_code(
                 getter.__code__, getter.__globals__
             ):
-                return self._asked(x, place, operator.attrgetter(name))
+                return self._ask(x, place, operator.attrgetter(name))
             found = get(x, name)
             self.show(found)
             return found
@@ -463,7 +463,7 @@ class Attributes(Showing):
             if type(raw) is functools.cached_property and name in own:
                 self._stored(own, (id(own), name), Attribute(place, name), found)
                 self._undo.append(functools.partial(dict.pop, own, name, None))
-            return self._settled(found, kind.__mro__, name)
+            return self._class_value(found, kind.__mro__, name)
         self.in_class(kind.__mro__, name)
         getter = lookup(kind, "__getattr__")
         if get is getattr and is_alias(getter, "__getattr__"):

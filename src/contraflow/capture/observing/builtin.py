@@ -83,7 +83,7 @@ def _isinstance(observer: Observer, x: Any, kinds: Any) -> bool:
     if place is not None and type(x) not in PLAIN and not is_component(type(x)):
         observer.note_class(x, place)
         if any(type(kind) is not type for kind in (kinds if type(kinds) is tuple else (kinds,))):
-            observer._asked(x, place, functools.partial(_is_one, kinds))
+            observer._ask(x, place, functools.partial(_is_one, kinds))
     elif place is None:
         observer.subclass(type(x), kinds)
     return isinstance(x, kinds)
@@ -114,7 +114,7 @@ def _id(observer: Observer, x: Any) -> int:
     _refuse_address(observer, "id", x)
     place = observer.place_of(x)
     if place is not None and type(x) in MUTABLE and not is_passed(place):
-        return int(observer._asked(x, place, id))  # others are compared by identity anyway
+        return int(observer._ask(x, place, id))  # others are compared by identity anyway
     return id(x)
 
 

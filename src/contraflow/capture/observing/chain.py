@@ -43,7 +43,7 @@ class ObserverChain(Protocol):
         """Read an item of a dict from before."""
 
     @abstractmethod
-    def _asked(self, x: Any, place: Place, question: Callable[[Any], Any]) -> Any:
+    def _ask(self, x: Any, place: Place, question: Callable[[Any], Any]) -> Any:
         """Ask an object that keeps its state to itself."""
 
     @abstractmethod

@@ -46,8 +46,8 @@ class Changes(Containers):
                 latest[-1].value, latest[-1].line = value, line
                 return
             store = latest.pop()
-            number = next(i for i in range(len(self.writes) - 1, -1, -1) if self.writes[i] is store)
-            del self.writes[number]
+            at = next(i for i in range(len(self.writes) - 1, -1, -1) if self.writes[i] is store)
+            del self.writes[at]
             if isinstance(store.place, Registered) and store.place.created:
                 return
         if not latest or value is not MISSING:

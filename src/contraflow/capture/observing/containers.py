@@ -113,7 +113,7 @@ class Containers(Attributes):
             self.touch(container)
             return container[key]
         if not issubclass(kind, (list, dict, tuple, deque)):
-            return self._asked(container, place, operator.itemgetter(key))
+            return self._ask(container, place, operator.itemgetter(key))
         own: Any = plain_type(kind)
         if type(key) is slice:
             self.touch_all(container)
@@ -170,7 +170,7 @@ class Containers(Attributes):
             return
         self._add(("lacks", *slot), Lacks(Item(place, key, type(container))))
 
-    def _asked(self, x: Any, place: Place, question: Callable[[Any], Any]) -> Any:
+    def _ask(self, x: Any, place: Place, question: Callable[[Any], Any]) -> Any:
         """The answer of an object that hides its state."""
         where, key = Answer(place, question), ("asked", id(x), len(self.reads))
         try:
@@ -201,7 +201,7 @@ class Containers(Attributes):
                 and is_library_class(kind)
                 and not (is_passed(place) or is_ours(kind))
             ):
-                self._asked(x, place, len)  # of C, or a WeakSet
+                self._ask(x, place, len)  # of C, or a WeakSet
             return
         if not self._is_code(kind, "__len__"):
             self.plain_length(x)
@@ -243,7 +243,7 @@ class Containers(Attributes):
         if place is None or kind in PLAIN:
             return
         if is_library_class(kind) and in_python(kind) and not issubclass(kind, CONTAINERS):
-            self._asked(container, place, functools.partial(_holds, item))
+            self._ask(container, place, functools.partial(_holds, item))
             return
         if not self._is_code(kind, "__contains__"):
             self.plain_member(item, container, place)
@@ -319,7 +319,7 @@ class Containers(Attributes):
         elif kind is memoryview or kind.__module__ == "array":
             place = self.place_of(x)
             if place is not None and not is_passed(place):
-                self._asked(x, place, bytes)
+                self._ask(x, place, bytes)
         elif is_component(kind):
             self.use_component(x)
         elif kind.__module__.startswith("contraflow.data"):
@@ -345,7 +345,7 @@ class Containers(Attributes):
             place = self.place_of(x)
             asked = is_library_class(kind) and hasattr(kind, "__iter__")
             if asked and place is not None and not hasattr(kind, "__next__"):
-                self._asked(x, place, list)  # a WeakSet, and the like
+                self._ask(x, place, list)  # a WeakSet, and the like
 
     def _touch_container(self, x: Any) -> None:
         place = self.place_of(x)
@@ -427,7 +427,7 @@ class Containers(Attributes):
         if not x.flags.c_contiguous:
             return False
         if not is_passed(place):
-            self._asked(x, place, _layout)
+            self._ask(x, place, _layout)
             self.recorder.arrays[id(x)] = x
         return True
 
@@ -503,7 +503,7 @@ class Containers(Attributes):
             changed = IN_PLACE.get(op) if x is left else None
             if kind.__module__ == "decimal":
                 context = sys.modules["decimal"].getcontext
-                self._asked(context, Constant(context, "decimal.getcontext()"), _decimal_context)
+                self._ask(context, Constant(context, "decimal.getcontext()"), _decimal_context)
             if changed is not None and issubclass(kind, np.ndarray):
                 self._refuse_write(x)
             if issubclass(kind, np.ndarray) and id(x) in self.known:

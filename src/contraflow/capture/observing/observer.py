@@ -224,7 +224,7 @@ class Observer(Carrying):
             return self._call_method(config.environment.get, args, kwargs)
         if is_answering(f):
             question = operator.methodcaller("__call__", *args, **kwargs)
-            return self._asked(f, Constant(f, f.__name__), question)
+            return self._ask(f, Constant(f, f.__name__), question)
         if f is set_default_dtype:
             self.recorder.default_set_at = self.recorder.user_line()
         return _OTHER
@@ -236,7 +236,7 @@ class Observer(Carrying):
         if getattr(f, "__name__", "") == "__subclasses__":
             place = self.place_of(owner)
             if place is not None:
-                return self._asked(owner, place, operator.methodcaller("__subclasses__"))
+                return self._ask(owner, place, operator.methodcaller("__subclasses__"))
         if kind is CACHED and id(f) in self.known:
             return self._cached(f, args, kwargs)
         if kind is weakref.ref:
@@ -295,7 +295,7 @@ class Observer(Carrying):
         if any(type(each) is not type for each in given):
             place = self._class_place(kind)
             if place is not None:
-                self._asked(kind, place, functools.partial(_is_subclass, kinds))
+                self._ask(kind, place, functools.partial(_is_subclass, kinds))
 
     def _dispatched(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A function of `functools.singledispatch`."""
@@ -304,7 +304,7 @@ class Observer(Carrying):
             chosen = f.dispatch(kind)
             self.show(chosen)
         else:
-            chosen = self._asked(f, place, operator.methodcaller("dispatch", kind))
+            chosen = self._ask(f, place, operator.methodcaller("dispatch", kind))
         return self.callee(chosen)(*args, **kwargs)
 
     def _call_method(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -356,8 +356,8 @@ class Observer(Carrying):
         """The answer of a container of the standard library; of an iterator, all that it gives."""
         question = operator.methodcaller(name, *args)
         if name in _LISTING and is_iterator(question(x)):  # as of a WeakKeyDictionary
-            return iter(self._asked(x, place, functools.partial(_listed, name)))
-        return self._asked(x, place, question)
+            return iter(self._ask(x, place, functools.partial(_listed, name)))
+        return self._ask(x, place, question)
 
     def _cached(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A function of `functools.lru_cache`."""
@@ -365,7 +365,7 @@ class Observer(Carrying):
         if place is None or any(isinstance(a, Tensor) for a in args):
             found = f(*args, **kwargs)
         else:
-            found = self._asked(f, place, operator.methodcaller("__call__", *args, **kwargs))
+            found = self._ask(f, place, operator.methodcaller("__call__", *args, **kwargs))
         self.filled = self.filled or len(self.writes) != writes
         return found
 
@@ -377,7 +377,7 @@ class Observer(Carrying):
                 "a context variable is set, and a replay would not set it",
                 "Set it outside the compiled function.",
             )
-        return self._asked(variable, place, operator.methodcaller("get", *args))
+        return self._ask(variable, place, operator.methodcaller("get", *args))
 
     def _call_bound(
         self, owner: Any, name: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -435,7 +435,7 @@ class Observer(Carrying):
         # One that does not wait tells whether the lock is free.
         asking = name == "locked" or (taking and (args or kwargs) and hasattr(lock, "locked"))
         if asking and not self.holds(lock, False):
-            self._asked(lock, place, operator.methodcaller("locked"))
+            self._ask(lock, place, operator.methodcaller("locked"))
         if taking:
             return self.acquire(lock, name == "__enter__", run)
         return self.release(lock, name == "__exit__", run) if name in _RELEASING else run()
@@ -461,17 +461,17 @@ class Observer(Carrying):
             if dict.__contains__(c, args[0]):
                 found = self._dict_item(c, place, args[0])
                 if name == "pop":
-                    self._put_item(c, args[0], MISSING, Item(place, args[0], type(c)))
+                    self._put_in_dict(c, args[0], MISSING, Item(place, args[0], type(c)))
                 return found
             self._lacks(c, place, args[0])
             if name == "setdefault":
                 value = args[1] if len(args) > 1 else None
-                self._put_item(c, args[0], value, Item(place, args[0], type(c)))
+                self._put_in_dict(c, args[0], value, Item(place, args[0], type(c)))
                 return value
             return f(*args, **kwargs)
         if mapping and name in ("update", "__ior__"):
             for key, value in dict(*args, **kwargs).items():
-                self._put_item(c, key, value, Item(place, key, type(c)))
+                self._put_in_dict(c, key, value, Item(place, key, type(c)))
             return c if name == "__ior__" else None
         if name == "__getitem__" and len(args) == 1:
             return self.plain_item(c, place, args[0])

@@ -106,7 +106,7 @@ class Showing(Sight):
     def _show_dispatcher(self, x: functools.singledispatchmethod[Any]) -> None:
         """The implementations of a method for several types, of which others may be registered."""
         dispatcher: Any = x.dispatcher
-        self._asked(dispatcher, Constant(dispatcher, x.func.__name__), _implementations)
+        self._ask(dispatcher, Constant(dispatcher, x.func.__name__), _implementations)
         for implementation in dispatcher.registry.values():
             self.show(implementation)
 

@@ -103,7 +103,7 @@ class Stores(Changes):
             self._put_class_attribute(x, name, value)
             return
         if kind is types.ModuleType:
-            self._put_item(x.__dict__, name, value, Global(x.__dict__, name))
+            self._put_in_dict(x.__dict__, name, value, Global(x.__dict__, name))
             return
         place = self.place_of(x)
         raw = lookup(kind, name)
@@ -117,7 +117,7 @@ class Stores(Changes):
             return
         own = own_attributes(x)
         self._see_namespace(own, place)
-        self._put_item(own, name, value, Attribute(place, name))
+        self._put_in_dict(own, name, value, Attribute(place, name))
 
     def _put_field(self, x: Any, name: str, value: Any, place: Place) -> None:
         """Set an attribute that C keeps, or take it away."""
@@ -128,7 +128,9 @@ class Stores(Changes):
             functools.partial(kind.__delattr__, x, name),
         )  # fmt: skip
 
-    def _put_item(self, holder: dict[Any, Any], name: Any, value: Any, place: NestedPlace) -> None:
+    def _put_in_dict(
+        self, holder: dict[Any, Any], name: Any, value: Any, place: NestedPlace
+    ) -> None:
         """Set an item of a dict, or take it away."""
         self._refuse_key(name)
         kind: Any = plain_type(type(holder))
@@ -239,7 +241,7 @@ class Stores(Changes):
         if place is None:
             container[key] = value
         elif issubclass(kind, dict):
-            self._put_item(container, key, value, Item(place, key, kind))
+            self._put_in_dict(container, key, value, Item(place, key, kind))
         elif not issubclass(kind, MUTABLE):
             self._refuse_change(container, key, value)
         elif type(key) is slice or value is MISSING or not issubclass(kind, (list, deque)):
@@ -375,4 +377,4 @@ class Stores(Changes):
     def store_global(self, namespace: dict[str, Any], name: str, value: Any) -> None:
         """Set a global variable, or take it away."""
         self.see_globals(namespace)
-        self._put_item(namespace, name, value, Global(namespace, name))
+        self._put_in_dict(namespace, name, value, Global(namespace, name))

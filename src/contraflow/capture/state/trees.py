@@ -25,15 +25,18 @@ LOCATED = "located"  # something from before, by its place
 KEY = "key"  # of a store of gradients: a tensor, or a place in the graph
 
 
-# The first of what a structure has in the place of an object: its fields, itself, a reference, what
-# it is as a container and the attributes that it has beside, or the pairs of a dict with keys that
-# are not names.
-FIELDS, VALUE, OBJECT, ATTRIBUTES = "fields", "value", "object", "attributes"
-PAIRS = "pairs"
-# The same of what `made.py` takes apart: a function that makes it of its parts, or a number by
-# which other places refer to it.
-MADE, SHARED = "made", "shared"
-Inner = Callable[[Any, list[Any], bool], Any]
+# The structure of anything else is a tuple. It begins with the class of a plain container, or with
+# one of these:
+FIELDS = "fields"  # an object, by its class and its fields
+VALUE = "value"  # an object that is part of the structure itself
+OBJECT = "object"  # an object, by a weak reference
+ATTRIBUTES = "attributes"  # a container, and the attributes that it has beside its items
+PAIRS = "pairs"  # a dict with keys that are neither texts nor ints
+# and with one of these where `made.py` has taken an object apart:
+MADE = "made"  # an object, by a function that makes it of its parts
+SHARED = "shared"  # an object that is found twice: a number, and its structure the first time
+
+Inner = Callable[[Any, list[Any], bool], Any]  # takes apart what is in a container, as `flatten`
 _NAMES = frozenset([str, int])  # keys of a dict that are told apart by their values
 
 
@@ -91,7 +94,7 @@ def flatten(x: Any, leaves: list[Any], weak: bool = False, inner: Inner | None =
 
 
 def _flatten_container(x: Any, leaves: list[Any], weak: bool, inner: Inner) -> Any:
-    """The structure of what is seldom found."""
+    """The structure of containers and objects that calls seldom have."""
     kind = type(x)
     if isinstance(x, (tuple, list)):
         return kind, tuple(inner(item, leaves, weak) for item in x)
@@ -161,7 +164,7 @@ def _is_made(x: Any) -> bool:
     if isinstance(x, type) or type(x).__module__.startswith("contraflow."):
         return False
     plain = getattr(type(x), "__new__", None) is object.__new__
-    return plain and any(_varies(value) for _, value in attributes_of(x))
+    return plain and any(_holds_recorded(value) for _, value in attributes_of(x))
 
 
 def attributes_of(x: Any) -> Iterator[tuple[str, Any]]:
@@ -177,7 +180,7 @@ def attributes_of(x: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_whole(kind: type) -> bool:
-    """Whether an object itself tells calls apart, and what is read of it is guarded."""
+    """Whether a structure may refer to an object weakly, while guards note what is read of it."""
     if not in_python(kind) or issubclass(kind, (set, bytearray)):
         return False
     return kind.__weakrefoffset__ != 0  # less than 0 where Python itself manages it
@@ -202,11 +205,12 @@ class Itself(weakref.ref[Any]):
         return hash(self.address)
 
 
-def _varies(x: Any, depth: int = 3) -> bool:
+def _holds_recorded(x: Any, depth: int = 3) -> bool:
+    """Whether something is, or holds, a value that is another one in each call."""
     if isinstance(x, Tensor) or type(x) is Symbol or type(x) is Located:
         return True
     inside = x.values() if isinstance(x, dict) else x if isinstance(x, (tuple, list)) else ()
-    return depth > 0 and any(_varies(v, depth - 1) for v in inside)
+    return depth > 0 and any(_holds_recorded(v, depth - 1) for v in inside)
 
 
 def _flatten_key(key: Any, leaves: list[Any], weak: bool) -> Any:
