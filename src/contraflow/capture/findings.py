@@ -305,7 +305,8 @@ class Findings:
                 gradient = None if final is None else self._describe_gradient(final)
                 program.slot_outputs.append((held, gradient))
         recording.slots, recording.final_grads = {}, {}
-        host = host_values(recording.tape) if recording.cells else set()
+        settable = any(not isinstance(cell, StepScalar) for cell in recording.cells)
+        host = host_values(recording.tape) if settable else set()
         for cell, operand in recording.cells.items():
             assert isinstance(operand, Value)
             if operand not in host and not isinstance(cell, StepScalar):

@@ -41,9 +41,16 @@ def narrow_layouts(tape: Tape, host: set[Value], most: int) -> dict[Value, View]
     return _Narrow(tape, host, most).layouts()
 
 
+def _is_narrow(shape: Shape, most: int) -> bool:
+    """Whether a value of this shape has at most so many columns, and enough rows."""
+    narrow = len(shape) > 1 and 1 < shape[-1] <= most
+    return narrow and numel(shape[:-1]) >= thresholds.narrow_rows
+
+
 class _Narrow:
     def __init__(self, tape: Tape, host: set[Value], most: int) -> None:
-        self.tape, self.most = tape, most
+        self.tape = tape
+        self.narrow = {v for v, (shape, _) in tape.specs.items() if _is_narrow(shape, most)}
         self.leader: dict[Value, Value] = {}  # of all that have one layout, towards the first
         self.fixed: set[Value] = {*tape.inputs, *tape.roots, *host}
         self.reduced: set[Value] = set()  # row by row
@@ -51,10 +58,7 @@ class _Narrow:
 
     def layouts(self) -> dict[Value, View]:
         """Column-major layouts for all groups that gain by it and allow it."""
-        lines = self.tape.lines
-        if not any(self._is_narrow(v) for line in lines for v in line.outs):
-            return {}
-        for line in lines:
+        for line in self.tape.lines:
             self._look_at(line)
         groups: defaultdict[Value, list[Value]] = defaultdict(list)
         for v in self.leader:
@@ -66,15 +70,13 @@ class _Narrow:
             for v in group
         }
 
-    def _is_narrow(self, v: Value) -> bool:
-        shape = self.tape.specs[v].shape
-        narrow = len(shape) > 1 and 1 < shape[-1] <= self.most
-        return narrow and numel(shape[:-1]) >= thresholds.narrow_rows
-
     def _look_at(self, line: TapeLine) -> None:
+        narrow = self.narrow
+        if narrow.isdisjoint(line.outs) and narrow.isdisjoint(line.inputs):
+            return
         lowering, specs = line.op.kind.lowering, self.tape.specs
-        read = [x for x in line.inputs if isinstance(x, Value) and self._is_narrow(x)]
-        made = [v for v in line.outs if self._is_narrow(v)]
+        read = [x for x in line.inputs if type(x) is Value and x in narrow]
+        made = [v for v in line.outs if v in narrow]
         if lowering == "map":
             for shape in {specs[v].shape for v in line.outs}:
                 alike = (v for v in (*read, *made) if specs[v].shape == shape)

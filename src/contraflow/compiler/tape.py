@@ -93,7 +93,10 @@ class Tape:
         region: int = 0,
     ) -> tuple[Value, ...]:
         """Append an applied op; shapes and dtypes are inferred."""
-        outs = tuple([self.new(spec) for spec in _infer(op, self.given(inputs), params)])
+        made = []
+        for spec in _infer(op, self.given(inputs), params):
+            made.append(self.new(spec))
+        outs = tuple(made)
         self.lines.append(TapeLine(outs, op, inputs, params, line, region))
         return outs
 

@@ -156,14 +156,16 @@ class Recorder(BottomContext):
             called = user_call()[2] or op.name
             name = OWNERS.get(called, op.name)
             raise self.refusal(f"{name} has a result whose shape depends on values")
-        if {*map(type, inputs)} != {Tensor}:
+        if {*map(type, inputs)} != _TENSORS:
             specs(op, inputs)  # the error for an input that is neither a tensor nor a number
         if dtypes.get_default_dtype() is not self._default_dtype:
             # The tape has another default.
             inputs = _cast(inputs, op.types(specs(op, inputs), params)[0])
-        line = state().line or user_line(_LIBRARY_FRAMES)
+        current = state()
+        line = current.line or user_line(_LIBRARY_FRAMES)
         operands = tuple([self.read(x, line) for x in inputs])
-        values = self.tape.add(op, operands, params, line, self._region())
+        region = self._region() if current.region else 0
+        values = self.tape.add(op, operands, params, line, region)
         if self._numbers and is_wide(self.tape, self.tape.lines[-1], self._numbers):
             self._numbers.update(values)
         return tuple([self._tensor(v, line) for v in values])
@@ -177,7 +179,8 @@ class Recorder(BottomContext):
         """A tensor with a new recorded storage that holds `value`."""
         spec = self.tape.specs[value]
         storage = Storage(None)
-        self._values[id(storage)], self._held[id(storage)] = value, storage
+        key = id(storage)
+        self._values[key], self._held[key] = value, storage
         self._made.append((weakref.ref(storage), spec, line))
         return Tensor.of_storage(storage, contiguous(spec.shape), spec.dtype)
 
@@ -578,6 +581,7 @@ def _literal(number: bool | int | float) -> TapeOperand:
 # Frames from `user_line` to the user's on the shortest way: `user_line`, `execute`, `apply` of
 # `OpContext` and of the recorder, and an operator of the tensor or `context.apply`.
 _LIBRARY_FRAMES = 5
+_TENSORS = {Tensor}
 _NOT_COMPUTED = ", but nothing is computed while a function is being recorded"
 
 

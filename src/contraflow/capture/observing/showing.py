@@ -147,7 +147,7 @@ class Showing(Sight):
         self.show_class(type(x))
         for name, kept in own_attributes(x).items():
             if name.endswith("_hooks"):
-                for hook in _hooks_in(kept):
+                for hook in _hooks_in(kept) if kept else ():
                     self.see(hook)
             elif callable(kept) and not issubclass(type(kept), (type, Tensor)):
                 self.see(kept)  # a method of its own, or a function that it was given
@@ -184,7 +184,7 @@ class Showing(Sight):
                     called = name == "__call__" or not is_dunder(name)  # by the library
                     if called and any(name in b.__dict__ for b in theirs):
                         self.in_class(kind.__mro__, name)
-        if any(in_python(b) and b.__module__ not in _MARKING and not is_ours(b) for b in theirs):
+        if kind not in theirs and any(map(_may_call_any, theirs)):
             self.show_methods(kind)
         if type(kind) is not type:
             self.show_class(type(kind))
@@ -212,7 +212,7 @@ class Showing(Sight):
 
     def note_method(self, kind: type, name: str, method: types.FunctionType) -> None:
         """A class has a method, itself or by its bases."""
-        if any((id(base), name, "class") in self.stored for base in kind.__mro__):
+        if self.stored and any((id(base), name, "class") in self.stored for base in kind.__mro__):
             return
         place: Place | None = Constant(kind, kind.__name__)
         if not is_library_class(kind):
@@ -232,6 +232,11 @@ class Showing(Sight):
             self.known.setdefault(id(f), (f, self._whereabouts(f, None)))
             self._see_function(f)
             swap(f)
+
+
+def _may_call_any(kind: type) -> bool:
+    """Whether a class of a library may call methods of those made of it by any name."""
+    return in_python(kind) and kind.__module__ not in _MARKING and not is_ours(kind)
 
 
 def _implementations(dispatcher: Any) -> tuple[int, ...]:

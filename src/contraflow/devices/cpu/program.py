@@ -306,11 +306,10 @@ class CpuProgram:
         self._table = (ctypes.c_uint64 * (_ROW_WORDS * len(kernels)))()
         self._kernels = [step.call.kernel for step in kernels]
         entries = _compile(self._kernels, pool.source(1 if self._small else config.num_threads))
-        arguments, meets = ctypes.addressof(self._arguments), barriers(kernels, self._plan.slots)
+        arguments, flags = ctypes.addressof(self._arguments), self._flags(kernels)
         for i, entry in enumerate(entries):
-            flags = (MEET if meets[i] else 0) | (DEAL if _is_long(kernels[i].call) else 0)
             row = _ROW_WORDS * i
-            self._table[row : row + _ROW_WORDS] = [entry, arguments, flags, 0]
+            self._table[row : row + _ROW_WORDS] = [entry, arguments, flags[i], 0]
             arguments += 8 * len(words[i])
         row = first = 0
         for step in self._plan.steps:
@@ -323,6 +322,16 @@ class CpuProgram:
             first = row
         if row > first:
             yield self._rows(kernels, first, row)
+
+    def _flags(self, kernels: list[KernelStep]) -> list[int]:
+        """The flags of each kernel: whether threads meet after it, and share its work."""
+        if self._small:  # one thread runs them all
+            return [0] * len(kernels)
+        meets = barriers(kernels, self._plan.slots)
+        return [
+            (MEET if meet else 0) | (DEAL if _is_long(step.call) else 0)
+            for meet, step in zip(meets, kernels)
+        ]
 
     def _rows(self, kernels: Sequence[KernelStep], first: int, stop: int) -> _KernelRange:
         """Kernels without a host step between them. Wrong indices are looked for after the last
