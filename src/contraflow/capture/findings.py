@@ -30,6 +30,7 @@ from contraflow.capture.results import (
     SharedResult,
     SlotResult,
     StoreKey,
+    ViewOf,
 )
 from contraflow.capture.rewriting.rewrite import original
 from contraflow.capture.state.guards import GradientRead, Held, layout_of
@@ -46,7 +47,7 @@ from contraflow.tensors.host_scalar import StepScalar
 from contraflow.tensors.node import Node, nodes_below
 from contraflow.tensors.source_line import UserLine
 from contraflow.tensors.symbol import Symbol
-from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tensor import Tensor, ops_after
 
 _RETURNS = ("RETURN_VALUE", "RETURN_CONST")
 
@@ -70,6 +71,8 @@ class Findings:
         # Of outputs, by id of the storage: what is shared stays so.
         self.positions: dict[int, int] = {}
         self.outputs: dict[Value, int] = {}  # positions by value
+        # Views among the results of what other results show too: positions and bases.
+        self.views: list[tuple[int, Tensor, ViewOf]] = []
         self.first: dict[int, int] = {}  # of results, the position at which a tensor is first found
 
     def as_program(self, result: Any) -> CapturedProgram:
@@ -79,13 +82,12 @@ class Findings:
         self.observer.check_hooks()
         self.observer.check_locks()
         self.program = program = CapturedProgram(recorder.finish(), owner)
-        known = self._known_tensors()
+        self.known = known = self._known_tensors()
         program.writes = list(self.observer.writes)
         graded = self._describe_results(self._take_apart(result))
         for write in program.writes:
             write.forget_values()
         self._describe_effects()
-        self.known = known
         guards = program.guards
         for number, hooks in program.recording.hooks.items():
             self.observer.read_hooks(self.call.arguments[number], hooks)
@@ -216,7 +218,17 @@ class Findings:
             else:
                 result = self._describe_new(x, position, tensors, graded)
             self.program.results.append(result)
+        for position, base, of in self.views:
+            self.program.views.append((position, self._position(base), of))
+        self.views = []
         return graded
+
+    def _position(self, t: Tensor) -> int:
+        """The position of a tensor among the results; one that is not there is added."""
+        if id(t) not in self.first:
+            self.first[id(t)] = len(self.program.results)
+            self.program.results.append(self._describe_found(t) or self._describe_tensor(t))
+        return self.first[id(t)]
 
     def _describe_found(self, t: Tensor) -> Result | None:
         """A tensor that each call finds: one of its arguments, or the gradient of a tensor."""
@@ -239,7 +251,7 @@ class Findings:
             self.program.kinds[position] = type(t)
         node: Node | None = t.node
         if not t._needs or (node is not None and node.done) or self._is_outside(t):
-            return described
+            return self._as_view(t, described, position, tensors)
         if node is None:
             self._refuse_shared_leaf(t, tensors)
             return Graded(described, -1, True)
@@ -247,6 +259,25 @@ class Findings:
         self.program.differentiable.append(position)
         graded.append(t)
         return Graded(described, len(graded) - 1, alone and isinstance(described, Fresh))
+
+    def _as_view(
+        self, t: Tensor, described: Fresh | SharedResult, position: int, tensors: Sequence[Tensor]
+    ) -> Fresh | SharedResult:
+        """A result without a graph, as the view that it is: of a tensor from outside, or of what
+        other results are too."""
+        base, ops = t._base, t.view_ops
+        if base is None:
+            return described
+        if isinstance(described, SharedResult):
+            known = [(-1, x) for x in self.known if x is base]
+            for argument, x in (*known, *enumerate(self.call.arguments)):
+                after = ops_after(x, t) if x is base or x._base is base else None
+                if after is not None:
+                    viewed = Held(argument, weakref.ref(x)), ViewOf(after, t._writable)
+                    described = described._replace(viewed=viewed)
+        elif sum(x is base or x._base is base for x in tensors) > 1:
+            self.views.append((position, base, ViewOf(ops, t._writable)))
+        return described
 
     def _is_outside(self, t: Tensor) -> bool:
         """Whether a tensor has its place in the graph from before the call."""
@@ -285,13 +316,11 @@ class Findings:
         One that it leaves elsewhere too, or has not made, is added to the results.
         """
         slots = self.program.recording.final_grads.values()
-        if id(t) not in self.first:
-            described = self._describe_found(t) or self._describe_tensor(t)
+        if id(t) not in self.first and self._describe_found(t) is None:
+            described = self._describe_tensor(t)
             if isinstance(described, Fresh) and sum(final is t for final in slots) == 1:
                 return described
-            self.first[id(t)] = len(self.program.results)
-            self.program.results.append(described)
-        return SameResult(self.first[id(t)])
+        return SameResult(self._position(t))
 
     def _describe_effects(self) -> None:
         program, recording = self.program, self.program.recording

@@ -24,6 +24,7 @@ from contraflow.capture.results import (
     Result,
     SameResult,
     SlotResult,
+    ViewOf,
 )
 from contraflow.capture.state.effects import (
     Effect,
@@ -82,6 +83,7 @@ class CapturedProgram:
         self.writes: list[Write] = []  # of Python's state; their values are results
         self.escapes: list[tuple[Storage, int]] = []
         self.needs: list[tuple[Held, bool]] = []  # leaves that require grad from now on, or not
+        self.views: list[tuple[int, int, ViewOf]] = []  # of results of other results, by positions
         self.placed: list[tuple[Held, str]] = []  # methods that change places in the graph
 
     def order_inputs(self) -> None:
@@ -257,11 +259,13 @@ class CapturedProgram:
             values.node = node = self._node(self.pullback, values, inputs, edges)
             node.structure, node.leaves, node.random = call.structure, kept, random
         values.numbers = self._numbers_of(call) or ()
-        leaves = [result.get(values) for result in self.results]
+        leaves: list[Any] = [result.get(values) for result in self.results]
         for position, result in self._repeated:
             leaves[position] = leaves[result.original]
         for position, kind in self.kinds.items():
             leaves[position].__class__ = kind
+        for position, base, of in self.views:
+            of.attach(leaves[position], leaves[base])
         for held, gradient in self._slots:
             owner = held.get(call.arguments)
             if owner is not None and isinstance(gradient, SameResult):

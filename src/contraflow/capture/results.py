@@ -97,6 +97,21 @@ class Fresh(NamedTuple):
         return Tensor.of_storage(values.memory(self.position), self.view, self.dtype)
 
 
+class ViewOf(NamedTuple):
+    """How a view came from a tensor: by which ops, and whether it may be written under grad."""
+
+    ops: tuple[Any, ...]
+    writable: bool
+
+    def attach(self, t: Tensor, x: Tensor) -> Tensor:
+        """Make `t` that view of `x`."""
+        t._base = base = x if x._base is None else x._base
+        t._view_ops, t._edits = (*x.view_ops, *self.ops), base._edits
+        if not self.writable:
+            t._writable = False
+        return t
+
+
 class SharedResult(NamedTuple):
     """A view of the storage of an input: a new one, or the tensor itself if it lives on."""
 
@@ -104,21 +119,29 @@ class SharedResult(NamedTuple):
     view: View
     dtype: DType
     tensor: weakref.ref[Tensor]
+    viewed: tuple[Held, ViewOf] | None = None  # the tensor that it is a view of
 
     def get(self, values: ReplayValues) -> Tensor:
         """The tensor, over the storage that the input has in this call."""
-        return self.over(values.storage(self.origin))
+        viewed = None if self.viewed is None else self.viewed[0].get(values.call.arguments)
+        return self.over(values.storage(self.origin), viewed)
 
-    def over(self, storage: Storage) -> Tensor:
-        """The tensor itself if it has this storage, or another one over the storage."""
+    def over(self, storage: Storage, viewed: Tensor | None = None) -> Tensor:
+        """The tensor itself if it has this storage, or another one over the storage, as a view of
+        the tensor that it was one of."""
         t = self.tensor()
         if t is not None and t.storage is storage and t.layout == self.view:
             return t
-        return Tensor.of_storage(storage, self.view, self.dtype)
+        t = Tensor.of_storage(storage, self.view, self.dtype)
+        return t if self.viewed is None or viewed is None else self.viewed[1].attach(t, viewed)
 
     def source(self, writer: EffectWriter) -> str:
         """The tensor as an expression."""
-        return f"{writer.name(self.over)}({writer.storage(self.origin)})"
+        given = [writer.storage(self.origin)]
+        if self.viewed is not None:
+            argument, tensor, _ = self.viewed[0]
+            given.append(f"a{argument}" if argument >= 0 else f"{writer.name(tensor)}()")
+        return f"{writer.name(self.over)}({', '.join(given)})"
 
 
 class ArgumentResult(NamedTuple):

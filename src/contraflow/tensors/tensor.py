@@ -275,9 +275,7 @@ class Tensor(TensorElements):
         if len(self._view_ops) >= MANY_VIEW_OPS and self._base is not None:
             region = lies_in(self, self._base)
             if region is not None:
-                shape, strides, offset = region
-                params = {"size": shape, "stride": strides, "offset": offset}
-                self._view_ops = ((core.as_strided, params),)
+                self._view_ops = (_strided(region),)
         return self._view_ops
 
     grad_fn = node
@@ -539,6 +537,20 @@ def lies_in(target: Tensor, base: Tensor) -> View | None:
     if target.storage is not base.storage or strides != contiguous_strides(shape):
         return None
     return target.layout._replace(offset=target.layout.offset - offset)
+
+
+def ops_after(x: Tensor, view: Tensor) -> tuple[tuple[Op, Any], ...] | None:
+    """The ops by which a view came from a tensor with the same base, None if it may not have."""
+    count = len(x.view_ops)
+    if view.view_ops[:count] == x.view_ops:
+        return view.view_ops[count:]
+    region = lies_in(view, x)
+    return None if region is None else (_strided(region),)
+
+
+def _strided(region: View) -> tuple[Op, Any]:
+    shape, strides, offset = region
+    return core.as_strided, {"size": shape, "stride": strides, "offset": offset}
 
 
 def of_numpy(value: np.ndarray | np.generic) -> Tensor:
