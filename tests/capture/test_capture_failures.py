@@ -189,6 +189,49 @@ def test_values_of_constants_may_be_read_while_recording() -> None:
     assert step(cf.ones(1)).item() == 4
 
 
+INDEXING: dict[str, Any] = {
+    "getitem": lambda x, i: x[i],
+    "getitem of rows": lambda x, i: x.reshape(3, 1)[i, :],
+    "getitem of columns": lambda x, i: x.reshape(1, 3)[:, i],
+    "setitem": lambda x, i: x.clone().index_put((i,), cf.ones(1)),
+    "take": lambda x, i: x.take(i),
+    "gather": lambda x, i: x.gather(0, i),
+    "index_select": lambda x, i: x.index_select(0, i),
+    "index_add": lambda x, i: x.index_add(0, i, cf.ones(1)),
+    "index_copy": lambda x, i: x.index_copy(0, i, cf.ones(1)),
+    "index_fill": lambda x, i: x.index_fill(0, i, 1.0),
+    "scatter": lambda x, i: x.scatter(0, i, cf.ones(1)),
+    "scatter_add": lambda x, i: x.scatter_add(0, i, cf.ones(1)),
+    "embedding": lambda x, i: F.embedding(i, x.reshape(3, 1)),
+    "one_hot": lambda x, i: F.one_hot(i, 3),
+    "nll_loss": lambda x, i: F.nll_loss(x.reshape(1, 3), i),
+    "cross_entropy": lambda x, i: F.cross_entropy(x.reshape(1, 3), i),
+}
+
+
+@pytest.mark.parametrize("index", [7, -9])
+@pytest.mark.parametrize("take", INDEXING.values(), ids=INDEXING)
+def test_an_index_out_of_range_is_told_as_in_eager(take: Any, index: int) -> None:
+    x, bad = cf.ones(3), cf.tensor([index])
+    with pytest.raises(IndexError) as eager:
+        take(x, bad)
+    with pytest.raises(IndexError) as raised:
+        cf.compile(take)(x, bad)
+    place = f"{Path(__file__).name}:{take.__code__.co_firstlineno}"
+    assert str(raised.value) == f"{str(eager.value)[:-1]}, at {place}."
+
+
+def test_an_index_of_two_dims_that_is_too_large_for_both(mode: str) -> None:
+    at = cf.tensor([0])
+    f = cf.compile(lambda x, i: x[at, i])
+    x = cf.ones(3, 2)
+    with pytest.raises(IndexError, match=r"getitem: index 2 is out of range for dim 1 with size 2"):
+        f(x, cf.tensor([2]))
+    dim = " for dim 1 with size 2" if mode == "interpret" else ""  # a kernel tells the index alone
+    with pytest.raises(IndexError, match=rf"getitem: index 7 is out of range{dim}, at "):
+        f(x, cf.tensor([7]))
+
+
 def test_an_index_out_of_range_names_op_and_line(mode: str) -> None:
     table, other, state = cf.randn(4, 3), cf.randn(5, 2), cf.zeros(3)
 
@@ -203,11 +246,10 @@ def test_an_index_out_of_range_names_op_and_line(mode: str) -> None:
     j = cf.tensor([[0, 1]])
     compiled(fine, j)
     before, random = state.tolist(), cf.get_rng_state()
-    size = " for size 4" if mode == "interpret" else ""
     where = f"{Path(__file__).name}:{line}"
     with pytest.raises(IndexError) as raised:
         compiled(bad, j)
-    assert str(raised.value) == f"embedding: index 4 is out of range{size}, at {where}."
+    assert str(raised.value) == f"embedding: index 4 is out of range for size 4, at {where}."
     with pytest.raises(IndexError, match=f"gather: index -1 is out of range.*:{line + 1}"):
         compiled(fine, cf.tensor([[0, -1]]))
     assert cf.get_rng_state() == random

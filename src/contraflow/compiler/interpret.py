@@ -25,10 +25,12 @@ from contraflow.compiler.kernel import (
     part_length,
 )
 from contraflow.compiler.tape import Tape, TapeLine, Value
+from contraflow.dtypes import INT
 from contraflow.expressions.evaluate import evaluate, read_array, saturating_cast
 from contraflow.expressions.expression import Expr
 from contraflow.operation.reference import run_reference, strided
 from contraflow.shapes import View
+from contraflow.spec import Spec
 
 BoundOperand = tuple[np.ndarray | None, int]
 
@@ -54,6 +56,31 @@ def run_call(
             _run_parts(call, call.kernel, _ScanRun, arrays, scalars)
         else:
             _run_parts(call, call.kernel, _LoopsRun, arrays, scalars)
+
+
+def range_problem(tape: Tape, line: TapeLine, index: int) -> str:
+    """The problem of a line with an index that a kernel has found out of range.
+
+    Its reference says it, of inputs that hold nothing but that index. Of several dims for which the
+    index is too large, it is not known which one it was for.
+    """
+    first = tape.specs[line.inputs[0]].shape if isinstance(line.inputs[0], Value) else ()
+    sizes = [first[d] for d in line.params.get("dims", ())]
+    if index < 0 and sizes and line.params.get("wrap"):
+        index -= sizes[0]  # it was counted from the end
+    if sum(not -n <= index < n for n in sizes) <= 1:
+        inputs = [_filled(tape.specs[x], index) if isinstance(x, Value) else x for x in line.inputs]
+        try:
+            run_reference(line.op, inputs, tape.given(line.inputs), line.params)
+        except IndexError as error:
+            return str(error)
+    return f"index {index} is out of range"
+
+
+def _filled(spec: Spec, index: int) -> np.ndarray:
+    """An array that costs no memory: an index everywhere, or zero if it does not hold indices."""
+    number = index if spec.dtype.category == INT else 0
+    return np.broadcast_to(np.array(number).astype(spec.dtype.numpy), spec.shape)
 
 
 def _run_contraction(call: KernelCall, kernel: Contraction, arrays: Sequence[BoundOperand]) -> None:
@@ -314,6 +341,6 @@ def run_tape(
         try:
             outs = run_reference(line.op, inputs, tape.given(line.inputs), line.params)
         except IndexError as error:
-            raise IndexError(f"{str(error).rstrip('.')}, at {line.line}.") from error
+            raise IndexError(line.blame(str(error))) from error
         values.update(zip(line.outs, outs))
     return values if lines is not None else {v: values[v] for v in tape.roots}

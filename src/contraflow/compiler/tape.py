@@ -47,6 +47,9 @@ _new_value = tuple.__new__  # as the class does it, which takes twice as long
 TapeOperand = Value | bool | int | float
 
 
+_NAMED = re.compile(r"^\w+: ")  # the name of a part of the op
+
+
 class TapeLine(NamedTuple):
     """`outs = op(inputs, params)`, the user's line that caused it, and its checkpoint region."""
 
@@ -56,6 +59,11 @@ class TapeLine(NamedTuple):
     params: Params
     line: Any = None
     region: int = 0
+
+    def blame(self, problem: str) -> str:
+        """A problem that an op has found, as one of the op that the user called at a line."""
+        name = getattr(self.line, "op", None) or self.op.name
+        return f"{name}: {_NAMED.sub('', problem).rstrip('.')}, at {self.line}."
 
 
 @dataclass(eq=False, repr=False)

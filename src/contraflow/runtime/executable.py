@@ -18,7 +18,7 @@ import numpy as np
 from contraflow import config, devices
 from contraflow.compiler.fuse import fuse
 from contraflow.compiler.host_numbers import host_values, wide_numbers
-from contraflow.compiler.interpret import run_tape
+from contraflow.compiler.interpret import range_problem, run_tape
 from contraflow.compiler.lower import Fused
 from contraflow.compiler.passes import optimize
 from contraflow.compiler.plan import HostStep, make_plan
@@ -283,12 +283,14 @@ class Native:
 
     def with_line(self, error: IndexError) -> Exception:
         """The error of a kernel as the error of the op at the user's line."""
-        number = getattr(error, "line", None)
+        number, index = getattr(error, "line", None), getattr(error, "value", 0)
         if number is None:
             return error
         line = self.tape.lines[number]
-        kind, text = line.op.fails or (IndexError, error)
-        found: Exception = kind(f"{line.op.name}: {text}, at {line.line}.")
+        if line.op.fails is None:
+            return IndexError(line.blame(range_problem(self.tape, line, index)))
+        kind, text = line.op.fails
+        found: Exception = kind(line.blame(text))
         return found
 
     @property

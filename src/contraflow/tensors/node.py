@@ -122,7 +122,7 @@ class Node:
         indices = tuple([0 if e is None else e[1] for e in edges])
         self.form = Form(input_specs, indices, output_count)
         self.targets = tuple([None if e is None else e[0] for e in edges])
-        self.code, self.instruction = applied or NOWHERE
+        self.code, self.instruction = NOWHERE if applied is None else applied[:2]
         self.sequence_nr = next(sequence_numbers)
         self.done = False  # backward has run and was not asked to retain the graph
         self.watchers: Watchers | None = None

@@ -16,7 +16,8 @@ from contraflow.errors import Location
 PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
-Instruction = tuple[CodeType, int]  # an instruction of a frame
+# An instruction of a frame, and perhaps what it called.
+Instruction = tuple[CodeType, int] | tuple[CodeType, int, str | None]
 # Stands in for the source position of a node that has none.
 NOWHERE: tuple[CodeType | None, int] = (None, 0)
 
@@ -26,6 +27,12 @@ class UserLine(NamedTuple):
 
     code: CodeType
     instruction: int
+    called: str | None = None  # what it called, as a key of `OWNERS`
+
+    @property
+    def op(self) -> str | None:
+        """The name of the op that was called, as users know it."""
+        return None if self.called is None else OWNERS[self.called]
 
     @property
     def number(self) -> int:
@@ -49,7 +56,7 @@ def at(line: UserLine | None) -> str:
     return "" if line is None else f" at {line}"
 
 
-def location(line: UserLine | tuple[CodeType, int] | None) -> Location | None:
+def location(line: Instruction | None) -> Location | None:
     """The same as data, for an error."""
     return None if line is None else UserLine(*line).location
 
@@ -112,5 +119,5 @@ def user_call(skip: int = 1) -> UserCall:
 
 def user_line(skip: int = 1) -> UserLine | None:
     """The user's line that led here; every line of a recording asks."""
-    code, instruction, _ = user_call(skip + 1)
-    return None if code is None else UserLine(code, instruction)
+    code, instruction, called = user_call(skip + 1)
+    return None if code is None else UserLine(code, instruction, called)
