@@ -362,6 +362,8 @@ class Findings:
             del escaped
             gc.collect()  # a cycle in the user's code is not an escape
             escaped = recorder.alive()
+        if not escaped:
+            return
         known = {*program.tape.inputs, *(v for line in program.tape.lines for v in line.outs)}
         for storage, value, spec, line in escaped:
             place = str(line)

@@ -105,8 +105,9 @@ class CapturedProgram:
 
     def _sort_sources(self, sources: Sequence[InputSource]) -> None:
         found: dict[int, list[Any]] = {kind: [] for kind in range(6)}
-        for source in sources:
-            found[_kind_of(source)].append(source)
+        kinds = list(map(_kind_of, sources))
+        for source, kind in zip(sources, kinds):
+            found[kind].append(source)
         self.argument_numbers: list[int] = [source.argument for source in found[_ARGUMENT]]
         self.gradients: list[InputSource] = found[_GRADIENT]
         self.constants: list[Storage] = [source.constant for source in found[_CONSTANT]]
@@ -124,7 +125,6 @@ class CapturedProgram:
             self.compute = arithmetic(steps, self.recording.leaves, entering)
         self.executable.fixed_from = len(self.argument_numbers) + len(self.gradients)
         # The storages whose versions a node notes, for when the function runs again.
-        kinds = map(_kind_of, sources)
         self._remembered = [i for i, kind in enumerate(kinds) if kind in (_GRADIENT, _STATE)]
 
     def _sort_results(self) -> None:

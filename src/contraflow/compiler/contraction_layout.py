@@ -183,9 +183,11 @@ class ContractionLayout:
             batch = [c for c in out if c in both or c in order[:lead]]
             rows = [c for c in order[lead:] if c in left]
             columns = [c for c in order[lead:] if c in right]
+            if order[lead:] != rows + columns:
+                continue
             ways = [(batch[:i], batch[i:], rows, columns) for i in range(len(batch) + 1)]
             even = [groups for groups in ways if self._even(groups, strides) is not None]
-            if even and order[lead:] == rows + columns:
+            if even:
                 return even
         return []
 

@@ -300,14 +300,14 @@ class Naming:
 
     def use(self, lowered: Lowered, line: int, rest: Value | None = None) -> KernelUse:
         """A kernel with the values that its operand numbers stand for."""
-        places = tuple(
+        places = tuple([
             OperandPlace(None)
             if x is None
             else OperandPlace(int(x))
             if isinstance(x, Size)
             else self.places[x]
             for x in lowered.bindings
-        )
+        ])  # fmt: skip
         return KernelUse(lowered.call, places, line, rest)
 
 

@@ -32,7 +32,8 @@ def merge_common(tape: Tape) -> Tape:
 
     def lines() -> Iterator[TapeLine]:
         for line in tape.lines:
-            line = renamed(line, same)
+            if same:
+                line = renamed(line, same)
             # As text: 1, 1.0 and True are equal and not the same operand, NaN is not equal to NaN.
             operands = tuple([x if type(x) is Value else repr(x) for x in line.inputs])
             params = tuple(line.params.items())

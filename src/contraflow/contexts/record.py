@@ -156,7 +156,7 @@ class Recorder(BottomContext):
             called = user_call()[2] or op.name
             name = OWNERS.get(called, op.name)
             raise self.refusal(f"{name} has a result whose shape depends on values")
-        if {*map(type, inputs)} != _TENSORS:
+        if not _OPERANDS.issuperset(map(type, inputs)):
             specs(op, inputs)  # the error for an input that is neither a tensor nor a number
         if dtypes.get_default_dtype() is not self._default_dtype:
             # The tape has another default.
@@ -581,7 +581,7 @@ def _literal(number: bool | int | float) -> TapeOperand:
 # Frames from `user_line` to the user's on the shortest way: `user_line`, `execute`, `apply` of
 # `OpContext` and of the recorder, and an operator of the tensor or `context.apply`.
 _LIBRARY_FRAMES = 5
-_TENSORS = {Tensor}
+_OPERANDS = frozenset([Tensor, bool, float])  # classes of inputs that need no check
 _NOT_COMPUTED = ", but nothing is computed while a function is being recorded"
 
 

@@ -105,14 +105,15 @@ def user_call(skip: int = 1) -> UserCall:
         frame = sys._getframe(skip)
     except ValueError:  # C has called the library, and no Python is below it
         return None, 0, None
+    owner_of = _owners_of_files.get
     while frame is not None:
         code = frame.f_code
-        file = code.co_filename
-        owner = _owners_of_files.get(file) or _owner_of_file(file)
-        if owner is THEIRS:
+        owner = owner_of(code.co_filename) or _owner_of_file(code.co_filename)
+        if owner is OURS:
+            if code.co_name in OWNERS:
+                called = code.co_name
+        elif owner is THEIRS:
             return code, frame.f_lasti, called
-        if owner is OURS and code.co_name in OWNERS:
-            called = code.co_name
         frame = frame.f_back  # type: ignore[assignment]
     return None, 0, called
 
