@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import contraflow as cf
+from contraflow.testing import assert_close
 
 
 class Slots:
@@ -152,6 +153,23 @@ def test_tensors_as_keys_of_an_argument() -> None:
     compiled = cf.compile(lambda table: sum(k * v for k, v in table.items()))
     for k in range(4):
         assert compiled({cf.ones(2) * k: 3.0}).tolist() == [3.0 * k] * 2
+
+
+def test_the_attributes_of_an_argument_by_vars() -> None:
+    def f(x: Any, n: Any) -> Any:
+        for value in vars(n).values():
+            x = x * value
+        vars(n)["kept"] = x * 2
+        return x + vars(n)["scale"]
+
+    compiled = cf.compile(f)
+    for scale in (2.0, 3.0, 4.0, 5.0):
+        ours, theirs = (
+            types.SimpleNamespace(scale=scale, w=cf.full((2,), scale + 1)) for _ in range(2)
+        )
+        assert_close(compiled(cf.ones(2), ours), f(cf.ones(2), theirs))
+        assert_close(ours.kept, theirs.kept)
+    assert compiled.captures <= 2
 
 
 def test_a_namespace_as_an_argument() -> None:

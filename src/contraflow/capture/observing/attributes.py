@@ -32,6 +32,7 @@ from contraflow.capture.state.places import (
     Attribute,
     ClassAttribute,
     Constant,
+    Described,
     Field,
     Global,
     Item,
@@ -431,7 +432,10 @@ class Attributes(Showing):
         if type(raw) is _TUPLE_FIELD:
             return self.item(x, raw.__reduce__()[1][0])
         if name == "__dict__":
-            self._see_namespace(own, place)
+            if is_passed(place) and set(own) <= set(described_fields(x)):
+                self.known.setdefault(id(own), (own, Described(Namespace(place))))
+            else:
+                self._see_namespace(own, place)
             return get(x, name)
         if data and type(raw) is types.MemberDescriptorType:
             return self._field(x, name, place)

@@ -240,7 +240,7 @@ class Sight(ObserverChain):
 
     def _whereabouts(self, x: Any, place: Place | None) -> Place | None:
         """The place of an object: a weak reference, or the path to it."""
-        if isinstance(place, Constant):
+        if isinstance(place, Constant) or (place is not None and type(x) is types.MethodType):
             return place
         label = str(place) if place is not None else getattr(x, "__name__", type(x).__name__)
         try:
@@ -310,6 +310,8 @@ class Sight(ObserverChain):
         """Keeps the address of an element valid: a weak reference, or the element itself."""
         if is_plain(x) or type(x) in (list, dict, tuple, bytearray):
             return None
+        if type(x) is types.MethodType:
+            return self._keep(x.__func__), self._keep(x.__self__)
         try:
             return weakref.ref(x, self.gone.append)
         except TypeError:

@@ -139,7 +139,7 @@ class Same(Read):
 
     def now(self, value: Any) -> str:
         now = shown(value)
-        return f"another {now.removeprefix('a ')}" if now == self.label else now
+        return f"another {now.partition(' ')[2]}" if now == self.label else now
 
 
 class FunctionCode(Same):
@@ -501,6 +501,8 @@ def items(container: Any) -> Any:
 def _print(x: Any) -> Any:
     if is_plain(x):
         return token(x)
+    if type(x) is types.MethodType:  # another one each time that it is asked for
+        return id(x.__func__), id(x.__self__)
     return type(x) if type(x) in (list, dict, tuple, bytearray) else id(x)
 
 
