@@ -89,7 +89,7 @@ class Lowered(NamedTuple):
 
     call: KernelCall
     bindings: tuple[int | s.Size | None, ...]
-    checks: int | None  # the number of the first line that checks an index
+    checks: int | None  # the number of the first line that checks an element
 
 
 # --- points ------------------------------------------------------------------------------------
@@ -250,11 +250,12 @@ class Builder:
             outs = self._fold(line, params, self.operand(line, 0, casts[0]))
         elif line.op.kind.indexes:
             outs = self._index(line, params, casts)
-            if self.checks is None and any(e.fn == "checked" for e in s.walk(outs)):
-                self.checks = number
         else:
             inputs = [self.operand(line, i, c) for i, c in enumerate(casts)]
             outs = self._expression(line, params, inputs)
+        may_fail = line.op.kind.indexes or line.op.fails is not None
+        if may_fail and self.checks is None and any(e.fn == "checked" for e in s.walk(outs)):
+            self.checks = number
         self.made += [s.cast(e, dtype.compute) for e, dtype in zip(outs, dtypes, strict=True)]
 
     def _expression(

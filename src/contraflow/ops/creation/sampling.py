@@ -15,6 +15,7 @@ from contraflow.dtypes import DType, float64, int64
 from contraflow.errors import describe
 from contraflow.operation.context import changed
 from contraflow.operation.public import public
+from contraflow.ops.creation import checks
 from contraflow.ops.creation.create import check_options, finish, shape_of
 from contraflow.ops.creation.random import check_floating, draw, integers, uniform
 from contraflow.ops.creation.random import normal as standard_normal
@@ -163,16 +164,33 @@ def normal(
     return finish(drawn.to(dtype), requires_grad)
 
 
-def _check_probability(op: str, p: Any) -> None:
+def _probability(op: str, p: Any) -> Any:
+    """A probability, which is checked; while a function is recorded, by the program."""
     if isinstance(p, Tensor):
-        _check_values(op, p, (p >= 0) & (p <= 1), "a probability lies between 0 and 1")
+        with changed(grad=False):
+            valid = (p >= 0) & (p <= 1)
+            if valid.storage.is_recorded:
+                return checks.bernoulli_probability(p)
+        _check_values(op, p, valid, checks.PROBABILITY)
     elif not 0 <= p <= 1:
-        raise ValueError(f"{op}: p is {p}; a probability lies between 0 and 1.")
+        raise ValueError(f"{op}: p is {p}; {checks.PROBABILITY}.")
+    return p
+
+
+def _weights(x: Tensor) -> Tensor:
+    """Weights, which are checked; while a function is recorded, by the program."""
+    total = x.sum(-1, keepdim=True)
+    possible = (x >= 0) & x.isfinite() & (total > 0)
+    if possible.storage.is_recorded:
+        known = checks.multinomial_weight(x)
+        return where(checks.multinomial_total(known.sum(-1, keepdim=True)) > 0, known, 0.0)
+    _check_values("multinomial", x, possible, checks.WEIGHT)
+    return x
 
 
 def _check_values(op: str, x: Tensor, valid: Tensor, rule: str) -> None:
-    """Refuse a tensor for its values; while a function is recorded, they are not known."""
-    if not valid.storage.is_recorded and not valid.array.all():
+    """Refuse a tensor for its values."""
+    if not valid.array.all():
         raise ValueError(f"{op}: {describe(x)} has invalid elements; {rule}.")
 
 
@@ -187,9 +205,9 @@ def bernoulli(
     tensor([0., 1.])
     """
     dtype = check_floating("bernoulli", input.dtype)
-    _check_probability("bernoulli", input if p is None else p)
+    p = _probability("bernoulli", input if p is None else p)
     with changed(grad=False):
-        ones = draw(uniform, input.shape, dtype, generator) < (input if p is None else p)
+        ones = draw(uniform, input.shape, dtype, generator) < p
     return ones.to(dtype)
 
 
@@ -213,8 +231,7 @@ def multinomial(
             f"{describe(input)}{'' if replacement else ' without replacement'}."
         )
     with changed(grad=False):
-        possible = (input >= 0) & input.isfinite() & (input.sum(-1, keepdim=True) > 0)
-        _check_values("multinomial", input, possible, "weights are finite, positive or 0")
+        input = _weights(input)
         if replacement:
             ends = cumsum(input.to(float64), -1)
             at = draw(uniform, (*input.shape[:-1], num_samples), float64, generator)
@@ -280,7 +297,7 @@ def bernoulli_(
     self: Tensor, p: Tensor | float = 0.5, *, generator: Generator | None = None
 ) -> Tensor:
     """Write 1 with probability `p`, else 0."""
-    _check_probability("bernoulli_", p)
+    p = _probability("bernoulli_", p)
     return _overwrite(
         self, "bernoulli_", lambda: draw(uniform, self.shape, dtypes.float32, generator) < p
     )

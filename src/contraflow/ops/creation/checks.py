@@ -1,0 +1,67 @@
+"""Checks of the values that random functions are given, as ops.
+
+Eager mode looks at the values. While a compiled function is recorded they are not known, so these
+ops become part of its program, which raises where an element is wrong, before it changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from contraflow.dtypes import FLOAT, int64
+from contraflow.expressions import expression as s
+from contraflow.operation.kinds import elementwise
+from contraflow.operation.op import Op
+from contraflow.operation.samples import Array, Failure, Sample
+
+Condition = Callable[[Any], Any]
+
+PROBABILITY = "a probability lies between 0 and 1"
+WEIGHT = "weights are finite, positive or 0"
+# One kernel may check both, and tells of the first.
+_WEIGHTS = f"{WEIGHT}, and not all 0 in a row"
+
+
+def _check(name: str, holds: Condition, numpy: Condition, text: str, wrong: float) -> Op:
+    """An op that gives its input, all elements of which must satisfy a condition."""
+
+    def body(x: Any) -> Any:
+        failed = s.select(holds(x), s.const(0, int64), s.const(1, int64))
+        return x + s.cast(s.checked(failed, 1), x.dtype)
+
+    def ref(x: Any) -> Any:
+        if not numpy(x).all():
+            raise ValueError(f"{name}: {text}.")
+        return x.copy()
+
+    body.__name__, body.__doc__ = name, f"The input; {text}."
+    return elementwise(
+        ref=ref,
+        vjp={"x": lambda g: g},
+        samples=lambda: (Sample((Array((3, 4), 0.1, 0.9),)), Sample((Array((), 0.1, 0.9),))),
+        failures=lambda: (Failure((np.array([0.5, wrong], np.float32),), {}, ValueError, text),),
+        takes=(FLOAT,),
+        fails=(ValueError, text),
+        method=False,
+        internal=True,
+    )(body)
+
+
+bernoulli_probability = _check(
+    "bernoulli_probability",
+    lambda x: (x >= 0.0) & (x <= 1.0),
+    lambda x: (x >= 0) & (x <= 1),
+    PROBABILITY,
+    2.0,
+)
+multinomial_weight = _check(
+    "multinomial_weight",
+    lambda x: (x >= 0.0) & s.eq(x - x, 0.0),  # infinity minus infinity is NaN
+    lambda x: (x >= 0) & np.isfinite(x),
+    _WEIGHTS,
+    -1.0,
+)
+multinomial_total = _check("multinomial_total", lambda x: x > 0.0, lambda x: x > 0, _WEIGHTS, 0.0)
