@@ -8,7 +8,7 @@
     key.py           what a program depends on that is compared as one tuple: specs, modes, settings
     parts.py         arguments that are parts of larger tensors, as memory of their own
     trace.py         one call, recorded
-    restart.py       why a recording starts again
+    restart.py       what a recording starts from, and why it starts again
     findings.py      what was recorded as a program: results and effects
     backward.py      the backward of what was recorded, recorded too
     results.py       how a replay finds or makes each value that is returned or kept

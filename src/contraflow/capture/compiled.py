@@ -31,7 +31,7 @@ from contraflow.capture.key import CallKey, key_of
 from contraflow.capture.observing.carried import can_be_carried, identity
 from contraflow.capture.parts import CutCall, cut_out
 from contraflow.capture.replay import CapturedProgram
-from contraflow.capture.restart import NumbersToFix, PartsSeen, PlacesToCarry
+from contraflow.capture.restart import Attempt, NumbersToFix, PartsSeen, PlacesToCarry
 from contraflow.capture.rewriting import rewrite
 from contraflow.capture.state.places import MISSING, NOTHING_THERE, GivenArguments, Place
 from contraflow.capture.state.trees import NoStructure, flatten
@@ -155,7 +155,7 @@ class Compiled:
             if program.guards.hold(call.arguments, call.given) and (not cut or cut.serves(program)):
                 inputs = program.find_inputs(call)
                 if inputs is not None:
-                    if position:  # the one that was used last comes first, and goes last
+                    if position:  # the program used last is tried first, and forgotten last
                         self._last_programs.insert(0, self._last_programs.pop(position))
                     result = self._run(program, call, inputs)
                     if program.hit is None:
@@ -228,11 +228,8 @@ class Compiled:
         while True:
             fixed = self._fixed.get(call.structure, frozenset())
             try:
-                return (
-                    record_call(self, call, fixed, self._carried_places, settled, again),
-                    key,
-                    call,
-                )
+                attempt = Attempt(fixed, self._carried_places, settled, again)
+                return record_call(self, call, attempt), key, call
             except PlacesToCarry as found:
                 known = {identity(place, call.given) for place in self._carried_places}
                 new = [p for p in found.places if identity(p, call.given) not in known]

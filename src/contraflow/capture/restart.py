@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from contraflow.capture.state.places import Place
+
+
+class Attempt(NamedTuple):
+    """The start of one recording of a call, as earlier recordings of it have found out."""
+
+    fixed: frozenset[int]  # positions of leaves: numbers whose values are part of the key
+    carried_places: Sequence[Place]  # whose values are inputs beside the arguments
+    settled: bool  # no more places can be carried
+    again: bool  # the function has run for this call before: it does not print again
 
 
 class PlacesToCarry(Exception):

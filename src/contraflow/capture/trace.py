@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import warnings
 from collections import Counter
-from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
@@ -17,9 +16,8 @@ from contraflow.capture.observing.observe import hide_observer, observing
 from contraflow.capture.observing.observer import Observer
 from contraflow.capture.observing.settings import unchanged_settings
 from contraflow.capture.replay import CapturedProgram
-from contraflow.capture.restart import NumbersToFix
+from contraflow.capture.restart import Attempt, NumbersToFix
 from contraflow.capture.rewriting import rewrite
-from contraflow.capture.state.places import Place
 from contraflow.capture.state.trees import ARRAY, flatten, markers, rebuild
 from contraflow.contexts.record import Recorder
 from contraflow.errors import CaptureError
@@ -31,28 +29,20 @@ from contraflow.tensors.tensor import Tensor
 LONG_TAPE = 20_000
 
 
-def record_call(
-    owner: Owner,
-    call: FunctionCall,
-    fixed: frozenset[int],
-    carried_places: Sequence[Place],
-    settled: bool,
-    again: bool,
-) -> CapturedProgram:
+def record_call(owner: Owner, call: FunctionCall, attempt: Attempt) -> CapturedProgram:
     """Record one call and load its program. Nothing real is changed by it.
 
     Unless it is `settled` which places are carried, PlacesToCarry says that more of them should be.
     Numbers among the leaves become host scalars, unless they are `fixed`. NumbersToFix says that
-    more of them must be. With `again` an earlier recording of the same call has run the function,
-    so that what it prints is not printed again.
+    more of them must be.
     """
-    loose = {i for i, x in enumerate(call.leaves) if not isinstance(x, Tensor)} - fixed
+    loose = {i for i, x in enumerate(call.leaves) if not isinstance(x, Tensor)} - attempt.fixed
     recorder = Recorder(owner.name, list(call.arguments), len(call.leaves))
     collecting = gc.isenabled()
     try:
         gc.disable()  # what a capture makes it also keeps: the collector would only walk over it
         gc.collect(0)  # from here on, what is in the youngest generation is the function's
-        program = _record_and_load(owner, recorder, call, loose, carried_places, settled, again)
+        program = _record_and_load(owner, recorder, call, loose, attempt)
         if collecting:
             # Only the youngest generation: a full collection would walk every imported module.
             gc.collect(0)
@@ -70,20 +60,14 @@ def record_call(
 
 
 def _record_and_load(
-    owner: Owner,
-    recorder: Recorder,
-    call: FunctionCall,
-    loose: set[int],
-    carried_places: Sequence[Place],
-    settled: bool,
-    again: bool,
+    owner: Owner, recorder: Recorder, call: FunctionCall, loose: set[int], attempt: Attempt
 ) -> CapturedProgram:
     """Run the function observed, describe what it did as a program, put all back, and load it."""
     args, kwargs, contents = _shown_arguments(recorder, call, loose)
     observer = Observer(recorder)
-    observer.again = again
-    observer.carry(carried_places, contents, call.given)
-    findings, started = Findings(owner, recorder, call, observer, settled), perf_counter()
+    observer.again = attempt.again
+    observer.carry(attempt.carried_places, contents, call.given)
+    findings, started = Findings(owner, recorder, call, observer, attempt.settled), perf_counter()
     try:
         # Hooks on saved values from around the call are not part of what is recorded.
         with (
@@ -115,7 +99,7 @@ def _record_and_load(
         except KeyboardInterrupt:  # it must be done all the same
             recorder.restore()
             raise
-    program.carried_places = tuple(carried_places)
+    program.carried_places = tuple(attempt.carried_places)
     program.record_ms = (perf_counter() - started) * 1e3
     _warn_if_long(owner, program)
     if not rewrite.KNOWN:
