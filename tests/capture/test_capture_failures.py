@@ -221,6 +221,20 @@ def test_an_index_out_of_range_is_told_as_in_eager(take: Any, index: int) -> Non
     assert str(raised.value) == f"{str(eager.value)[:-1]}, at {place}."
 
 
+def test_an_op_that_nothing_uses_is_left_out(mode: str) -> None:
+    bad = cf.tensor([9])
+
+    def f(x: Any) -> Any:
+        _ = x[bad]
+        return x * 2
+
+    if mode == "native":
+        assert cf.compile(f)(cf.ones(3)).tolist() == [2.0, 2.0, 2.0]
+    else:
+        with pytest.raises(IndexError):  # which follows the tape as it was recorded
+            cf.compile(f)(cf.ones(3))
+
+
 def test_an_index_of_two_dims_that_is_too_large_for_both(mode: str) -> None:
     at = cf.tensor([0])
     f = cf.compile(lambda x, i: x[at, i])

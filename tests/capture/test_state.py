@@ -12,6 +12,7 @@ import sys
 import threading
 import traceback
 import types
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -210,19 +211,26 @@ def test_printing_and_logging_happen_once(
 
 
 def test_text_is_written_once_if_a_recording_starts_again(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    counts = {"calls": 0.0, "written": 0}
+    counts, log = {"calls": 0.0, "written": 0}, logging.getLogger("state")
 
     @cf.compile
     def f(x: cf.Tensor) -> cf.Tensor:
         print("called")
         counts["written"] = sys.stdout.write("text")
+        log.warning("by a logger")
+        logging.error("by the root")
+        warnings.warn("by warnings", stacklevel=2)
         counts["calls"] += 1.0
         return x * 2
 
-    for _ in range(4):
-        f(argument(0))
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        for _ in range(4):
+            f(argument(0))
+    assert [str(warning.message) for warning in warned] == ["by warnings"]
+    assert [record.message for record in caplog.records] == ["by a logger", "by the root"]
     assert capsys.readouterr().out == "called\ntext"
     assert counts == {"calls": 4.0, "written": 4}
 

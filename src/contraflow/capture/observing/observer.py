@@ -111,6 +111,8 @@ _SEEING_NO_FRAMES = names(
 _SETTING = ("set_", "simplefilter", "filterwarnings", "resetwarnings")
 # Modules whose functions look at frames.
 _LOOKING = names("warnings _warnings logging inspect traceback pdb bdb")
+# Their functions that log or warn.
+_TELLING = names("debug info warning warn error critical fatal exception log")
 
 
 class Observer(Carrying):
@@ -118,6 +120,8 @@ class Observer(Carrying):
 
     def callee(self, f: Any) -> Any:
         """The function to call for `f`: itself if it is user code, which runs observed."""
+        if self.again and _tells(f):  # as `print` does it, once
+            return _nothing
         kind = type(f)
         named = kind is types.FunctionType or issubclass(kind, type)
         if named and f.__name__.startswith(_SETTING):
@@ -543,6 +547,15 @@ def _are_numbers(args: tuple[Any, ...]) -> bool:
 
 def _is_hooking(name: str) -> bool:
     return name.startswith("register_") and name.endswith("hook")
+
+
+def _tells(f: Any) -> bool:
+    """Whether a function logs, or warns."""
+    return getattr(f, "__name__", "") in _TELLING and _looks_at_frames(f)
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    pass
 
 
 def _looks_at_frames(f: Any) -> bool:
