@@ -123,6 +123,15 @@ class DeviceError(RuntimeError):
     """A device is absent, full, or has no kernel for what was asked."""
 
 
+def host_only(op: str, line: object = None) -> DeviceError:
+    """The error for an op that has no kernel on the device of its inputs."""
+    where = "" if line is None else f", at {line}"
+    return DeviceError(
+        f"{op}: it runs on the host only, and its input lies on another device{where}. Compute it "
+        f"on the cpu and move the result back: {op}(x.cpu()).to(x.device)."
+    )
+
+
 class AbsentByChoice(AttributeError, NotImplementedError):
     """PyTorch has something of this name, which is absent here by choice; `hasattr` is False."""
 

@@ -258,8 +258,8 @@ def _each_unit(
     """The results of `rows` for the unit cotangents of an output, in the shape of a Jacobian."""
     count = out.numel()
     if not count:
-        return [full((*out.shape, *x.shape), 0.0, dtype=x.dtype) for x in leaves]
-    units = reshape(eye(count, dtype=out.dtype), (count, *out.shape))
+        return [full((*out.shape, *x.shape), 0.0, x.dtype, x.device) for x in leaves]
+    units = reshape(eye(count, dtype=out.dtype, device=out.device), (count, *out.shape))
     found = vmap(rows, randomness="same", chunk_size=chunk_size)(units)
     return [reshape(g, (*out.shape, *x.shape)) for g, x in zip(found, leaves)]
 
@@ -362,9 +362,9 @@ def _standard_basis(leaves: Sequence[Tensor]) -> list[Tensor]:
     basis = []
     for k, (x, count) in enumerate(zip(leaves, counts)):
         rows = [
-            full((sum(counts[:k]), count), 0.0, dtype=x.dtype),
-            eye(count, dtype=x.dtype),
-            full((sum(counts[k + 1 :]), count), 0.0, dtype=x.dtype),
+            full((sum(counts[:k]), count), 0.0, x.dtype, x.device),
+            eye(count, dtype=x.dtype, device=x.device),
+            full((sum(counts[k + 1 :]), count), 0.0, x.dtype, x.device),
         ]
         basis.append(reshape(cat(rows), (sum(counts), *x.shape)))
     return basis

@@ -30,7 +30,7 @@ DIFFERENCE_TOLERANCE = 1e-6
 
 
 def _array(x: Any) -> np.ndarray:
-    return x.detach().array if isinstance(x, Tensor) else np.asarray(x)
+    return x.detach().fetched() if isinstance(x, Tensor) else np.asarray(x)
 
 
 def _comparable(array: np.ndarray) -> np.ndarray:

@@ -37,7 +37,7 @@ class _FiniteContext(Context):
         return out
 
     def _refuse(self, op: Op, wrong: Tensor, inputs: Iterable[Any]) -> None:
-        what = "a NaN" if np.isnan(wrong.array).any() else "an infinity"
+        what = "a NaN" if np.isnan(wrong.fetched()).any() else "an infinity"
         given = ", ".join(describe(x) for x in inputs)
         name, line = called(op)
         raise GradientError(f"{name}: made {what} out of finite values ({given}){at(line)}.")
@@ -46,7 +46,7 @@ class _FiniteContext(Context):
 def _is_finite(x: Any) -> bool:
     if isinstance(x, Tensor):
         exact = not x.dtype.is_floating_point
-        return exact or bool(np.isfinite(x.array).all())
+        return exact or bool(np.isfinite(x.fetched()).all())
     return not isinstance(x, float) or bool(np.isfinite(x))
 
 

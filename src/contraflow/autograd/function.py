@@ -9,7 +9,7 @@ from typing import Any
 
 from contraflow.errors import GradientError, GradientShapeError, describe, describe_spec
 from contraflow.graph.saved import Saved, keep
-from contraflow.operation.context import changed, state
+from contraflow.operation.context import changed, device_of, state
 from contraflow.ops.creation.create import full
 from contraflow.spec import Spec
 from contraflow.tensors.node import Node
@@ -121,8 +121,9 @@ class FunctionNode(Node):
 
     def backward(self, cotangents: list[Tensor | None]) -> Sequence[Tensor | None]:
         if self.ctx._materialize:
+            device = device_of(cotangents)
             cotangents = [
-                full(spec.shape, 0.0, dtype=spec.dtype) if g is None and spec is not None else g
+                full(spec.shape, 0.0, spec.dtype, device) if g is None and spec is not None else g
                 for g, spec in zip(cotangents, self.outputs)
             ]
         result = self.function.backward(self.ctx, *cotangents)

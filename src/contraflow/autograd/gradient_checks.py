@@ -82,7 +82,8 @@ def gradgradcheck(
         outs = _outputs("gradgradcheck", func(*given))
     rng = np.random.default_rng(0)
     if grad_outputs is None:
-        seeds = [tensor(rng.standard_normal(o.shape).astype(o.dtype.numpy)) for o in outs]
+        drawn = [rng.standard_normal(o.shape).astype(o.dtype.numpy) for o in outs]
+        seeds = [tensor(x, device=o.device) for x, o in zip(drawn, outs)]
     else:
         seeds = [g.detach() for g in _sequence(grad_outputs)]
     for seed in seeds:
@@ -130,12 +131,13 @@ class _Check:
         self.wanted = [i for i, x in enumerate(self.inputs) if _is_checked(x)]
         if not self.wanted:
             raise ValueError("gradcheck: no input requires grad, so there is nothing to check.")
-        self.points = [np.array(self.inputs[i].detach().array) for i in self.wanted]
+        self.points = [np.array(self.inputs[i].detach().fetched()) for i in self.wanted]
 
     def run(self, points: Sequence[np.ndarray], grad: bool) -> tuple[list[Tensor], list[Tensor]]:
         """The outputs at some point, and the tensors that stand for the checked inputs."""
-        made = [tensor(p, requires_grad=grad) for p in points]
         args = list(self.inputs)
+        places = [args[i].device for i in self.wanted]
+        made = [tensor(p, device=d, requires_grad=grad) for p, d in zip(points, places)]
         for i, x in zip(self.wanted, made):
             args[i] = x
         with changed(grad=True):
@@ -145,7 +147,7 @@ class _Check:
     def values(self, points: Sequence[np.ndarray]) -> list[np.ndarray]:
         # With grad, since the function may itself take gradients.
         outs, _ = self.run(points, True)
-        return [np.asarray(o.detach().array, np.float64) for o in outs]
+        return [np.asarray(o.detach().fetched(), np.float64) for o in outs]
 
     def moved(self, k: int, step: np.ndarray) -> list[np.ndarray]:
         """(f(x + step) - f(x - step)) / 2 eps, for a step of input `k`."""
@@ -161,7 +163,7 @@ class _Check:
         for j, out in enumerate(outs):
             rows = []
             for unit in np.eye(out.numel()):
-                seed = tensor(unit.reshape(out.shape).astype(out.dtype.numpy))
+                seed = tensor(unit.reshape(out.shape).astype(out.dtype.numpy), device=out.device)
                 rows.append(self.gradients([out], made, [seed]))
             for k, point in enumerate(self.points):
                 numeric = np.empty((out.numel(), point.size))
@@ -180,7 +182,7 @@ class _Check:
         roots, given = [o for o, _ in pairs], [s for _, s in pairs]
         found = engine.grad(roots, made, given, True, False, True)
         return [
-            np.zeros(x.shape) if g is None else np.asarray(g.detach().array, np.float64)
+            np.zeros(x.shape) if g is None else np.asarray(g.detach().fetched(), np.float64)
             for x, g in zip(made, found)
         ]
 
@@ -217,7 +219,7 @@ class _Check:
         rng = np.random.default_rng(0)
         outs, made = self.run(self.points, True)
         seeds = [rng.standard_normal(o.shape) for o in outs]
-        given = [tensor(s.astype(o.dtype.numpy)) for s, o in zip(seeds, outs)]
+        given = [tensor(s.astype(o.dtype.numpy), device=o.device) for s, o in zip(seeds, outs)]
         found = self.gradients(outs, made, given)
         for k, point in enumerate(self.points):
             along = rng.standard_normal(point.shape)
@@ -240,14 +242,15 @@ class _Check:
             context = Forward(state().context)
             args = list(self.inputs)
             for i, p in zip(self.wanted, self.points):
-                args[i] = tensor(p)
+                args[i] = tensor(p, device=args[i].device)
             with changed(context=context):
-                context.set_tangent(args[self.wanted[k]], tensor(along))
+                moving = args[self.wanted[k]]
+                context.set_tangent(moving, tensor(along, device=moving.device))
                 outs = _outputs("gradcheck", self.func(*args))
             for j, (out, numeric) in enumerate(zip(outs, moved)):
                 t = context.tangent(out)
                 zeros = full(out.shape, 0.0, dtype=out.dtype)
-                found = np.asarray((zeros if t is None else t).detach().array, np.float64)
+                found = np.asarray((zeros if t is None else t).detach().fetched(), np.float64)
                 if not np.allclose(found, numeric, self.rtol, self.atol):
                     raise GradientError(
                         f"gradcheck: forward mode gives output {j} another derivative by input "

@@ -49,7 +49,7 @@ def split(
     `late` are the inputs that nobody read before. Also given: where its inputs, beside cotangents
     and host scalars, come from.
     """
-    behind = Tape(tape.name, tape.specs, {}, tape.lines[mark:], {}, list(gradients))
+    behind = Tape(tape.name, tape.specs, {}, tape.lines[mark:], {}, list(gradients), tape.device)
     behind = eliminate_dead(behind)
     makers = {v: line for line in tape.lines[:mark] for v in line.outs}
     used = {x for line in behind.lines for x in line.inputs if isinstance(x, Value)}

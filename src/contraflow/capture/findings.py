@@ -98,8 +98,9 @@ class Findings:
         forward = self.observer.begin_backward()
         tape = recorder.tape
         program.tape = Tape(
-            tape.name, tape.specs, dict(tape.inputs), list(tape.lines), tape.writes, tape.outputs
-        )
+            tape.name, tape.specs, dict(tape.inputs), list(tape.lines), tape.writes, tape.outputs,
+            tape.device,
+        )  # fmt: skip
         program.order_inputs()
         if graded:
             recording = BackwardRecording(self.program, recorder, self.observer, self.outputs)

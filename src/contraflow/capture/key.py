@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
-from contraflow import config, dtypes
+from contraflow import config, devices, dtypes
 from contraflow.capture.call import FunctionCall
 from contraflow.capture.state.places import ConditionWriter
 from contraflow.capture.state.reads import shown
 from contraflow.capture.state.trees import VALUE, leaf_names
 from contraflow.contexts.record import refusal
+from contraflow.devices.names import Device
 from contraflow.dtypes import DType
 from contraflow.errors import CaptureError, describe
 from contraflow.operation.context import ThreadState
@@ -117,6 +118,7 @@ class ModesKey(NamedTuple):
     inference: Annotated[bool, KeyPart("current.inference", "inference mode")]
     grad: Annotated[bool, KeyPart("current.grad", "grad mode")]
     autocast: Annotated[DType | None, KeyPart("current.autocast", "autocast")]
+    device: Annotated[str | None, KeyPart("current.device", "the device of creation", _equal)]
 
 
 class SettingsKey(NamedTuple):
@@ -125,6 +127,7 @@ class SettingsKey(NamedTuple):
     num_threads: Annotated[int, KeyPart("config.num_threads", "the number of threads", _equal)]
     compile_mode: Annotated[str, KeyPart("config.compile_mode", "config.compile_mode", _equal)]
     default_dtype: Annotated[DType, KeyPart("dtypes._default", "the default dtype")]
+    default_device: Annotated[Device, KeyPart("devices._default", "the default device")]
 
 
 PartsKey = TensorKey | ModesKey | SettingsKey
@@ -138,7 +141,11 @@ def _declared(kind: type[PartsKey]) -> list[KeyPart]:
 PARTS: dict[type[PartsKey], list[KeyPart]] = {
     kind: _declared(kind) for kind in (TensorKey, ModesKey, SettingsKey)
 }
-SCOPE = {"config": config, "dtypes": dtypes}  # what expressions use beside `t`, `s` and `current`
+SCOPE = {
+    "config": config,
+    "devices": devices,
+    "dtypes": dtypes,
+}  # what expressions use beside `t`, `s` and `current`
 
 
 def conditions(known: PartsKey, writer: ConditionWriter, number: int = 0) -> Iterator[str]:

@@ -29,6 +29,7 @@ from contraflow.errors import GradientError
 from contraflow.graph.cotangent import TENSORS, Cotangent
 from contraflow.graph.engine import Pass
 from contraflow.graph.saved import Saved
+from contraflow.operation import core
 from contraflow.operation.context import changed, state
 from contraflow.runtime import executable
 from contraflow.runtime.executable import Executable
@@ -227,12 +228,19 @@ class CompiledNode(Node):
         with pullback.lock:
             outputs = variant.executable.run(arrays, self.scalars)
         return [
-            None if p is None else Tensor.of_array(outputs[p].reshape(spec.shape))
+            None if p is None else self._gradient(outputs[p], spec)
             for p, spec in zip(variant.positions, pullback.target_specs)
         ]
 
-    def _memory(self, kept: Saved | Late) -> np.ndarray:
-        """The kept memory, as a flat array."""
+    def _gradient(self, output: Any, spec: Spec) -> Tensor:
+        """An output of the backward program as the gradient of a target."""
+        device = self.pullback.tape.device
+        if device == "cpu":
+            return Tensor.of_array(output.reshape(spec.shape))
+        return Tensor.of_storage(Storage(output, device), contiguous(spec.shape), spec.dtype)
+
+    def _memory(self, kept: Saved | Late) -> Any:
+        """The kept memory, as a flat array or a buffer."""
         if isinstance(kept, Saved):
             return _flat(kept.get(self))
         storage = kept.origin.find(())
@@ -240,7 +248,7 @@ class CompiledNode(Node):
             raise GradientError(
                 f"backward: a value that a hook inside {self.name} reads no longer exists."
             )
-        return storage.data  # type: ignore[no-any-return]
+        return storage.data
 
     def _again(self, cotangents: list[Tensor | None]) -> list[Tensor | None]:
         """The gradients as functions of the inputs: by the function itself, applied once more."""
@@ -292,8 +300,12 @@ def _is_there(place: Place, value: Any, given: GivenArguments) -> bool:
     return bool(token(now) == token(value))
 
 
-def _flat(t: Tensor) -> np.ndarray:
-    return np.ascontiguousarray(t.array).reshape(-1)
+def _flat(t: Tensor) -> Any:
+    """The elements in order: a flat array, or a buffer that holds nothing else."""
+    if t.storage.device == "cpu":
+        return np.ascontiguousarray(t.array).reshape(-1)
+    whole = t.layout == contiguous(t.shape) and t.storage.data.size == t.numel()
+    return t.storage.data if whole else core.clone(t).storage.data
 
 
 def whole(storage: Storage, spec: Spec) -> Tensor:

@@ -176,7 +176,8 @@ class CapturedProgram:
 
     def _new_tensor(self, result: Any) -> NewTensor:
         """A result that is made of an output alone."""
-        return NewTensor(result.position, result.view, result.dtype, self._is_whole(result))
+        whole = self._is_whole(result)
+        return NewTensor(result.position, result.view, result.dtype, whole, self.tape.device)
 
     def _is_whole(self, result: Any) -> bool:
         """Whether a result is an output as it is, not a view of it."""
@@ -244,7 +245,9 @@ class CapturedProgram:
 
     def _build(self, call: FunctionCall, inputs: ReplayInputs, outputs: list[Any]) -> Any:
         """Repeat the rarer effects, and build results of every kind."""
-        values = ReplayValues(call, inputs[0], self.input_positions, outputs, self._output_spec)
+        values = ReplayValues(
+            call, inputs[0], self.input_positions, outputs, self._output_spec, self.tape.device
+        )
         random = self._draw() if self._draws else []
         for storage, position in self.escapes:
             values.fill(storage, position)

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from contraflow.capture.call import FunctionCall
 from contraflow.capture.state.places import GivenArguments
 from contraflow.compiler.passes import eliminate_dead
-from contraflow.dtypes import from_numpy
+from contraflow.devices import dtype_of
 from contraflow.errors import GradientError, OverwrittenError
 from contraflow.operation.context import state
 from contraflow.tensors.source_line import at, location
@@ -42,7 +40,7 @@ def check_unchanged(program: CapturedProgram, node: CompiledNode, given: GivenAr
                 f"backward: {_again(node)}, but {writer} overwrote what it reads{at(line)}. Use "
                 f"the out-of-place form, or run backward before.",
                 op=node.name, line=location(node.line), shape=(storage.data.size,),
-                dtype=str(from_numpy(storage.data.dtype)), saved_version=version,
+                dtype=str(dtype_of(storage.data)), saved_version=version,
                 version=storage.version, writer=writer, written=location(line),
             )  # fmt: skip
     if not program.guards.repeats(given):
@@ -74,7 +72,7 @@ def note_state(
     cells = [(cell, cell.value) for ref, _ in program.cell_outputs if (cell := ref()) is not None]
     now = [(g, (g.seed, g.offset)) for g, _ in random]
     written = [storages[position] for position, _ in program.counted.writers]
-    before = [(s, s.data.copy(), s.version, s.writer) for s in written]
+    before = [(s, s.copied(), s.version, s.writer) for s in written]
 
     def undo() -> None:
         for generator, saved in now:
@@ -84,7 +82,7 @@ def note_state(
         for cell, value in cells:
             cell.value = value
         for storage, data, version, writer in before:
-            np.copyto(storage.data, data)
+            storage.restore(data)
             storage.version, storage.writer = version, writer
 
     return undo

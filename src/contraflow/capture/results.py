@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from contraflow import devices
 from contraflow.capture.call import FunctionCall
 from contraflow.capture.state.effects import EffectWriter
 from contraflow.capture.state.guards import Held
@@ -21,6 +22,7 @@ from contraflow.compiler.tape import Value
 from contraflow.dtypes import DType
 from contraflow.errors import GradientError
 from contraflow.operation.context import state
+from contraflow.runtime.outputs import number_of
 from contraflow.shapes import View
 from contraflow.spec import Spec
 from contraflow.tensors.grad_slot import Block
@@ -40,10 +42,12 @@ class ReplayValues:
         inputs: dict[Value, int],
         outputs: Sequence[Any],
         specs: Callable[[int], Spec],
+        device: str,
     ) -> None:
         self.call, self.outputs = call, outputs
         self._storages, self._inputs = storages, inputs  # by position, and positions by value
         self._specs = specs  # of the outputs
+        self._device = device  # that they lie on
         self.node: Node | None = None  # of the call, where it has a backward
         self.numbers: Sequence[Any] = ()  # the leaves, and what Python computes of them
         self._made: dict[int, Storage] = {}
@@ -56,27 +60,27 @@ class ReplayValues:
     def memory(self, position: int) -> Storage:
         """The storage of an output: results that were views of one storage stay so."""
         if position not in self._made:
-            self._made[position] = storage = Storage(self._array(position))
+            self._made[position] = storage = Storage(self._buffer(position), self._device)
             if state().inference:
                 storage.inference = True
         return self._made[position]
 
     def fill(self, storage: Storage, position: int) -> None:
         """Give a storage that was recorded the memory of an output."""
-        storage.receive(self._array(position).reshape(-1))
+        storage.receive(self._buffer(position))
         self._made[position] = storage
 
-    def _array(self, position: int) -> np.ndarray:
-        """An output as an array, one that is a number included."""
+    def _buffer(self, position: int) -> Any:
+        """The memory of an output, of one that is a number too."""
         output = self.outputs[position]
         if type(output) is Block:
-            return output.array  # type: ignore[no-any-return]
-        return np.array(output, self._specs(position).dtype.numpy)
+            return output.array
+        number = np.array(output, self._specs(position).dtype.numpy)
+        return number if self._device == "cpu" else devices.lookup(self._device).upload(number)
 
     def number(self, position: int) -> Any:
         """An output as a number, or as an array of one."""
-        output = self.outputs[position]
-        return output.array if type(output) is Block else output
+        return number_of(self.outputs[position])
 
     def node_inside(self, key: StoreKey) -> Node:
         """The node that stands for one inside the call."""

@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from contraflow import devices
 from contraflow.capture.call import FunctionCall, ReplayInputs
 from contraflow.capture.observing.observe import undone
 from contraflow.capture.replay import CapturedProgram
 from contraflow.capture.state.made import MadeAnew
 from contraflow.contexts.graph_changes import GraphPlace
+from contraflow.devices import dtype_of
 from contraflow.dtypes import from_numpy, tolerance
 from contraflow.errors import CaptureError, describe_spec
 from contraflow.tensors.generator import default_generator
@@ -45,7 +47,7 @@ class _Snapshot:
         storages = [*inputs[0], *(t.storage for t in self.tensors)]
         storages += [t._grad.storage for t in self.tensors if t._grad is not None]
         unique = {id(s): s for s in storages}.values()
-        self.memory = [(s, s.data.copy(), s.version, s.writer) for s in unique if not s.frozen]
+        self.memory = [(s, s.copied(), s.version, s.writer) for s in unique if not s.frozen]
         cells = [s.cell() for s in program.recording.sources.values() if s.cell is not None]
         cells += [ref() for ref, _ in program.cell_outputs]
         self.cells = [(cell, cell.value) for cell in cells if cell is not None]
@@ -55,7 +57,7 @@ class _Snapshot:
     def restore(self) -> None:
         """Put everything back."""
         for storage, data, version, writer in self.memory:
-            np.copyto(storage.data, data)
+            storage.restore(data)
             storage.version, storage.writer = version, writer
         for grad, place in self.states:
             place.tensor._grad = grad
@@ -69,17 +71,22 @@ class _Snapshot:
         """Change the last bits of all floating-point elements."""
         rng = np.random.default_rng(seed)
         for storage, data, *_ in self.memory:
-            dtype = from_numpy(data.dtype)
+            dtype = dtype_of(data)
             if dtype.is_floating_point:
-                steps = tolerance(dtype)[0] * rng.uniform(-1, 1, data.size)
-                np.copyto(storage.data, (data * (1 + steps)).astype(data.dtype))
+                device = devices.lookup(storage.device)
+                array = device.download(data)
+                steps = tolerance(dtype)[0] * rng.uniform(-1, 1, array.shape)
+                storage.restore(device.upload((array * (1 + steps)).astype(array.dtype)))
 
     def now(self) -> Iterator[tuple[str, Any]]:
         """The present values, by name."""
         for number, t in enumerate(self.tensors):
-            yield f"tensor {number} of its arguments and state", t.detach().array.copy()
+            yield f"tensor {number} of its arguments and state", t.detach().fetched().copy()
             grad = t._grad
-            yield f"the gradient of tensor {number}", None if grad is None else grad.array.copy()
+            yield (
+                f"the gradient of tensor {number}",
+                None if grad is None else grad.fetched().copy(),
+            )
         for number, (cell, _) in enumerate(self.cells):
             yield f"host scalar {number}", np.asarray(cell.value)
         for generator, _ in self.random:
@@ -92,7 +99,7 @@ def _results(result: Any) -> Iterator[tuple[str, Any]]:
     for number, x in enumerate(leaves):
         if isinstance(x, (Node, tuple)):
             continue  # a key of a store, which is another node in every call
-        array = x.detach().array.copy() if isinstance(x, Tensor) else np.asarray(x)
+        array = x.detach().fetched().copy() if isinstance(x, Tensor) else np.asarray(x)
         yield f"result {number}", array
 
 

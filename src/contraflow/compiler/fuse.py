@@ -40,6 +40,7 @@ from contraflow.compiler.ordered_uses import (
 from contraflow.compiler.pieces import first_parts_of_wholes
 from contraflow.compiler.tape import Tape, TapeLine, Value, count_uses
 from contraflow.dtypes import DType
+from contraflow.errors import host_only
 from contraflow.operation.kinds import Contracting, Scattering
 from contraflow.operation.op import Op
 from contraflow.shapes import View, contiguous, rearranged
@@ -143,6 +144,8 @@ class _Fuser:
             rest = self._rest(number)
             self._append(lower_store(self.scope, source, out, View(**line.params), number, rest))
         elif runs_on_host(line.op, self.limits):
+            if not self.limits.host:
+                raise host_only(line.op.name, line.line)
             self._append(HostUse(number, line, self._in_memory(line, number)))
         elif lowering == "scatter":
             self._scatter(number, line)

@@ -157,6 +157,8 @@ class _BoxRun(Generic[SomeBox]):
         if operand.mode == "position":
             return at
         assert array is not None
+        if not array.size:  # at no point, then
+            return np.zeros(np.shape(at), array.dtype)
         return read_array(array, [at + args[0], *args[1:]] if args else [at], len(args) == 2)
 
     def write(self, k: int, value: Any, grid: Sequence[np.ndarray]) -> None:

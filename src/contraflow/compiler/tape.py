@@ -8,6 +8,8 @@
       write %1 = %7
       return %3
 
+The first line also names the device, if it is not the cpu: `tape step on cuda`.
+
 A view of a value is a `strided` line: views fold into reads when the tape is lowered, so no other
 view op appears. A `write` says that an input's memory holds another value when the program ends.
 Composites never appear, only their parts.
@@ -76,6 +78,7 @@ class Tape:
     lines: list[TapeLine] = field(default_factory=list)
     writes: dict[Value, Value] = field(default_factory=dict)
     outputs: list[Value] = field(default_factory=list)
+    device: str = "cpu"  # that all values lie on
 
     # --- making ---------------------------------------------------------------------------
 
@@ -122,6 +125,7 @@ class Tape:
             list(lines),
             {k: substitute.get(v, v) for k, v in self.writes.items()},
             [substitute.get(v, v) for v in self.outputs],
+            self.device,
         )
 
     @property
@@ -134,7 +138,9 @@ class Tape:
 
     def text(self) -> str:
         """The tape as text; `Tape.parse` reads it back."""
-        rows = [f"tape {self.name}"]
+        rows = [
+            f"tape {self.name}" if self.device == "cpu" else f"tape {self.name} on {self.device}"
+        ]
         rows += [f"  input {v} : {self.specs[v]}  {role}" for v, role in self.inputs.items()]
         for line in self.lines:
             given = [_format(x) for x in line.inputs]
@@ -153,10 +159,10 @@ class Tape:
     def parse(text: str) -> Tape:
         """Read a tape from its text; ValueError names the line that is wrong."""
         rows = [row for row in text.splitlines() if row.strip()]
-        header = re.fullmatch(r"tape (\S+)", rows[0].strip()) if rows else None
+        header = re.fullmatch(r"tape (\S+)(?: on (\S+))?", rows[0].strip()) if rows else None
         if header is None:
             raise ValueError("Tape.parse: the text does not begin with `tape NAME`.")
-        tape = Tape(header[1])
+        tape = Tape(header[1], device=header[2] or "cpu")
         for row in rows[1:]:
             try:
                 tape._parse_row(row.strip())

@@ -10,17 +10,24 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from contraflow import thresholds
-from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS
+from contraflow import devices, thresholds
+from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS, DeviceError
 from contraflow.graph.op_node import OpNode
 from contraflow.graph.recompute import recomputation
 from contraflow.operation import core
-from contraflow.operation.context import Context, ThreadState, changed, state
+from contraflow.operation.context import (
+    Context,
+    ThreadState,
+    changed,
+    device_of,
+    other_devices,
+    state,
+)
 from contraflow.operation.op import Op
 from contraflow.shapes import View
 from contraflow.spec import Given, Params, Spec
 from contraflow.tensors.node import Form
-from contraflow.tensors.source_line import user_call
+from contraflow.tensors.source_line import at, user_call, user_line
 from contraflow.tensors.tensor import Tensor
 
 
@@ -28,6 +35,11 @@ class OpContext(Context):
     """Apply an op: views and composites here, everything else by `execute`, then the graph."""
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        if other_devices:
+            device, inputs = together(op, inputs)
+            if device != devices.current():
+                with changed(device=device):
+                    return self.apply(op, inputs, params)
         if not op.direct:
             if op.is_view:
                 return self._view(op, inputs, params)
@@ -164,6 +176,43 @@ class OpContext(Context):
             out = outs[i]
             if out.dtype.is_floating_point:
                 out._node, out._index, out._needs = node, i, True
+
+
+def together(op: Op, inputs: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """The device that the tensors among inputs lie on, and the inputs there.
+
+    Tensors without dims that lie on the cpu pass, as in PyTorch, and their gradients return there.
+    An op without tensors makes some on the device of new ones.
+    """
+    devices_found = {x.storage.device for x in inputs if isinstance(x, Tensor)}
+    if len(devices_found) <= 1:
+        return (devices_found.pop() if devices_found else devices.current()), inputs
+    device = device_of(x for x in inputs if isinstance(x, Tensor) and x.layout.shape)
+    device = device or device_of(inputs) or "cpu"
+    moved = []
+    for x in inputs:
+        if isinstance(x, Tensor) and x.storage.device != device:
+            if x.layout.shape or x.storage.device != "cpu":
+                raise _mixed(op, inputs)
+            if not x.storage.is_recorded:
+                x = x.to(device)
+        moved.append(x)
+    return device, tuple(moved)
+
+
+def _mixed(op: Op, inputs: tuple[Any, ...]) -> DeviceError:
+    """The error for tensors of several devices."""
+    numbered = [f"input {i}" for i in range(len(inputs))]
+    names = op.inputs if len(op.inputs) == len(inputs) else numbered
+    tensors = [(name, x) for name, x in zip(names, inputs) if isinstance(x, Tensor)]
+    (one, a), *rest = tensors
+    other, b = next((name, x) for name, x in rest if x.storage.device != a.storage.device)
+    described = [f"{x.dtype}{list(x.shape)} on {x.storage.device}" for x in (a, b)]
+    return DeviceError(
+        f"{op.name}: {one} is {described[0]} and {other} is {described[1]}"
+        f"{at(state().line or user_line())}; tensors must lie on one device. Move one of them, as "
+        f"in x.to({b.storage.device!r})."
+    )
 
 
 FEW = 8  # outputs of a node for which forms of what is applied to them are kept

@@ -54,7 +54,7 @@ class Batch(OpContext):
         shape = value.shape[1:] if is_full else value.shape
         if not is_full and not value.requires_grad and not value._tangents:
             return value.alias()
-        storage = Storage(None)
+        storage = Storage(None, value.storage.device)
         self._keep(storage, value, is_full)
         return Tensor.of_storage(storage, contiguous(shape), value.dtype)
 

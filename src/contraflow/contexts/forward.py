@@ -17,7 +17,14 @@ from typing import Any
 from contraflow.graph import engine
 from contraflow.graph.op_node import OpNode
 from contraflow.operation import core
-from contraflow.operation.context import Context, apply, changed, state
+from contraflow.operation.context import (
+    Context,
+    apply,
+    changed,
+    device_of,
+    other_devices,
+    state,
+)
 from contraflow.operation.op import Op
 from contraflow.shapes import contiguous
 from contraflow.spec import Params, Spec
@@ -63,6 +70,11 @@ class Forward(Context):
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         if op.is_composite and not op.rules:
             return self.below.apply(op, inputs, params)  # its parts come back here
+        if other_devices:  # zeros for tangents that are absent
+            device = device_of(inputs)
+            if device is not None and device != state().device:
+                with changed(device=device):
+                    return self.apply(op, inputs, params)
         tangents = [self.tangent(x) for x in inputs]
         with changed(context=self.below):
             out = apply(op, inputs, params)

@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from contraflow import dtypes
+from contraflow import devices, dtypes
 from contraflow.compiler.host_numbers import is_wide
 from contraflow.compiler.tape import Tape, TapeOperand, Value
 from contraflow.contexts.applying import specs
@@ -32,7 +32,7 @@ from contraflow.contexts.recording import (
 from contraflow.dtypes import DType, float64, int64
 from contraflow.errors import CaptureError, describe
 from contraflow.operation import core
-from contraflow.operation.context import changed, state
+from contraflow.operation.context import changed, other_devices, state
 from contraflow.operation.op import Op
 from contraflow.shapes import Shape, contiguous, numel
 from contraflow.spec import Params, Spec
@@ -61,6 +61,7 @@ class Recorder(BottomContext):
     def __init__(self, name: str, arguments: list[Tensor], leaves: int = 0) -> None:
         self.name = name
         self.tape = Tape(name)
+        self._device: str | None = None  # of the tape, once it is known
         self.sources: dict[Value, InputSource] = {}
         self.start = next(serials)
         self._around = state().context
@@ -156,11 +157,18 @@ class Recorder(BottomContext):
             called = user_call()[2] or op.name
             name = OWNERS.get(called, op.name)
             raise self.refusal(f"{name} has a result whose shape depends on values")
+        if op.is_transfer and params["device"] != params["source"]:
+            raise self.refusal(
+                f"a tensor moves from {params['source']} to {params['device']}",
+                "Move it before the compiled function is called, or what it returns afterwards.",
+            )
         if not _OPERANDS.issuperset(map(type, inputs)):
             specs(op, inputs)  # the error for an input that is neither a tensor nor a number
         if dtypes.get_default_dtype() is not self._default_dtype:
             # The tape has another default.
             inputs = _cast(inputs, op.types(specs(op, inputs), params)[0])
+        if other_devices:
+            self._settle_device(op, inputs)
         current = state()
         line = current.line or user_line(_LIBRARY_FRAMES)
         operands = tuple([self.read(x, line) for x in inputs])
@@ -170,6 +178,20 @@ class Recorder(BottomContext):
             self._numbers.update(values)
         return tuple([self._tensor(v, line) for v in values])
 
+    def _settle_device(self, op: Op, inputs: tuple[Any, ...]) -> None:
+        """A tape has one device: that of the first op, beside those that compute numbers only."""
+        if self._numbers and all(self.is_number(x) for x in inputs if isinstance(x, Tensor)):
+            return
+        device = devices.current()
+        if self._device is None:
+            self._device = self.tape.device = device
+        elif device != self._device:
+            raise self.refusal(
+                f"{op.name} is applied on {device}, and other ops of the function on "
+                f"{self._device}",
+                "A compiled function computes on one device: move tensors to it before the call.",
+            )
+
     def _region(self) -> int:
         """The checkpoint region that is running, numbered from 1 within this recording."""
         region = state().region
@@ -178,7 +200,7 @@ class Recorder(BottomContext):
     def _tensor(self, value: Value, line: UserLine | None = None) -> Tensor:
         """A tensor with a new recorded storage that holds `value`."""
         spec = self.tape.specs[value]
-        storage = Storage(None)
+        storage = Storage(None, devices.current() if other_devices else "cpu")
         key = id(storage)
         self._values[key], self._held[key] = value, storage
         self._made.append((weakref.ref(storage), spec, line))

@@ -6,16 +6,30 @@ optional dependency costs nothing until it is used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from contraflow import threads
+from contraflow.devices import names
 from contraflow.devices.names import CPU, Device
+from contraflow.dtypes import DType, from_numpy
 from contraflow.errors import DeviceError
+from contraflow.operation.context import other_devices, state
+from contraflow.shapes import Shape
 
 if TYPE_CHECKING:
     from contraflow.compiler.kernel import Limits
     from contraflow.compiler.plan import Plan
+
+# The memory of one storage: on the cpu a NumPy array, elsewhere an object of the device with the
+# attributes `shape`, `dtype` (a DType), `size` (elements), `nbytes` and `device`.
+DeviceBuffer = Any
+
+
+def dtype_of(buffer: DeviceBuffer) -> DType:
+    """The dtype of the elements that a buffer was made for."""
+    found = buffer.dtype
+    return found if isinstance(found, DType) else from_numpy(found)
 
 
 class ProgramInterface(Protocol):
@@ -35,44 +49,85 @@ class ProgramInterface(Protocol):
 
 
 class DeviceInterface(Protocol):
-    """One kind of machine: it runs plans."""
+    """One machine that has memory and runs plans.
+
+    An address is a number: that of a buffer plus a number of bytes is the address of what lies so
+    many bytes into it.
+    """
 
     name: str
     limits: Limits
 
+    def allocate(self, shape: Shape, dtype: DType) -> DeviceBuffer:
+        """Uninitialised memory."""
+
+    def upload(self, array: Any) -> DeviceBuffer:
+        """Memory with a copy of a C-contiguous NumPy array."""
+
+    def download(self, buffer: DeviceBuffer) -> Any:
+        """A NumPy array with a copy of a buffer; it waits for what will be written there."""
+
+    def copy(self, source: DeviceBuffer, target: DeviceBuffer) -> None:
+        """Overwrite a buffer with the elements of another one of its size."""
+
+    def address(self, buffer: DeviceBuffer) -> int:
+        """The address of a buffer, as programs are given it."""
+
     def load(self, plan: Plan) -> ProgramInterface:
         """Compile a plan's kernels and lay out its memory."""
 
-    def address(self, array: Any) -> int:
-        """The address of an array's memory, as programs are given it."""
+    def synchronize(self) -> None:
+        """Wait until everything that was asked for is done; its errors surface here."""
 
 
-_KNOWN = ("cpu",)
+def _open(module: str) -> Callable[[], DeviceInterface]:
+    """How the device in a folder of this package is opened."""
+    return lambda: threads.imported(f"contraflow.devices.{module}.device").open_device()
+
+
+_openers: dict[str, Callable[[], DeviceInterface]] = {"cpu": _open("cpu")}
 _loaded: dict[str, DeviceInterface] = {}
+
+
+def register(name: str, opener: Callable[[], DeviceInterface]) -> None:
+    """Make a device known by a name; it is opened when something first needs it."""
+    names.TYPES.setdefault(name)
+    _openers[name] = opener
 
 
 def lookup(name: str) -> DeviceInterface:
     """The device called `name`, loaded on first use."""
-    if name not in _loaded:
-        if name not in _KNOWN:
-            raise DeviceError(f"device: {name!r} is not known; known are {', '.join(_KNOWN)}.")
-        _loaded[name] = threads.imported(f"contraflow.devices.{name}.device").open_device()
-    return _loaded[name]
+    found = _loaded.get(name)
+    if found is None:
+        if name not in _openers:
+            raise DeviceError(f"device: {name!r} is not known; known are {', '.join(_openers)}.")
+        found = _loaded[name] = _openers[name]()
+        if name != "cpu":
+            other_devices[name] = found
+    return found
 
 
 _default = CPU
 
 
+def current() -> str:
+    """The name of the device that tensors are made on here."""
+    return state().device or str(_default)
+
+
 def find(op: str, device: Device | str | None) -> Device:
-    """The device that `op` was asked for, the default one for None; an error if it is absent."""
+    """The device that `op` was asked for, that of new tensors for None; or the error for one that
+    is absent."""
     if device is None:
-        return _default
+        device = state().device
+        if device is None:
+            return _default
     if device == "cpu":
         return CPU
     found = Device(device)
-    if found.type not in _KNOWN or (found.type == "cpu" and found.index):
+    if found.type not in _openers or (found.type == "cpu" and found.index):
         raise DeviceError(
-            f"{op}: device {str(found)!r} is not available; there is {', '.join(_KNOWN)}."
+            f"{op}: device {str(found)!r} is not available; there is {', '.join(_openers)}."
         )
     lookup(found.type)
     return found

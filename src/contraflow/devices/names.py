@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-TYPES = ("cpu", "cuda", "webgpu")
+TYPES: dict[str, None] = dict.fromkeys(("cpu", "cuda", "webgpu"))  # in this order
 
 
 class Device:

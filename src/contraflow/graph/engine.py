@@ -19,7 +19,7 @@ from contraflow.errors import GradientError, GradientShapeError, NotScalarError,
 from contraflow.graph.cotangent import Cotangent, Cotangents, Sent, cotangents_of
 from contraflow.graph.frontier import Frontier
 from contraflow.operation import core
-from contraflow.operation.context import changed, state
+from contraflow.operation.context import changed, other_devices, state
 from contraflow.shapes import numel
 from contraflow.tensors.node import Edge, Node, Watchers, below, cast, fit, nodes_below
 from contraflow.tensors.source_line import at
@@ -127,7 +127,11 @@ def _start(
                     op="backward",
                     shape=root.shape,
                 )
-            g = core.full(root.shape, 1.0, dtype=root.dtype)
+            if not other_devices:
+                g = core.full(root.shape, 1.0, dtype=root.dtype)
+            else:
+                with changed(device=root.storage.device):
+                    g = core.full(root.shape, 1.0, dtype=root.dtype)
         elif not hasattr(g, "storage"):
             raise TypeError(f"backward: the gradient must be a Tensor, not {type(g).__name__}.")
         elif g.shape != root.shape:

@@ -10,7 +10,7 @@ from contraflow.errors import GradientError
 from contraflow.graph.cotangent import cotangents_of
 from contraflow.graph.saved import Saved, keep
 from contraflow.operation import core
-from contraflow.operation.context import state
+from contraflow.operation.context import changed, device_of, other_devices, state
 from contraflow.operation.gradient_rules import Backward
 from contraflow.operation.op import Op
 from contraflow.spec import Params, Spec
@@ -168,6 +168,11 @@ class OpNode(Node):
                 f"freed. Pass retain_graph=True to the first backward."
             )
         values = [x.get(self) if isinstance(x, Saved) else x for x in values]
+        if other_devices:  # rules make tensors where those that they are given lie
+            device = device_of((*cotangents, *values))
+            if device is not None and device != state().device:
+                with changed(device=device):
+                    return self.backward(cotangents)
         bound = self.bound
         pushed = self.watchers is not None and self.watchers.pushed
         if bound.saved_outs and (state().grad or pushed):
@@ -226,7 +231,10 @@ class PartsNode(Node):
         assert whole is not None
         dealt = cotangents_of(state().grad)
         joined = dealt.join(whole, self.dim, self.ends, self.drops, cotangents)
-        return (self._joined(whole, cotangents) if joined is None else joined,)
+        if joined is None:
+            with changed(device=device_of(cotangents)):
+                joined = self._joined(whole, cotangents)
+        return (joined,)
 
     def _joined(self, whole: Spec, cotangents: list[Tensor | None]) -> Tensor:
         """The same by ops; where no gradients came from one to the next, zeros in one piece."""

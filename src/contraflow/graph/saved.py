@@ -14,6 +14,7 @@ from contraflow.errors import (
     describe,
     describe_spec,
 )
+from contraflow.operation import core
 from contraflow.operation.context import changed, state
 from contraflow.shapes import numel
 from contraflow.spec import Spec
@@ -98,7 +99,11 @@ class Saved:
     def copied(self) -> Saved:
         """The same in memory of its own."""
         value = Tensor.of_storage(self.storage, self.layout, self.dtype)
-        copy = Saved(Tensor.of_array(memory.copy(value.array)), self.edge)
+        if self.storage.device == "cpu":
+            copy = Saved(Tensor.of_array(memory.copy(value.array)), self.edge)
+        else:
+            with changed(grad=False):
+                copy = Saved(core.clone(value), self.edge)
         copy.tangents = self.tangents
         return copy
 

@@ -96,8 +96,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         clusters = list(pairwise(self.cutoffs))
         # The columns of the head by class; looking them up refuses anything that is not a class.
         columns = cat([
-            arange(self.shortlist_size),
-            *(arange(high - low) * 0 + (self.shortlist_size + i)
+            arange(self.shortlist_size, device=x.device),
+            *(arange(high - low, device=x.device) * 0 + (self.shortlist_size + i)
               for i, (low, high) in enumerate(clusters)),
         ])  # fmt: skip
         head = F.log_softmax(self.head(x), 1)

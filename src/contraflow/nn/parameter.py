@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, NoReturn
 
-from contraflow.devices.cpu import memory
+import numpy as np
+
+from contraflow import devices
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType
 from contraflow.errors import GradientError, describe
@@ -93,7 +95,8 @@ class UninitializedTensorMixin(Tensor):
             self.data = self.data.to(device=device or self.device, dtype=dtype or self.dtype)
         # The same storage, which has memory now: for a function that is being recorded it has
         # been there before, so that what is written to it stays.
-        self.storage.receive(memory.full(tuple(shape), self.dtype.numpy, 0))
+        zeroed = np.zeros(tuple(shape), self.dtype.numpy)
+        self.storage.receive(devices.lookup(self.storage.device).upload(zeroed))
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
         self.layout = contiguous(tuple(shape))
         Structure.changed()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -186,12 +186,13 @@ class ThreadState:
     line: Any = None  # the user's line, once an outer library call has taken it
     saved_hooks: tuple[Any, ...] = ()
     autocast: DType | None = None  # what ops declared for it compute in
+    device: str | None = None  # where tensors are made; None: on the default device
 
     def replaced(self, fields: Mapping[str, Any]) -> ThreadState:
         """A copy with other values for some fields."""
         new = ThreadState(
             self.context, self.grad, self.stopped, self.inference, self.anomaly, self.task,
-            self.region, self.line, self.saved_hooks, self.autocast,
+            self.region, self.line, self.saved_hooks, self.autocast, self.device,
         )  # fmt: skip
         for name, value in fields.items():
             setattr(new, name, value)
@@ -237,6 +238,42 @@ class changed(IOBase):
 def change(**fields: Any) -> None:
     """Replace fields of this thread's state from now on; a surrounding `changed` still ends."""
     _state.set(state().replaced(fields))
+
+
+# --- devices ---------------------------------------------------------------------------------
+
+# The devices beside the cpu that are open, by name: while there are none, nobody asks for one.
+other_devices: dict[str, Any] = {}
+
+
+def device_of(values: Iterable[Any]) -> str | None:
+    """The device of the tensors among values, and in sequences among those; None without any.
+
+    Where a few lie on the cpu and others do not it is the device of those.
+    """
+    found = None
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            device = device_of(value)
+        else:
+            device = getattr(getattr(value, "storage", None), "device", None)
+        if device is not None:
+            if device != "cpu":
+                return device
+            found = device
+    return found
+
+
+def call_near(function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
+    """Call a function of the library, which makes tensors where those among its arguments lie.
+
+    One that calls a function of the user's does not: in that, tensors are made where the user says.
+    """
+    device = device_of((*args, *kwargs.values()))
+    if device is None or device == state().device or any(map(callable, args)):
+        return function(*args, **kwargs)
+    with changed(device=device):
+        return function(*args, **kwargs)
 
 
 def apply(op: Op, inputs: tuple[Any, ...], params: Params = NO_PARAMS) -> Any:

@@ -29,6 +29,7 @@ select: Op
 stack: Op
 strided: Op
 sum: Op
+to_device: Op
 to_dtype: Op
 transpose: Op
 unsqueeze: Op

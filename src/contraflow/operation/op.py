@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from contraflow.errors import TRANSLATED, retold
-from contraflow.operation.context import apply
+from contraflow.operation.context import apply, call_near, other_devices
 from contraflow.operation.gradient_rules import Backward, BoundRule, Rule, is_arithmetic, picker
 from contraflow.operation.promotion import DTYPE_RULES, Types
 from contraflow.operation.samples import Failure, Sample
@@ -72,6 +72,7 @@ class Traits:
     zero_if: tuple[str, ...] = ()
     is_sum: bool = False  # of two inputs
     is_copy: bool = False  # the elements of its input, in memory of their own
+    is_transfer: bool = False  # the elements of its input, on the device that `device` names
     is_fill: bool = False  # every element is the number that is its first input
     is_padding: bool = False  # its first input among copies of its second, by `pads`
     is_join: bool = False  # its inputs side by side along the dim that `dim` names
@@ -287,6 +288,8 @@ class Op(Traits):
                     if name in kwargs and name not in self.inputs:
                         kwargs[own] = kwargs.pop(name)
         try:
+            if other_devices:
+                return call_near(self.call, args, kwargs)
             return self.call(*args, **kwargs)
         except tuple(TRANSLATED) as error:
             raise retold(error, self.name, self.takes, args, kwargs)  # noqa: B904 (it has its cause)

@@ -1,4 +1,4 @@
-"""Cotangents of the CPU's eager context: arrays travel where nobody looks.
+"""Cotangents of eager mode: arrays travel on the CPU where nobody looks, and tensors elsewhere.
 
 A buffer that a gradient rule has just made, and nobody else was given, is an array of the pass's
 own: sums are formed in it, and a run of small arithmetic nodes makes no tensors at all. Parts of a
@@ -21,7 +21,7 @@ from contraflow.graph.cotangent import Cotangent, Cotangents, Sent
 from contraflow.graph.engine import Pass
 from contraflow.graph.op_node import OpNode
 from contraflow.operation import core
-from contraflow.operation.context import apply
+from contraflow.operation.context import apply, other_devices
 from contraflow.operation.reference import quiet, strided
 from contraflow.runtime import eager_programs
 from contraflow.shapes import Shape, View, contiguous, numel
@@ -87,6 +87,8 @@ class ArrayCotangents(Cotangents):
 
     def add(self, held: Cotangent, g: Cotangent) -> Cotangent:
         """The sum of two cotangents, in place where one of them is the pass's own."""
+        if other_devices and _is_elsewhere(g):
+            return super().add(held, g)
         if type(held) is Parts:
             if type(g) is Parts and len(held.pieces) < thresholds.waiting_pieces:
                 held.pieces += g.pieces
@@ -108,7 +110,7 @@ class ArrayCotangents(Cotangents):
         storages = [g.storage for _, g in sent]
         for k, storage in enumerate(storages):
             # A buffer newer than `mark` was made by the rule; it may be handed out twice.
-            if storage.serial > mark and storages.count(storage) == 1:
+            if storage.serial > mark and storage.device == "cpu" and storages.count(storage) == 1:
                 edge, g = sent[k]
                 if g.layout.is_contiguous:
                     sent[k] = edge, g.array
@@ -116,7 +118,9 @@ class ArrayCotangents(Cotangents):
 
     def join(
         self, whole: Spec, dim: int, ends: Sequence[int], drops: bool, parts: Sequence[Any]
-    ) -> Tensor:
+    ) -> Tensor | None:
+        if other_devices and any(_is_elsewhere(g) for g in parts):
+            return None
         buffer, _ = memory.room(whole.shape, whole.dtype.numpy)
         before = (slice(None),) * dim
         for a, b, g in zip(ends, ends[1:], parts):
@@ -129,8 +133,10 @@ class ArrayCotangents(Cotangents):
     def move(self, node: OpNode, g: Cotangent) -> list[Sent] | None:
         """The same elements, where they lie in the input of a view or in those of an assignment.
 
-        None where the rule gives a view of what came.
+        None where the rule gives a view of what came, or it lies on another device.
         """
+        if other_devices and _is_elsewhere(g):
+            return None
         if len(node.targets) > 1:
             return _assigned(node, g)
         (edge,), (spec,) = node.edges, node.input_specs
@@ -142,6 +148,11 @@ class ArrayCotangents(Cotangents):
         if region.is_contiguous and type(g) in (np.ndarray, Parts):
             return [(edge, _whole(g).reshape(shape))]
         return None
+
+
+def _is_elsewhere(g: Cotangent) -> bool:
+    """Whether a cotangent lies on another device than the cpu, where it is always a tensor."""
+    return isinstance(g, Tensor) and g.storage.device != "cpu"
 
 
 def _array(g: Cotangent) -> Any:
@@ -215,10 +226,11 @@ def _advance(task: Pass) -> None:
 def _named(node: OpNode, g: Cotangent) -> list[Any] | None:
     """The values that the rules of a node name, as arrays and numbers.
 
-    None if a value was overwritten, or is not kept as an array: then `backward` says why.
+    None if a value was overwritten, is not kept as an array or lies on another device: then
+    `backward` runs, or says why it cannot.
     """
     kept = node.kept
-    if kept is None:
+    if kept is None or (other_devices and _is_elsewhere(g)):
         return None
     if type(g) not in BARE:
         g = g.joined() if type(g) is Parts else g.array

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from contraflow import config, thresholds
+from contraflow import config, devices, thresholds
 from contraflow.contexts.applying import form_of, specs
 from contraflow.contexts.bottom import BottomContext
 from contraflow.devices.cpu import memory
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
 from contraflow.graph.op_node import OpNode
-from contraflow.operation.context import set_base_context, state
+from contraflow.operation.context import device_of, other_devices, set_base_context, state
 from contraflow.operation.op import Op
 from contraflow.operation.promotion import DTYPE_RULES
 from contraflow.operation.reference import Prepared, prepare, quiet
@@ -47,6 +47,10 @@ class Eager(BottomContext):
         float32 with float32 or a Python number stays float32, so no rule need be asked and no array
         be cast. This is where small ops spend their time, hence few calls and no helper functions.
         """
+        if other_devices:
+            outs = self._elsewhere(op, inputs, params)
+            if outs is not None:
+                return outs
         if not op.direct:
             return self._run(op, inputs, params)
         dtype: DType | None = None
@@ -87,6 +91,20 @@ class Eager(BottomContext):
         if array.ndim > 1 and not array.flags.c_contiguous:
             array = np.ascontiguousarray(array)
         return (Tensor.of_array(array),)
+
+    def _elsewhere(
+        self, op: Op, inputs: tuple[Any, ...], params: Params
+    ) -> tuple[Tensor, ...] | None:
+        """The results of a transfer, or of an op on another device; None on the cpu."""
+        if op.is_transfer:
+            return (_transferred(inputs[0], params["device"]),)
+        if devices.current() == "cpu":
+            return None
+        op.infer(specs(op, inputs), params)  # or raises the message a user can read
+        if op.is_opaque and device_of(inputs) is None:  # made by the host, out of numbers
+            device = devices.current()
+            return tuple(_transferred(x, device) for x in self._run(op, inputs, params))
+        return tuple(eager_programs.call_there(op, inputs, params))
 
     def _large(
         self, op: Op, inputs: tuple[Any, ...], params: Params, arrays: list[Any], dtype: DType
@@ -193,8 +211,8 @@ class Eager(BottomContext):
         several = op.is_composite or op.is_contraction
         least = thresholds.eager_composite if several else thresholds.eager_kernel
         # Those of what joins many tensors are views of the cotangent.
-        joins = op.variadic and not several
-        if not joins and eager_programs.is_large(named, least):
+        by_itself = (op.variadic and not several) or op.is_transfer
+        if not by_itself and eager_programs.is_large(named, least):
             params, bound, specs = node.params, node.bound, tuple(node.input_specs)
             key = (
                 "backward",
@@ -219,6 +237,11 @@ class Eager(BottomContext):
     def write(self, target: Tensor, value: Tensor, op: str, line: Any) -> None:
         if target.storage.borrowers is not None:
             target.storage.recall()
+        if target.storage.device != "cpu":
+            if target.storage is not value.storage or target.layout != value.layout:
+                eager_programs.write_there(target, value)
+            target.storage.wrote(op, line)
+            return
         if target.storage is value.storage:
             if target.layout == value.layout:
                 target.storage.wrote(op, line)
@@ -228,6 +251,14 @@ class Eager(BottomContext):
             source = value.array
         np.copyto(target.array, source)
         target.storage.wrote(op, line)
+
+
+def _transferred(x: Tensor, device: str) -> Tensor:
+    """The elements of a tensor in memory of a device."""
+    array = x.fetched()
+    if device == "cpu":
+        return Tensor.of_array(memory.copy(array) if x.storage.device == "cpu" else array)
+    return Tensor.of_buffer(devices.lookup(device).upload(np.asarray(array, order="C")), device)
 
 
 _EXACT = 1 << 24  # whole numbers up to here are floats of either size

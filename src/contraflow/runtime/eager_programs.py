@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contraflow import config, threads, thresholds
+from contraflow import config, devices, threads, thresholds
 from contraflow.devices.cpu import memory
 from contraflow.dtypes import get_default_dtype
-from contraflow.errors import CaptureError
+from contraflow.errors import CaptureError, DeviceError, host_only
 from contraflow.graph.recompute import recomputation
 from contraflow.operation import core
-from contraflow.operation.context import apply, changed
+from contraflow.operation.context import apply, changed, other_devices, state
 from contraflow.operation.op import Op
 from contraflow.shapes import contiguous, numel
 from contraflow.spec import Params, Spec
+from contraflow.tensors.host_scalar import HostScalar
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import exact
@@ -37,7 +38,12 @@ if TYPE_CHECKING:
 
 
 def is_large(inputs: Sequence[Any], least: int) -> bool:
-    """Whether a call on these inputs may be worth a program: on this many elements, at least."""
+    """Whether a call on these inputs may be worth a program: on this many elements, at least.
+
+    On other devices than the cpu everything is a program.
+    """
+    if other_devices and devices.current() != "cpu":
+        return True
     total = 0
     for x in inputs:
         if isinstance(x, Tensor) and x.layout.shape:
@@ -51,6 +57,12 @@ _routines: OrderedDict[Any, Routine | str] = OrderedDict()  # or why there is no
 _lock = threads.lock()
 
 
+def forget() -> None:
+    """Let go of all programs, which are made again when they are needed."""
+    with _lock:
+        _routines.clear()
+
+
 def call(
     name: str, key: Any, function: Callable[..., Any], inputs: Sequence[Any]
 ) -> list[Any] | None:
@@ -58,6 +70,12 @@ def call(
 
     `key` says which function it is, with everything static that it depends on.
     """
+    device = devices.current() if other_devices else "cpu"
+    if device != "cpu":
+        try:
+            return _found(name, key, function, inputs, device).run(inputs)
+        except CaptureError:
+            return None
     routine = find(name, key, function, inputs)
     return None if routine is None else run(routine, inputs)
 
@@ -65,6 +83,60 @@ def call(
 def call_op(op: Op, inputs: Sequence[Any], params: Params) -> list[Any] | None:
     """The results of an op, or None where NumPy does as well."""
     return call(op.name, exactly(params), lambda *xs: apply(op, xs, params), inputs)
+
+
+def call_there(op: Op, inputs: Sequence[Any], params: Params) -> list[Any]:
+    """The results of an op on the device of new tensors, which is not the cpu."""
+    try:
+        routine = _found(
+            op.name, exactly(params), lambda *xs: apply(op, xs, params), inputs, devices.current()
+        )
+    except CaptureError as error:
+        if op.is_opaque or op.dynamic:
+            raise host_only(op.name) from None
+        raise DeviceError(f"{op.name}: {error}") from error
+    return routine.run(inputs)
+
+
+def write_there(target: Tensor, value: Tensor) -> None:
+    """Write elements into a tensor of another device than the cpu."""
+    if target.storage is value.storage:
+        value = core.clone(value)
+
+    def write(to: Tensor, given: Tensor) -> tuple[()]:
+        state().context.write(to, given, "write", None)
+        return ()
+
+    _found("write", (), write, (target, value), target.storage.device).run((target, value))
+
+
+def _found(
+    name: str, key: Any, function: Callable[..., Any], inputs: Sequence[Any], device: str
+) -> Routine:
+    """The routine of a function on another device than the cpu, recorded if it is new.
+
+    Numbers are arguments of the program where the function can be recorded with any number in their
+    place, and else part of what it is.
+    """
+    described: list[Any] = []
+    for x in inputs:
+        if isinstance(x, Tensor):
+            described.append((x.layout.shape, x.layout.strides, x.dtype))
+        else:
+            described.append(type(x) if type(x) in (int, float) else exact(x))
+    whole_key = (name, key, device, get_default_dtype(), *described)
+    numbers = tuple([exact(x) for x in inputs if type(x) in (int, float)])
+    found: Routine | str | None = None
+    for full_key, is_open in ((whole_key, True), ((*whole_key, numbers), False)):
+        try:
+            found = _routines.get(full_key)
+        except TypeError:  # a parameter that is not hashable
+            return Routine(name, function, inputs, False, device, is_open=False)
+        if found is None:
+            found = _prepare(full_key, name, function, inputs, False, device, is_open)
+        if isinstance(found, Routine):
+            return found
+    raise CaptureError(found)
 
 
 def find(
@@ -79,18 +151,21 @@ def find(
             described.append(None)
         else:  # numbers may be others at every call, and NumPy takes them as they come
             return None
-    whole_key = (name, key, config.num_threads, get_default_dtype(), *described)
+    device = devices.current() if other_devices else "cpu"
+    whole_key = (name, key, device, config.num_threads, get_default_dtype(), *described)
     try:
         routine = _routines.get(whole_key)
     except TypeError:  # a parameter that is not hashable
         return None
     if routine is None:
-        routine = _prepare(whole_key, name, function, inputs, repeats)
+        routine = _prepare(whole_key, name, function, inputs, repeats, device)
     return None if isinstance(routine, str) else routine
 
 
 def run(routine: Routine, inputs: Sequence[Any]) -> list[Any] | None:
     """The results of a routine; None where the op, done in another way, says what is wrong."""
+    if routine.device != "cpu":
+        return routine.run(inputs)
     try:
         return routine.run(inputs)
     except (IndexError, ZeroDivisionError):
@@ -98,11 +173,12 @@ def run(routine: Routine, inputs: Sequence[Any]) -> list[Any] | None:
 
 
 def _prepare(
-    whole_key: Any, name: str, function: Callable[..., Any], inputs: Sequence[Any], repeats: bool
-) -> Routine | str:
+    whole_key: Any, name: str, function: Callable[..., Any], inputs: Sequence[Any], repeats: bool,
+    device: str = "cpu", is_open: bool = False,
+) -> Routine | str:  # fmt: skip
     try:
-        routine: Routine | str = Routine(name, function, inputs, repeats)
-    except CaptureError as error:
+        routine: Routine | str = Routine(name, function, inputs, repeats, device, is_open)
+    except (CaptureError, DeviceError) as error:
         routine = str(error)
     with _lock:
         _routines[whole_key] = routine
@@ -120,14 +196,24 @@ class Routine:
     """A recorded function, ready to run on tensors like those it was recorded with."""
 
     def __init__(
-        self, name: str, function: Callable[..., Any], inputs: Sequence[Any], repeats: bool = False
-    ) -> None:
-        """Record a function; one whose backward `repeats` it must not be much work."""
+        self, name: str, function: Callable[..., Any], inputs: Sequence[Any], repeats: bool = False,
+        device: str = "cpu", is_open: bool = False,
+    ) -> None:  # fmt: skip
+        """Record a function; one whose backward `repeats` it must not be much work. If it `is_open`
+        numbers may be others at every run."""
+        self.device = device
         standins = [_standin(x) if isinstance(x, Tensor) else x for x in inputs]
         positions = [i for i, x in enumerate(standins) if isinstance(x, Tensor)]
         recorder = _recorder(name, [standins[i] for i in positions])
+        self._numbers: list[int] = []
+        if is_open:
+            self._numbers = [i for i, x in enumerate(inputs) if type(x) in (int, float)]
+        cells = [HostScalar(inputs[i]) for i in self._numbers]
+        for i, cell in zip(self._numbers, cells):
+            standins[i] = recorder.read_scalar(cell)
+        plain = {"context": recorder, "grad": False, "saved_hooks": (), "region": 0, "line": None}
         try:
-            with changed(context=recorder, grad=False, saved_hooks=(), region=0, line=None):
+            with changed(**plain, device=device):
                 found = function(*standins)
                 results = found if isinstance(found, (tuple, list)) else (found,)
                 self._results = [_describe(recorder, r, standins) for r in results]
@@ -138,24 +224,31 @@ class Routine:
             except KeyboardInterrupt:  # it must be done all the same
                 recorder.restore()
                 raise
-        if recording.advances or recording.reseeds or recording.writers:
+        writes = bool(recording.writers)
+        if recording.advances or recording.reseeds or (writes and device == "cpu"):
             raise CaptureError(f"{name} has effects")
-        if not recorder.tape.outputs:
+        recorder.tape.device = device
+        if not recorder.tape.outputs and not writes:
             raise CaptureError(f"{name} computes nothing")
         lines = recorder.tape.lines
         if repeats and any(line.op.is_costly for line in lines):
             raise CaptureError(f"{name} is too much work to do it twice")
         executable = self.executable = _native(recorder.tape)
-        if executable.scalar_outputs or executable.has_host_steps:
+        hosted = executable.scalar_outputs and device == "cpu"
+        if hosted or executable.has_host_steps:
             raise CaptureError(f"{name} runs on the host in part")
-        assert executable.constant_prologue is not None, "it has no host scalars"
-        self._run, self._words = executable.program.run, executable.constant_prologue[1]
-        self._locate = executable.locate
+        self._run, self._locate = executable.program.run, executable.locate
+        self._words = (executable.constant_prologue or ((), ()))[1]
         # Per input of the tape: the index of an argument, or a storage that the function made.
+        found_in = [recording.sources[v] for v in executable.inputs.arrays]
         self._sources = [
             positions[source.argument] if source.constant is None else source.constant
-            for source in recording.sources.values()
+            for source in found_in
         ]
+        # Per host scalar of the tape: the index of the argument that it is.
+        order = {id(cell): i for cell, i in zip(cells, self._numbers)}
+        read = [recording.sources[v].cell for v in executable.inputs.scalars]
+        self._scalars = [order[id(cell())] for cell in read if cell is not None]
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The results as tensors; those that are inputs are the inputs themselves."""
@@ -167,6 +260,8 @@ class Routine:
                 x: Tensor = inputs[source]
                 storage, start = x.storage, x.layout.offset * x.dtype.itemsize
             addresses.append((storage.address or self._locate(storage)) + start)
+        if self.device != "cpu":
+            return self._run_there(inputs, addresses)
         results: list[Any] = []
         for result in self._results:
             if isinstance(result, Spec):
@@ -178,6 +273,30 @@ class Routine:
             else:  # the index of an input, or None
                 results.append(None if result is None else inputs[result])
         self._run(addresses, self._words)
+        return results
+
+    def _run_there(self, inputs: Sequence[Any], addresses: list[int]) -> list[Any]:
+        """The same on another device than the cpu, with inputs at these addresses."""
+        executable, device = self.executable, devices.lookup(self.device)
+        known, words = executable.prepare([inputs[i] for i in self._scalars])
+        numbers = dict(zip(sorted(executable.scalar_outputs), known))
+        results: list[Any] = []
+        made = 0  # outputs of the tape so far
+        for result in self._results:
+            if not isinstance(result, Spec):
+                results.append(None if result is None else inputs[result])
+                continue
+            if made in numbers:
+                buffer = device.upload(np.array(numbers[made], result.dtype.numpy))
+            else:
+                buffer = device.allocate(result.shape, result.dtype)
+                addresses.append(device.address(buffer))
+            results.append(Tensor.of_buffer(buffer, self.device))
+            made += 1
+        try:
+            self._run(addresses, words)
+        except IndexError as error:
+            raise executable.problem(error) from None
         return results
 
 
@@ -212,7 +331,7 @@ def _recorder(name: str, inputs: Sequence[Tensor]) -> Recorder:
 
 
 def _native(tape: Tape) -> Native:
-    made: Native = threads.imported("contraflow.runtime.executable").Native(tape, "cpu")
+    made: Native = threads.imported("contraflow.runtime.executable").Native(tape)
     return made
 
 
@@ -221,7 +340,7 @@ def _standin(x: Tensor) -> Tensor:
     shape = x.layout.shape
     layout = contiguous(shape) if x.layout.is_contiguous else x.layout._replace(offset=0)
     flat = np.broadcast_to(np.zeros((), x.dtype.numpy), (layout.extent()[1],))
-    return Tensor.of_storage(Storage(flat), layout, x.dtype)
+    return Tensor.of_storage(Storage(flat, x.storage.device), layout, x.dtype)
 
 
 def _describe(recorder: Recorder, result: Any, standins: Sequence[Any]) -> Spec | int | None:

@@ -23,8 +23,9 @@ from contraflow.compiler.lower import Fused
 from contraflow.compiler.passes import optimize
 from contraflow.compiler.plan import HostStep, make_plan
 from contraflow.compiler.tape import Tape, Value
+from contraflow.errors import OutOfRange
 from contraflow.render import python
-from contraflow.runtime.outputs import BlockPair, Standing, take, take_written
+from contraflow.runtime.outputs import BlockPair, Standing, number_of, take, take_written
 from contraflow.tensors.grad_slot import Block
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
@@ -56,11 +57,11 @@ class Executable(Protocol):
         """The steps that run, one per line."""
 
 
-def load(tape: Tape, device: str = "cpu") -> Executable:
+def load(tape: Tape) -> Executable:
     """Make a tape ready to run, as the configuration says."""
-    if config.compile_mode == "interpret":
+    if config.compile_mode == "interpret" and tape.device == "cpu":
         return Interpreted(tape)
-    return Native(tape, device)
+    return Native(tape)
 
 
 class _Clock:
@@ -134,8 +135,8 @@ class Interpreted:
 class Native:
     """A tape as a program of generated kernels, with its host prologue."""
 
-    def __init__(self, tape: Tape, device: str) -> None:
-        self.device = devices.lookup(device)
+    def __init__(self, tape: Tape) -> None:
+        self.device = devices.lookup(tape.device)
         self.times: dict[str, float] = {}
         clock = _Clock(self.times)
         self.tape = optimize(tape)
@@ -188,7 +189,8 @@ class Native:
             raise self.with_line(error) from None
         outputs = [block.array for block in blocks]
         for (i, dtype), number in zip(self.host_outputs, known):
-            outputs.insert(i, np.array(number, dtype))
+            output = np.array(number, dtype)
+            outputs.insert(i, output if self.device.name == "cpu" else self.device.upload(output))
         return outputs
 
     def replay(self, storages: Sequence[Storage], scalars: Sequence[int | float]) -> list[Any]:
@@ -251,7 +253,8 @@ class Native:
         """The names that the written lines use."""
         return {
             "count": getrefcount, "locate": self.locate, "with_line": self.with_line,
-            "prologue": self.prologue, "put": self.program.put, "rerun": self.program.rerun,
+            "number_of": number_of, "prologue": self.prologue, "put": self.program.put,
+            "rerun": self.program.rerun,
         }  # fmt: skip
 
     def standing(self, owners: Sequence[tuple[weakref.ref[Tensor], int]]) -> Standing:
@@ -269,7 +272,8 @@ class Native:
     def number(self, position: int) -> str:
         """The number that an output is, or that its block holds, in what is written."""
         if position not in self.scalar_outputs:
-            return f"{self.block(position)}.array"
+            block = self.block(position)
+            return f"{block}.array" if self.device.name == "cpu" else f"number_of({block})"
         return f"known[{[i for i, _ in self.host_outputs].index(position)}]"
 
     def _pair(self, position: int) -> int:
@@ -292,6 +296,14 @@ class Native:
         kind, text = line.op.fails
         found: Exception = kind(line.blame(text))
         return found
+
+    def problem(self, error: IndexError) -> Exception:
+        """The error of a kernel as eager mode raises it: the user's line is the one that runs."""
+        op = self.tape.lines[getattr(error, "line", 0)].op
+        if op.fails is None:
+            return OutOfRange(f"{error}.")
+        kind, text = op.fails
+        return kind(f"{op.name}: {text}.")
 
     @property
     def has_host_steps(self) -> bool:

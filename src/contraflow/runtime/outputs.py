@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from contraflow import devices
-from contraflow.devices.cpu import memory
 from contraflow.spec import Spec
 from contraflow.tensors.grad_slot import Block, Notice, put_blocks, slots_lock
 from contraflow.tensors.tensor import Tensor
@@ -29,15 +28,23 @@ class BlockPair:
     __slots__ = ("idle", "recent", "_spec", "_device")
 
     def __init__(self, spec: Spec, device: devices.DeviceInterface) -> None:
-        self._spec, self._device = (spec.shape, spec.dtype.numpy), device
+        self._spec, self._device = spec, device
         self.idle = self.recent = Block(None)
 
     def refill(self) -> Block:
         """A new block, in the place of one that is held."""
-        array = memory.empty(*self._spec)
+        array = self._device.allocate(self._spec.shape, self._spec.dtype)
         block = Block(array, self._device.address(array))
         self.idle, self.recent = self.recent, block
         return block
+
+
+def number_of(output: Any) -> Any:
+    """An output of a program that is a number, or whose block holds one."""
+    if type(output) is not Block:
+        return output
+    buffer = output.array
+    return buffer if isinstance(buffer, np.ndarray) else buffer.device.download(buffer)
 
 
 def take(pairs: Sequence[BlockPair], addresses: list[Any]) -> list[Block]:

@@ -14,8 +14,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from contraflow import dtypes
+from contraflow import devices, dtypes
 from contraflow.devices.cpu.memory import empty
+from contraflow.devices.names import Device
 from contraflow.operation.context import state
 from contraflow.serialize.header import (
     NO_CHECKSUM,
@@ -71,11 +72,13 @@ def save(obj: Any, path: FilePath) -> None:
     _replace(target, write)
 
 
-def load(path: FilePath, mmap: bool = False) -> Any:
+def load(path: FilePath, mmap: bool = False, *, map_location: Device | str | None = None) -> Any:
     """Read what `save` has written, or the tensors of any other safetensors file as a dict.
 
-    With `mmap` tensors lie in the file itself: they are read when they are used, cannot be written
-    to, and their checksums are not looked at. A `save` to the same path does not disturb them.
+    Files do not say where tensors lay: they are read to the cpu, or to the device that
+    `map_location` names. With `mmap` tensors lie in the file itself: they are read when they are
+    used, cannot be written to, and their checksums are not looked at. A `save` to the same path
+    does not disturb them.
 
     >>> import contraflow as cf, pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -85,6 +88,9 @@ def load(path: FilePath, mmap: bool = False) -> Any:
     {'bias': tensor([0., 0.]), 'sizes': (3, 4)}
     """
     source = _as_path("load", path)
+    device = "cpu" if map_location is None else str(devices.find("load", map_location))
+    if mmap and device != "cpu":
+        raise ValueError(f"load: tensors on {device} cannot lie in the file. Leave out mmap.")
     try:
         with source.open("rb") as file:
             header = read_header(file)
@@ -92,6 +98,8 @@ def load(path: FilePath, mmap: bool = False) -> Any:
             tensors: dict[str, Tensor] = {}
             for entry in header.entries:
                 storage = read(entry)
+                if device != "cpu":
+                    storage = Storage(devices.lookup(device).upload(storage.data), device)
                 if entry.name not in header.copies:
                     view = contiguous(entry.shape)
                     tensors[entry.name] = Tensor.of_storage(storage, view, entry.dtype)

@@ -96,7 +96,7 @@ class FileContents:
         alike = all(x.layout == first.layout for _, x, _ in members)
         seen = [(name, x) for name, x, _ in members if not x.layout.overlaps_itself()]
         if alike and seen:
-            self.regions[region] = first.array
+            self.regions[region] = first.fetched()
             for _, _, leaf in members:
                 leaf["tensor"] = region
             self._copy(region, seen[1:])
@@ -104,7 +104,7 @@ class FileContents:
         region = self._name((region, "storage"))  # no tensor's elements, to other readers
         ends = [x.layout.extent() for _, x, _ in members]
         low, high = min(low for low, _ in ends), max(high for _, high in ends)
-        self.regions[region] = first.storage.data[low:high]
+        self.regions[region] = first.storage.fetched()[low:high]
         for _, x, leaf in members:
             shape, strides, offset = x.layout
             leaf["tensor"] = region
@@ -117,7 +117,7 @@ class FileContents:
         Ranges of bytes must not overlap in the format, and other readers know nothing but names.
         """
         for name, x in members:
-            self.regions[name] = x.array
+            self.regions[name] = x.fetched()
             self.copies[name] = region
 
 

@@ -46,7 +46,7 @@ def _read(op: str, data: Any) -> tuple[np.ndarray, DType]:
         return array, dtype_of(found)
     own = getattr(data, "dtype", None)
     if isinstance(own, DType):
-        return data.detach().array, own
+        return data.detach().fetched(), own
     if isinstance(data, complex):
         raise NotImplementedError(f"{op}: there are no complex tensors; see docs/differences.md.")
     array = np.asarray(data)

@@ -12,9 +12,10 @@ import numpy as np
 from contraflow import devices, dtypes
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType
-from contraflow.errors import GradientError, describe
-from contraflow.operation.context import state
-from contraflow.shapes import Shape, View, normalize_dim, numel
+from contraflow.errors import DeviceError, GradientError, describe
+from contraflow.operation import core
+from contraflow.operation.context import changed, state
+from contraflow.shapes import Shape, View, contiguous, normalize_dim, numel
 from contraflow.spec import Spec
 from contraflow.tensors import dlpack
 from contraflow.tensors.storage import Storage
@@ -48,6 +49,10 @@ class TensorElements(Methods):
             data = self.storage.data
             if data is None:
                 state().context.leave(self, "reading its elements")
+            if self.storage.device != "cpu":
+                raise DeviceError(
+                    f"array: {describe(self)} does not lie in the memory of the host. Use x.cpu()."
+                )
             size = self.dtype.itemsize
             shape, strides, offset = self.layout
             if 0 in shape:  # such a view may start beyond the end of its storage
@@ -58,10 +63,26 @@ class TensorElements(Methods):
             )
         return array
 
+    def fetched(self) -> np.ndarray:
+        """The elements on the host: on the cpu the array itself, from elsewhere a copy. For the
+        library's own use."""
+        storage, layout = self.storage, self.layout
+        if storage.device == "cpu" or storage.is_recorded:
+            return self.array
+        if 0 in layout.shape:
+            return np.empty(layout.shape, self.dtype.numpy)
+        whole = storage
+        if layout != contiguous(layout.shape) or numel(layout.shape) != storage.data.size:
+            with changed(grad=False):
+                whole = core.clone(self).storage
+        found: np.ndarray = devices.lookup(storage.device).download(whole.data)
+        return found.reshape(layout.shape)
+
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The elements as a NumPy array that shares memory with this tensor.
 
-        A tensor that requires grad is refused, unless by `force`: NumPy would lose the graph.
+        A tensor that requires grad is refused, unless by `force`: NumPy would lose the graph. One
+        of another device is refused, and copied to the host by `force`.
         """
         state().context.leave(self, "numpy()")
         if self._needs and not force:
@@ -69,7 +90,12 @@ class TensorElements(Methods):
                 f"numpy: {describe(self)} requires grad, and NumPy would lose that. "
                 f"Use x.detach().numpy()."
             )
-        return self.array
+        if self.storage.device != "cpu" and not force:
+            raise DeviceError(
+                f"numpy: {describe(self)} does not lie in the memory of the host. Use "
+                f"x.cpu().numpy()."
+            )
+        return self.fetched()
 
     def item(self) -> bool | int | float:
         """The one element as a Python number."""
@@ -77,7 +103,7 @@ class TensorElements(Methods):
 
     def _element(self, asked: str) -> bool | int | float:
         state().context.leave(self, asked)
-        array = self.array
+        array = self.array if self.storage.device == "cpu" else self.fetched()
         if array.size != 1:
             raise ValueError(f"item: {describe(self)} does not have exactly one element.")
         value = array.item()
@@ -86,7 +112,7 @@ class TensorElements(Methods):
     def tolist(self) -> Any:
         """The elements as nested Python lists."""
         state().context.leave(self, "tolist()")
-        array = self.array
+        array = self.fetched()
         if self.dtype is dtypes.bfloat16:
             array = array.astype(np.float32)
         return array.tolist()
@@ -108,6 +134,10 @@ class TensorElements(Methods):
             raise GradientError(
                 f"dlpack: {describe(self)} requires grad, which another library would lose. "
                 f"Use x.detach()."
+            )
+        if self.storage.device != "cpu":
+            raise BufferError(
+                f"dlpack: {describe(self)} cannot be exported from its device. Use x.cpu()."
             )
         return dlpack.to_dlpack(self.array, stream, max_version, dl_device, copy)
 
@@ -197,7 +227,10 @@ class TensorElements(Methods):
 
     def data_ptr(self) -> int:
         """The address of the first element."""
-        return int(self.array.ctypes.data)
+        if self.storage.device == "cpu":
+            return int(self.array.ctypes.data)
+        start: int = devices.lookup(self.storage.device).address(self.storage.data)
+        return start + self.layout.offset * self.dtype.itemsize
 
     def is_floating_point(self) -> bool:
         """Whether the dtype is a floating-point one."""

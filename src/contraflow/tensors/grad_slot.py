@@ -30,7 +30,7 @@ slots_lock = threads.recursive_lock()
 
 
 class Block:
-    """Memory that a program fills: an array, its address, and the notice for those who look."""
+    """Memory that a program fills: a buffer, its address, and the notice for those who look."""
 
     __slots__ = ("array", "address", "notice")
 
@@ -46,7 +46,7 @@ def look(owner: Any) -> Any:
             held = owner._slot
             if isinstance(held, Block):
                 held.notice.given = True
-                held = owner._slot = owner.of_array(held.array)
+                held = owner._slot = owner.of_buffer(held.array, owner.storage.device)
     return held
 
 

@@ -1,5 +1,7 @@
 """Storages: the memory behind tensors, with versions that count writes.
 
+The memory is a buffer of a device: on the cpu a NumPy array, elsewhere what the device gives out.
+
 Views share a storage. Every write through a tensor raises `version`, so that a value saved for
 backward and then overwritten is noticed; `writer` says what wrote last and where.
 """
@@ -11,6 +13,7 @@ import weakref
 from functools import partial
 from typing import Any
 
+from contraflow import devices
 from contraflow.devices.cpu import memory
 from contraflow.tensors.source_line import UserLine
 
@@ -18,7 +21,8 @@ serials = itertools.count()
 
 
 class Storage:
-    """Memory of one device. On the cpu `data` is a flat array; a recorded storage has None."""
+    """Memory of one device. On the cpu `data` is a flat array, elsewhere a buffer of the device; a
+    recorded storage has None."""
 
     # Defaults live on the class, which keeps construction cheap: there is one of these per op.
     device = "cpu"
@@ -31,7 +35,8 @@ class Storage:
     borrowers: dict[int, weakref.ref[Any]] | None = None  # by their ids
 
     def __init__(self, data: Any, device: str = "cpu") -> None:
-        """Over a C-contiguous array of any shape; it is flattened when that is first asked for."""
+        """Over a C-contiguous array of any shape, which is flattened when that is first asked for,
+        or over a buffer of another device."""
         self._data = data
         if device != "cpu":
             self.device = device
@@ -59,9 +64,9 @@ class Storage:
 
     @property
     def data(self) -> Any:
-        """The memory as a flat array, None where only a program will compute it."""
+        """The memory as a flat array or a buffer, None where only a program will compute it."""
         data = self._data
-        if data is not None and data.ndim != 1:
+        if data is not None and self.device == "cpu" and data.ndim != 1:
             data = self._data = data.reshape(-1)
         return data
 
@@ -74,19 +79,50 @@ class Storage:
         self._data, self.address = data, 0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Storage:
-        copy = memo[id(self)] = Storage(memory.copy(self.data))
+        copy = memo[id(self)] = Storage(self.copied(), self.device)
         return copy
 
+    def fetched(self) -> Any:
+        """The memory on the host: on the cpu the flat array itself, from elsewhere a copy."""
+        if self.device == "cpu":
+            return self.data
+        return devices.lookup(self.device).download(self.data).reshape(-1)
+
+    def copied(self) -> Any:
+        """A copy of the memory as it is now, for `restore` or for another storage."""
+        if self.device == "cpu":
+            return memory.copy(self.data)
+        device, data = devices.lookup(self.device), self.data
+        copy = device.allocate(data.shape, data.dtype)
+        device.copy(data, copy)
+        return copy
+
+    def restore(self, copied: Any) -> None:
+        """Write the elements of a copy back."""
+        devices.lookup(self.device).copy(copied, self.data)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return Storage, (self.data,)
+        if self.device == "cpu":
+            return Storage, (self.data,)
+        return _uploaded, (devices.lookup(self.device).download(self.data), self.device)
 
     def look_around(self) -> None:
         """Something depends on where in this memory a tensor lies, or on what else is there."""
 
     @property
+    def on_host(self) -> bool:
+        """Whether the elements can be read by the host, as they are."""
+        return self._data is not None and self.device == "cpu"
+
+    @property
     def is_recorded(self) -> bool:
         """Whether this stands for a value that only a program will compute."""
         return self._data is None
+
+
+def _uploaded(array: Any, device: str) -> Storage:
+    """A storage of a device with the elements of an array."""
+    return Storage(devices.lookup(device).upload(array), device)
 
 
 class PartStorage(Storage):

@@ -83,23 +83,35 @@ class Tensor(TensorElements):
         return t
 
     @staticmethod
+    def of_buffer(buffer: Any, device: str) -> Tensor:
+        """A tensor over a whole buffer of a device, without copying."""
+        if device == "cpu":
+            return Tensor.of_array(buffer)
+        layout = contiguous(buffer.shape)
+        return Tensor.of_storage(Storage(buffer, device), layout, buffer.dtype)
+
+    @staticmethod
     def of_data(
         op: str, data: Any, dtype: DType | None, device: Any = None, requires_grad: bool = False
     ) -> Tensor:
         """A tensor with a copy of numbers, nested sequences, NumPy arrays or tensors."""
-        devices.find(op, device)
+        name = str(devices.find(op, device))
         if not state().context.hits and isinstance(data, (Tensor, list, tuple)):
             found: set[DType] = set()
             if convert.holds_tensors(op, data, found):  # whose values are not known while recording
-                copied = _copied(op, data, dtype or convert.dtype_of(found))
+                copied = _copied(op, data, dtype or convert.dtype_of(found)).to(name)
                 return copied.requires_grad_() if requires_grad else copied
         elif isinstance(data, np.ndarray):
             shared = state().context.shared_array(data)
             if shared is not None:  # read at every call
                 dtype = dtype or shared.dtype
                 made: Tensor = shared.clone() if shared.dtype is dtype else shared.to(dtype)
+                made = made.to(name)
                 return made.requires_grad_() if requires_grad else made
-        t = Tensor.of_array(convert.array_of(op, data, dtype))
+        array = convert.array_of(op, data, dtype)
+        if name != "cpu":
+            array = devices.lookup(name).upload(array)
+        t = Tensor.of_buffer(array, name)
         if state().inference:
             t.storage.inference = True
         return t.requires_grad_() if requires_grad else t
@@ -171,11 +183,16 @@ class Tensor(TensorElements):
         `copy=True` makes a copy always. `non_blocking` changes nothing.
         """
         device, dtype, copy = _destination(args, kwargs)
-        if device is not None:
-            devices.find("to", device)
+        here = self.storage.device
+        there = here if device is None else str(devices.find("to", device))
+        moved = self
+        if here != there and here != "cpu":
+            moved = core.to_device(moved, device=there, source=here)
         if dtype is not None and dtype is not self.dtype:
-            return core.to_dtype(self, dtype=dtype)  # type: ignore[no-any-return]
-        return core.clone(self) if copy else self
+            moved = core.to_dtype(moved, dtype=dtype)
+        if here != there and here == "cpu":  # after the cast: another device may lack the dtype
+            moved = core.to_device(moved, device=there, source=here)
+        return core.clone(self) if copy and moved is self else moved
 
     def type_as(self, other: Tensor) -> Tensor:
         """The values in the dtype of another tensor."""
@@ -197,7 +214,7 @@ class Tensor(TensorElements):
     @public
     def equal(self, other: Tensor) -> bool:
         """Whether another tensor has the same shape and the same elements."""
-        return self.shape == other.shape and bool(core.eq(self, other).numpy().all())
+        return self.shape == other.shape and bool(core.eq(self, other).all())
 
     @public
     def allclose(
@@ -205,8 +222,7 @@ class Tensor(TensorElements):
         equal_nan: bool = False,
     ) -> bool:  # fmt: skip
         """Whether every element differs from the other's by at most atol + rtol |other|."""
-        close = core.isclose(self, other, rtol, atol, equal_nan)
-        return bool(close.numpy().all())
+        return bool(core.isclose(self, other, rtol, atol, equal_nan).all())
 
     def __contains__(self, value: Any) -> bool:
         """Whether some element equals a number, or one of a tensor's."""
@@ -223,11 +239,13 @@ class Tensor(TensorElements):
         suffixes = [f"size={shape}"] if 0 in shape and len(shape) != 1 else []
         if self.dtype not in plain:
             suffixes.append(f"dtype={self.dtype!r}")
+        if self.storage.device != "cpu":
+            suffixes.insert(0, f"device='{self.device}'")
         if node is not None:
             suffixes.append(f"grad_fn=<{node.name}>")
         elif self._needs:
             suffixes.append("requires_grad=True")
-        array = self.array
+        array = self.fetched()
         half = self.dtype in dtypes.HALVES
         return tensor_text(array.astype(np.float32) if half else array, suffixes)
 

@@ -9,7 +9,7 @@ import numpy as np
 from contraflow.errors import GradientError, describe
 from contraflow.expressions.expression import Number
 from contraflow.operation import core
-from contraflow.operation.context import apply, state
+from contraflow.operation.context import apply, changed, other_devices, state
 from contraflow.shapes import View, broadcast_shapes, contiguous
 from contraflow.tensors.source_line import user_line
 from contraflow.tensors.tensor import Tensor, lies_in
@@ -66,11 +66,17 @@ def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
     The caller has called `check_write` before it computed `value`; `fresh` says that nobody else
     has that tensor, so that the target may take its place in the graph.
     """
+    device = target.storage.device
+    if other_devices and state().device != device:
+        with changed(device=device):
+            return write(target, value, op, fresh)
     line = state().line or user_line()
     given = value
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, Tensor):
+        if value.storage.device != device:
+            value = value.to(device)
         if value.layout.shape != target.layout.shape:
             if broadcast_shapes(op, (value.shape, target.shape)) != target.shape:
                 raise ValueError(f"{op}: {describe(value)} does not fit into {describe(target)}.")

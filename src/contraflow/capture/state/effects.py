@@ -15,6 +15,7 @@ from contraflow.capture.state.places import ConditionWriter, GivenArguments
 from contraflow.capture.state.writes import Registered, SlotStore, Write
 from contraflow.compiler.tape import Value
 from contraflow.dtypes import DType
+from contraflow.runtime.outputs import number_of
 from contraflow.shapes import View
 from contraflow.tensors.grad_slot import Block
 from contraflow.tensors.replayed import Writes, count_replays
@@ -60,7 +61,7 @@ class ScalarsSet(NamedTuple):
             cell = cell_ref()
             if cell is not None:
                 output = outputs[position]
-                cell.value = type(cell.value)(output.array if type(output) is Block else output)
+                cell.value = type(cell.value)(number_of(output))
 
     def source_lines(self, writer: EffectWriter) -> Iterator[str]:
         for cell_ref, position in self.cells:
@@ -125,28 +126,33 @@ class NewTensor(NamedTuple):
     view: View
     dtype: DType
     whole: bool  # the output as it is
+    device: str
 
     def source(self, writer: EffectWriter) -> str:
         """The tensor as an expression."""
-        position, view, dtype, whole = self
+        position, view, dtype, whole, device = self
         arguments = f"{writer.block(position)}, {writer.name(view)}, {writer.name(dtype)}, {whole}"
+        if device != "cpu":
+            arguments += f", {device!r}"
         return f"{writer.name(new_tensor)}({arguments})"
 
 
 def new_tensors(results: Sequence[NewTensor], outputs: Sequence[Any]) -> list[Tensor]:
     """Results that are nothing but tensors over outputs."""
     return [
-        new_tensor(outputs[position], view, dtype, whole)
-        for position, view, dtype, whole in results
+        new_tensor(outputs[position], view, dtype, whole, device)
+        for position, view, dtype, whole, device in results
     ]
 
 
-def new_tensor(block: Block, view: View, dtype: DType, whole: bool) -> Tensor:
+def new_tensor(block: Block, view: View, dtype: DType, whole: bool, device: str = "cpu") -> Tensor:
     """A tensor over the memory of an output, outside any graph."""
     storage, t = _new(Storage), _new(Tensor)
     storage._data, storage.address, storage.serial = block.array, block.address, next(serials)
     t.storage, t.layout, t.dtype = storage, view, dtype
-    if whole:
+    if device != "cpu":
+        storage.device = device
+    elif whole:
         t._array = block.array
     return t
 

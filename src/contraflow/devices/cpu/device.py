@@ -6,8 +6,10 @@ import numpy as np
 
 from contraflow.compiler.kernel import Limits
 from contraflow.compiler.plan import Plan
-from contraflow.devices.cpu import jit
+from contraflow.devices.cpu import jit, memory
 from contraflow.devices.cpu.program import CpuProgram, address_of, load
+from contraflow.dtypes import DType
+from contraflow.shapes import Shape
 
 
 class CpuDevice:
@@ -24,9 +26,28 @@ class CpuDevice:
         """Compile a plan's kernels and lay out its memory."""
         return load(plan)
 
+    def allocate(self, shape: Shape, dtype: DType) -> np.ndarray:
+        """An uninitialised array."""
+        return memory.empty(shape, dtype.numpy)
+
+    def upload(self, array: np.ndarray) -> np.ndarray:
+        """A copy."""
+        return memory.copy(array)
+
+    def download(self, buffer: np.ndarray) -> np.ndarray:
+        """A copy."""
+        return memory.copy(buffer)
+
+    def copy(self, source: np.ndarray, target: np.ndarray) -> None:
+        """Overwrite an array with the elements of another one."""
+        np.copyto(target, source)
+
     def address(self, array: np.ndarray) -> int:
         """Where the first element of an array lies."""
         return address_of(array)
+
+    def synchronize(self) -> None:
+        """Nothing is ever pending here."""
 
 
 def open_device() -> CpuDevice:

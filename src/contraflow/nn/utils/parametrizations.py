@@ -66,7 +66,9 @@ class SpectralNorm(Module):
         if weight.ndim > 1:
             with no_grad():
                 matrix = self._matrix(weight)
-                u, v = (F.normalize(randn(n, dtype=weight.dtype), dim=0) for n in matrix.shape)
+                dtype, device = weight.dtype, weight.device
+                drawn = (randn(n, dtype=dtype, device=device) for n in matrix.shape)
+                u, v = (F.normalize(x, dim=0) for x in drawn)
                 self.register_buffer("_u", u)
                 self.register_buffer("_v", v)
                 self._iterate(matrix, 15)

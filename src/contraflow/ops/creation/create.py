@@ -7,24 +7,27 @@ from __future__ import annotations
 
 import math
 import operator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from contraflow import devices, dtypes
 from contraflow.devices.cpu import memory
-from contraflow.devices.names import Device
+from contraflow.devices.names import CPU, Device
 from contraflow.dtypes import DType, float32, float64, int64, uint8
 from contraflow.errors import GradientError
 from contraflow.expressions import expression as s
 from contraflow.expressions.evaluate import saturating_cast
 from contraflow.expressions.expression import Number
-from contraflow.operation.context import apply, state
+from contraflow.operation.context import apply, changed, other_devices, state
 from contraflow.operation.kinds import LINEAR, create
+from contraflow.operation.op import Op
 from contraflow.operation.public import public
 from contraflow.operation.samples import Sample
 from contraflow.ops.elementwise.basic import where
 from contraflow.shapes import Shape, contiguous
+from contraflow.spec import Params
 from contraflow.tensors import convert, dlpack
 from contraflow.tensors.methods import method
 from contraflow.tensors.storage import Storage
@@ -61,6 +64,23 @@ def check_options(op: str, dtype: Any, device: Device | str | None, requires_gra
     if requires_grad and not dtype.is_floating_point:
         raise GradientError(f"{op}: {dtype} is not floating-point and has no gradient.")
     return dtype
+
+
+def made(op: Op, inputs: tuple[Any, ...], params: Params, device: Device | str | None) -> Tensor:
+    """The tensor that a creating op makes on a device, which was checked, or where others lie."""
+    with on(device):
+        t: Tensor = apply(op, inputs, params)
+    return t
+
+
+def on(device: Device | str | None) -> AbstractContextManager[Any]:
+    """A block in which tensors are made on a device, which was checked; None changes nothing."""
+    if device is None or not other_devices or str(device) == devices.current():
+        return _NOWHERE_ELSE
+    return changed(device=str(device))
+
+
+_NOWHERE_ELSE = nullcontext()
 
 
 def finish(t: Tensor, requires_grad: bool) -> Tensor:
@@ -113,7 +133,8 @@ def _constant(
     if isinstance(value, int) and not (is_symbol(value) and fits is int64) and value not in _SMALL:
         convert.array_of(op, value, fits)  # or refuses
     params = {"shape": shape_of(op, size), "dtype": dtype}
-    return finish(apply(full, (value,), params), requires_grad)
+    t = made(full, (value,), params, device) if other_devices else apply(full, (value,), params)
+    return finish(t, requires_grad)
 
 
 @full.signature
@@ -161,6 +182,7 @@ def full_like(
 ) -> Tensor:  # fmt: skip
     """A constant with the shape and dtype of `input`."""
     dtype = dtype or input.dtype
+    device = device or input.storage.device
     return _constant("full_like", input.shape, fill_value, dtype, device, requires_grad)
 
 
@@ -171,6 +193,7 @@ def zeros_like(
 ) -> Tensor:  # fmt: skip
     """Zeros with the shape and dtype of `input`."""
     dtype = dtype or input.dtype
+    device = device or input.storage.device
     return _constant("zeros_like", input.shape, 0, dtype, device, requires_grad)
 
 
@@ -181,6 +204,7 @@ def ones_like(
 ) -> Tensor:  # fmt: skip
     """Ones with the shape and dtype of `input`."""
     dtype = dtype or input.dtype
+    device = device or input.storage.device
     return _constant("ones_like", input.shape, 1, dtype, device, requires_grad)
 
 
@@ -191,6 +215,7 @@ def empty_like(
 ) -> Tensor:  # fmt: skip
     """A tensor to be written to, with the shape and dtype of `input`. It starts with zeros."""
     dtype = dtype or input.dtype
+    device = device or input.storage.device
     return _constant("empty_like", input.shape, 0, dtype, device, requires_grad)
 
 
@@ -200,6 +225,7 @@ def new_full(
     device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """A tensor of one value, in the dtype of this one."""
+    device = device or self.storage.device
     return _constant("new_full", (size,), fill_value, dtype or self.dtype, device, requires_grad)
 
 
@@ -209,6 +235,7 @@ def new_zeros(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Zeros, in the dtype of this tensor."""
+    device = device or self.storage.device
     return _constant("new_zeros", size, 0, dtype or self.dtype, device, requires_grad)
 
 
@@ -218,6 +245,7 @@ def new_ones(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Ones, in the dtype of this tensor."""
+    device = device or self.storage.device
     return _constant("new_ones", size, 1, dtype or self.dtype, device, requires_grad)
 
 
@@ -227,6 +255,7 @@ def new_empty(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """A tensor to be written to, in the dtype of this one. It starts with zeros."""
+    device = device or self.storage.device
     return _constant("new_empty", size, 0, dtype or self.dtype, device, requires_grad)
 
 
@@ -242,8 +271,9 @@ def eye(
     """
     dtype = check_options("eye", dtype, device, requires_grad)
     rows, columns = shape_of("eye", (n, n if m is None else m))
-    diagonal = arange(rows).reshape(rows, 1) == arange(columns)
-    return finish(diagonal.to(dtype), requires_grad)
+    with on(device):
+        diagonal = arange(rows).reshape(rows, 1) == arange(columns)
+        return finish(diagonal.to(dtype), requires_grad)
 
 
 # --- ranges ------------------------------------------------------------------------------------
@@ -292,7 +322,8 @@ def _arange(
     count = math.ceil((end - start) / step) if floating else -((start - end) // step)
     kind = float if floating else int  # the body adds them, and has no mixed dtypes
     start, step = kind(start), kind(step)
-    return finish(apply(arange, (start, step), {"shape": (count,), "dtype": dtype}), requires_grad)
+    params = {"shape": (count,), "dtype": dtype}
+    return finish(made(arange, (start, step), params, device), requires_grad)
 
 
 def _evenly(op: str, start: Any, end: Any, steps: Any, dtype: DType) -> Tensor:
@@ -320,7 +351,8 @@ def linspace(
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
     dtype = check_options("linspace", dtype, device, requires_grad)
-    return finish(_evenly("linspace", start, end, steps, dtype).to(dtype), requires_grad)
+    with on(device):
+        return finish(_evenly("linspace", start, end, steps, dtype).to(dtype), requires_grad)
 
 
 @public
@@ -334,8 +366,9 @@ def logspace(
     [1.0, 2.0, 4.0, 8.0]
     """
     dtype = check_options("logspace", dtype, device, requires_grad)
-    powers = base ** _evenly("logspace", start, end, steps, dtype)
-    return finish(powers.to(dtype), requires_grad)
+    with on(device):
+        powers = base ** _evenly("logspace", start, end, steps, dtype)
+        return finish(powers.to(dtype), requires_grad)
 
 
 # --- data from elsewhere -----------------------------------------------------------------------
@@ -356,6 +389,7 @@ def new_tensor(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """A copy of `data` in the dtype of this tensor."""
+    device = device or self.storage.device
     return Tensor.of_data("new_tensor", data, dtype or self.dtype, device, requires_grad)
 
 
@@ -411,22 +445,24 @@ def from_dlpack(x: Any, *, device: Device | str | None = None, copy: bool | None
     >>> x
     array([2., 2.])
     """
-    devices.find("from_dlpack", device)
+    there = CPU if device is None else devices.find("from_dlpack", device)
     array = dlpack.array_from_dlpack(x)
-    shared = None if copy else _over(array)
+    shared = None if copy or there != CPU else _over(array)
     if shared is None and copy is False:
-        raise ValueError("from_dlpack: the array has negative strides; it must be copied.")
-    return Tensor.of_data("from_dlpack", array, None) if shared is None else shared
+        why = "has negative strides" if there == CPU else f"does not lie on {there}"
+        raise ValueError(f"from_dlpack: the array {why}; it must be copied.")
+    return Tensor.of_data("from_dlpack", array, None, there) if shared is None else shared
 
 
 @public
 def as_tensor(data: Any, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
     """`data` as a tensor, sharing memory where that is possible."""
-    devices.find("as_tensor", device)
+    there = devices.find("as_tensor", device)
     if isinstance(data, Tensor):
-        return data if dtype is None else data.to(dtype)
-    if isinstance(data, np.ndarray) and data.flags.writeable:
+        moved = data if device is None else data.to(there)
+        return moved if dtype is None else moved.to(dtype)
+    if isinstance(data, np.ndarray) and data.flags.writeable and there == CPU:
         shared = _over(data) if dtype is None or dtype.numpy == data.dtype else None
         if shared is not None:
             return shared
-    return Tensor.of_data("as_tensor", data, dtype)
+    return Tensor.of_data("as_tensor", data, dtype, there)

@@ -28,7 +28,7 @@ from contraflow.operation.kinds import LINEAR, composite, random
 from contraflow.operation.op import Op
 from contraflow.operation.public import public
 from contraflow.operation.samples import Failure, Sample
-from contraflow.ops.creation.create import check_options, finish, shape_of
+from contraflow.ops.creation.create import check_options, finish, made, shape_of
 from contraflow.ops.elementwise.basic import where
 from contraflow.shapes import Shape, numel
 from contraflow.tensors.generator import Generator, default_generator
@@ -122,12 +122,14 @@ def integers(seed, offset, low, span, *, shape, dtype):
     return s.cast(drawn, dtype.compute)
 
 
-def draw(op: Op, shape: Shape, dtype: DType, generator: Generator | None, *numbers: Any) -> Tensor:
-    """Random numbers of one of the ops above, in a checked shape and dtype."""
+def draw(
+    op: Op, shape: Shape, dtype: DType, generator: Generator | None, *numbers: Any,
+    device: Device | str | None = None,
+) -> Tensor:  # fmt: skip
+    """Random numbers of one of the ops above, in a checked shape and dtype, on a checked device."""
     words = numel(shape) * (2 if dtype is float64 and op is not integers else 1)
     seed, offset = (generator or default_generator).draw(words)
-    out: Tensor = apply(op, (seed, offset, *numbers), {"shape": shape, "dtype": dtype})
-    return out
+    return made(op, (seed, offset, *numbers), {"shape": shape, "dtype": dtype}, device)
 
 
 def check_floating(
@@ -147,7 +149,8 @@ def rand(
 ) -> Tensor:  # fmt: skip
     """Random numbers, uniform in [0, 1)."""
     dtype = check_floating("rand", dtype, device, requires_grad)
-    return finish(draw(uniform, shape_of("rand", size), dtype, generator), requires_grad)
+    drawn = draw(uniform, shape_of("rand", size), dtype, generator, device=device)
+    return finish(drawn, requires_grad)
 
 
 @public
@@ -157,7 +160,8 @@ def randn(
 ) -> Tensor:  # fmt: skip
     """Random numbers, standard normal."""
     dtype = check_floating("randn", dtype, device, requires_grad)
-    return finish(draw(normal, shape_of("randn", size), dtype, generator), requires_grad)
+    drawn = draw(normal, shape_of("randn", size), dtype, generator, device=device)
+    return finish(drawn, requires_grad)
 
 
 def check_tensor(op: str, x: Any) -> None:

@@ -38,7 +38,7 @@ def rand_like(
 ) -> Tensor:  # fmt: skip
     """Random numbers, uniform in [0, 1), with the shape and dtype of `input`."""
     dtype = check_floating("rand_like", dtype or input.dtype, device, requires_grad)
-    return finish(draw(uniform, input.shape, dtype, generator), requires_grad)
+    return finish(draw(uniform, input.shape, dtype, generator, device=device), requires_grad)
 
 
 @public
@@ -48,15 +48,17 @@ def randn_like(
 ) -> Tensor:  # fmt: skip
     """Random numbers, standard normal, with the shape and dtype of `input`."""
     dtype = check_floating("randn_like", dtype or input.dtype, device, requires_grad)
-    return finish(draw(standard_normal, input.shape, dtype, generator), requires_grad)
+    drawn = draw(standard_normal, input.shape, dtype, generator, device=device)
+    return finish(drawn, requires_grad)
 
 
 # --- integers ----------------------------------------------------------------------------------
 
 
 def _integers(
-    op: str, low: Any, high: Any, shape: Shape, dtype: DType, generator: Generator | None
-) -> Tensor:
+    op: str, low: Any, high: Any, shape: Shape, dtype: DType, generator: Generator | None,
+    device: Device | str | None = None,
+) -> Tensor:  # fmt: skip
     if high is None:
         low, high = 0, low
     try:
@@ -71,7 +73,7 @@ def _integers(
         least, most = _limits(dtype)
         if low < least or high - 1 > most:
             raise ValueError(f"{op}: [{low}, {high}) does not fit {dtype}.")
-    return draw(integers, shape, dtype, generator, low, high - low)
+    return draw(integers, shape, dtype, generator, low, high - low, device=device)
 
 
 def _limits(dtype: DType) -> tuple[int, int]:
@@ -98,7 +100,8 @@ def randint(
     if size is None:
         raise TypeError("randint: missing size. It takes (high, size) or (low, high, size).")
     dtype = check_options("randint", dtype or int64, device, requires_grad)
-    drawn = _integers("randint", low, high, shape_of("randint", (size,)), dtype, generator)
+    shape = shape_of("randint", (size,))
+    drawn = _integers("randint", low, high, shape, dtype, generator, device)
     return finish(drawn, requires_grad)
 
 
@@ -110,7 +113,7 @@ def randint_like(
 ) -> Tensor:  # fmt: skip
     """Random integers in [low, high), or in [0, low), with the shape and dtype of `input`."""
     dtype = check_options("randint_like", dtype or input.dtype, device, requires_grad)
-    drawn = _integers("randint_like", low, high, input.shape, dtype, generator)
+    drawn = _integers("randint_like", low, high, input.shape, dtype, generator, device)
     return finish(drawn, requires_grad)
 
 
@@ -129,7 +132,8 @@ def randperm(
     if not dtype.is_floating_point and n - 1 > _limits(dtype)[1]:
         raise ValueError(f"randperm: {n} numbers do not fit {dtype}.")
     # Of a million elements with 53 random bits, two are equal with probability 1/18000.
-    return finish(argsort(draw(uniform, (n,), float64, generator)).to(dtype), requires_grad)
+    drawn = draw(uniform, (n,), float64, generator, device=device)
+    return finish(argsort(drawn).to(dtype), requires_grad)
 
 
 # --- distributions -----------------------------------------------------------------------------
@@ -160,7 +164,7 @@ def normal(
         shape = shape_of("normal", (size,))
     dtype = check_floating("normal", dtype, device, requires_grad)
     with changed(grad=False):
-        drawn = draw(standard_normal, shape, dtype, generator) * std + mean
+        drawn = draw(standard_normal, shape, dtype, generator, device=device) * std + mean
     return finish(drawn.to(dtype), requires_grad)
 
 
@@ -190,7 +194,7 @@ def _weights(x: Tensor) -> Tensor:
 
 def _check_values(op: str, x: Tensor, valid: Tensor, rule: str) -> None:
     """Refuse a tensor for its values."""
-    if not valid.array.all():
+    if not valid.all():
         raise ValueError(f"{op}: {describe(x)} has invalid elements; {rule}.")
 
 
@@ -248,7 +252,7 @@ def multinomial(
 
 def _overwrite(self: Tensor, op: str, make: Any) -> Tensor:
     check_write(self, op)
-    with changed(grad=False):
+    with changed(grad=False, device=self.storage.device):
         value = make()
     return write(self, value, op)
 

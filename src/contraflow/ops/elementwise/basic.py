@@ -435,6 +435,20 @@ def to_dtype(x, *, dtype):
     return s.cast(s.cast(x, dtype), dtype.compute)
 
 
+@elementwise(
+    ref=lambda x, device, source: np.copy(x),
+    vjp={"x": lambda g, device, source: to_device(g, device=source, source=device)},
+    samples=lambda: (Sample((Array((3, 4)),), {"device": "cpu", "source": "cpu"}),),
+    method=False,
+    internal=True,
+    zero_if=("x",),
+    is_transfer=True,
+)
+def to_device(x, *, device, source):
+    """The values on another device than that of `source`."""
+    return x
+
+
 @elementwise(ref=np.copy, vjp={"x": lambda g: g}, zero_if=("x",), is_copy=True)
 def clone(x):
     """A copy with memory of its own."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from contraflow.dtypes import bool_, int64
 from contraflow.errors import TRANSLATED, describe, retold
-from contraflow.operation.context import apply, state
+from contraflow.operation.context import apply, call_near, other_devices, state
 from contraflow.operation.kinds import composite
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.creation.create import full, tensor
@@ -60,6 +60,11 @@ def _as_key(key: Any) -> Any:
 def _listed(x: Tensor, key: Any) -> list[Any]:
     """The parts of an index, with ... written out."""
     keys = [_as_key(k) for k in key] if isinstance(key, tuple) else [_as_key(key)]
+    if x.storage.device != "cpu":  # indices of the cpu pass
+        keys = [
+            k.to(x.device) if isinstance(k, Tensor) and k.ndim and k.storage.on_host else k
+            for k in keys
+        ]
     used = sum(map(_span, keys))
     if used > x.ndim:
         raise IndexError(f"getitem: {used} indices are too many for {describe(x)}.")
@@ -181,7 +186,8 @@ def write_points(region: Tensor, points: list[Point], value: Any) -> None:
     graph = state().grad and any(
         isinstance(t, Tensor) and t.requires_grad for t in (region, base, value)
     )
-    if integers and not graph and isinstance(state().context, Eager):
+    on_host = region.storage.device == "cpu"
+    if integers and not graph and on_host and isinstance(state().context, Eager):
         # Nothing to record: only the points are touched, however large the tensor is.
         dims, at, value = _placed(region, points, value)
         source = value.array.copy() if value.storage is region.storage else value.array
@@ -327,7 +333,10 @@ def setitem(x, value, *, key):
 def __setitem__(self: Tensor, key: Any, value: Any) -> None:
     """Write to the elements that the index names; the value is broadcast and cast."""
     try:
-        _set_items(self, key, value)
+        if other_devices:
+            call_near(_set_items, (self, key, value), {})
+        else:
+            _set_items(self, key, value)
     except tuple(TRANSLATED) as error:
         raise retold(error, "setitem", lambda: f"{_index_items()}; value", (self, key, value))  # noqa: B904 (it has its cause)
 

@@ -195,7 +195,7 @@ def _by_class(
     counted = target != whole(name, "ignore_index", ignore_index)
     # An ignored target is often no class at all: look up class 0 in its place.
     at = to_dtype(where(counted, target, 0), dtype=int64)
-    if not at.storage.is_recorded:
+    if at.storage.on_host:  # elsewhere gather finds it
         check_range(name, at.array, rows.shape[dim])
     slot = (*at.shape[:dim], 1, *at.shape[dim:])
     losses = -reshape(gather(rows, dim, reshape(at, slot)), at.shape)

@@ -167,7 +167,12 @@ def multilabel_margin_loss(x, target, *, reduction="mean", most=None):
 @multilabel_margin_loss.signature
 def _multilabel_margin_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     # Pairs of all classes would be many times the pairs of those that are named with all.
-    known = state().context.immediate and isinstance(target, Tensor) and target.ndim
+    known = (
+        state().context.immediate
+        and isinstance(target, Tensor)
+        and target.ndim
+        and target.storage.on_host
+    )
     most = _most_named(target.array) if known else None
     return apply(multilabel_margin_loss, (x, target), {"reduction": reduction, "most": most})
 

@@ -1,0 +1,248 @@
+"""Devices beside the cpu, by the walled one: creation, transfers, refusals, gradients, programs."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from tests.helpers.walled import opened
+
+import contraflow as cf
+import contraflow.nn.functional as F
+from contraflow.compiler.tape import Tape
+from contraflow.testing import assert_close
+
+
+@pytest.fixture(autouse=True)
+def device():
+    with opened() as found:
+        yield found
+
+
+def there(*shape: int, requires_grad: bool = False) -> cf.Tensor:
+    return cf.randn(*shape, device="walled", requires_grad=requires_grad)
+
+
+# --- creation ------------------------------------------------------------------------------------
+
+
+def test_tensors_are_made_where_they_are_asked_for():
+    for make in (
+        lambda **kw: cf.zeros(2, **kw),
+        lambda **kw: cf.full((2,), 3.0, **kw),
+        lambda **kw: cf.arange(3, **kw),
+        lambda **kw: cf.eye(2, **kw),
+        lambda **kw: cf.linspace(0, 1, 5, **kw),
+        lambda **kw: cf.logspace(0, 1, 5, **kw),
+        lambda **kw: cf.rand(3, **kw),
+        lambda **kw: cf.randn(3, **kw),
+        lambda **kw: cf.randint(5, (3,), **kw),
+        lambda **kw: cf.randperm(4, **kw),
+        lambda **kw: cf.normal(0.0, 1.0, (3,), **kw),
+        lambda **kw: cf.tensor([1.0, 2.0], **kw),
+        lambda **kw: cf.as_tensor([1.0, 2.0], **kw),
+    ):
+        cf.manual_seed(0)
+        found = make(device="walled")
+        cf.manual_seed(0)
+        expected = make()
+        assert str(found.device) == "walled"
+        assert str(expected.device) == "cpu"
+        assert found.spec == expected.spec
+        assert_close(found, expected)
+
+
+def test_tensors_like_others_are_made_where_those_lie():
+    x = there(2, 3)
+    made = [
+        cf.zeros_like(x), cf.ones_like(x), cf.full_like(x, 2.0), cf.empty_like(x),
+        cf.rand_like(x), cf.randn_like(x), cf.randint_like(x, 5),
+        x.new_zeros(2), x.new_ones(2), x.new_full((2,), 1.0), x.new_empty(2), x.new_tensor([1.0]),
+    ]  # fmt: skip
+    assert {str(t.device) for t in made} == {"walled"}
+    assert str(cf.zeros_like(x, device="cpu").device) == "cpu"
+
+
+def test_the_default_device():
+    cf.set_default_device("walled")
+    try:
+        assert str(cf.zeros(2).device) == "walled"
+        assert str(cf.nn.Linear(2, 3).weight.device) == "walled"
+        assert str(cf.zeros(2, device="cpu").device) == "cpu"
+        # What the library makes for tensors of the cpu lies there all the same.
+        x = cf.randn(2, 3, device="cpu", requires_grad=True)
+        F.dropout(x.tril(), 0.5).sum().backward()
+        assert str(x.grad.device) == "cpu"
+    finally:
+        cf.set_default_device(None)
+    assert str(cf.zeros(2).device) == "cpu"
+
+
+# --- transfers -----------------------------------------------------------------------------------
+
+
+def test_to_moves_there_and_back(device):
+    x = cf.randn(2, 3)
+    y = x.to("walled")
+    assert str(y.device) == "walled"
+    assert y.to("walled") is y
+    assert y.to(device="walled", dtype=cf.float64).dtype is cf.float64
+    assert y.to(x).device == x.device
+    assert x.to(y).device == y.device
+    assert (y.cpu().numpy() == x.numpy()).all()
+    assert (y.t()[1:].cpu().numpy() == x.t()[1:].numpy()).all()
+    assert str(y.to("walled", copy=True).device) == "walled"
+
+
+def test_gradients_go_back_through_transfers():
+    x = cf.randn(3, requires_grad=True)
+    y = x.to("walled").exp().cpu()
+    (g,) = cf.autograd.grad(y.square().sum(), x, create_graph=True)
+    assert str(g.device) == "cpu"
+    assert_close(g, 2 * (2 * x).exp())
+    (h,) = cf.autograd.grad(g.sum(), x)
+    assert_close(h, 4 * (2 * x).exp())
+
+
+def test_elements_leave_when_they_are_asked_for():
+    x = cf.tensor([1.0, 2.0], device="walled")
+    assert x.sum().item() == 3.0
+    assert x.tolist() == [1.0, 2.0]
+    assert float(x[1]) == 2.0
+    assert bool((x > 0).all())
+    assert repr(x) == "tensor([1., 2.], device='walled')"
+    assert x.equal(x.clone())
+    assert x.allclose(x)
+    with pytest.raises(cf.DeviceError, match=r"numpy: float32\[2\] on walled does not lie in"):
+        x.numpy()
+    with pytest.raises(cf.DeviceError, match=r"Use x.cpu\(\)"):
+        np.asarray(x)
+    assert (x.numpy(force=True) == [1.0, 2.0]).all()
+    with pytest.raises(BufferError, match="on walled"):
+        x.__dlpack__()
+
+
+def test_copies_stay_on_the_device():
+    x = there(2, 3)
+    twin = copy.deepcopy([x, x[0]])
+    assert str(twin[0].device) == "walled"
+    assert twin[1].storage is twin[0].storage
+    twin[1].zero_()
+    assert_close(twin[0][0], cf.zeros(3))
+    assert x[0].abs().sum().item() > 0
+    again = pickle.loads(pickle.dumps(x))
+    assert str(again.device) == "walled"
+    assert_close(again, x)
+
+
+# --- mixed devices -------------------------------------------------------------------------------
+
+
+def test_mixed_devices_are_refused_by_name_and_line():
+    x, y = there(2, 3), cf.ones(2, 3)
+    with pytest.raises(cf.DeviceError) as found:
+        x + y
+    assert str(found.value).startswith(
+        "add: a is float32[2, 3] on walled and b is float32[2, 3] on cpu at test_walled.py:"
+    )
+    for wrong in (lambda: cf.cat([x, y]), lambda: F.linear(x, y), lambda: cf.where(y > 0, x, x)):
+        with pytest.raises(cf.DeviceError, match="must lie on one device"):
+            wrong()
+
+
+def test_tensors_of_the_cpu_without_dims_pass():
+    x, s = there(2, 3), cf.tensor(2.0, requires_grad=True)
+    y = x * s
+    assert str(y.device) == "walled"
+    y.sum().backward()
+    assert str(s.grad.device) == "cpu"
+    assert_close(s.grad, x.sum())
+
+
+def test_indices_of_the_cpu_pass():
+    x = there(4, 3)
+    at = cf.tensor([2, 0])
+    assert_close(x[at], x.cpu()[at])
+    assert_close(x[:, at], x.cpu()[:, at])
+    x[at] = 0.0
+    assert_close(x.cpu()[at], cf.zeros(2, 3))
+    x[1] = cf.ones(3)  # a copy crosses devices
+    assert_close(x[1], cf.ones(3))
+
+
+def test_ops_of_the_host_are_refused_by_name():
+    x = there(3, 3)
+    for op in ("svd", "inv", "cholesky", "qr", "det"):
+        with pytest.raises(cf.DeviceError, match=f"{op}: it runs on the host only"):
+            getattr(cf.linalg, op)(x)
+    with pytest.raises(cf.DeviceError, match="nonzero: it runs on the host only"):
+        (x > 0).nonzero()
+
+
+def test_a_wrong_index_is_an_error_and_changes_nothing():
+    x = there(4, 3)
+    before = x.cpu()
+    with pytest.raises(IndexError, match="index 7 is out of range"):
+        x[cf.tensor([0, 7], device="walled")]
+    with pytest.raises(IndexError, match="index 9 is out of range"):
+        x[cf.tensor([9], device="walled")] = 1.0
+    assert_close(x, before)
+
+
+# --- training ------------------------------------------------------------------------------------
+
+
+def trained(device: str, compiled: bool) -> tuple[list[float], list[cf.Tensor]]:
+    cf.manual_seed(0)
+    model = cf.nn.Sequential(
+        cf.nn.Conv2d(1, 4, 3, bias=False), cf.nn.BatchNorm2d(4), cf.nn.ReLU(), cf.nn.MaxPool2d(2),
+        cf.nn.Flatten(), cf.nn.Dropout(0.2), cf.nn.Linear(36, 3),
+    ).to(device)  # fmt: skip
+    optimizer = cf.optim.AdamW(model.parameters(), lr=1e-2)
+    schedule = cf.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+    x, y = cf.randn(4, 1, 8, 8).to(device), cf.randint(3, (4,)).to(device)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        cf.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss
+
+    run = cf.compile(step) if compiled else step
+    losses = []
+    for _ in range(4):
+        losses.append(run(x, y).item())
+        schedule.step()
+    assert not compiled or run.captures == 1
+    return losses, [*model.parameters(), *model.buffers()]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_model_trains_as_on_the_cpu(compiled):
+    losses, state = trained("walled", compiled)
+    expected, expected_state = trained("cpu", compiled)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    assert {str(t.device) for t in state} == {"walled"}
+    for t, other in zip(state, expected_state):
+        assert_close(t, other, 1e-3, 1e-4)
+
+
+def test_a_compiled_function_has_one_device_which_its_tape_names():
+    f = cf.compile(lambda x: (x * 2).sum())
+    assert f(there(3)).device.type == "walled"
+    text = str(f.tape)
+    assert text.splitlines()[0].endswith(" on walled")
+    assert str(Tape.parse(text)) == text
+    assert str(f(cf.ones(3)).device) == "cpu"  # another device is another program
+    assert f.captures == 2
+    g = cf.compile(lambda x: (x * 2).sum().cpu())
+    with pytest.raises(cf.CaptureError, match="a tensor moves from walled to cpu"):
+        g(there(3))
+    with pytest.raises(cf.CaptureError, match="on cpu, and other ops of the function on walled"):
+        cf.compile(lambda x: (x * 2, cf.zeros(2) + 1))(there(3))
+    with pytest.raises(cf.DeviceError, match=r"svd: it runs on the host only.* at test_walled"):
+        cf.compile(lambda x: cf.linalg.svd(x)[1])(there(3, 3))

@@ -1,0 +1,181 @@
+"""The walled device: a device without a machine, on which nothing can reach the host unasked.
+
+Its buffers hide their arrays, and its programs are run by the interpreter of kernels. Whatever
+would read or write its memory by any other way than `upload`, `download` and programs is an error,
+so code that takes the host's memory for granted fails here on any machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from contraflow import devices, dtypes
+from contraflow.compiler.interpret import run_call
+from contraflow.compiler.kernel import Limits
+from contraflow.compiler.plan import SCALARS, HostStep, KernelStep, Plan
+from contraflow.devices.cpu.program import IndexOutOfRange
+from contraflow.dtypes import DType
+from contraflow.errors import OutOfRange
+from contraflow.operation.context import other_devices
+from contraflow.runtime import eager_programs
+from contraflow.shapes import Shape, numel
+
+SPAN = 1 << 40  # addresses of one buffer: no buffer is as large
+
+PLAIN = Limits(host=False, kernels=frozenset(("scatter", "scan", "sort")), doubles=True)
+
+
+class WalledBuffer:
+    """Memory of the device. Its elements are in the device's own table."""
+
+    __slots__ = ("shape", "dtype", "number", "device", "__weakref__")
+
+    def __init__(self, shape: Shape, dtype: DType, number: int, device: WalledDevice) -> None:
+        self.shape, self.dtype, self.number, self.device = tuple(shape), dtype, number, device
+
+    @property
+    def size(self) -> int:
+        return numel(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        raise AssertionError("a buffer of the walled device was read by the host")
+
+    def __len__(self) -> int:
+        raise AssertionError("a buffer of the walled device was taken for an array")
+
+
+class WalledDevice:
+    """A device that computes by the interpreter."""
+
+    def __init__(self, name: str = "walled", limits: Limits = PLAIN) -> None:
+        self.name, self.limits = name, limits
+        self.uploads = self.downloads = self.runs = 0
+        self._numbers = itertools.count(1)
+        self._memory: dict[int, np.ndarray] = {}  # by the numbers of buffers: bytes
+
+    # --- memory ---------------------------------------------------------------------------
+
+    def allocate(self, shape: Shape, dtype: DType) -> WalledBuffer:
+        buffer = WalledBuffer(shape, dtype, next(self._numbers), self)
+        # All bits set: a NaN, or -1, where something reads what was never written.
+        self._memory[buffer.number] = np.full(buffer.nbytes, 255, np.uint8)
+        weakref.finalize(buffer, self._memory.pop, buffer.number)
+        return buffer
+
+    def upload(self, array: np.ndarray) -> WalledBuffer:
+        self.uploads += 1
+        assert type(array) is np.ndarray
+        assert array.flags.c_contiguous
+        buffer = self.allocate(array.shape, _dtype(array))
+        self._memory[buffer.number][:] = np.frombuffer(array.tobytes(), np.uint8)
+        return buffer
+
+    def download(self, buffer: WalledBuffer) -> np.ndarray:
+        self.downloads += 1
+        flat = self._memory[buffer.number].copy().view(buffer.dtype.numpy)
+        return flat.reshape(buffer.shape)
+
+    def copy(self, source: WalledBuffer, target: WalledBuffer) -> None:
+        self._memory[target.number][:] = self._memory[source.number]
+
+    def address(self, buffer: WalledBuffer) -> int:
+        assert type(buffer) is WalledBuffer, "the address of something that is not a buffer"
+        return buffer.number * SPAN
+
+    def synchronize(self) -> None:
+        pass
+
+    # --- programs -------------------------------------------------------------------------
+
+    def load(self, plan: Plan) -> WalledProgram:
+        return WalledProgram(self, plan)
+
+    def view(self, address: int, dtype: DType, count: int) -> np.ndarray:
+        """The elements at an address."""
+        number, start = divmod(address, SPAN)
+        stop = start + count * dtype.itemsize
+        memory = self._memory[number]
+        assert stop <= memory.size, f"{stop} bytes of a buffer of {memory.size}"
+        return memory[start:stop].view(dtype.numpy)
+
+
+class WalledProgram:
+    """A plan that the interpreter runs."""
+
+    def __init__(self, device: WalledDevice, plan: Plan) -> None:
+        self.device, self.plan = device, plan
+        hosts = [step.name for step in plan.steps if isinstance(step, HostStep)]
+        assert not hosts, f"host steps on the walled device: {hosts}"
+        self._external = [i for i, slot in enumerate(plan.slots) if slot.kind != "temp"]
+        self._addresses = [0] * len(self._external)
+        for step in plan.steps:
+            assert isinstance(step, KernelStep)
+            memory = [o for o in step.call.kernel.operands if o.mode not in ("scalar", "position")]
+            assert len(memory) <= device.limits.bindings
+
+    def put(self, number: int, address: int) -> None:
+        self._addresses[number] = address
+
+    def replay(self, buffers: Sequence[Any], scalars: Sequence[float | int]) -> None:
+        address = self.device.address
+        self.run([b if type(b) is int else address(b) for b in buffers], tuple(scalars))
+
+    def run(self, addresses: Sequence[int], scalars: tuple[float | int, ...]) -> None:
+        assert len(addresses) == len(self._external)
+        self._addresses[:] = addresses
+        self.rerun(scalars)
+
+    def rerun(self, scalars: tuple[float | int, ...]) -> None:
+        self.device.runs += 1
+        slots, arrays = self.plan.slots, {}
+        for i, address in zip(self._external, self._addresses):
+            arrays[i] = self.device.view(address, slots[i].dtype, slots[i].numel)
+        arena = np.full(self.plan.arena_bytes, 255, np.uint8)
+        for i, slot in enumerate(slots):
+            if slot.kind == "temp":
+                arrays[i] = arena[slot.offset : slot.offset + slot.nbytes].view(slot.dtype.numpy)
+        for step in self.plan.steps:
+            self._run_step(step, arrays, scalars)
+
+    def _run_step(self, step: Any, arrays: dict[int, np.ndarray], scalars: Sequence[Any]) -> None:
+        bound: list[tuple[np.ndarray | None, int]] = []
+        for operand, binding in zip(step.call.kernel.operands, step.bindings):
+            plain = operand.mode == "position" or binding.slot == SCALARS
+            bound.append((None if plain else arrays[binding.slot], binding.offset))
+        try:
+            run_call(step.call, bound, scalars)
+        except OutOfRange as error:
+            found = IndexOutOfRange(0, step.line)
+            found.args = error.args
+            raise found from error
+
+
+def _dtype(array: np.ndarray) -> DType:
+    return dtypes.from_numpy(array.dtype)
+
+
+@contextlib.contextmanager
+def opened(
+    make: Callable[[], WalledDevice] = WalledDevice, name: str = "walled"
+) -> Iterator[WalledDevice]:
+    """The device under a name, known in a block only."""
+    device = make()
+    devices.register(name, lambda: device)
+    devices.lookup(name)
+    try:
+        yield device
+    finally:
+        devices._openers.pop(name)
+        devices._loaded.pop(name)
+        other_devices.pop(name)
+        eager_programs.forget()
