@@ -348,8 +348,9 @@ def test_the_second_escape_from_a_line_is_an_error_that_names_it() -> None:
     with pytest.raises(cf.CaptureError) as raised:
         compiled(cf.ones(3))
     assert str(raised.value) == (
-        f"compile(step): float32[3] made at {Path(__file__).name}:{line} outlives the call for "
-        f"the second time without being returned. Return it, or do not keep it."
+        f"compile(step): `kept.put(x * 2)` at {Path(__file__).name}:{line}: float32[3] that is "
+        f"made here outlives the call for the second time without being returned. Return it, or do "
+        f"not keep it."
     )
 
 

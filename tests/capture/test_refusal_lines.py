@@ -6,8 +6,10 @@ the function has returned.
 
 from __future__ import annotations
 
+import queue
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -133,6 +135,22 @@ def scaler() -> Any:
     return f
 
 
+@refused("queued.put(g * 2)", "a hook keeps float32[3] that is made here, which only backward")
+def hook_that_fills_a_queue() -> Any:
+    queued: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    w = leaf()
+
+    def put(g: Any) -> None:
+        queued.put(g * 2)
+
+    def f(x: Any) -> Any:
+        y = w * x
+        y.register_hook(put)
+        return y.exp()
+
+    return f
+
+
 @pytest.mark.parametrize(
     ("line", "problem", "make"), REFUSALS, ids=[make.__name__ for *_, make in REFUSALS]
 )
@@ -145,3 +163,19 @@ def test_a_refusal_names_the_line(line: str, problem: str, make: Any) -> None:
     assert (place[1], place[3][: len(problem)]) == (line, problem)
     with open(__file__) as file:
         assert file.readlines()[int(place[2]) - 1].strip() == line
+
+
+def test_refusals_are_made_in_one_place() -> None:
+    """Others are no refusals of what a function does: looking at a program, and comparing one."""
+    root = Path(cf.__file__).parent
+    made = {
+        str(path.relative_to(root))
+        for path in root.rglob("*.py")
+        if re.search(r"\bCaptureError\(\s*f?\"", path.read_text())
+    }
+    assert made == {
+        "contexts/record.py",
+        "capture/compiled.py",
+        "capture/verify.py",
+        "runtime/eager_programs.py",
+    }

@@ -367,17 +367,19 @@ class Findings:
             return
         known = {*program.tape.inputs, *(v for line in program.tape.lines for v in line.outs)}
         for storage, value, spec, line in escaped:
-            place = str(line)
-            if place in self.owner.escape_lines:
-                raise CaptureError(
-                    f"compile({self.owner.name}): {spec} made at {place} outlives the call for the "
-                    f"second time without being returned. Return it, or do not keep it."
+            if str(line) in self.owner.escape_lines:
+                raise recorder.refusal(
+                    f"{spec} that is made here outlives the call for the second time without being "
+                    f"returned",
+                    "Return it, or do not keep it.",
+                    line,
                 )
             if value not in known:
-                raise CaptureError(
-                    f"compile({self.owner.name}): a hook keeps {spec} made at {place}, which only "
-                    f"backward computes. Register the hook on a result of the compiled function, "
-                    f"or compile the whole step, backward included."
+                raise recorder.refusal(
+                    f"a hook keeps {spec} that is made here, which only backward computes",
+                    "Register the hook on a result of the compiled function, or compile the whole "
+                    "step, backward included.",
+                    line,
                 )
             if id(storage) not in self.positions:
                 program.tape.outputs.append(value)
