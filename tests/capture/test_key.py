@@ -17,6 +17,16 @@ X = cf.tensor([[1.0, 2.0], [3.0, 4.0]])
 WIDE = cf.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 
 
+class Marked(cf.Tensor):
+    """A tensor of a class of its own."""
+
+    @staticmethod
+    def of(x: cf.Tensor) -> cf.Tensor:
+        t = x.clone()
+        t.__class__ = Marked
+        return t
+
+
 def read_only() -> cf.Tensor:
     array = np.ones((2, 2), np.float32)
     array.setflags(write=False)
@@ -31,6 +41,7 @@ def uncut(part: cf.Tensor) -> cf.Tensor:
 
 # A part, arguments for which it differs, and what people are told.
 TENSORS: dict[str, list[tuple[Callable[[], tuple[cf.Tensor, ...]], str]]] = {
+    "kind": [(lambda: (X, Marked.of(X)), "the class of y was Tensor and is Marked")],
     "layout": [
         (lambda: (WIDE, X), "the shape of x was (2, 2) and is (2, 3)"),
         (lambda: (X.T, X.clone()), "the stride of x was (2, 1) and is (1, 2)"),

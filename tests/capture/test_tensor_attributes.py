@@ -180,13 +180,18 @@ PROPERTIES: dict[str, tuple[Any, Any, Any]] = {
     "getattr": (lambda x: getattr(x, "is_" + "leaf"), lambda: leaf(1.0), lambda: leaf(1.0) * 2),
     "grad_fn": (lambda x: x.grad_fn is None, lambda: leaf(1.0), lambda: leaf(1.0) * 2),
     "name": (lambda x: x.grad_fn.name == "mul", lambda: leaf(1.0) + 2, lambda: leaf(1.0) * 2),
-    "class": (
+    "class of the node": (
         lambda x: "Function" in type(x.grad_fn).__name__,
         lambda: Twice.apply(leaf(1.0)),
         lambda: leaf(1.0) * 2,
     ),
     "base": (lambda x: x._base is None, lambda: cf.ones(2), lambda: BASE[1]),
     "offset": (lambda x: x.storage_offset(), lambda: cf.ones(2), lambda: BASE[1]),
+    "class": (
+        lambda x: isinstance(x, cf.nn.Parameter),
+        lambda: leaf(1.0),
+        lambda: cf.nn.Parameter(cf.ones(2)),
+    ),
     "inference": (lambda x: x.is_inference(), lambda: cf.ones(2), made_in_inference),
     "hooks": (
         lambda x: not cf.autograd.graph.registered_hooks(x),

@@ -57,6 +57,11 @@ def _apart(here: str, value: Any, writer: ConditionWriter) -> str:
     return f"s{value} not in apart and not apart.add(s{value})"
 
 
+def _compared_before(here: str, value: Any, write: ConditionWriter) -> str:
+    """A hit looks at the classes of arguments before it looks at their attributes."""
+    return ""
+
+
 def _apart_already(here: str, value: Any, write: ConditionWriter) -> str:
     """Tensors with memory of their own are not the same one."""
     return ""
@@ -70,6 +75,10 @@ def _layout_difference(of: str, then: View, now: View) -> str:
 
 def _alias_difference(of: str, then: int, now: int) -> str:
     return "which arguments share memory has changed"
+
+
+def _class_difference(of: str, then: type, now: type) -> str:
+    return f"the class{of} was {then.__name__} and is {now.__name__}"
 
 
 def _twin_difference(of: str, then: int, now: int) -> str:
@@ -94,6 +103,7 @@ class KeyPart(NamedTuple):
 class TensorKey(NamedTuple):
     """The properties of a tensor `{t}` with storage `{s}` that programs depend on."""
 
+    kind: Annotated[type, KeyPart("type({t})", "", _compared_before, _class_difference)]
     layout: Annotated[View, KeyPart("{t}.layout", "", _same_or_equal, _layout_difference)]
     dtype: Annotated[DType, KeyPart("{t}.dtype", "the dtype{}")]
     requires_grad: Annotated[
