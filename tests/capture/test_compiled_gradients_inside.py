@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from tests.helpers.differentiable import _set_row, agree, leaf
+from tests.helpers.programs_beside import beside
 
 import contraflow as cf
 from contraflow.testing import assert_close
@@ -80,6 +82,26 @@ def test_saved_tensors_hooks_see_residuals() -> None:
     assert packed
     out.sum().backward()
     assert_close(x.grad, 2 * (2 * x.detach()).exp())
+
+
+def test_saved_tensors_hooks_around_a_call_are_those_of_eager() -> None:
+    def program(compile: Any) -> Iterator[Any]:
+        w = cf.full((2,), 2.0, requires_grad=True)
+        square = compile(lambda x: (x * x * w).sum())
+        step = compile(lambda x: (x * w * w).sum().backward())
+        for call in range(8):
+            x = cf.full((2,), 3.0, requires_grad=True)
+            w.grad, seen = None, []
+            hooks = cf.autograd.graph.saved_tensors_hooks(
+                lambda t, seen=seen: seen.append(t.shape) or t * 2, lambda t: t
+            )
+            with hooks if call % 4 == 3 else contextlib.nullcontext():
+                y = square(x)
+                step(cf.ones(2))
+            y.backward()
+            yield x.grad, w.grad, len(seen)
+
+    beside(program, records=2)
 
 
 def test_forward_mode_runs_the_function_itself() -> None:

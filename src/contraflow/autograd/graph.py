@@ -7,7 +7,7 @@ from typing import Any
 
 from contraflow.autograd.modes import Mode
 from contraflow.errors import GradientError, bytes_text, describe
-from contraflow.graph.saved import Saved
+from contraflow.graph.saved import Saved, SavedHooks
 from contraflow.operation.context import state
 from contraflow.spec import Spec
 from contraflow.tensors.hooks import Handle
@@ -39,7 +39,7 @@ class saved_tensors_hooks(Mode):
         self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
     ) -> None:
         super().__init__()
-        self._hooks = pack_hook, unpack_hook
+        self._hooks = SavedHooks(pack_hook, unpack_hook)
 
     def changes(self) -> dict[str, Any]:
         return {"saved_hooks": (*state().saved_hooks, self._hooks)}

@@ -40,6 +40,7 @@ from contraflow.capture.verify import replay_verified
 from contraflow.compiler.tape import Tape
 from contraflow.contexts.record import refusal
 from contraflow.errors import CaptureError, counted
+from contraflow.graph.saved import SavedHooks
 from contraflow.operation.context import ThreadState, state
 from contraflow.tensors.tree import exact
 
@@ -119,8 +120,11 @@ class Compiled:
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Find or record the program for a call, and run it."""
         current = state()
-        # Values that are not finite are looked for op by op, so anomaly mode runs eagerly.
-        replays = current.context.replays and not current.anomaly
+        # Anomaly mode, which looks for values that are not finite op by op, runs eagerly, and so do
+        # hooks of the user's on each value that an op saves.
+        hooks = current.saved_hooks
+        packed = bool(hooks) and type(hooks[-1]) is SavedHooks
+        replays = current.context.replays and not current.anomaly and not packed
         if not replays or not self.enabled or config.compile_mode == "off":
             return self.eager(*args, **kwargs)
         given = args, kwargs

@@ -145,7 +145,8 @@ class _HitWriter:
 
     def _modes(self) -> None:
         now = state()
-        same = ("current.context.hits", "not current.anomaly", *conditions(self.key.modes, self))
+        quiet = ("current.context.hits", "not current.anomaly", "not current.saved_hooks")
+        same = (*quiet, *conditions(self.key.modes, self))
         self.lines.append("current = state()")
         # A state is never changed. One in which nothing runs may be kept.
         idle = now.task is None and not now.saved_hooks and now.line is None

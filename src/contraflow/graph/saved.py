@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from contraflow.devices.cpu import memory
 from contraflow.dtypes import from_numpy
@@ -186,6 +186,13 @@ class Packed(Saved):
     @property
     def size(self) -> str:
         return f"packed {bytes_text(self.nbytes)}" if self.nbytes else "packed"
+
+
+class SavedHooks(NamedTuple):
+    """Hooks of the user's on the values that are saved for backward."""
+
+    pack: Callable[[Tensor], Any]
+    unpack: Callable[[Any], Tensor]
 
 
 def keep(tensor: Tensor, edge: Edge | None) -> Saved:
