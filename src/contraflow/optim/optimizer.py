@@ -192,6 +192,13 @@ class Optimizer(HookedOptimizer):
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """Take over the attributes of a copy."""
+        context = thread_state().context
+        if context.is_recording:
+            raise context.refusal(
+                f"{type(self).__name__} is copied, whose rates have no values while a function is "
+                f"being recorded",
+                "Copy it outside the compiled function, or make another one.",
+            )
         own = ("param_groups", "state")
         self.__dict__.update({name: value for name, value in state.items() if name not in own})
         self.state, self.param_groups = state["state"], state["param_groups"]
