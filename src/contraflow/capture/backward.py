@@ -19,7 +19,6 @@ from contraflow.compiler.tape import Tape, Value
 from contraflow.contexts.record import Recorder
 from contraflow.contexts.recording import InputSource, RecordedEffects
 from contraflow.errors import GradientError, describe
-from contraflow.spec import Spec
 from contraflow.tensors.node import Edge, Node, nodes_below
 from contraflow.tensors.source_line import UserLine
 from contraflow.tensors.tensor import Tensor
@@ -45,7 +44,7 @@ class BackwardRecording:
         """The backward program of results, down to arguments and other known tensors."""
         tape, mark = self.recorder.tape, len(self.recorder.tape.lines)
         inputs = set(tape.inputs)
-        seeds = [self.recorder.placeholder(t.spec) for t in results]
+        seeds = [self.recorder.placeholder(t.spec, t.storage.device) for t in results]
         cotangents = [v for v in tape.inputs if v not in inputs]
         starts = [(e, g) for t, g in zip(results, seeds) if (e := t.edge) is not None]
         edges = self._outward([e for e, _ in starts])
@@ -60,7 +59,10 @@ class BackwardRecording:
         scalars = self._set_inputs(behind, cotangents, kept)
         self._keep_residuals(kept)
         targets = [owners[i] for i in reached]
-        pullback = Pullback(behind, cotangents, kept, targets, [*map(_spec, targets)])
+        pullback = Pullback(
+            behind, cotangents, kept, targets, [_owner(target).spec for target in targets],
+            [_owner(target).storage.device for target in targets],
+        )  # fmt: skip
         pullback.refusal, pullback.scalars = refusal, scalars
         return pullback
 
@@ -215,7 +217,7 @@ class BackwardRecording:
                 program.residuals[v] = self.outputs[v]
 
 
-def _spec(owner: Held) -> Spec:
-    t = owner.tensor()
+def _owner(target: Held) -> Tensor:
+    t = target.tensor()
     assert t is not None
-    return t.spec
+    return t

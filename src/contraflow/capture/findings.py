@@ -24,6 +24,7 @@ from contraflow.capture.results import (
     Graded,
     GradientResult,
     HostNumber,
+    MovedResult,
     NumberResult,
     Result,
     SameResult,
@@ -247,7 +248,7 @@ class Findings:
     ) -> Result:
         """A tensor, one of `tensors`, that is not an argument; it is `graded` if it has a graph."""
         described = self._describe_tensor(t)
-        made = isinstance(described, Fresh) or not self.recorder.is_from_outside(t)
+        made = not isinstance(described, SharedResult) or not self.recorder.is_from_outside(t)
         if type(t) is not Tensor and made:
             self.program.kinds[position] = type(t)
         node: Node | None = t.node
@@ -259,11 +260,15 @@ class Findings:
         alone = sum(x.storage is t.storage for x in tensors) == 1
         self.program.differentiable.append(position)
         graded.append(t)
-        return Graded(described, len(graded) - 1, alone and isinstance(described, Fresh))
+        return Graded(described, len(graded) - 1, alone and not isinstance(described, SharedResult))
 
     def _as_view(
-        self, t: Tensor, described: Fresh | SharedResult, position: int, tensors: Sequence[Tensor]
-    ) -> Fresh | SharedResult:
+        self,
+        t: Tensor,
+        described: Fresh | MovedResult | SharedResult,
+        position: int,
+        tensors: Sequence[Tensor],
+    ) -> Fresh | MovedResult | SharedResult:
         """A result without a graph, as the view that it is: of a tensor from outside, or of what
         other results are too."""
         base, ops = t._base, t.view_ops
@@ -302,13 +307,15 @@ class Findings:
         found = (w for w in self.observer.writes if isinstance(w, SlotStore) and w.value is t)
         return next((f" (kept at {write.line})" for write in found), "")
 
-    def _describe_tensor(self, t: Tensor) -> Fresh | SharedResult:
+    def _describe_tensor(self, t: Tensor) -> Fresh | MovedResult | SharedResult:
         """How a tensor that the function leaves behind is made of what the program gives."""
         if not t.storage.is_recorded and t.storage.serial < self.recorder.start:
             return SharedResult(self.recorder.input_of(t), t.layout, t.dtype, weakref.ref(t))
         key = id(t.storage)
         if key not in self.positions:
             self.positions[key] = self._output(self.recorder.value_at_end(t))
+        if t.storage.device != self.recorder.tape.device:
+            return MovedResult(self.positions[key], t.layout, t.dtype, t.storage.device)
         return Fresh(self.positions[key], t.layout, t.dtype)
 
     def _describe_gradient(self, t: Tensor) -> SlotResult:

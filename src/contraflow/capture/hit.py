@@ -45,7 +45,10 @@ def write_hit(program: CapturedProgram, call: FunctionCall, key: CallKey) -> Hit
 
 def _can_hit(program: CapturedProgram) -> bool:
     """Whether the inputs, results and effects of a program can be written out."""
-    reads_more = program.gradients or program.numbers or program.compute or program.guards.pins
+    reads_more = (
+        program.gradients or program.moved or program.numbers or program.compute
+        or program.guards.pins
+    )  # fmt: skip
     return not reads_more and program.leaves is not None and program.stores.is_quiet
 
 

@@ -97,9 +97,11 @@ class Pullback:
         kept: dict[Value, Kept],
         targets: list[Held],
         target_specs: list[Spec],
+        target_devices: list[str],
     ) -> None:
         self.tape, self.cotangents, self.kept = tape, cotangents, kept
         self.targets, self.target_specs = targets, target_specs
+        self.target_devices = target_devices
         self._state = [target.tensor for target in targets if target.argument < 0]
         # None, or why backward is impossible: the error that eager mode would raise.
         self.refusal: GradientError | None = None
@@ -221,23 +223,26 @@ class CompiledNode(Node):
         for v in variant.arrays:
             g = cotangent.get(v)
             arrays.append(
-                _flat(g.to(pullback.tape.specs[v].dtype))
+                _flat(g.to(pullback.tape.device, pullback.tape.specs[v].dtype))
                 if g is not None
                 else self._memory(kept[v])
             )
         with pullback.lock:
             outputs = variant.executable.run(arrays, self.scalars)
         return [
-            None if p is None else self._gradient(outputs[p], spec)
-            for p, spec in zip(variant.positions, pullback.target_specs)
+            None if p is None else self._gradient(outputs[p], spec, device)
+            for p, spec, device in zip(
+                variant.positions, pullback.target_specs, pullback.target_devices
+            )
         ]
 
-    def _gradient(self, output: Any, spec: Spec) -> Tensor:
-        """An output of the backward program as the gradient of a target."""
+    def _gradient(self, output: Any, spec: Spec, wanted: str) -> Tensor:
+        """An output of the backward program as the gradient of a target on a device."""
         device = self.pullback.tape.device
-        if device == "cpu":
+        if device == wanted == "cpu":
             return Tensor.of_array(output.reshape(spec.shape))
-        return Tensor.of_storage(Storage(output, device), contiguous(spec.shape), spec.dtype)
+        storage = Storage(output, device)
+        return Tensor.of_storage(storage, contiguous(spec.shape), spec.dtype).to(wanted)
 
     def _memory(self, kept: Saved | Late) -> Any:
         """The kept memory, as a flat array or a buffer."""

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from contraflow import devices
 from contraflow.capture.backward_tape import ForwardInput, Residual
 from contraflow.capture.call import FunctionCall, Hit, Owner, ReplayInputs
 from contraflow.capture.pullback import (
@@ -104,12 +105,13 @@ class CapturedProgram:
         self._sort_results()
 
     def _sort_sources(self, sources: Sequence[InputSource]) -> None:
-        found: dict[int, list[Any]] = {kind: [] for kind in range(6)}
+        found: dict[int, list[Any]] = {kind: [] for kind in range(7)}
         kinds = list(map(_kind_of, sources))
         for source, kind in zip(sources, kinds):
             found[kind].append(source)
         self.argument_numbers: list[int] = [source.argument for source in found[_ARGUMENT]]
         self.gradients: list[InputSource] = found[_GRADIENT]
+        self.moved: list[InputSource] = found[_MOVED]
         self.constants: list[Storage] = [source.constant for source in found[_CONSTANT]]
         self.state_refs: list[weakref.ref[Storage]] = [source.storage for source in found[_STATE]]
         self.cells: list[weakref.ref[Any]] = [source.cell for source in found[_CELL]]
@@ -123,7 +125,8 @@ class CapturedProgram:
         ]
         if steps or entering:
             self.compute = arithmetic(steps, self.recording.leaves, entering)
-        self.executable.fixed_from = len(self.argument_numbers) + len(self.gradients)
+        moving = len(self.argument_numbers) + len(self.gradients) + len(self.moved)
+        self.executable.fixed_from = moving
         # The storages whose versions a node notes, for when the function runs again.
         self._remembered = [i for i, kind in enumerate(kinds) if kind in (_GRADIENT, _STATE)]
 
@@ -193,6 +196,8 @@ class CapturedProgram:
             storages.append(arguments[number].storage)
         if self.gradients:
             storages += [source.find(arguments) for source in self.gradients]
+        if self.moved:
+            storages += [_moved_storage(source, arguments) for source in self.moved]
         storages += self.constants
         if self.state_refs:
             storages += [ref() for ref in self.state_refs]
@@ -339,18 +344,29 @@ class CapturedProgram:
         return node
 
 
+def _moved_storage(source: InputSource, arguments: Sequence[Tensor]) -> Storage | None:
+    """A copy of an input on the device that the program runs on; None if the input is gone."""
+    storage, device = source.find(arguments), source.moved
+    assert device is not None
+    if storage is None:
+        return None
+    return Storage(devices.lookup(device).upload(storage.fetched()), device)
+
+
 def _saved(x: Any) -> Any:
     """A leaf of the arguments, kept; a write to what was made in inference mode is not noticed."""
     return keep(x, x.edge) if isinstance(x, Tensor) and not x.storage.inference else x
 
 
 # Kinds of inputs, in the order in which a tape has them.
-_ARGUMENT, _GRADIENT, _CONSTANT, _STATE, _CELL, _NUMBER = range(6)
+_ARGUMENT, _GRADIENT, _MOVED, _CONSTANT, _STATE, _CELL, _NUMBER = range(7)
 
 
 def _kind_of(source: InputSource) -> int:
     if source.role == "scalar":
         return _NUMBER if source.cell is None else _CELL
+    if source.moved is not None:
+        return _MOVED
     if source.is_argument:
         return _ARGUMENT
     if source.constant is not None:

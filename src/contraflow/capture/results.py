@@ -51,6 +51,7 @@ class ReplayValues:
         self.node: Node | None = None  # of the call, where it has a backward
         self.numbers: Sequence[Any] = ()  # the leaves, and what Python computes of them
         self._made: dict[int, Storage] = {}
+        self._moved: dict[tuple[int, str], Storage] = {}
         self._inside: dict[int, Node] = {}  # one node for all outputs of what was applied
 
     def storage(self, value: Value) -> Storage:
@@ -64,6 +65,14 @@ class ReplayValues:
             if state().inference:
                 storage.inference = True
         return self._made[position]
+
+    def moved(self, position: int, device: str) -> Storage:
+        """The storage of a copy of an output on another device, one for all results over it."""
+        key = position, device
+        if key not in self._moved:
+            array = devices.lookup(self._device).download(self._buffer(position))
+            self._moved[key] = Storage(devices.lookup(device).upload(array), device)
+        return self._moved[key]
 
     def fill(self, storage: Storage, position: int) -> None:
         """Give a storage that was recorded the memory of an output."""
@@ -114,6 +123,19 @@ class ViewOf(NamedTuple):
         if not self.writable:
             t._writable = False
         return t
+
+
+class MovedResult(NamedTuple):
+    """A tensor over a copy of one of the program's outputs, on another device."""
+
+    position: int
+    view: View
+    dtype: DType
+    device: str
+
+    def get(self, values: ReplayValues) -> Tensor:
+        """The tensor of this call."""
+        return Tensor.of_storage(values.moved(self.position, self.device), self.view, self.dtype)
 
 
 class SharedResult(NamedTuple):
@@ -218,7 +240,7 @@ class Found(NamedTuple):
 class Graded(NamedTuple):
     """A result with a place in the graph: an output of the call's node, or a leaf of its own."""
 
-    result: Fresh | SharedResult
+    result: Fresh | MovedResult | SharedResult
     output: int  # of the node, -1 for a leaf
     writable: bool
 
@@ -230,7 +252,7 @@ class Graded(NamedTuple):
             return t
         node = values.node
         assert node is not None
-        if isinstance(self.result, Fresh):
+        if isinstance(self.result, (Fresh, MovedResult)):
             t._node, t._index, t._needs = node, self.output, True
         else:  # which may be the user's own
             t = t.attached(node, self.output)
@@ -319,6 +341,7 @@ HitResult = SharedResult | ArgumentResult | NumberResult | HostNumber | Found | 
 SlotResult = Fresh | SameResult
 Result = (
     Fresh
+    | MovedResult
     | SharedResult
     | ArgumentResult
     | NumberResult

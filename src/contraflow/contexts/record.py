@@ -14,6 +14,7 @@ from __future__ import annotations
 import linecache
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from contraflow import devices, dtypes
@@ -158,10 +159,7 @@ class Recorder(BottomContext):
             name = OWNERS.get(called, op.name)
             raise self.refusal(f"{name} has a result whose shape depends on values")
         if op.is_transfer and params["device"] != params["source"]:
-            raise self.refusal(
-                f"a tensor moves from {params['source']} to {params['device']}",
-                "Move it before the compiled function is called, or what it returns afterwards.",
-            )
+            return (self._moved(inputs[0], params["source"], params["device"]),)
         if not _OPERANDS.issuperset(map(type, inputs)):
             specs(op, inputs)  # the error for an input that is neither a tensor nor a number
         if dtypes.get_default_dtype() is not self._default_dtype:
@@ -191,6 +189,48 @@ class Recorder(BottomContext):
                 f"{self._device}",
                 "A compiled function computes on one device: move tensors to it before the call.",
             )
+
+    def _moved(self, x: Tensor, source: str, device: str) -> Tensor:
+        """A tensor on another device, as one side of a program sees it.
+
+        A tensor from another device is an input that each replay copies. One that goes to another
+        device keeps its value: a result is copied there when the program has run, and nothing can
+        be computed with it here.
+        """
+        if self._device is None:
+            self._device = self.tape.device = device
+        if x.storage.is_recorded or source == self._device:
+            value = self.read(x)
+            assert isinstance(value, Value)
+        elif device == self._device and id(x.storage) not in self._values:
+            value = self._input_from_elsewhere(x, device)
+        else:
+            raise self.refusal(
+                f"a tensor moves from {source} to {device}, and the function computes on "
+                f"{self._device}",
+                "Move it before the compiled function is called, or what it returns afterwards.",
+            )
+        with changed(device=device):
+            return self._tensor(value, self.user_line())
+
+    def _input_from_elsewhere(self, x: Tensor, device: str) -> Value:
+        """A copy of a tensor of another device, made by each replay."""
+        storage = x.storage
+        if storage.serial > self.start:  # by the function itself, out of Python's data
+            copy = devices.lookup(device).upload(storage.fetched())
+            source = InputSource("constant", constant=Storage(copy, device))
+        else:
+            found = self._roles.get(id(storage))
+            if found is None:
+                owner = weakref.ref(self._shown_by(x))
+                found = InputSource("state", storage=weakref.ref(storage), owner=owner)
+            source = replace(found, moved=device)
+        whole = self.tape.add_input(Spec((storage.data.size,), x.dtype), source.role)
+        self.sources[whole] = source
+        line, region = self.user_line(), self._region()
+        (value,) = self.tape.add(core.strided, (whole,), x.layout._asdict(), line, region)
+        (copied,) = self.tape.add(core.clone, (value,), {}, line, region)
+        return copied
 
     def _region(self) -> int:
         """The checkpoint region that is running, numbered from 1 within this recording."""
@@ -534,9 +574,10 @@ class Recorder(BottomContext):
         recording.modules = [(weakref.ref(m), number) for m, number in self._modules.values()]
         return recording
 
-    def placeholder(self, spec: Spec) -> Tensor:
-        """A tensor that only a later caller can give."""
-        return self._tensor(self.tape.add_input(spec, "arg"))
+    def placeholder(self, spec: Spec, device: str | None = None) -> Tensor:
+        """A tensor that only a later caller can give, on the device of new tensors or another."""
+        with changed(device=device or state().device):
+            return self._tensor(self.tape.add_input(spec, "arg"))
 
     def effects(self) -> RecordedEffects:
         """The effects so far on storages, gradients, host scalars and random state."""

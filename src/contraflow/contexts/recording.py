@@ -37,6 +37,7 @@ class InputSource:
     cell: weakref.ref[HostScalar] | None = None  # scalar
     generator: Generator | None = None  # scalar: its seed or its offset
     field: str = ""
+    moved: str | None = None  # the device to which each replay copies it
 
     @property
     def is_argument(self) -> bool:
