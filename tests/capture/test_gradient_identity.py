@@ -162,3 +162,60 @@ def test_a_gradient_with_a_graph_that_is_not_returned_comes_without_it() -> None
         x.grad = None
         step.eager(x)
         assert x.grad.requires_grad
+
+
+def test_gradients_that_share_memory_are_another_program() -> None:
+    def program(compile: Any) -> Iterator[Any]:
+        v, w = leaf(1.0), leaf(2.0)
+        optimizer = cf.optim.SGD([v, w], lr=0.5)
+
+        @compile
+        def step(x: Any) -> None:
+            optimizer.zero_grad(set_to_none=False)
+            (v * x + w * x * 2).sum().backward()
+            optimizer.step()
+
+        for call in range(8):
+            gradient = cf.ones(2)
+            v.grad, w.grad = gradient, gradient if call % 4 > 1 else cf.ones(2)
+            step(cf.ones(2))
+            yield v, w, v.grad, w.grad
+
+    beside(program, records=2)
+
+
+def test_whether_a_gradient_is_another_or_an_argument_is_noticed() -> None:
+    def program(compile: Any) -> Iterator[Any]:
+        v, w, state = leaf(1.0), leaf(2.0), cf.ones(2)
+
+        @compile
+        def function(x: Any) -> Any:
+            return v.grad is w.grad, w.grad is x, x * state
+
+        for call in range(8):
+            x, v.grad, w.grad = cf.ones(2), cf.ones(2), cf.ones(2)
+            if call % 4 == 1:
+                v.grad = w.grad
+            if call % 4 == 2:
+                w.grad = x
+            if call % 4 == 3:
+                w.grad = x.detach()
+            yield function(x)
+
+    beside(program, records=4)
+
+
+def test_a_gradient_that_is_state_is_noticed() -> None:
+    def program(compile: Any) -> Iterator[Any]:
+        w, state = leaf(2.0), cf.ones(2)
+
+        @compile
+        def function(x: Any) -> Any:
+            w.grad.add_(1)
+            return x * state
+
+        for call in range(6):
+            w.grad = state if call % 2 else cf.ones(2)
+            yield function(cf.ones(2)), w.grad
+
+    beside(program, records=2)

@@ -132,6 +132,7 @@ class Guards:
         self.modules = modules
         self.epoch = Structure.epoch
         self.gradients: list[GradientRead] = []
+        self.sharing: list[tuple[int, int, bool]] = []  # of these with others
         self.watched: list[Watched] = []
         self.state: set[int] = set()  # ids of the storages that are not arguments
         self.pins: dict[int, Pin] = {}  # of arguments that are also state
@@ -152,6 +153,7 @@ class Guards:
         known = {id(t.storage): w.storage for t, w in zip(tensors, self.watched)}
         own = {id(t.storage) for t in arguments}
         self.state = set(known) - own
+        self.sharing = self._sharing(arguments)
         for number, t in enumerate(arguments):
             if id(t.storage) in known:
                 over = [w.tensor for x, w in zip(tensors, self.watched) if x.storage is t.storage]
@@ -236,7 +238,35 @@ class Guards:
             for number, pin in self.pins.items():
                 if not pin.holds(arguments[number]):
                     return False
-        return not self.gradients or all(read.holds(arguments) for read in self.gradients)
+        if not self.gradients:
+            return True
+        return all(read.holds(arguments) for read in self.gradients) and self.share_as_recorded(
+            arguments
+        )
+
+    def share_as_recorded(self, arguments: Sequence[Tensor]) -> bool:
+        """Whether the gradients that were read are one tensor, or share memory, with each other,
+        with arguments and with state, as they did."""
+        return self._sharing(arguments) == self.sharing
+
+    def _sharing(self, arguments: Sequence[Tensor]) -> list[tuple[int, int, bool]]:
+        """For each gradient its number and that of its memory, and whether that is of state."""
+        owners = [read.held.get(arguments) for read in self.gradients if read.layout is not None]
+        if not owners:
+            return []
+        tensors: dict[int, int] = {}
+        storages: dict[int, int] = {}
+        for t in arguments:
+            tensors.setdefault(id(t), len(tensors))
+            storages.setdefault(id(t.storage), len(storages))
+        found = []
+        for owner in owners:
+            gradient = None if owner is None else owner._slot
+            # Nobody else has a gradient that nobody has looked at.
+            memory = id(gradient.storage if isinstance(gradient, Tensor) else gradient)
+            number = tensors.setdefault(id(gradient), len(tensors))
+            found.append((number, storages.setdefault(memory, len(storages)), memory in self.state))
+        return found
 
     def conditions(self, writer: ConditionWriter, arguments: int) -> Iterator[str]:
         """The conditions of `hold` as source text, for the function of a call that hits.
@@ -253,3 +283,6 @@ class Guards:
             yield " and ".join(f"id(s{i}) not in {state}" for i in range(arguments))
         for gradient in self.gradients:
             yield gradient.source(writer)
+        if self.sharing:
+            given = "".join(f"a{i}, " for i in range(arguments))
+            yield f"{known}.share_as_recorded(({given}))"
