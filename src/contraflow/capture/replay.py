@@ -42,11 +42,12 @@ from contraflow.capture.state.trees import builder
 from contraflow.capture.state.writes import Write
 from contraflow.compiler.tape import Value
 from contraflow.contexts.recording import InputSource, Recording
+from contraflow.devices import LateFailure
 from contraflow.dtypes import int64
 from contraflow.graph.saved import keep
 from contraflow.operation.context import state
 from contraflow.runtime import executable
-from contraflow.runtime.executable import Executable
+from contraflow.runtime.executable import Executable, Native
 from contraflow.runtime.outputs import Standing
 from contraflow.shapes import contiguous
 from contraflow.spec import Spec
@@ -156,6 +157,8 @@ class CapturedProgram:
         self.scalars, self.blocks = ScalarsSet(self.cell_outputs), GradientsSet(blocks)
         self.effects: list[Effect] = [e for e in (self.scalars, self.blocks) if any(e)]
         self.stores = StateWritten(self.writes)
+        # Changes of Python's own state are made when the program is known to be well.
+        self._waits = bool(self.writes or self.placed or self.needs or self.escapes)
         rare = (
             self.escapes, self._slots, self.needs, self.placed, self.recording.advances,
             self.recording.reseeds,
@@ -233,8 +236,11 @@ class CapturedProgram:
             context.replay(memory, written, random)
         if self.standing is not None:
             self.standing.notice.given = True
+        late = self._late(call, storages) if self.executable.fails_late else None
         try:
-            outputs = self.executable.replay(storages, scalars)
+            outputs = self.executable.replay(storages, scalars, late)
+            if late is not None and self._waits:
+                devices.lookup(self.tape.device).synchronize()
         except KeyboardInterrupt:  # which may have come after the writes
             self.counted.do(storages)
             raise
@@ -247,6 +253,29 @@ class CapturedProgram:
         else:
             results = self._build(call, inputs, outputs)
         return self.stores.do(results, call.given, self.guards) if self.writes else results
+
+    def _late(self, call: FunctionCall, storages: Sequence[Storage]) -> LateFailure:
+        """How this call is taken back where its program fails later."""
+        written = [storages[position] for position, _ in self.counted.writers]
+        versions = [(storage, storage.version, storage.writer) for storage in written]
+        cells = [(cell, cell.value) for ref, _ in self.cell_outputs if (cell := ref()) is not None]
+        slots = [held.get(call.arguments) for held, _ in self.slot_outputs]
+        grads = [(t, t._slot) for t in slots if t is not None]
+        generators = [*self.recording.advances, *self.recording.reseeds]
+        random = [(g, (g.seed, g.offset)) for g in generators]
+
+        def undo() -> None:
+            for storage, version, writer in versions:
+                storage.version, storage.writer = version, writer
+            for cell, value in cells:
+                cell.value = value
+            for t, grad in grads:
+                t._grad = grad
+            for generator, saved in random:
+                generator.seed, generator.offset = saved
+
+        assert isinstance(self.executable, Native)
+        return LateFailure(self.executable.with_line, undo)
 
     def _build(self, call: FunctionCall, inputs: ReplayInputs, outputs: list[Any]) -> Any:
         """Repeat the rarer effects, and build results of every kind."""

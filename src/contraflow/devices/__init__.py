@@ -7,7 +7,7 @@ optional dependency costs nothing until it is used.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from contraflow import threads
 from contraflow.devices import names
@@ -32,14 +32,35 @@ def dtype_of(buffer: DeviceBuffer) -> DType:
     return found if isinstance(found, DType) else from_numpy(found)
 
 
+class LateFailure(NamedTuple):
+    """How a program that failed after its call had returned is reported, and taken back.
+
+    Without `undo` it is an op of eager mode, whose results are zeros then.
+    """
+
+    described: Callable[[IndexError], Exception]  # the error of a kernel as the user's
+    undo: Callable[[], None] | None = None
+
+
 class ProgramInterface(Protocol):
     """A plan loaded on a device, ready to be replayed."""
 
     def replay(self, buffers: Sequence[Any], scalars: Sequence[float | int]) -> None:
         """Run all steps. `buffers` holds the input and output slots' buffers, in slot order."""
 
-    def run(self, addresses: Sequence[int], scalars: tuple[float | int, ...]) -> None:
-        """The same, with buffers given by their addresses."""
+    def run(
+        self,
+        addresses: Sequence[int],
+        scalars: tuple[float | int, ...],
+        late: LateFailure | None = None,
+    ) -> None:
+        """The same, with buffers given by their addresses.
+
+        `late` is for an asynchronous device, where a wrong index is found after this has returned.
+        The steps behind it in the program, and the programs behind that, write no state then; when
+        the error surfaces, in `synchronize`, `download` or another `run`, all of them are undone,
+        the last one first.
+        """
 
     def put(self, number: int, address: int) -> None:
         """Set the address of one of the buffers from now on."""
@@ -57,6 +78,7 @@ class DeviceInterface(Protocol):
 
     name: str
     limits: Limits
+    asynchronous: bool  # programs may run after `run` has returned
 
     def allocate(self, shape: Shape, dtype: DType) -> DeviceBuffer:
         """Uninitialised memory."""

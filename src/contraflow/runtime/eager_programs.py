@@ -293,8 +293,9 @@ class Routine:
                 addresses.append(device.address(buffer))
             results.append(Tensor.of_buffer(buffer, self.device))
             made += 1
+        late = devices.LateFailure(executable.problem) if executable.fails_late else None
         try:
-            self._run(addresses, words)
+            self._run(addresses, words, late)
         except IndexError as error:
             raise executable.problem(error) from None
         return results

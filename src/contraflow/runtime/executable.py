@@ -23,6 +23,7 @@ from contraflow.compiler.lower import Fused
 from contraflow.compiler.passes import optimize
 from contraflow.compiler.plan import HostStep, make_plan
 from contraflow.compiler.tape import Tape, Value
+from contraflow.devices import LateFailure
 from contraflow.errors import OutOfRange
 from contraflow.render import python
 from contraflow.runtime.outputs import BlockPair, Standing, number_of, take, take_written
@@ -46,8 +47,20 @@ class Executable(Protocol):
         `arrays` holds the flat data of the inputs that are not host scalars, in tape order.
         """
 
-    def replay(self, storages: Sequence[Storage], scalars: Sequence[int | float]) -> list[Any]:
-        """The same with inputs that lie in storages; outputs are blocks, host scalars numbers."""
+    def replay(
+        self,
+        storages: Sequence[Storage],
+        scalars: Sequence[int | float],
+        late: LateFailure | None = None,
+    ) -> list[Any]:
+        """The same with inputs that lie in storages; outputs are blocks, host scalars numbers.
+
+        `late` is given where `fails_late`.
+        """
+
+    @property
+    def fails_late(self) -> bool:
+        """Whether a wrong index may be found only after a replay has returned."""
 
     @property
     def kernels(self) -> list[str]:
@@ -118,7 +131,14 @@ class Interpreted:
             np.copyto(given[value], array)
         return outputs
 
-    def replay(self, storages: Sequence[Storage], scalars: Sequence[int | float]) -> list[Any]:
+    fails_late = False
+
+    def replay(
+        self,
+        storages: Sequence[Storage],
+        scalars: Sequence[int | float],
+        late: LateFailure | None = None,
+    ) -> list[Any]:
         """Compute everything, then write."""
         return [Block(array) for array in self.run([s.data for s in storages], scalars)]
 
@@ -193,7 +213,17 @@ class Native:
             outputs.insert(i, output if self.device.name == "cpu" else self.device.upload(output))
         return outputs
 
-    def replay(self, storages: Sequence[Storage], scalars: Sequence[int | float]) -> list[Any]:
+    @cached_property
+    def fails_late(self) -> bool:
+        """Whether a wrong index may be found only after a replay has returned."""
+        return self.device.asynchronous and any(step.may_fail for step in self.plan.steps)
+
+    def replay(
+        self,
+        storages: Sequence[Storage],
+        scalars: Sequence[int | float],
+        late: LateFailure | None = None,
+    ) -> list[Any]:
         """Prologue, then one replay."""
         addresses: list[int] = []
         for storage in storages[: self.fixed_from]:
@@ -204,7 +234,7 @@ class Native:
         known, words = self.constant_prologue or self.prepare(scalars)
         blocks: list[Any] = take(self.pairs, addresses)
         try:
-            self.program.run(addresses, words)
+            self.program.run(addresses, words, late)
         except IndexError as error:
             raise self.with_line(error) from None
         if self.host_outputs:
@@ -299,7 +329,10 @@ class Native:
 
     def problem(self, error: IndexError) -> Exception:
         """The error of a kernel as eager mode raises it: the user's line is the one that runs."""
-        op = self.tape.lines[getattr(error, "line", 0)].op
+        number = getattr(error, "line", None)
+        if number is None:  # of another program, which failed late
+            return error
+        op = self.tape.lines[number].op
         if op.fails is None:
             return OutOfRange(f"{error}.")
         kind, text = op.fails

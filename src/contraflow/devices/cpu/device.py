@@ -16,6 +16,7 @@ class CpuDevice:
     """The cpu as a Device."""
 
     name = "cpu"
+    asynchronous = False
 
     def __init__(self) -> None:
         kernels = frozenset(("scatter", "scan", "sort"))

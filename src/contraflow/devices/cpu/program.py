@@ -376,8 +376,10 @@ class CpuProgram:
                     self._learn(i, buffer)
             self.run(self._addresses, tuple(scalars))
 
-    def run(self, addresses: Sequence[int], scalars: tuple[float | int, ...]) -> None:
-        """The same, with buffers given by their addresses."""
+    def run(
+        self, addresses: Sequence[int], scalars: tuple[float | int, ...], late: object = None
+    ) -> None:
+        """The same, with buffers given by their addresses. Nothing is ever late here."""
         with _scratch.lock:
             self._pack_addresses(self._bases, 8 * _FIRST, *addresses)
             self.rerun(scalars)
