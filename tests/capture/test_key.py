@@ -138,10 +138,10 @@ def test_one_tensor_is_told_from_two_that_share_memory() -> None:
 
 
 def test_every_part_is_tested() -> None:
-    device = {"device"}  # there is no other one yet
+    device = {"device"}  # by tests/devices/test_walled.py
     assert set(TENSORS) == set(TensorKey._fields) - device - {"twin"}
-    assert set(MODES) == set(ModesKey._fields)
-    assert set(SETTINGS) == set(SettingsKey._fields)
+    assert set(MODES) == set(ModesKey._fields) - device
+    assert set(SETTINGS) == set(SettingsKey._fields) - {"default_device"}
     assert set(PARTS) == {TensorKey, ModesKey, SettingsKey}
 
 

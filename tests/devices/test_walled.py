@@ -303,3 +303,19 @@ def test_a_tensor_that_has_moved_is_not_computed_with():
 
     with pytest.raises(cf.DeviceError, match="must lie on one device"):
         cf.compile(lambda x, y: x.to("walled") * (y * 2).cpu())(cf.ones(3), there(3))
+
+
+def test_devices_are_parts_of_a_key():
+    f = cf.compile(lambda x: x * 2)
+    f(cf.ones(3))
+    f(there(3))
+    assert f.changes == ["the device of x was cpu and is walled"]
+    g = cf.compile(lambda: cf.zeros(2) + 1)
+    assert str(g().device) == "cpu"
+    cf.set_default_device("walled")
+    try:
+        assert str(g().device) == "walled"
+    finally:
+        cf.set_default_device(None)
+    assert g.changes == ["the default device was cpu and is walled"]
+    assert str(g().device) == "cpu"

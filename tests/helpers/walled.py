@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from contraflow import devices, dtypes
 from contraflow.compiler.interpret import run_call
 from contraflow.compiler.kernel import Limits
 from contraflow.compiler.plan import SCALARS, HostStep, KernelStep, Plan
+from contraflow.devices import LateFailure
 from contraflow.devices.cpu.program import IndexOutOfRange
 from contraflow.dtypes import DType
 from contraflow.errors import OutOfRange
@@ -56,6 +58,8 @@ class WalledBuffer:
 
 class WalledDevice:
     """A device that computes by the interpreter."""
+
+    asynchronous = False
 
     def __init__(self, name: str = "walled", limits: Limits = PLAIN) -> None:
         self.name, self.limits = name, limits
@@ -100,6 +104,10 @@ class WalledDevice:
     def load(self, plan: Plan) -> WalledProgram:
         return WalledProgram(self, plan)
 
+    def submit(self, run: WalledRun) -> None:
+        """Run a program."""
+        run.execute()
+
     def view(self, address: int, dtype: DType, count: int) -> np.ndarray:
         """The elements at an address."""
         number, start = divmod(address, SPAN)
@@ -107,6 +115,69 @@ class WalledDevice:
         memory = self._memory[number]
         assert stop <= memory.size, f"{stop} bytes of a buffer of {memory.size}"
         return memory[start:stop].view(dtype.numpy)
+
+
+class WalledRun(NamedTuple):
+    """A run of a program that was asked for."""
+
+    program: WalledProgram
+    given: dict[int, np.ndarray]
+    scalars: Sequence[Any]
+    late: LateFailure | None
+
+    def execute(self) -> None:
+        self.program.execute(self.given, self.scalars)
+
+    def clear(self) -> None:
+        """Give an op that failed zeros for results."""
+        for i, array in self.given.items():
+            if self.program.plan.slots[i].kind == "output":
+                array[...] = 0
+
+
+class AsynchronousDevice(WalledDevice):
+    """One on which programs run when something waits for them, or when many are waiting."""
+
+    asynchronous = True
+    most = 16  # programs that wait
+
+    def __init__(self, name: str = "walled", limits: Limits = PLAIN) -> None:
+        super().__init__(name, limits)
+        self.queue: list[WalledRun] = []
+
+    def submit(self, run: WalledRun) -> None:
+        if len(self.queue) >= self.most:
+            self.synchronize()
+        self.queue.append(run)
+
+    def download(self, buffer: WalledBuffer) -> np.ndarray:
+        self.synchronize()
+        return super().download(buffer)
+
+    def copy(self, source: WalledBuffer, target: WalledBuffer) -> None:
+        self.synchronize()
+        super().copy(source, target)
+
+    def synchronize(self) -> None:
+        errors: list[Exception] = []
+        while self.queue:
+            run = self.queue.pop(0)
+            try:
+                run.execute()
+            except IndexError as error:
+                assert run.late is not None, "a program that may fail was not told so"
+                errors.append(run.late.described(error))
+                if run.late.undo is None:
+                    run.clear()
+                    continue
+                behind = [other for other in self.queue if other.late and other.late.undo]
+                for failed in reversed([run, *behind]):
+                    assert failed.late is not None
+                    assert failed.late.undo is not None
+                    failed.late.undo()
+                    self.queue = [other for other in self.queue if other is not failed]
+        if errors:
+            raise errors[0]
 
 
 class WalledProgram:
@@ -130,16 +201,28 @@ class WalledProgram:
         address = self.device.address
         self.run([b if type(b) is int else address(b) for b in buffers], tuple(scalars))
 
-    def run(self, addresses: Sequence[int], scalars: tuple[float | int, ...]) -> None:
+    def run(
+        self,
+        addresses: Sequence[int],
+        scalars: tuple[float | int, ...],
+        late: LateFailure | None = None,
+    ) -> None:
         assert len(addresses) == len(self._external)
         self._addresses[:] = addresses
-        self.rerun(scalars)
+        self.rerun(scalars, late)
 
-    def rerun(self, scalars: tuple[float | int, ...]) -> None:
+    def rerun(self, scalars: tuple[float | int, ...], late: LateFailure | None = None) -> None:
+        slots = self.plan.slots
+        given = [
+            (i, self.device.view(address, slots[i].dtype, slots[i].numel))
+            for i, address in zip(self._external, self._addresses)
+        ]
+        self.device.submit(WalledRun(self, dict(given), scalars, late))
+
+    def execute(self, given: dict[int, np.ndarray], scalars: Sequence[Any]) -> None:
+        """Run all steps over the buffers that were given."""
         self.device.runs += 1
-        slots, arrays = self.plan.slots, {}
-        for i, address in zip(self._external, self._addresses):
-            arrays[i] = self.device.view(address, slots[i].dtype, slots[i].numel)
+        slots, arrays = self.plan.slots, dict(given)
         arena = np.full(self.plan.arena_bytes, 255, np.uint8)
         for i, slot in enumerate(slots):
             if slot.kind == "temp":
@@ -155,9 +238,9 @@ class WalledProgram:
         try:
             run_call(step.call, bound, scalars)
         except OutOfRange as error:
-            found = IndexOutOfRange(0, step.line)
-            found.args = error.args
-            raise found from error
+            # The interpreter says it in words, which begin with the index.
+            (index,) = re.findall(r"^index (-?\d+) ", str(error))
+            raise IndexOutOfRange(int(index), step.line) from error
 
 
 def _dtype(array: np.ndarray) -> DType:

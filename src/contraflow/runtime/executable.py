@@ -329,14 +329,15 @@ class Native:
 
     def problem(self, error: IndexError) -> Exception:
         """The error of a kernel as eager mode raises it: the user's line is the one that runs."""
-        number = getattr(error, "line", None)
+        number, index = getattr(error, "line", None), getattr(error, "value", 0)
         if number is None:  # of another program, which failed late
             return error
-        op = self.tape.lines[number].op
-        if op.fails is None:
-            return OutOfRange(f"{error}.")
-        kind, text = op.fails
-        return kind(f"{op.name}: {text}.")
+        line = self.tape.lines[number]
+        if line.op.fails is None:
+            return OutOfRange(f"{range_problem(self.tape, line, index)}.")
+        kind, text = line.op.fails
+        found: Exception = kind(f"{line.op.name}: {text}.")
+        return found
 
     @property
     def has_host_steps(self) -> bool:
