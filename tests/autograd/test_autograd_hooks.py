@@ -262,7 +262,8 @@ def test_seed_14_gradients_keep_the_dtype_of_their_tensor(dtype: cf.dtype) -> No
 def test_the_slot_takes_only_what_fits() -> None:
     x = leaf(1.0)
     with refused(
-        ValueError, "grad: float32[1] does not fit float64[1]; shape and dtype must be the same."
+        ValueError,
+        "grad: float32[1] does not fit float64[1]; shape, dtype and device must be the same.",
     ):
         x.grad = cf.ones(1)
     with refused(TypeError, "grad: must be a Tensor or None, not float."):

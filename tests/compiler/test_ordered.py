@@ -65,7 +65,7 @@ def test_a_base_that_is_needed_again_is_copied() -> None:
         "return %2, %3",
     )
     x, index = np.ones(2700, np.float32), np.zeros(2700, np.int64)
-    doubled, scattered = Native(tape, "cpu").run([x, index], ())
+    doubled, scattered = Native(tape).run([x, index], ())
     np.testing.assert_array_equal(doubled, 2.0)
     np.testing.assert_array_equal(scattered, [[1.0] * 300] + [[2.0] * 300] * 8)
 
@@ -88,7 +88,7 @@ def test_a_wrong_index_leaves_an_input_as_it_was() -> None:
     )
     x, index = np.ones(2700, np.float32), np.zeros(2700, np.int64)
     index[7] = 9
-    program = Native(tape, "cpu")
+    program = Native(tape)
     assert sum(isinstance(step.call.kernel, Scatter) for step in program.plan.steps) == 1
     with pytest.raises(IndexError, match="scatter_add: index 9 is out of range"):
         program.run([x, index], ())

@@ -12,9 +12,10 @@ import numpy as np
 from tests.helpers.random_programs import Program
 
 import contraflow as cf
-from contraflow import config, devices, thresholds
+from contraflow import config, thresholds
 from contraflow.compiler.interpret import run_call
 from contraflow.compiler.plan import HostStep, Plan, Slot
+from contraflow.devices.cpu.device import CpuDevice
 from contraflow.runtime import executable
 
 CALLS = 3
@@ -52,7 +53,7 @@ class PlanRun:
             ]
             run_call(step.call, bound, scalars)
 
-    def run(self, addresses: Sequence[int], scalars: Sequence[Any]) -> None:
+    def run(self, addresses: Sequence[int], scalars: Sequence[Any], late: Any = None) -> None:
         self.addresses = list(addresses)
         self.rerun(scalars)
 
@@ -73,19 +74,11 @@ class PlanRun:
         return arena[slot.offset : slot.offset + slot.nbytes].view(slot.dtype.numpy)
 
 
-class PlanDevice:
-    """The device whose programs are `PlanRun`s."""
+class PlanDevice(CpuDevice):
+    """The cpu, whose plans are run by NumPy."""
 
-    name = "plan"
-
-    def __init__(self) -> None:
-        self.limits = devices.lookup("cpu").limits
-
-    def load(self, plan: Plan) -> PlanRun:
+    def load(self, plan: Plan) -> Any:
         return PlanRun(plan)
-
-    def address(self, array: np.ndarray) -> int:
-        return array.ctypes.data
 
 
 @contextmanager
@@ -105,8 +98,7 @@ def mode(name: str) -> Iterator[None]:
     if name == "threads":
         sizes["cpu_shared_work"] = 0
     if name == "plan":
-        devices._loaded["plan"] = PlanDevice()
-        executable.load = lambda tape: executable.Native(tape, "plan")
+        executable.load = lambda tape: executable.Native(tape, PlanDevice())
     try:
         with thresholds.using(**sizes):
             yield

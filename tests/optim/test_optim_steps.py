@@ -16,9 +16,9 @@ from tests.helpers.update_rules import (
     parameter,
     trajectory,
 )
+from tests.helpers.walled import opened
 
 import contraflow as cf
-from contraflow import devices
 from contraflow.optim import (
     SGD,
     Adadelta,
@@ -278,15 +278,16 @@ def test_gradient_that_does_not_fit():
     )
 
 
-def test_gradient_on_another_device(monkeypatch):
-    monkeypatch.setattr(devices, "_KNOWN", ("cpu", "cuda"))
-    monkeypatch.setitem(devices._loaded, "cuda", None)
-    p = parameter()
-    p.grad = cf.ones(2)
-    p.grad.storage.device = "cuda"  # none is there yet; this is what one would look like
-    with pytest.raises(ValueError, match=r"is float32\[2\], but its grad is float32\[2\] on cuda"):
-        SGD([p]).step()
-    assert p.tolist() == [1.0, 1.0]
+def test_gradient_on_another_device():
+    with opened():
+        p = parameter()
+        with pytest.raises(ValueError, match=r"float32\[2\] on walled does not fit float32\[2\]"):
+            p.grad = cf.ones(2, device="walled")
+        p.grad = cf.ones(2)
+        p.data = p.data.to("walled")
+        with pytest.raises(ValueError, match=r"is float32\[2\] on walled, but its grad is float32"):
+            SGD([p]).step()
+        assert p.tolist() == [1.0, 1.0]
 
 
 # --- state -------------------------------------------------------------------------------------

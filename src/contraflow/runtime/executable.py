@@ -155,8 +155,9 @@ class Interpreted:
 class Native:
     """A tape as a program of generated kernels, with its host prologue."""
 
-    def __init__(self, tape: Tape) -> None:
-        self.device = devices.lookup(tape.device)
+    def __init__(self, tape: Tape, device: devices.DeviceInterface | None = None) -> None:
+        """By the device of the tape, or by another one over the same memory."""
+        self.device = device or devices.lookup(tape.device)
         self.times: dict[str, float] = {}
         clock = _Clock(self.times)
         self.tape = optimize(tape)

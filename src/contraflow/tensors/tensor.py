@@ -359,10 +359,11 @@ class Tensor(TensorElements):
         if value is not None:
             if not isinstance(value, Tensor):
                 raise TypeError(f"grad: must be a Tensor or None, not {type(value).__name__}.")
-            if value.layout.shape != self.layout.shape or value.dtype is not self.dtype:
+            alike = value.layout.shape == self.layout.shape and value.dtype is self.dtype
+            if not alike or value.storage.device != self.storage.device:
                 raise ValueError(
-                    f"grad: {describe(value)} does not fit {describe(self)}; shape and dtype "
-                    f"must be the same."
+                    f"grad: {describe(value)} does not fit {describe(self)}; shape, dtype and "
+                    f"device must be the same."
                 )
         state().context.touch_grad(self, reading=False)
         self._grad = value
