@@ -1,7 +1,8 @@
 """Random training steps: eager against the interpreter, the plan over NumPy, and native code.
 
 The interpreter must agree bit for bit with eager over NumPy, so a difference there is one of
-capture. The plan run by NumPy has fusion and memory planning but no generated code; a difference in
+capture. The plan run by NumPy has fusion and memory planning but no generated code, and again with
+arithmetic that is not exact (`Limits.exact`); a difference in
 native alone is one of code generation, and in eager alone one of when it takes which kernel. A
 failure prints the seed and the program, which runs as it stands.
 """
@@ -39,6 +40,12 @@ def test_interpreted_and_planned(first: int) -> None:
         check(seed, "eager", "interpret", "plan")
 
 
+@pytest.mark.parametrize("first", range(0, 200, SEEDS_EACH))
+def test_inexact(first: int) -> None:
+    for seed in range(first, first + SEEDS_EACH):
+        check(seed, "inexact")
+
+
 @pytest.mark.parametrize("first", range(0, 60, SEEDS_EACH))
 def test_native(first: int) -> None:
     for seed in range(first, first + SEEDS_EACH):
@@ -49,7 +56,7 @@ def test_native(first: int) -> None:
 @pytest.mark.parametrize("first", range(300, 4000, 100))
 def test_many(first: int) -> None:
     for seed in range(first, first + 100):
-        check(seed, "eager", "interpret", "plan")
+        check(seed, "eager", "interpret", "plan", "inexact")
 
 
 @pytest.mark.slow

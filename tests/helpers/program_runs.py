@@ -30,8 +30,8 @@ HUGE = 1e4  # trigonometric functions of what is larger magnify the errors of a 
 class PlanRun:
     """A plan run by NumPy, kernel by kernel: what fusion and planning mean, without a renderer."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan, contracts: int | None) -> None:
+        self.plan, self.contracts = plan, contracts
 
     def replay(self, buffers: Sequence[Any], scalars: Sequence[Any]) -> None:
         # What the arena holds at first is nobody's business.
@@ -51,7 +51,7 @@ class PlanRun:
                 (None, b.offset) if o.mode in ("scalar", "position") else (slots[b.slot], b.offset)
                 for o, b in zip(step.call.kernel.operands, step.bindings)
             ]
-            run_call(step.call, bound, scalars)
+            run_call(step.call, bound, scalars, self.contracts)
 
     def run(self, addresses: Sequence[int], scalars: Sequence[Any], late: Any = None) -> None:
         self.addresses = list(addresses)
@@ -75,30 +75,36 @@ class PlanRun:
 
 
 class PlanDevice(CpuDevice):
-    """The cpu, whose plans are run by NumPy."""
+    """The cpu, whose plans NumPy runs; its arithmetic may be inexact (`run_call`)."""
+
+    def __init__(self, contracts: int | None) -> None:
+        super().__init__()
+        self.limits = self.limits._replace(exact=contracts is None)
+        self.contracts = contracts
 
     def load(self, plan: Plan) -> Any:
-        return PlanRun(plan)
+        return PlanRun(plan, self.contracts)
 
 
 @contextmanager
 def mode(name: str) -> Iterator[None]:
     """Run as `name` says: eager, the same over NumPy alone, or compiled.
 
-    Compiled is: interpret, which is over NumPy alone too; plan; native; or native with threads for
-    all.
+    Compiled is: interpret, which is over NumPy alone too; plan; inexact, a plan whose products and
+    sums are contracted here and there; native; or native with threads for all.
     """
     before = config.compile_mode, config.eager_kernels
     load, sizes = executable.load, {}
     ways = {"eager": "off", "numpy": "off", "interpret": "interpret"}
     config.compile_mode = ways.get(name, "native")
     config.eager_kernels = name not in ("numpy", "interpret")
-    if name in ("plan", "threads"):
+    if name in ("plan", "inexact", "threads"):
         sizes["narrow_rows"] = 2  # values are small here
     if name == "threads":
         sizes["cpu_shared_work"] = 0
-    if name == "plan":
-        executable.load = lambda tape: executable.Native(tape, PlanDevice())
+    if name in ("plan", "inexact"):
+        device = PlanDevice(0 if name == "inexact" else None)
+        executable.load = lambda tape: executable.Native(tape, device)
     try:
         with thresholds.using(**sizes):
             yield

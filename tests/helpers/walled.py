@@ -35,6 +35,7 @@ library._files[__file__] = True
 SPAN = 1 << 40  # addresses of one buffer: no buffer is as large
 
 PLAIN = Limits(host=False, kernels=frozenset(("scatter", "scan", "sort")), doubles=True)
+INEXACT = PLAIN._replace(exact=False)  # the interpreter contracts products and sums then
 
 
 class WalledBuffer:
@@ -65,8 +66,9 @@ class WalledDevice:
 
     asynchronous = False
 
-    def __init__(self, name: str = "walled", limits: Limits = PLAIN) -> None:
+    def __init__(self, name: str = "walled", limits: Limits = PLAIN, choice: int = 0) -> None:
         self.name, self.limits = name, limits
+        self.contracts = None if limits.exact else choice  # as `run_call` takes it
         self.uploads = self.downloads = self.runs = 0
         self._numbers = itertools.count(1)
         self._memory: dict[int, np.ndarray] = {}  # by the numbers of buffers: bytes
@@ -240,7 +242,7 @@ class WalledProgram:
             plain = operand.mode == "position" or binding.slot == SCALARS
             bound.append((None if plain else arrays[binding.slot], binding.offset))
         try:
-            run_call(step.call, bound, scalars)
+            run_call(step.call, bound, scalars, self.device.contracts)
         except OutOfRange as error:
             # The interpreter says it in words, which begin with the index.
             (index,) = re.findall(r"^index (-?\d+) ", str(error))

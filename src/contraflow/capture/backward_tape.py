@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from contraflow import thresholds
+from contraflow import devices, thresholds
+from contraflow.compiler.comparisons import compared_values
 from contraflow.compiler.passes import eliminate_dead
 from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Value
 from contraflow.contexts.recording import InputSource
@@ -59,6 +60,8 @@ def split(
     kept: dict[Value, Kept] = {v: Late(source) for v, source in late.items()}
     # Host scalars and constants cost nothing; other inputs only where they are kept anyway.
     free = {v for v, role in tape.inputs.items() if role in ("scalar", "constant")}
+    exact = devices.lookup(tape.device).limits.exact
+    compared = set() if exact else compared_values(tape)
     for v in crossing:
         base = _base(makers, v)
         if base in tape.inputs and base not in tape.writes:
@@ -66,7 +69,7 @@ def split(
     for v in crossing:
         base = _base(makers, v)
         if base not in free and base not in again:
-            lines = _derive(makers, free, again, base)
+            lines = _derive(makers, free, again, compared, base)
             if lines is None:
                 kept[base] = Residual(base)
                 free.add(base)
@@ -101,9 +104,14 @@ def _views(makers: dict[Value, TapeLine], v: Value) -> list[TapeLine]:
 
 
 def _derive(
-    makers: dict[Value, TapeLine], free: set[Value], again: dict[Value, TapeLine], wanted: Value
+    makers: dict[Value, TapeLine],
+    free: set[Value],
+    again: dict[Value, TapeLine],
+    compared: set[Value],
+    wanted: Value,
 ) -> list[TapeLine] | None:
-    """A few cheap lines that compute a value from those at hand; None if it takes more."""
+    """A few cheap lines that compute a value from those at hand; None if it takes more, or if the
+    forward program has a value with other bits that is `compared` for equality."""
     lines: dict[Value, TapeLine] = {}
     stack = [wanted]
     while stack:
@@ -111,7 +119,9 @@ def _derive(
         if v in free or v in again or v in lines:
             continue
         line = makers.get(v)
-        if line is None or line.region or len(lines) == thresholds.recomputed_lines:
+        if line is None or line.region or v in compared:
+            return None
+        if len(lines) == thresholds.recomputed_lines:
             return None
         if not (line.op.is_view or line.op.kind.pointwise):
             return None

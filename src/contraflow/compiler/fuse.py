@@ -16,6 +16,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
+from contraflow.compiler.comparisons import kept_values
 from contraflow.compiler.contraction_layout import ContractionLayout, Target
 from contraflow.compiler.kernel import Limits
 from contraflow.compiler.lower import (
@@ -111,6 +112,7 @@ class _Fuser:
         self._find_stored_products()
         self.final_values = set(tape.writes.values())  # what inputs will hold
         self.last_risk = -1  # the position of the last that may fail
+        self.kept = set() if limits.exact else kept_values(tape)  # what is read from memory only
 
     def run(self) -> Fused:
         for number, line in enumerate(self.tape.lines):
@@ -362,6 +364,7 @@ class _Fuser:
         group.lines.append(number)
         group.indexes = group.indexes or visit.line.op.kind.indexes
         group.reads.update([v for v, _ in visit.reads])
+        group.kept.update(self.kept.intersection(visit.line.outs))
         for v in visit.line.outs:
             group.made[v] = group.storing(visit, self.scope.layout(v))
 
@@ -443,6 +446,11 @@ def is_at_hand(limits: Limits, group: Group, visit: Visit) -> bool:
     return True
 
 
+def is_not_kept(limits: Limits, group: Group, visit: Visit) -> bool:
+    """Whether the line reads no value of the group that must be read from memory."""
+    return not group.kept or group.kept.isdisjoint([v for v, _ in visit.reads])
+
+
 # A line joins the group that makes one of its inputs if all of these allow it; two groups merge if
 # they allow it of each line of both.
 RULES: tuple[Callable[[Limits, Group, Visit], bool], ...] = (
@@ -450,4 +458,5 @@ RULES: tuple[Callable[[Limits, Group, Visit], bool], ...] = (
     is_within_limits,
     is_on_the_points,
     is_at_hand,
+    is_not_kept,
 )

@@ -26,7 +26,7 @@ from contraflow.compiler.kernel import (
 )
 from contraflow.compiler.tape import Tape, TapeLine, Value
 from contraflow.dtypes import INT
-from contraflow.expressions.evaluate import evaluate, read_array, saturating_cast
+from contraflow.expressions.evaluate import contracted, evaluate, read_array, saturating_cast
 from contraflow.expressions.expression import Expr
 from contraflow.operation.reference import run_reference, strided
 from contraflow.shapes import View
@@ -36,26 +36,31 @@ BoundOperand = tuple[np.ndarray | None, int]
 
 
 def run_call(
-    call: KernelCall, arrays: Sequence[BoundOperand], scalars: Sequence[float | int] = ()
+    call: KernelCall,
+    arrays: Sequence[BoundOperand],
+    scalars: Sequence[float | int] = (),
+    contracts: int | None = None,
 ) -> None:
     """Run a kernel call over flat arrays, writing into those of its out operands.
 
     `arrays` holds a pair per operand: a flat array and an element offset; for a scalar operand
-    None and a position in `scalars`; for a position operand None and its offset.
+    None and a position in `scalars`; for a position operand None and its offset. `contracts`
+    is for a device whose arithmetic is not exact (`Limits.exact`): products and sums become one
+    operation in some kernels and in some sweeps over their points, and others for each number.
     """
     with np.errstate(all="ignore"):
         if isinstance(call.kernel, Contraction):
             _run_contraction(call, call.kernel, arrays)
         elif isinstance(call.kernel, Scatter):
-            _run_scatter(_BoxRun(call, call.kernel, arrays, scalars))
+            _run_scatter(_BoxRun(call, call.kernel, arrays, scalars, contracts))
         elif isinstance(call.kernel, Sort):
-            _run_sort(_BoxRun(call, call.kernel, arrays, scalars))
+            _run_sort(_BoxRun(call, call.kernel, arrays, scalars, contracts))
         elif isinstance(call.kernel, Merge):
-            _run_merge(_BoxRun(call, call.kernel, arrays, scalars))
+            _run_merge(_BoxRun(call, call.kernel, arrays, scalars, contracts))
         elif isinstance(call.kernel, Scan):
-            _run_parts(call, call.kernel, _ScanRun, arrays, scalars)
+            _run_parts(call, call.kernel, _ScanRun, arrays, scalars, contracts)
         else:
-            _run_parts(call, call.kernel, _LoopsRun, arrays, scalars)
+            _run_parts(call, call.kernel, _LoopsRun, arrays, scalars, contracts)
 
 
 def range_problem(tape: Tape, line: TapeLine, index: int) -> str:
@@ -124,9 +129,14 @@ class _BoxRun(Generic[SomeBox]):
         kernel: SomeBox,
         arrays: Sequence[BoundOperand],
         scalars: Sequence[float | int],
+        contracts: int | None,
     ) -> None:
         self.call, self.kernel, self.operands = call, kernel, kernel.operands
         self.arrays, self.scalars = arrays, scalars
+        # Odd where the next sweep contracts, and another number for the sweep behind it.
+        self.choice = None
+        if contracts is not None:
+            self.choice = int(kernel.identity[contracts % 64], 16)
         self.grid = np.indices(call.sizes, np.int64, sparse=True)
         self.sizes = list(call.sizes)
         self.reduced: dict[tuple[int, int], np.ndarray] = {}
@@ -138,7 +148,11 @@ class _BoxRun(Generic[SomeBox]):
         self.grid, self.sizes[axis] = tuple(grid), stop - start
 
     def evaluate(self, roots: Sequence[Expr]) -> list[Any]:
-        """The values of expressions."""
+        """The values of expressions, at one sweep over the points."""
+        if self.choice is not None:
+            if self.choice % 2:
+                roots = contracted(tuple(roots), self.choice % 4 == 3)
+            self.choice += 1
         return evaluate(roots, self._leaf)
 
     def _leaf(self, e: Expr, args: list[Any]) -> Any:
@@ -270,16 +284,17 @@ def _run_parts(
     make: Callable[..., _LoopsRun | _ScanRun],
     arrays: Sequence[BoundOperand],
     scalars: Sequence[float | int],
+    contracts: int | None,
 ) -> None:
     """Run a kernel; one whose last outer axis counts the parts of an inner one part by part."""
     cut, counter = kernel.cut, kernel.outer - 1
     if cut is None:
-        make(call, kernel, arrays, scalars).run()
+        make(call, kernel, arrays, scalars, contracts).run()
         return
     size, parts = call.sizes[cut], call.sizes[counter]
     length = part_length(size, parts)
     for number in range(parts):
-        run = make(call, kernel, arrays, scalars)
+        run = make(call, kernel, arrays, scalars, contracts)
         start = min(number * length, size)
         run.take(counter, number, number + 1)
         run.take(cut, start, min(start + length, size))
@@ -312,7 +327,7 @@ class _LoopsRun(_BoxRun[Loops]):
         outer = tuple(self.sizes[: self.kernel.outer])
         points = math.prod(self.sizes[self.kernel.outer :])
         flat = [np.broadcast_to(v, self.sizes).reshape((*outer, points)) for v in values]
-        start = [np.broadcast_to(v, outer) for v in self.evaluate(reduction.identity)]
+        start = [np.broadcast_to(v, outer) for v in evaluate(reduction.identity, self._leaf)]
         total = start
         for first in range(0, points, BLOCK):
             block = start

@@ -77,6 +77,10 @@ class Limits(NamedTuple):
     # Whether thousands of threads work at the same time, so that what one of them would visit in
     # order is shared out where it is long: scans in parts, scatters by their targets.
     many_threads: bool = False
+    # Whether a product and a sum are rounded one after the other, so that a value has the same bits
+    # in every kernel that computes it. Where they may be contracted into one operation, values that
+    # are compared for equality are read from memory (`comparisons.py`).
+    exact: bool = True
 
 
 class Operand(NamedTuple):

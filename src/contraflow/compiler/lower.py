@@ -184,6 +184,7 @@ class Group:
     # For each value made here: the strides, over the domain's axes, it would be stored with.
     made: dict[Value, Shape] = field(default_factory=dict)
     reads: set[Value] = field(default_factory=set)
+    kept: set[Value] = field(default_factory=set)  # made here, and read from memory only
 
     def axes(self, shape: Shape) -> tuple[int, ...] | None:
         """The domain axis of each dim of a value of this shape, None if it does not fit."""

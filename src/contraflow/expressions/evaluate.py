@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from contraflow.dtypes import DType
+from contraflow.expressions import expression as s
 from contraflow.expressions.expression import LEAVES, Expr, walk
 from contraflow.expressions.intrinsics import INTRINSICS
 
@@ -44,6 +46,28 @@ def evaluate(roots: Sequence[Expr], leaves: Callable[[Expr, list[Any]], Any]) ->
         else:
             values[e] = INTRINSICS[e.fn].numpy(*args)
     return [values[e] for e in roots]
+
+
+@lru_cache(maxsize=1024)
+def contracted(roots: tuple[Expr, ...], last: bool = False) -> tuple[Expr, ...]:
+    """The same expressions as a compiler may make them: a product and a sum of it become one
+    operation, which rounds once. Of two products in a sum it is the first, or the `last`."""
+
+    def contract(e: Expr) -> Expr | None:
+        if e.fn == "muladd":
+            return s.fma(*e.args)
+        if e.fn not in ("add", "sub") or not e.dtype.is_floating_point:
+            return None
+        products = [i for i, x in enumerate(e.args) if x.fn == "mul"]
+        if not products:
+            return None
+        i = products[-1 if last else 0]
+        (a, b), c = e.args[i].args, e.args[1 - i]
+        if e.fn == "add":
+            return s.fma(a, b, c)
+        return s.fma(-a, b, c) if i else s.fma(a, b, -c)
+
+    return tuple(s.rewrite(roots, contract))
 
 
 def read_array(array: Any, args: list[Any], guarded: bool) -> Any:

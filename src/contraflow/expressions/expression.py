@@ -336,13 +336,18 @@ def walk(roots: Sequence[Expr]) -> list[Expr]:
     return list(found)
 
 
-# Functions that give one of their arguments, if in another type.
-_CHOICES = frozenset(("select", "max", "min", "cast", "bitcast"))
+# Functions that give one of their arguments, if with another sign or in another type, or the
+# integer part of one.
+_EXACT = frozenset(
+    ("select", "max", "min", "cast", "bitcast", "neg", "abs", "floor", "ceil", "trunc", "rint")
+)
 
 
 def rounds(roots: Sequence[Expr]) -> bool:
     """Whether there is arithmetic on floats in some expressions, each step of which rounds."""
-    return any(e.args and e.dtype.is_floating_point and e.fn not in _CHOICES for e in walk(roots))
+    return any(
+        e.dtype.is_floating_point and e.fn not in _EXACT and e.fn not in LEAVES for e in walk(roots)
+    )
 
 
 def rewrite(roots: Sequence[Expr], replace: Callable[[Expr], Expr | None]) -> list[Expr]:

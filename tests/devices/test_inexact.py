@@ -1,0 +1,121 @@
+"""Devices that may contract a product and a sum: what is compared for equality is found again.
+
+The interpreter rounds as the compiler of such a device may: differently in each kernel, and in each
+sweep of one over its points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.helpers.walled import INEXACT, WalledDevice, opened
+
+import contraflow as cf
+import contraflow.nn.functional as F
+from contraflow.autograd import grad
+from contraflow.capture import backward_tape
+from contraflow.compiler import fuse
+from contraflow.testing import assert_close
+
+CHOICES = range(4)  # ways in which the device rounds
+INF = float("inf")
+
+
+def inexact(choice: int) -> Callable[[], WalledDevice]:
+    return lambda: WalledDevice(limits=INEXACT, choice=choice)
+
+
+# --- gradients that look for a value -------------------------------------------------------------
+
+ScalarFunction = Callable[[cf.Tensor], cf.Tensor]
+
+FUNCTIONS: dict[str, ScalarFunction] = {
+    "amax": lambda y: y.amax(1),
+    "amin": lambda y: y.amin(1),
+    "amax of all": lambda y: y.amax(),
+    "amax of two dims": lambda y: y.reshape(4, 4, 33).amax((0, 2)),
+    "amax down": lambda y: y.amax(0),
+    "max": lambda y: y.max(1).values,
+    "min of all": lambda y: y.min(),
+    "maximum": lambda y: cf.maximum(y, y.amax(1, keepdim=True)),
+    "minimum": lambda y: cf.minimum(y, y.amin(1, keepdim=True)),
+    "median": lambda y: y.median(),
+    "median of rows": lambda y: y.median(1).values,
+    "sort": lambda y: y.sort(1).values[:, :3],
+    "largest magnitude": lambda y: cf.linalg.vector_norm(y, INF, dim=1),
+    "smallest magnitude": lambda y: cf.linalg.vector_norm(y, -INF, dim=1),
+    "mask": lambda y: y * (y == y.amax(1, keepdim=True)).to(y.dtype),
+    "share": lambda y: y * F.normalize((y == y.amax(1, keepdim=True)).to(y.dtype), 1.0, 1),
+    "isclose": lambda y: y * cf.isclose(y, y.amin(1, keepdim=True), 0.0, 0.0).to(y.dtype),
+    "cross entropy": lambda y: F.cross_entropy(y, y.argmax(1)),
+    "normed": lambda y: F.layer_norm(y, (33,)).amax(1),
+    "max_pool": lambda y: F.max_pool1d(y.unsqueeze(1), 3, 2),
+    "cummax": lambda y: y.cummax(1).values,
+    "logsumexp": lambda y: y.logsumexp(1),
+    "scatter": lambda y: cf.zeros_like(y).scatter_reduce(1, _places(y), y, "amax"),
+}
+
+
+def _places(y: cf.Tensor) -> cf.Tensor:
+    return cf.zeros_like(y, dtype=cf.int64)
+
+
+def loss(function: ScalarFunction, x: cf.Tensor, w: cf.Tensor, v: cf.Tensor) -> cf.Tensor:
+    """Of products and a sum of them, which backward may compute again from the arguments."""
+    return (function(x * w + v * x) * 0.5).sum()
+
+
+def eager(function: ScalarFunction, points: list[cf.Tensor]) -> Sequence[Any]:
+    return grad(loss(function, *points), points)
+
+
+def compiled(function: ScalarFunction, points: list[cf.Tensor]) -> Sequence[Any]:
+    return cf.compile(lambda *points: grad(loss(function, *points), points))(*points)
+
+
+def compiled_forward(function: ScalarFunction, points: list[cf.Tensor]) -> Sequence[Any]:
+    return grad(cf.compile(lambda *points: loss(function, *points))(*points), points)
+
+
+WAYS = (eager, compiled, compiled_forward)
+
+
+def gradients(way: Any, function: ScalarFunction, device: str) -> list[cf.Tensor]:
+    random = np.random.default_rng(5)
+    shapes = (16, 33), (33,), (16, 33)
+    points = [random.standard_normal(shape).astype(np.float32) for shape in shapes]
+    found = way(function, [cf.tensor(p, device=device, requires_grad=True) for p in points])
+    return [g.cpu() for g in found]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradients_find_what_they_look_for(name: str, way: Any) -> None:
+    expected = gradients(way, FUNCTIONS[name], "cpu")
+    for choice in CHOICES:
+        with opened(inexact(choice)):
+            for g, other in zip(gradients(way, FUNCTIONS[name], "walled"), expected, strict=True):
+                assert_close(g, other, rtol=1e-5, atol=1e-5)
+
+
+SEARCHES = ("amax", "amin", "minimum", "largest magnitude", "share")
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_without_care_they_would_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rounding of the interpreter is enough to lose what is looked for."""
+    monkeypatch.setattr(fuse, "kept_values", lambda tape: set())
+    monkeypatch.setattr(backward_tape, "compared_values", lambda tape: set())
+    for way in (compiled, compiled_forward):
+        expected, found = gradients(way, FUNCTIONS[name], "cpu"), []
+        for choice in CHOICES:
+            with opened(inexact(choice)):
+                found.append(gradients(way, FUNCTIONS[name], "walled"))
+        assert any(
+            not np.allclose(g.numpy(), other.numpy(), 1e-3, 1e-3)
+            for run in found
+            for g, other in zip(run, expected)
+        )
