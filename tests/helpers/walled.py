@@ -116,6 +116,8 @@ class WalledDevice:
 
     def view(self, address: int, dtype: DType, count: int) -> np.ndarray:
         """The elements at an address."""
+        if not count:  # such a view may start beyond the end of its buffer
+            return np.empty(0, dtype.numpy)
         number, start = divmod(address, SPAN)
         stop = start + count * dtype.itemsize
         memory = self._memory[number]

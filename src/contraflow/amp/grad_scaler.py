@@ -12,16 +12,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from contraflow.autograd.modes import no_grad
+from contraflow.devices.names import Device
 from contraflow.dtypes import float16, float32, float64, int32
 from contraflow.errors import GradientError, describe
-from contraflow.operation.context import Context, state
+from contraflow.operation.context import Context, device_of, other_devices, state
 from contraflow.ops.creation.create import as_tensor, tensor
 from contraflow.ops.elementwise.basic import where
 from contraflow.ops.shape.joining import stack
 from contraflow.optim.optimizer import Optimizer
 from contraflow.tensors.host_scalar import HostScalar
 from contraflow.tensors.tensor import Tensor
-from contraflow.tensors.tree import map_leaves
+from contraflow.tensors.tree import leaves_of, map_leaves
 
 
 class GradScaler:
@@ -43,7 +44,7 @@ class GradScaler:
 
     def __init__(
         self,
-        device: str = "cpu",
+        device: Device | str | None = None,
         init_scale: float = 2.0**16,
         growth_factor: float = 2.0,
         backoff_factor: float = 0.5,
@@ -69,7 +70,23 @@ class GradScaler:
         """The loss, or all tensors of a structure, times the scale."""
         if not self._enabled:
             return outputs
+        if other_devices:
+            self._follow(device_of(leaves_of(outputs)))
         return map_leaves(lambda x: x * self._scale if isinstance(x, Tensor) else x, outputs)
+
+    def _follow(self, device: str | None) -> None:
+        """Move the scale to the device of what is scaled."""
+        here = self._scale.storage.device
+        if device is None or device == here:
+            return
+        context = state().context
+        if context.is_recording:
+            raise context.refusal(
+                f"GradScaler.scale moves its scale from {here} to {device}",
+                f"Make it there: GradScaler({device!r}).",
+            )
+        self._scale = self._scale.to(device)
+        self._growth_tracker = self._growth_tracker.to(device)
 
     @no_grad()
     def unscale_(self, optimizer: Optimizer) -> None:
@@ -145,7 +162,7 @@ class GradScaler:
             return
         self._follow_context()
         if new_scale is not None:
-            self._scale.copy_(as_tensor(new_scale, dtype=float32))
+            self._scale.copy_(as_tensor(new_scale, dtype=float32, device=self._scale.device))
         else:
             if not self._found:
                 raise GradientError(

@@ -205,7 +205,7 @@ class _Check:
         runs = []
         for _ in range(2):
             outs, made = self.run(self.points, True)
-            seeds = [tensor(np.ones(o.shape, o.dtype.numpy)) for o in outs]
+            seeds = [tensor(np.ones(o.shape, o.dtype.numpy), device=o.device) for o in outs]
             runs.append(self.gradients(outs, made, seeds))
         for k, (a, b) in enumerate(zip(*runs)):
             if not np.allclose(a, b, 0.0, tolerance, equal_nan=True):
@@ -249,7 +249,7 @@ class _Check:
                 outs = _outputs("gradcheck", self.func(*args))
             for j, (out, numeric) in enumerate(zip(outs, moved)):
                 t = context.tangent(out)
-                zeros = full(out.shape, 0.0, dtype=out.dtype)
+                zeros = full(out.shape, 0.0, dtype=out.dtype, device=out.device)
                 found = np.asarray((zeros if t is None else t).detach().fetched(), np.float64)
                 if not np.allclose(found, numeric, self.rtol, self.atol):
                     raise GradientError(

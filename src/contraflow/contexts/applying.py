@@ -182,13 +182,17 @@ def together(op: Op, inputs: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     """The device that the tensors among inputs lie on, and the inputs there.
 
     Tensors without dims that lie on the cpu pass, as in PyTorch, and their gradients return there.
-    An op without tensors makes some on the device of new ones.
+    An op without tensors makes some on the device of new ones, and so does one that creates a
+    tensor out of numbers of the host.
     """
     devices_found = {x.storage.device for x in inputs if isinstance(x, Tensor)}
-    if len(devices_found) <= 1:
+    if op.is_create and devices_found == {"cpu"}:
+        device = devices.current()
+    elif len(devices_found) <= 1:
         return (devices_found.pop() if devices_found else devices.current()), inputs
-    device = device_of(x for x in inputs if isinstance(x, Tensor) and x.layout.shape)
-    device = device or device_of(inputs) or "cpu"
+    else:
+        shaped = (x for x in inputs if isinstance(x, Tensor) and x.layout.shape)
+        device = device_of(shaped) or device_of(inputs) or "cpu"
     moved = []
     for x in inputs:
         if isinstance(x, Tensor) and x.storage.device != device:

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from contraflow import devices
+from contraflow.contexts.applying import together
 from contraflow.graph import engine
 from contraflow.graph.op_node import OpNode
 from contraflow.operation import core
@@ -21,7 +23,6 @@ from contraflow.operation.context import (
     Context,
     apply,
     changed,
-    device_of,
     other_devices,
     state,
 )
@@ -70,9 +71,9 @@ class Forward(Context):
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         if op.is_composite and not op.rules:
             return self.below.apply(op, inputs, params)  # its parts come back here
-        if other_devices:  # zeros for tangents that are absent
-            device = device_of(inputs)
-            if device is not None and device != state().device:
+        if other_devices:  # tangents move with what they belong to
+            device, inputs = together(op, inputs)
+            if device != devices.current():
                 with changed(device=device):
                     return self.apply(op, inputs, params)
         tangents = [self.tangent(x) for x in inputs]
@@ -140,6 +141,8 @@ def _pushed(
     op: Op, inputs: Sequence[Any], params: Params, outs: Sequence[Tensor], tangents: Tangents
 ) -> Tangents:
     """The tangents of an op's results."""
+    if op.is_transfer:
+        return (apply(op, (tangents[0],), params),)
     if op.is_elementwise and len(outs) == 1:
         return (_along(op, inputs, params, outs[0], tangents),)
     shown = op.is_view and inputs[0].layout != contiguous(inputs[0].shape)

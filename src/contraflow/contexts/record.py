@@ -125,7 +125,7 @@ class Recorder(BottomContext):
         spec = Spec((), int64 if type(symbol._number) is int else float64)
         value = self.tape.add_input(spec, "scalar")
         self.sources[value] = InputSource("scalar", argument=symbol._known.position)
-        return self._tensor(value)
+        return self._number(value)
 
     def _entered(self, op: Op, symbol: Symbol, inputs: tuple[Any, ...]) -> Any:
         """A symbol as an operand: a 0-d tensor that promotes as the Python number would."""
@@ -178,7 +178,8 @@ class Recorder(BottomContext):
 
     def _settle_device(self, op: Op, inputs: tuple[Any, ...]) -> None:
         """A tape has one device: that of the first op, beside those that compute numbers only."""
-        if self._numbers and all(self.is_number(x) for x in inputs if isinstance(x, Tensor)):
+        numbers = all(self.is_number(x) for x in inputs if isinstance(x, Tensor))
+        if self._numbers and numbers and not op.is_create:
             return
         device = devices.current()
         if self._device is None:
@@ -237,14 +238,20 @@ class Recorder(BottomContext):
         region = state().region
         return self._regions.setdefault(region, len(self._regions)) if region else 0
 
-    def _tensor(self, value: Value, line: UserLine | None = None) -> Tensor:
+    def _tensor(
+        self, value: Value, line: UserLine | None = None, device: str | None = None
+    ) -> Tensor:
         """A tensor with a new recorded storage that holds `value`."""
         spec = self.tape.specs[value]
-        storage = Storage(None, devices.current() if other_devices else "cpu")
+        storage = Storage(None, device or (devices.current() if other_devices else "cpu"))
         key = id(storage)
         self._values[key], self._held[key] = value, storage
         self._made.append((weakref.ref(storage), spec, line))
         return Tensor.of_storage(storage, contiguous(spec.shape), spec.dtype)
+
+    def _number(self, value: Value) -> Tensor:
+        """A tensor that holds a number of the host: it passes, whatever device it meets."""
+        return self._tensor(value, device="cpu")
 
     def read(self, x: Any, line: UserLine | None = None) -> TapeOperand:
         """The tape value of a tensor as it is now, read at a line; numbers are literals."""
@@ -288,6 +295,8 @@ class Recorder(BottomContext):
         self.sources[value] = source
         self._inputs[value] = storage
         self._values[id(storage)], self._held[id(storage)] = value, storage
+        if self._device is None and storage.device != "cpu":
+            self.tape.device = storage.device  # of views and copies, till an op is applied
         return value
 
     # --- effects --------------------------------------------------------------------------
@@ -319,7 +328,7 @@ class Recorder(BottomContext):
         """The value that it holds, which no write changes."""
         value = self.read(tensor)
         assert isinstance(value, Value)
-        return self._tensor(value)
+        return self._tensor(value, device=tensor.storage.device)
 
     def leave(self, tensor: Tensor, what: str) -> None:
         storage = tensor.storage
@@ -336,8 +345,12 @@ class Recorder(BottomContext):
     def copied(self, tensor: Tensor) -> Storage:
         line = self.user_line()
         value = self._value_of(tensor)
+        device = tensor.storage.device
+        if other_devices:
+            with changed(device=device):
+                self._settle_device(core.clone, (tensor,))
         (copy,) = self.tape.add(core.clone, (value,), {}, line, self._region())
-        return self._tensor(copy, line).storage
+        return self._tensor(copy, line, device).storage
 
     def refusal(self, problem: str, remedy: str = "", line: UserLine | None = None) -> CaptureError:
         """The error for something that cannot be recorded, with the user's line."""
@@ -431,14 +444,15 @@ class Recorder(BottomContext):
             value = self.tape.add_input(spec, "scalar")
             self.sources[value] = InputSource("scalar", cell=weakref.ref(cell))
             self._numbers.add(value)
-            symbol = self._tensor(value)
+            symbol = self._number(value)
             self._cells[cell] = (symbol, symbol)
         return self.snapshot(self._cells[cell][0])  # which may be written to in place
 
     def write_scalar(self, cell: HostScalar, value: Any) -> None:
         self.read_scalar(cell)
         if isinstance(value, (int, float)):
-            value = core.full((), value, dtype=dtypes.float64)
+            with changed(device="cpu"):
+                value = core.full((), value, dtype=dtypes.float64)
             self._numbers.add(self._value_of(value))
         self._cells[cell] = (value, self._cells[cell][1])
 
@@ -454,13 +468,14 @@ class Recorder(BottomContext):
         seed, offset = generator.take(blocks)
         if stream.fixed:
             return seed, offset
-        if stream.symbols is None:
+        if stream.values is None:
             names = ("seed", "offset")
             values = [self.tape.add_input(Spec((), int64), "scalar") for _ in names]
             for value, name in zip(values, names):
                 self.sources[value] = InputSource("scalar", generator=generator, field=name)
-            stream.symbols = self._tensor(values[0]), self._tensor(values[1])
-        first_seed, first_offset = stream.symbols
+            stream.values = values[0], values[1]
+        # Tensors of the device on which numbers are drawn, which is another one at the next call.
+        first_seed, first_offset = map(self._tensor, stream.values)
         return first_seed, first_offset + (offset - stream.original[1])
 
     def read_generator(self, generator: Generator) -> None:

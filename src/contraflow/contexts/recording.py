@@ -89,7 +89,7 @@ class TouchedGenerator:
 
     original: tuple[int, int]
     fixed: bool = False  # seeded by the function: the numbers are the same at every replay
-    symbols: tuple[Tensor, Tensor] | None = None  # seed and offset as they were at the start
+    values: tuple[Value, Value] | None = None  # seed and offset as they were at the start
     # The states that the function was given, and whether each was fixed.
     known: dict[tuple[int, int], bool] = field(default_factory=dict)
 

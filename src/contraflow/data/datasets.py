@@ -92,7 +92,7 @@ class TensorDataset(Dataset):
         plain = type(self).__getitem__ is TensorDataset.__getitem__
         if not plain or not self.tensors or not all(isinstance(i, int) for i in indices):
             return [self[i] for i in indices]
-        at = tensor(indices, dtype=int64)
+        at = tensor(indices, dtype=int64, device="cpu")
         return Rows(tuple(x[at] for x in self.tensors))
 
     def __len__(self) -> int:
@@ -236,5 +236,5 @@ def random_split(
             f"random_split: the lengths {list(lengths)} must be fractions of 1, or whole numbers "
             f"that sum to the {size} samples."
         )
-    order = iter(randperm(size, generator=generator).tolist())
+    order = iter(randperm(size, generator=generator, device="cpu").tolist())
     return [Subset(dataset, list(itertools.islice(order, count))) for count in counts]

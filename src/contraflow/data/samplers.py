@@ -65,9 +65,11 @@ class RandomSampler(Sampler):
             return
         while left > 0:
             if self.replacement:
-                chunk = randint(size, (min(left, 1024),), generator=generator).tolist()
+                chunk = randint(
+                    size, (min(left, 1024),), generator=generator, device="cpu"
+                ).tolist()
             else:
-                chunk = randperm(size, generator=generator).tolist()[:left]
+                chunk = randperm(size, generator=generator, device="cpu").tolist()[:left]
             left -= len(chunk)
             yield from chunk
 
@@ -82,7 +84,8 @@ class SubsetRandomSampler(Sampler):
         self.indices, self.generator = indices, generator
 
     def __iter__(self) -> Iterator[int]:
-        for i in randperm(len(self.indices), generator=self.generator).tolist():
+        count = len(self.indices)
+        for i in randperm(count, generator=self.generator, device="cpu").tolist():
             yield self.indices[i]
 
     def __len__(self) -> int:
@@ -105,7 +108,7 @@ class WeightedRandomSampler(Sampler):
     ) -> None:
         check_count("WeightedRandomSampler", "num_samples", num_samples)
         _check_flag("WeightedRandomSampler", "replacement", replacement)
-        self.weights = as_tensor(weights, dtype=float64)
+        self.weights = as_tensor(weights, dtype=float64, device="cpu")
         if self.weights.ndim != 1:
             raise ValueError(
                 f"WeightedRandomSampler: weights have the shape {list(self.weights.shape)}; "
@@ -148,7 +151,7 @@ class BatchSampler(Sampler):
 
 def draw_seed(generator: Generator | None) -> int:
     """A seed for another generator."""
-    low, high = randint(1 << 32, (2,), generator=generator).tolist()
+    low, high = randint(1 << 32, (2,), generator=generator, device="cpu").tolist()
     return (int(high) << 31) ^ int(low)
 
 

@@ -160,19 +160,23 @@ class OpNode(Node):
             entry for saved in values for entry in (saved, None, None, None)
         )
 
-    def backward(self, cotangents: list[Tensor | None]) -> Sequence[Tensor | None]:
-        values = self._values()
-        if self.kept is None:  # asked after they were read: another thread may be at it
-            raise GradientError(
-                f"backward: {self.name}{at(self.line)} has run already and its saved values were "
-                f"freed. Pass retain_graph=True to the first backward."
-            )
-        values = [x.get(self) if isinstance(x, Saved) else x for x in values]
+    def backward(
+        self, cotangents: list[Tensor | None], values: list[Any] | None = None
+    ) -> Sequence[Tensor | None]:
+        """The gradients of the inputs, from saved values that may have been read before."""
+        if values is None:
+            values = self._values()
+            if self.kept is None:  # asked after they were read: another thread may be at it
+                raise GradientError(
+                    f"backward: {self.name}{at(self.line)} has run already and its saved values "
+                    f"were freed. Pass retain_graph=True to the first backward."
+                )
+            values = [x.get(self) if isinstance(x, Saved) else x for x in values]
         if other_devices:  # rules make tensors where those that they are given lie
             device = device_of((*cotangents, *values))
             if device is not None and device != state().device:
                 with changed(device=device):
-                    return self.backward(cotangents)
+                    return self.backward(cotangents, values)
         bound = self.bound
         pushed = self.watchers is not None and self.watchers.pushed
         if bound.saved_outs and (state().grad or pushed):

@@ -30,7 +30,7 @@ def uniform_(
     tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
     """Numbers uniform in [a, b)."""
-    drawn = rand(tensor.shape, dtype=tensor.dtype, generator=generator)
+    drawn = rand(tensor.shape, dtype=tensor.dtype, device=tensor.device, generator=generator)
     return tensor.copy_(drawn.mul_(b - a).add_(a))
 
 
@@ -39,7 +39,7 @@ def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
     """Normal numbers of a mean and a standard deviation."""
-    drawn = randn(tensor.shape, dtype=tensor.dtype, generator=generator)
+    drawn = randn(tensor.shape, dtype=tensor.dtype, device=tensor.device, generator=generator)
     return tensor.copy_(drawn.mul_(std).add_(mean))
 
 
@@ -71,7 +71,7 @@ def trunc_normal_(
     """Normal numbers, drawn again where they are outside [a, b]."""
     # By the inverse of the distribution function: uniform between its values at the bounds.
     low, high = (math.erf((bound - mean) / (std * math.sqrt(2.0))) for bound in (a, b))
-    drawn = rand(tensor.shape, dtype=tensor.dtype, generator=generator)
+    drawn = rand(tensor.shape, dtype=tensor.dtype, device=tensor.device, generator=generator)
     normal = erfinv(drawn.mul_(high - low).add_(low)).mul_(std * math.sqrt(2.0)).add_(mean)
     return tensor.copy_(clamp(normal, a, b))
 
@@ -81,7 +81,7 @@ def eye_(tensor: Tensor) -> Tensor:
     """Ones on the diagonal of a matrix, zeros elsewhere."""
     if tensor.ndim != 2:
         raise ValueError(f"eye_: {describe(tensor)} is not a matrix.")
-    return tensor.copy_(eye(*tensor.shape, dtype=tensor.dtype))
+    return tensor.copy_(eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
 @no_grad()
@@ -97,7 +97,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
         channel = row % (rows // groups)
         if channel < columns:
             values[(row, channel, *(size // 2 for size in kernel))] = 1.0
-    return tensor.copy_(as_tensor(values))
+    return tensor.copy_(as_tensor(values, device=tensor.device))
 
 
 @no_grad()
@@ -109,8 +109,9 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
         return tensor
     rows = tensor.shape[0]
     columns = tensor.numel() // rows
-    drawn = randn((max(rows, columns), min(rows, columns)), dtype=tensor.dtype, generator=generator)
-    q, r = qr(drawn)
+    # On the cpu, since `qr` runs on the host only.
+    shape = (max(rows, columns), min(rows, columns))
+    q, r = qr(randn(shape, dtype=tensor.dtype, device="cpu", generator=generator))
     q = q * sign(diagonal(r))  # makes every orthogonal matrix equally likely
     return tensor.copy_(reshape(q if rows >= columns else q.T, tensor.shape) * gain)
 
@@ -123,7 +124,8 @@ def sparse_(
     if tensor.ndim != 2:
         raise ValueError(f"sparse_: {describe(tensor)} is not a matrix.")
     zeros = math.ceil(sparsity * tensor.shape[0])
-    order = argsort(argsort(rand(tensor.shape, generator=generator), dim=0), dim=0)
+    drawn = rand(tensor.shape, device=tensor.device, generator=generator)
+    order = argsort(argsort(drawn, dim=0), dim=0)
     normal_(tensor, 0.0, std, generator)
     return tensor.masked_fill_(order < zeros, 0.0)
 

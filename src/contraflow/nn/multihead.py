@@ -184,7 +184,7 @@ def _added(mask: Tensor, dtype: DType) -> Tensor:
     """A mask as numbers that are added to scores: -inf where a boolean one is True."""
     if mask.dtype is not bool_:
         return mask
-    out: Tensor = where(mask, zeros((), dtype=dtype) - math.inf, 0.0)
+    out: Tensor = where(mask, zeros((), dtype=dtype, device=mask.device) - math.inf, 0.0)
     return out
 
 

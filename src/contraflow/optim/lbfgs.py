@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from contraflow.autograd.modes import enable_grad, no_grad
 from contraflow.capture.compile import is_compiling
+from contraflow.operation.context import other_devices
 from contraflow.operation.context import state as thread_state
 from contraflow.ops.creation.create import zeros_like
 from contraflow.ops.shape.joining import cat
@@ -90,6 +91,8 @@ class LBFGS(Optimizer):
             )
         if closure is None:
             raise TypeError("LBFGS.step: it needs a closure, which computes the loss.")
+        if other_devices:
+            self.follow_parameters()
         group = self.param_groups[0]
         state = self.state[group["params"][0]]
         evaluate = enable_grad()(closure)

@@ -23,7 +23,7 @@ from contraflow.autograd.modes import enable_grad, no_grad
 from contraflow.capture.compile import compile, runs_native
 from contraflow.errors import describe
 from contraflow.nn.module import clear_gradients
-from contraflow.operation.context import changed
+from contraflow.operation.context import changed, other_devices
 from contraflow.operation.context import state as thread_state
 from contraflow.ops.elementwise.basic import where
 from contraflow.optim.groups import ParamGroup, ParamGroups
@@ -36,6 +36,7 @@ from contraflow.optim.state import OptimizerState, ParameterState, States, as_co
 from contraflow.tensors.host_scalar import HostScalar, StepScalar
 from contraflow.tensors.source_line import user_line
 from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import leaves_of, map_leaves
 
 if TYPE_CHECKING:
     from contraflow.capture.compiled import Compiled
@@ -275,6 +276,26 @@ class Optimizer(HookedOptimizer):
             group.restructured()
             thread_state().context.use_once()  # what it has read of a counter is not its own
 
+    def follow_parameters(self) -> None:
+        """Move the state of parameters that were moved to another device since."""
+        context = thread_state().context
+        for p in (p for group in self.param_groups for p in group["params"]):
+            device = p.storage.device
+            for name, value in self.state[p].items():
+                away = [x for x in leaves_of(value) if isinstance(x, Tensor) and x.ndim]
+                if all(x.storage.device == device for x in away):
+                    continue
+                if context.is_recording:
+                    raise context.refusal(
+                        f"{type(self).__name__} moves {name!r} of {describe(p)}, which was moved "
+                        f"to {device} since its last step",
+                        "Make one step outside of the compiled function, or move parameters before "
+                        "the optimizer is made.",
+                    )
+                moved = map_leaves(lambda x: x.to(device) if isinstance(x, Tensor) else x, value)  # noqa: B023 (it is called at once)
+                dict.__setitem__(self.state[p], name, moved)
+                self._restructured()
+
     @no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters that have a gradient; `closure` computes the loss first."""
@@ -283,6 +304,8 @@ class Optimizer(HookedOptimizer):
             with enable_grad():
                 loss = closure()
         thread_state().context.visit_module(self)
+        if other_devices:
+            self.follow_parameters()
         if self._parted:
             self._parted = False
             for group in self.param_groups:

@@ -100,6 +100,7 @@ def load(path: FilePath, mmap: bool = False, *, map_location: Device | str | Non
                 storage = read(entry)
                 if device != "cpu":
                     storage = Storage(devices.lookup(device).upload(storage.data), device)
+                    storage.inference = state().inference
                 if entry.name not in header.copies:
                     view = contiguous(entry.shape)
                     tensors[entry.name] = Tensor.of_storage(storage, view, entry.dtype)

@@ -140,7 +140,7 @@ def _operator(op: Op, operator: str) -> Callable[..., Any]:
         if not isinstance(other, _OPERANDS):
             if not isinstance(other, (np.ndarray, np.generic)):
                 return NotImplemented
-            other = of_numpy(other)
+            other = of_numpy(other, self.storage.device)
         operands = (other, self) if reflected else (self, other)
         if op.custom_operators:
             return op.call(*operands)

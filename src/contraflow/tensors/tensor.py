@@ -572,8 +572,9 @@ def _strided(region: View) -> tuple[Op, Any]:
     return core.as_strided, {"size": shape, "stride": strides, "offset": offset}
 
 
-def of_numpy(value: np.ndarray | np.generic) -> Tensor:
+def of_numpy(value: np.ndarray | np.generic, device: str = "cpu") -> Tensor:
     """A tensor with a copy of a NumPy array or scalar, if its dtype is one of ours."""
     dtypes.from_numpy(value.dtype)
     shared = state().context.shared_array(value)
-    return Tensor.of_array(memory.copy(np.asarray(value))) if shared is None else shared.clone()
+    t = Tensor.of_array(memory.copy(np.asarray(value))) if shared is None else shared.clone()
+    return t if device == "cpu" else t.to(device)

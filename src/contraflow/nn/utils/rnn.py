@@ -31,7 +31,7 @@ class PackedSequence(NamedTuple):
 
 
 def _lengths(name: str, lengths: Any, most: int, count: int) -> np.ndarray:
-    given = np.asarray(lengths.numpy() if isinstance(lengths, Tensor) else lengths)
+    given = np.asarray(lengths.numpy(force=True) if isinstance(lengths, Tensor) else lengths)
     if given.shape != (count,) or (given < 1).any() or (given > most).any():
         raise ValueError(
             f"{name}: lengths {given.tolist()} must be {count} numbers from 1 to {most}, one for "
@@ -91,14 +91,17 @@ def pad_packed_sequence(
     starts = np.concatenate([[0], np.cumsum(sizes)])[:steps]
     starts = np.concatenate([starts, np.zeros(steps - len(starts), np.int64)])
     columns = np.arange(sizes[0])
-    if sequence.unsorted_indices is not None:
-        columns = sequence.unsorted_indices.numpy()
-    inside = columns < heights[:, None]
-    at = np.where(inside, starts[:, None] + columns, 0)
-    rows = reshape(index_select(data, 0, tensor(at.reshape(-1))), (*at.shape, *data.shape[1:]))
-    kept = tensor(inside.reshape(*inside.shape, *(1,) * (data.ndim - 1)))
+    held = columns < heights[:, None]
+    inside, lengths = tensor(held), tensor((sizes[:, None] > columns).sum(0))
+    at = tensor(np.where(held, starts[:, None] + columns, 0))
+    order = sequence.unsorted_indices
+    if order is not None:
+        at, inside = index_select(at, 1, order), index_select(inside, 1, order)
+        lengths = index_select(lengths, 0, order)
+    shape = held.shape
+    rows = reshape(index_select(data, 0, reshape(at, (-1,))), (*shape, *data.shape[1:]))
+    kept = reshape(inside, (*shape, *(1,) * (data.ndim - 1)))
     out: Tensor = where(kept, rows, padding_value)
-    lengths = tensor((sizes[:, None] > columns).sum(0))
     return (transpose(out, 0, 1) if batch_first else out), lengths
 
 

@@ -28,7 +28,7 @@ from contraflow.operation.kinds import LINEAR, composite, random
 from contraflow.operation.op import Op
 from contraflow.operation.public import public
 from contraflow.operation.samples import Failure, Sample
-from contraflow.ops.creation.create import check_options, finish, made, shape_of
+from contraflow.ops.creation.create import check_options, finish, on, shape_of
 from contraflow.ops.elementwise.basic import where
 from contraflow.shapes import Shape, numel
 from contraflow.tensors.generator import Generator, default_generator
@@ -128,8 +128,10 @@ def draw(
 ) -> Tensor:  # fmt: skip
     """Random numbers of one of the ops above, in a checked shape and dtype, on a checked device."""
     words = numel(shape) * (2 if dtype is float64 and op is not integers else 1)
-    seed, offset = (generator or default_generator).draw(words)
-    return made(op, (seed, offset, *numbers), {"shape": shape, "dtype": dtype}, device)
+    with on(device):
+        seed, offset = (generator or default_generator).draw(words)
+        t: Tensor = apply(op, (seed, offset, *numbers), {"shape": shape, "dtype": dtype})
+    return t
 
 
 def check_floating(

@@ -343,7 +343,7 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
 
 def _set_items(self: Tensor, key: Any, value: Any) -> None:
     if isinstance(value, (np.ndarray, np.generic)):
-        value = of_numpy(value)
+        value = of_numpy(value, self.storage.device)
     region, points = resolve(self, key)
     check_write(region, "setitem")
     if points:

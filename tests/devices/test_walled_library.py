@@ -1,0 +1,860 @@
+"""The library on the walled device: each program gives what it gives on the cpu, and leaves its
+tensors where they are.
+
+Each runs twice: on the walled device while the cpu is the default device, and on the cpu while the
+walled one is. So whatever the library makes must lie where its inputs do, in both directions.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.helpers.walled import opened
+
+import contraflow as cf
+import contraflow.nn.functional as F
+from contraflow import amp, func, nn, optim
+from contraflow.autograd import Function, grad
+from contraflow.nn.utils import parametrizations, rnn
+from contraflow.optim import lr_scheduler
+from contraflow.tensors.tree import leaves_of
+from contraflow.testing import assert_close
+
+Program = Callable[[str], Any]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def device():
+    with opened() as found:
+        yield found
+
+
+def run_on(place: str, program: Program) -> Any:
+    """The result of a program for tensors of a device which is not the default one."""
+    cf.manual_seed(1)
+    cf.set_default_device("cpu" if place == "walled" else "walled")
+    try:
+        return program(place)
+    finally:
+        cf.set_default_device(None)
+
+
+def same(program: Program, rtol: float = 1e-4, atol: float = 1e-5) -> None:
+    """A program gives the same on both devices, and tensors that lie there."""
+    found, expected = (leaves_of(run_on(place, program)) for place in ("walled", "cpu"))
+    assert len(found) == len(expected) > 0
+    for place, leaves in (("walled", found), ("cpu", expected)):
+        tensors = [x for x in leaves if isinstance(x, cf.Tensor)]
+        assert {str(x.device) for x in tensors} <= {place}
+        assert {str(x.grad.device) for x in tensors if x.is_leaf and x.grad is not None} <= {place}
+    for x, y in zip(found, expected):
+        if isinstance(y, cf.Tensor):
+            assert x.spec == y.spec
+            if y.dtype.is_floating_point:
+                assert_close(x, y, rtol, atol)
+            else:
+                assert_close(x, y)
+        elif isinstance(y, float):
+            assert x == pytest.approx(y, rel=rtol, abs=atol)
+        else:
+            assert x == y
+
+
+def drawn(place: str, *shape: int, seed: int = 0, requires_grad: bool = False) -> cf.Tensor:
+    array = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    return cf.tensor(array, device=place, requires_grad=requires_grad)
+
+
+def whole(place: str, high: int, *shape: int, seed: int = 0) -> cf.Tensor:
+    return cf.tensor(np.random.default_rng(seed).integers(0, high, shape), device=place)
+
+
+def positive(x: cf.Tensor) -> cf.Tensor:
+    return x.detach().sigmoid()
+
+
+# --- modules -------------------------------------------------------------------------------------
+
+
+def x(*shape: int) -> Callable[[str], cf.Tensor]:
+    return lambda place: drawn(place, *shape, requires_grad=True)
+
+
+def labels(high: int, *shape: int) -> Callable[[str], cf.Tensor]:
+    return lambda place: whole(place, high, *shape)
+
+
+def between(*shape: int) -> Callable[[str], cf.Tensor]:
+    return lambda place: positive(drawn(place, *shape, seed=3))
+
+
+def signs(*shape: int) -> Callable[[str], cf.Tensor]:
+    return lambda place: whole(place, 2, *shape) * 2.0 - 1.0
+
+
+IMAGE, VOLUME, LINE, ROWS = x(2, 4, 6, 6), x(1, 2, 4, 4, 4), x(2, 4, 8), x(3, 4)
+
+MODULES: dict[str, tuple[Callable[[], nn.Module], tuple[Callable[[str], cf.Tensor], ...]]] = {
+    "AdaptiveAvgPool2d": (lambda: nn.AdaptiveAvgPool2d(4), (IMAGE,)),
+    "AdaptiveMaxPool2d": (lambda: nn.AdaptiveMaxPool2d((3, 4), return_indices=True), (IMAGE,)),
+    "AlphaDropout": (lambda: nn.AlphaDropout(0.4), (ROWS,)),
+    "AvgPool1d": (lambda: nn.AvgPool1d(3, 2, 1, ceil_mode=True), (LINE,)),
+    "AvgPool2d": (lambda: nn.AvgPool2d(3, 2, 1, count_include_pad=False), (IMAGE,)),
+    "BCELoss": (lambda: nn.BCELoss(), (between(3, 4), between(3, 4))),
+    "BCEWithLogitsLoss": (lambda: nn.BCEWithLogitsLoss(), (ROWS, between(3, 4))),
+    "BatchNorm1d": (lambda: nn.BatchNorm1d(4), (LINE,)),
+    "BatchNorm2d": (lambda: nn.BatchNorm2d(4, momentum=None), (IMAGE,)),
+    "Bilinear": (lambda: nn.Bilinear(4, 4, 2), (ROWS, ROWS)),
+    "CELU": (lambda: nn.CELU(), (ROWS,)),
+    "CTCLoss": (
+        lambda: nn.CTCLoss(),
+        (lambda p: F.log_softmax(drawn(p, 6, 2, 4, requires_grad=True), -1),
+         lambda p: 1 + whole(p, 3, 2, 3), lambda p: cf.tensor([6, 5], device=p),
+         lambda p: cf.tensor([3, 2], device=p)),
+    ),
+    "ChannelShuffle": (lambda: nn.ChannelShuffle(2), (IMAGE,)),
+    "CircularPad2d": (lambda: nn.CircularPad2d(2), (IMAGE,)),
+    "ConstantPad1d": (lambda: nn.ConstantPad1d((1, 2), 0.5), (LINE,)),
+    "Conv1d": (lambda: nn.Conv1d(4, 6, 3, padding="same", padding_mode="reflect"), (LINE,)),
+    "Conv2d": (lambda: nn.Conv2d(4, 6, 3, 2, 1, groups=2), (IMAGE,)),
+    "Conv3d": (lambda: nn.Conv3d(2, 2, 2), (VOLUME,)),
+    "ConvTranspose1d": (lambda: nn.ConvTranspose1d(4, 2, 3, 2, 1), (LINE,)),
+    "ConvTranspose2d": (lambda: nn.ConvTranspose2d(4, 2, 2, 2), (x(1, 4, 3, 3),)),
+    "CosineEmbeddingLoss": (lambda: nn.CosineEmbeddingLoss(), (ROWS, x(3, 4), signs(3))),
+    "CosineSimilarity": (lambda: nn.CosineSimilarity(), (ROWS, ROWS)),
+    "CrossEntropyLoss": (
+        lambda: nn.CrossEntropyLoss(cf.ones(4), label_smoothing=0.1), (ROWS, labels(4, 3)),
+    ),
+    "Dropout": (lambda: nn.Dropout(0.4), (ROWS,)),
+    "Dropout2d": (lambda: nn.Dropout2d(0.4), (IMAGE,)),
+    "ELU": (lambda: nn.ELU(inplace=False), (ROWS,)),
+    "Embedding": (lambda: nn.Embedding(5, 3, 0, max_norm=1.0), (labels(5, 2, 3),)),
+    "EmbeddingBag": (
+        lambda: nn.EmbeddingBag(5, 3), (labels(5, 6), lambda p: cf.tensor([0, 2, 2], device=p)),
+    ),
+    "EmbeddingBag.max": (lambda: nn.EmbeddingBag(5, 3, mode="max"), (labels(5, 2, 3),)),
+    "FeatureAlphaDropout": (lambda: nn.FeatureAlphaDropout(0.4), (IMAGE,)),
+    "Flatten": (lambda: nn.Flatten(), (IMAGE,)),
+    "Fold": (lambda: nn.Fold((4, 4), 2), (x(1, 8, 9),)),
+    "FractionalMaxPool2d": (lambda: nn.FractionalMaxPool2d(2, output_size=3), (IMAGE,)),
+    "GELU": (lambda: nn.GELU(), (ROWS,)),
+    "GLU": (lambda: nn.GLU(), (ROWS,)),
+    "GRU": (lambda: nn.GRU(4, 3, 2, bidirectional=True, dropout=0.3), (x(3, 2, 4),)),
+    "GRUCell": (lambda: nn.GRUCell(4, 3), (ROWS,)),
+    "GaussianNLLLoss": (lambda: nn.GaussianNLLLoss(full=True), (ROWS, x(3, 4), between(3, 4))),
+    "GroupNorm": (lambda: nn.GroupNorm(2, 4), (IMAGE,)),
+    "HingeEmbeddingLoss": (lambda: nn.HingeEmbeddingLoss(), (ROWS, signs(3, 4))),
+    "HuberLoss": (lambda: nn.HuberLoss(), (ROWS, x(3, 4))),
+    "InstanceNorm2d": (
+        lambda: nn.InstanceNorm2d(4, affine=True, track_running_stats=True), (IMAGE,),
+    ),
+    "KLDivLoss": (lambda: nn.KLDivLoss("batchmean"), (ROWS, between(3, 4))),
+    "LPPool2d": (lambda: nn.LPPool2d(3, 2), (lambda p: positive(drawn(p, 1, 2, 4, 4)),)),
+    "LSTM": (lambda: nn.LSTM(4, 3, proj_size=2, batch_first=True), (x(2, 3, 4),)),
+    "LSTMCell": (lambda: nn.LSTMCell(4, 3), (ROWS,)),
+    "LayerNorm": (lambda: nn.LayerNorm(4), (ROWS,)),
+    "LazyBatchNorm2d": (lambda: nn.LazyBatchNorm2d(), (IMAGE,)),
+    "LazyConv2d": (lambda: nn.LazyConv2d(3, 3), (IMAGE,)),
+    "LazyLinear": (lambda: nn.LazyLinear(3), (ROWS,)),
+    "LeakyReLU": (lambda: nn.LeakyReLU(), (ROWS,)),
+    "Linear": (lambda: nn.Linear(4, 3), (ROWS,)),
+    "LinearCrossEntropyLoss": (
+        lambda: nn.LinearCrossEntropyLoss(4, 5), (ROWS, labels(5, 3)),
+    ),
+    "LocalResponseNorm": (lambda: nn.LocalResponseNorm(3), (IMAGE,)),
+    "MarginRankingLoss": (lambda: nn.MarginRankingLoss(0.1), (x(3), between(3), signs(3))),
+    "MaxPool1d": (lambda: nn.MaxPool1d(3, 2, 1), (LINE,)),
+    "MaxPool2d": (lambda: nn.MaxPool2d(2, return_indices=True), (IMAGE,)),
+    "MaxPool3d": (lambda: nn.MaxPool3d(2), (VOLUME,)),
+    "MaxUnpool2d": (
+        lambda: nn.MaxUnpool2d(2),
+        (x(1, 2, 2, 2), lambda p: F.max_pool2d(drawn(p, 1, 2, 4, 4), 2, return_indices=True)[1]),
+    ),
+    "MultiLabelMarginLoss": (
+        lambda: nn.MultiLabelMarginLoss(),
+        (ROWS, lambda p: cf.tensor([[1, 2, -1, 0]] * 3, device=p)),
+    ),
+    "MultiMarginLoss": (
+        lambda: nn.MultiMarginLoss(), (ROWS, labels(4, 3)),
+    ),
+    "MultiheadAttention": (
+        lambda: nn.MultiheadAttention(4, 2, dropout=0.2, bias=True, add_bias_kv=True,
+                                      add_zero_attn=True),
+        (x(3, 2, 4), x(5, 2, 4), x(5, 2, 4), lambda p: whole(p, 2, 2, 5) > 1),
+    ),
+    "NLLLoss": (lambda: nn.NLLLoss(ignore_index=1), (ROWS, labels(4, 3))),
+    "PReLU": (lambda: nn.PReLU(4), (ROWS,)),
+    "PairwiseDistance": (lambda: nn.PairwiseDistance(), (ROWS, between(3, 4))),
+    "PixelShuffle": (lambda: nn.PixelShuffle(2), (IMAGE,)),
+    "PoissonNLLLoss": (lambda: nn.PoissonNLLLoss(full=True), (ROWS, between(3, 4))),
+    "RMSNorm": (lambda: nn.RMSNorm(4), (ROWS,)),
+    "RNN": (lambda: nn.RNN(4, 3, nonlinearity="relu"), (x(3, 2, 4),)),
+    "RReLU": (lambda: nn.RReLU(), (ROWS,)),
+    "ReflectionPad2d": (lambda: nn.ReflectionPad2d(2), (IMAGE,)),
+    "ReplicationPad2d": (lambda: nn.ReplicationPad2d(2), (IMAGE,)),
+    "SiLU": (lambda: nn.SiLU(), (ROWS,)),
+    "SmoothL1Loss": (lambda: nn.SmoothL1Loss(), (ROWS, between(3, 4))),
+    "Softmax2d": (lambda: nn.Softmax2d(), (IMAGE,)),
+    "SoftMarginLoss": (lambda: nn.SoftMarginLoss(), (ROWS, signs(3, 4))),
+    "Threshold": (lambda: nn.Threshold(0.1, 20.0), (ROWS,)),
+    "Transformer": (
+        lambda: nn.Transformer(4, 2, 1, 1, 8, dropout=0.1), (x(3, 2, 4), x(2, 2, 4)),
+    ),
+    "TripletMarginLoss": (
+        lambda: nn.TripletMarginLoss(swap=True), (ROWS, between(3, 4), labels(2, 3, 4)),
+    ),
+    "Unfold": (lambda: nn.Unfold(2), (IMAGE,)),
+    "Upsample": (
+        lambda: nn.Upsample(scale_factor=1.5, mode="bicubic", align_corners=True), (x(1, 1, 4, 4),),
+    ),
+    "UpsamplingNearest2d": (lambda: nn.UpsamplingNearest2d(scale_factor=2), (IMAGE,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_module(name):
+    make, shapes = MODULES[name]
+
+    def program(place: str) -> Any:
+        module = make().to(place)
+        inputs = [make_input(place) for make_input in shapes]
+        out = module(*inputs)
+        outs = [o for o in leaves_of(out) if o.requires_grad]
+        state = [*module.parameters(), *inputs]
+        gradients = []
+        if outs:
+            leaves = [t for t in state if t.is_leaf and t.requires_grad]
+            total = sum(o.square().sum() for o in outs)
+            gradients = grad(total, leaves, allow_unused=True)
+        return [out, *(g for g in gradients if g is not None), *module.state_dict().values()]
+
+    same(program)
+
+
+def test_modules_that_are_made_on_a_device_draw_there(device):
+    before = device.uploads
+    cf.manual_seed(0)
+    module = nn.Linear(3, 2, device="walled")
+    assert device.uploads == before
+    cf.manual_seed(0)
+    assert_close(module.weight, nn.Linear(3, 2).weight)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["uniform_", "normal_", "trunc_normal_", "eye_", "orthogonal_", "xavier_uniform_",
+     "xavier_normal_", "kaiming_uniform_", "kaiming_normal_", "zeros_", "ones_"],
+)  # fmt: skip
+def test_initial_values(name):
+    same(lambda place: getattr(nn.init, name)(cf.empty(4, 3, device=place)))
+
+
+def test_initial_values_with_arguments():
+    same(lambda place: nn.init.sparse_(cf.empty(4, 3, device=place), 0.5))
+    same(lambda place: nn.init.dirac_(cf.empty(4, 3, 3, device=place)))
+    same(lambda place: nn.init.constant_(cf.empty(4, 3, device=place), 2.0))
+
+
+def test_sequences():
+    def program(place: str) -> Any:
+        sequences = [drawn(place, n, 2, seed=n) for n in (3, 1, 4)]
+        padded = rnn.pad_sequence(sequences)
+        packed = rnn.pack_padded_sequence(padded, [3, 1, 4], enforce_sorted=False)
+        module = nn.LSTM(2, 3, bidirectional=True).to(place)
+        out, state = module(packed)
+        back, lengths = rnn.pad_packed_sequence(out, total_length=5, padding_value=-1.0)
+        again = rnn.pack_padded_sequence(padded, lengths, enforce_sorted=False)
+        joined = rnn.pack_sequence(sequences, enforce_sorted=False)
+        parts = rnn.unpad_sequence(back, lengths)
+        gradients = grad(back.sum(), list(module.parameters()))
+        return [padded, packed.data, state, back, lengths, again.data, joined.data, parts,
+                list(gradients)]  # fmt: skip
+
+    same(program)
+
+
+def test_attention_masks():
+    def program(place: str) -> Any:
+        module = nn.MultiheadAttention(4, 2, batch_first=True).to(place)
+        x = drawn(place, 2, 3, 4, requires_grad=True)
+        causal = nn.Transformer.generate_square_subsequent_mask(3, device=place)
+        flags = cf.triu(cf.ones(3, 3, dtype=cf.bool, device=place), 1)
+        padding = cf.tensor([[False, False, True]] * 2, device=place)
+        outs = [
+            module(x, x, x, attn_mask=mask, key_padding_mask=padding)[0] for mask in (causal, flags)
+        ]
+        outs.append(F.scaled_dot_product_attention(x, x, x, is_causal=True))
+        outs.append(F.scaled_dot_product_attention(x, x, x, attn_mask=~flags, dropout_p=0.3))
+        layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, norm_first=True).to(place)
+        encoder = nn.TransformerEncoder(layer, 2)
+        outs.append(encoder(x, src_key_padding_mask=padding))
+        return [*outs, *grad(sum(o.sum() for o in outs), [x])]
+
+    same(program)
+
+
+@pytest.mark.parametrize("kind", ["weight_norm", "spectral_norm", "old_weight_norm"])
+def test_parametrized(kind):
+    def program(place: str) -> Any:
+        module = nn.Linear(4, 3).to(place)
+        if kind == "old_weight_norm":
+            nn.utils.weight_norm(module)
+        else:
+            getattr(parametrizations, kind)(module)
+        module(drawn(place, 2, 4)).square().sum().backward()
+        return [module.weight, [p.grad for p in module.parameters()], module.state_dict()]
+
+    same(program)
+
+
+def test_adaptive_softmax():
+    def program(place: str) -> Any:
+        module = nn.AdaptiveLogSoftmaxWithLoss(4, 10, [3, 6], head_bias=True).to(place)
+        x = drawn(place, 5, 4)
+        return [module.log_prob(x), module.predict(x)]
+
+    same(program)
+
+
+# --- optimizers ----------------------------------------------------------------------------------
+
+OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "ASGD": {}, "Adadelta": {}, "Adagrad": {"lr": 0.1}, "Adam": {"amsgrad": True},
+    "AdamW": {"lr": 0.1}, "Adamax": {}, "Lion": {}, "Muon": {}, "NAdam": {}, "RAdam": {},
+    "RMSprop": {"momentum": 0.9, "centered": True}, "Rprop": {},
+    "SGD": {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizer(name, compiled, device):
+    def program(place: str) -> Any:
+        w = nn.Parameter(drawn(place, 3, 2))
+        x = drawn(place, 4, 3, seed=1)
+        optimizer = getattr(optim, name)([w], **OPTIMIZERS[name])
+        schedule = lr_scheduler.ExponentialLR(optimizer, 0.5)
+
+        def step(x: cf.Tensor) -> cf.Tensor:
+            optimizer.zero_grad()
+            loss = (x @ w).square().sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = cf.compile(step) if compiled else step
+        losses = []
+        before = device.downloads
+        for _ in range(3):
+            losses.append(run(x))
+            schedule.step()
+        assert device.downloads == before
+        state = [v for v in optimizer.state[w].values() if isinstance(v, cf.Tensor) and v.ndim]
+        return [losses, w, state]
+
+    same(program)
+
+
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_lbfgs(search):
+    def program(place: str) -> Any:
+        w = nn.Parameter(drawn(place, 3, 2))
+        x, y = drawn(place, 4, 3, seed=1), drawn(place, 4, 2, seed=2)
+        optimizer = optim.LBFGS([w], lr=0.5, max_iter=4, line_search_fn=search)
+
+        def closure() -> cf.Tensor:
+            optimizer.zero_grad()
+            loss = (x @ w - y).square().mean()
+            loss.backward()
+            return loss
+
+        return [optimizer.step(closure) for _ in range(2)] + [w]
+
+    same(program, 1e-3)
+
+
+def small(place: str) -> nn.Module:
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, 2)).to(place)
+
+
+def train(module: nn.Module, optimizer: optim.Optimizer, x: cf.Tensor, steps: int = 2) -> list[Any]:
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = module(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss)
+    return losses
+
+
+def test_states_cross_devices():
+    x = drawn("cpu", 4, 3)
+    cf.manual_seed(0)
+    here = small("cpu")
+    first = optim.Adam(here.parameters(), lr=0.1)
+    train(here, first, x)
+    there = small("walled")
+    second = optim.Adam(there.parameters(), lr=0.1)
+    there.load_state_dict(here.state_dict())
+    second.load_state_dict(first.state_dict())
+    assert {str(t.device) for t in there.state_dict().values()} == {"walled"}
+    moments = [v for s in second.state.values() for v in s.values() if isinstance(v, cf.Tensor)]
+    assert {str(v.device) for v in moments if v.ndim} == {"walled"}
+    found, expected = train(there, second, x.to("walled")), train(here, first, x)
+    for a, b in zip(found, expected, strict=True):
+        assert_close(a, b, 1e-4, 1e-5)
+    # And back, by `Module.to` of a module that has an optimizer with state.
+    there.to("cpu")
+    assert {str(t.device) for t in there.state_dict().values()} == {"cpu"}
+    assert {str(p.grad.device) for p in there.parameters()} == {"cpu"}
+    again = small("cpu")
+    again.load_state_dict(there.state_dict(), assign=True)
+    assert_close(again(x), there(x))
+
+
+def test_an_optimizer_follows_its_parameters(device):
+    x = drawn("cpu", 4, 3)
+    cf.manual_seed(0)
+    here = small("cpu")
+    there = copy.deepcopy(here)
+    optimizers = [optim.Adam(m.parameters(), lr=0.1) for m in (here, there)]
+    expected = train(here, optimizers[0], x, 3)
+    found = train(there, optimizers[1], x, 1)
+    there.to("walled")
+    found += train(there, optimizers[1], x.to("walled"), 2)
+    assert [str(f.device) for f in found] == ["cpu", "walled", "walled"]
+    for a, b in zip(found, expected, strict=True):
+        assert_close(a, b, 1e-4, 1e-5)
+
+
+def test_copies_of_modules_and_optimizers():
+    def program(place: str) -> Any:
+        module = small(place)
+        optimizer = optim.Adam(module.parameters(), lr=0.1)
+        x = drawn(place, 4, 3)
+        train(module, optimizer, x)
+        results = []
+        for twin, other in (
+            copy.deepcopy((module, optimizer)),
+            pickle.loads(pickle.dumps((module, optimizer))),
+        ):
+            results.append(train(twin, other, x))
+            results.append(twin.state_dict())
+        return results
+
+    same(program)
+
+
+@pytest.mark.parametrize("kind", ["norm", "value", "infinite", "generator"])
+def test_clipped_gradients(kind):
+    def program(place: str) -> Any:
+        module = small(place)
+        module(drawn(place, 4, 3) * 10).square().sum().backward()
+        parameters = list(module.parameters())
+        found = []
+        if kind == "value":
+            nn.utils.clip_grad_value_(parameters, 0.1)
+        elif kind == "infinite":
+            found.append(nn.utils.clip_grad_norm_(parameters, 0.1, float("inf")))
+        elif kind == "generator":
+            found.append(nn.utils.clip_grad_norm_(module.parameters(), 0.1))
+        else:
+            found.append(nn.utils.clip_grad_norm_(parameters, 0.1))
+        vector = nn.utils.parameters_to_vector(module.parameters())
+        nn.utils.vector_to_parameters(vector * 2, module.parameters())
+        return [*found, [p.grad for p in parameters], parameters]
+
+    same(program)
+
+
+# --- amp -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_scaled_gradients(compiled):
+    def program(place: str) -> Any:
+        module = nn.Linear(3, 2).to(place)
+        optimizer = optim.SGD(module.parameters(), lr=0.1)
+        scaler = amp.GradScaler(place, init_scale=1024.0, growth_interval=2)
+
+        def step(x: cf.Tensor) -> cf.Tensor:
+            optimizer.zero_grad()
+            with amp.autocast("cpu", dtype=cf.bfloat16):
+                loss = module(x).square().mean()
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            return loss
+
+        run = cf.compile(step) if compiled else step
+        x = drawn(place, 4, 3)
+        losses = [run(x), run(x), run(x * float("inf")), run(x)]
+        saved = scaler.state_dict()
+        scaler.load_state_dict(saved)
+        return [losses[:2], losses[3], module.state_dict(), scaler._scale, scaler._growth_tracker,
+                saved]  # fmt: skip
+
+    same(program, 1e-2, 1e-2)
+
+
+def test_a_scaler_moves_to_the_device_of_the_loss(device):
+    w = cf.ones(2, device="walled", requires_grad=True)
+    optimizer, scaler = optim.SGD([w], lr=0.5), amp.GradScaler(init_scale=8.0)
+    scaler.scale((w * w).sum()).backward()
+    assert_close(w.grad, cf.full((2,), 16.0))
+    before = device.downloads
+    scaler.step(optimizer)
+    scaler.update()
+    assert device.downloads == before + 1  # whether something overflowed
+    assert str(scaler._scale.device) == "walled"
+    other = amp.GradScaler("cpu")
+    with pytest.raises(cf.CaptureError, match=r"Make it there: GradScaler\('walled'\)"):
+        cf.compile(lambda: other.scale((w * w).sum()))()
+
+
+# --- functions that are compiled -----------------------------------------------------------------
+
+DRAWS: dict[str, Callable[[cf.Tensor], Any]] = {
+    "rand": lambda x: cf.rand(3, device=x.device) + x,
+    "randn": lambda x: F.dropout(x, 0.5) + cf.randn(3, device=x.device),
+    "randperm": lambda x: x[cf.randperm(3, device=x.device)],
+    "bernoulli": lambda x: cf.bernoulli(x.sigmoid()),
+    "normal_": lambda x: x.clone().normal_(),
+    "gumbel": lambda x: F.gumbel_softmax(x),
+}
+
+NUMBERS: dict[str, Callable[[cf.Tensor, float], Any]] = {
+    "mul": lambda x, n: x * n,
+    "full": lambda x, n: cf.full((3,), n, device=x.device),
+    "full and add": lambda x, n: x + cf.full((3,), n, device=x.device),
+    "clamp": lambda x, n: x.clamp(-n, n),
+    "fill": lambda x, n: x.clone().fill_(n),
+    "where": lambda x, n: cf.where(x > n, x, n),
+    "view": lambda x, n: x[int(n) - 2 :],
+}
+
+VIEWS: dict[str, Callable[[cf.Tensor], Any]] = {
+    "deepcopy": copy.deepcopy,
+    "slice": lambda x: x[1:],
+    "several": lambda x: (x, x[0]),
+    "detach": lambda x: x.detach(),
+    "numpy": lambda x: x * np.ones(3, np.float32),
+}
+
+
+@pytest.mark.parametrize("name", [*DRAWS, *VIEWS])
+def test_compiled_functions_draw_and_view_on_their_device(name):
+    function = {**DRAWS, **VIEWS}[name]
+    same(lambda place: [function(drawn(place, 3)), cf.compile(function)(drawn(place, 3))])
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_among_the_arguments(name):
+    function = NUMBERS[name]
+
+    def program(place: str) -> Any:
+        compiled = cf.compile(function)
+        return [compiled(drawn(place, 3), 2.0), compiled(drawn(place, 3), 3.0)]
+
+    same(program)
+
+
+def test_arrays_meet_tensors_where_those_lie():
+    def program(place: str) -> Any:
+        x, array = drawn(place, 2, 3), np.ones(3, np.float32)
+        y = x.clone()
+        y[cf.tensor([0, 1], device=place)] = np.zeros((2, 3))
+        return [x * array, array - x, x + np.float32(2), y]
+
+    same(program)
+
+
+# --- gradients -----------------------------------------------------------------------------------
+
+
+def test_checkpoints_run_twice():
+    def program(place: str) -> Any:
+        runs = []
+
+        def block(x: cf.Tensor) -> cf.Tensor:
+            runs.append(str(cf.zeros(1).device))
+            return F.dropout((x * x).tanh().sin(), 0.3) * x
+
+        x = drawn(place, 4, requires_grad=True)
+        cf.checkpoint(block, cf.checkpoint(block, x)).sum().backward()
+        assert len(runs) == 4
+        assert len(set(runs)) == 1  # a user's function makes tensors where the user says
+        return [x, x.grad]
+
+    same(program)
+
+
+def test_hooks_on_saved_values_see_each_once():
+    def program(place: str) -> Any:
+        x = drawn(place, 3, requires_grad=True)
+        packed: list[Any] = []
+        unpacked: list[Any] = []
+        with cf.autograd.saved_tensors_hooks(
+            lambda t: packed.append(t) or t.cpu(), lambda t: unpacked.append(t) or t.to(place)
+        ):
+            y = (x * x).sin().sum()
+        y.backward()
+        assert len(packed) == len(unpacked) > 0
+        return x.grad
+
+    same(program)
+
+
+def test_hooks():
+    def program(place: str) -> Any:
+        module = small(place)
+        seen: list[Any] = []
+        module[0].register_forward_hook(lambda m, args, out: seen.append(out.detach()))
+        module[3].register_full_backward_hook(lambda m, gi, go: seen.extend((*gi, *go)))
+        x = drawn(place, 4, 3, requires_grad=True)
+        x.register_hook(lambda g: g * 2)
+        x.register_post_accumulate_grad_hook(lambda t: seen.append(t.grad.clone()))
+        h = module(x)
+        h.retain_grad()
+        h.square().sum().backward()
+        return [seen, x.grad, h.grad]
+
+    same(program)
+
+
+class Cube(Function):
+    @staticmethod
+    def forward(ctx: Any, x: cf.Tensor, unused: cf.Tensor) -> Any:
+        ctx.save_for_backward(x)
+        return x**3, unused * 2
+
+    @staticmethod
+    def backward(ctx: Any, g: cf.Tensor, other: cf.Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * 3 * x**2 + other.sum(), other
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_custom_functions(compiled):
+    def program(place: str) -> Any:
+        def run(x: cf.Tensor, z: cf.Tensor) -> Any:
+            return grad(Cube.apply(x, z)[0].sum(), [x, z])
+
+        x, z = (drawn(place, 3, seed=i, requires_grad=True) for i in range(2))
+        return list((cf.compile(run) if compiled else run)(x, z))
+
+    same(program)
+
+
+def f(x: cf.Tensor) -> cf.Tensor:
+    return (x.sin() * x.exp()).cumsum(0).sum() + F.softmax(x, 0).prod()
+
+
+TRANSFORMS: dict[str, Callable[[str, cf.Tensor], Any]] = {
+    "grad": lambda place, x: func.grad(f)(x),
+    "value_and_grad": lambda place, x: func.value_and_grad(f)(x),
+    "vjp": lambda place, x: func.vjp(cf.sin, x)[1](x),
+    "jvp": lambda place, x: func.jvp(f, (x,), (x,)),
+    "jacrev": lambda place, x: func.jacrev(lambda t: t.sin() * t.sum())(x),
+    "jacfwd": lambda place, x: func.jacfwd(lambda t: t.sin() * t.sum())(x),
+    "hessian": lambda place, x: func.hessian(f)(x),
+    "hvp": lambda place, x: func.hvp(f, (x,), (x,)),
+    "vmap": lambda place, x: func.vmap(lambda a, b: a * b.sum())(x, x.expand(3, 3)),
+    "vmap of grad": lambda place, x: func.vmap(func.grad(f))(x.expand(2, 3)),
+    "vmap and draw": lambda place, x: func.vmap(
+        lambda t: F.dropout(t, 0.5) + cf.randn(3, device=place), randomness="different"
+    )(x.expand(2, 3)),
+    "vmap over indices": lambda place, x: func.vmap(lambda i: x[i] * 2)(
+        cf.tensor([2, 0], device=place)
+    ),
+    "vmap and write": lambda place, x: func.vmap(lambda t: cf.zeros_like(t).add_(t))(
+        x.expand(2, 3)
+    ),
+    "compiled jacrev": lambda place, x: cf.compile(func.jacrev(lambda t: t.sin() * t.sum()))(x),
+    "compiled vmap": lambda place, x: cf.compile(func.vmap(func.grad(f)))(x.expand(2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transform(name):
+    same(lambda place: TRANSFORMS[name](place, drawn(place, 3)))
+
+
+def test_functional_call():
+    def program(place: str) -> Any:
+        module = nn.Linear(3, 2).to(place)
+        params = dict(module.named_parameters())
+        x = drawn(place, 4, 3)
+
+        def loss(params: Any, x: cf.Tensor) -> cf.Tensor:
+            return func.functional_call(module, params, (x,)).square().sum()
+
+        return [func.grad(loss)(params, x), func.vmap(func.grad(loss), (None, 0))(params, x)]
+
+    same(program)
+
+
+def test_transfers_inside_transforms():
+    x = drawn("cpu", 3)
+    there = x.to("walled")
+    found = func.vmap(lambda t: (t.to("walled") * 2).sin())(x)
+    assert str(found.device) == "walled"
+    assert_close(found, (x * 2).sin())
+    found = func.vmap(lambda t: (t * 2).cpu())(there)
+    assert str(found.device) == "cpu"
+    value, tangent = func.jvp(lambda t: (t.to("walled") ** 2).cpu(), (x,), (cf.ones(3),))
+    assert (str(value.device), str(tangent.device)) == ("cpu", "cpu")
+    assert_close(tangent, 2 * x)
+    value, tangent = func.jvp(lambda t: t.to("walled") ** 2, (x,), (cf.ones(3),))
+    assert str(tangent.device) == "walled"
+    assert_close(func.jacrev(lambda t: t.to("walled") ** 2)(x), cf.diag(2 * x))
+    # A tensor of the cpu without dims passes, and its tangent with it.
+    two = cf.tensor(2.0)
+    value, tangent = func.jvp(lambda s: there * s, (two,), (cf.tensor(3.0),))
+    assert str(tangent.device) == "walled"
+    assert_close(tangent, 3 * x)
+
+
+def test_gradcheck():
+    def program(place: str) -> Any:
+        x = drawn(place, 3).double().requires_grad_()
+        assert cf.autograd.gradcheck(lambda t: t.sin() * t, [x])
+        assert cf.autograd.gradgradcheck(lambda t: t.sin() * t, [x])
+        return x
+
+    same(program)
+
+
+def test_anomalies():
+    for place in ("walled", "cpu"):
+
+        def program(place: str) -> Any:
+            x = cf.tensor([0.0, 1.0], device=place, requires_grad=True)
+            with cf.autograd.detect_anomaly():
+                (x.sqrt() * 0.0).sum().backward()
+
+        with pytest.raises(cf.GradientError, match="sqrt"):
+            run_on(place, program)
+
+
+def test_graphs_are_described():
+    def program(place: str) -> Any:
+        x = drawn(place, 4, 3, requires_grad=True)
+        out = small(place)(x).sum()
+        graph = cf.autograd.graph.Graph(out)
+        assert graph.saved_bytes > 0
+        assert str(graph)
+        assert cf.draw(out)
+        store = cf.autograd.gradients(out)
+        return store[x]
+
+    same(program)
+
+
+# --- tools ---------------------------------------------------------------------------------------
+
+
+def test_verified_programs():
+    def program(place: str) -> Any:
+        w = drawn(place, 3, requires_grad=True)
+        counter = cf.zeros((), device=place)
+
+        def step(x: cf.Tensor) -> cf.Tensor:
+            counter.add_(1)
+            (x * w).sum().backward()
+            return (x * w).sin() + counter
+
+        run = cf.compile(step, verify=True)
+        return [run(drawn(place, 3)), run(drawn(place, 3, seed=1)), counter, w.grad]
+
+    same(program)
+
+
+def test_profiles():
+    def program(place: str) -> Any:
+        x = drawn(place, 3, requires_grad=True)
+        run = cf.compile(lambda x: (x.sin() * x).sum())
+        with cf.profiler.profile() as found:
+            (x.exp() * 2).sum().backward()
+            run(x)
+        assert "exp" in found.key_averages().table()
+        return x.grad
+
+    same(program)
+
+
+def test_files(tmp_path):
+    def program(place: str) -> Any:
+        module = small(place)
+        optimizer = optim.Adam(module.parameters())
+        train(module, optimizer, drawn(place, 4, 3))
+        path = tmp_path / f"{place}.safetensors"
+        cf.save({"module": module.state_dict(), "optimizer": optimizer.state_dict()}, path)
+        found = cf.load(path, map_location=place)
+        other = small(place)
+        other.load_state_dict(found["module"])
+        again = optim.Adam(other.parameters())
+        again.load_state_dict(cf.load(path)["optimizer"])
+        train(other, again, drawn(place, 4, 3))
+        with cf.inference_mode():
+            assert cf.load(path, map_location=place)["module"]["0.weight"].is_inference()
+        return [found["module"], other.state_dict()]
+
+    same(program)
+
+
+def test_batches(device):
+    def program(place: str) -> Any:
+        dataset = cf.data.TensorDataset(drawn(place, 6, 2), whole(place, 3, 6))
+        loader = cf.data.DataLoader(dataset, batch_size=4, shuffle=True)
+        first, second = cf.data.random_split(dataset, [2, 4])
+        return [list(loader), first[0], second.indices]
+
+    same(program)
+    before = device.runs, device.uploads
+    run_on("cpu", lambda place: list(cf.data.RandomSampler(range(5))))
+    run_on("cpu", lambda place: list(cf.data.WeightedRandomSampler([1.0, 2.0], 3)))
+    assert (device.runs, device.uploads) == before  # orders are drawn on the host
+    here = cf.data.TensorDataset(drawn("cpu", 6, 2))
+    for (batch,) in cf.data.DataLoader(here, batch_size=3, pin_memory=True):
+        assert str(batch.to("walled", non_blocking=True).device) == "walled"
+
+
+# --- messages ------------------------------------------------------------------------------------
+
+
+def test_mixed_devices_are_named():
+    x, y = drawn("walled", 2, 3), drawn("cpu", 2, 3)
+    module = nn.Linear(3, 2)
+    with pytest.raises(cf.DeviceError) as found:
+        module(x)
+    assert str(found.value).startswith(
+        "linear: x is float32[2, 3] on walled and weight is float32[2, 3] on cpu at "
+        "test_walled_library.py:"
+    )
+    with pytest.raises(cf.DeviceError, match=r"stack: .* on walled and .* on cpu at test_walled"):
+        cf.stack([x, y])
+    with pytest.raises(
+        cf.DeviceError, match=r"mse_loss: .* on walled and .* on cpu at test_walled"
+    ):
+        F.mse_loss(x, y)
+    with pytest.raises(cf.DeviceError, match="must lie on one device"):
+        cf.compile(lambda a, b: a + b)(x, y)
+
+
+def test_names_of_devices():
+    there = cf.device("walled")
+    assert str(there) == there.type == "walled"
+    assert cf.device(there) == there == drawn("walled", 2).device
+    assert pickle.loads(pickle.dumps(there)) == there
+    assert copy.deepcopy(there) == there
+    assert eval(repr(there), {"device": cf.device}) == there
+    assert str(cf.zeros(2, device=there).to(cf.device("cpu")).device) == "cpu"
