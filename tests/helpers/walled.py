@@ -19,13 +19,14 @@ import numpy as np
 from contraflow import devices, dtypes
 from contraflow.capture.rewriting import library
 from contraflow.compiler.interpret import run_call
-from contraflow.compiler.kernel import Limits
+from contraflow.compiler.kernel import WRITES, Limits
 from contraflow.compiler.plan import SCALARS, HostStep, KernelStep, Plan
 from contraflow.devices import LateFailure
 from contraflow.devices.cpu.program import IndexOutOfRange
 from contraflow.dtypes import DType
-from contraflow.errors import OutOfRange
+from contraflow.errors import DeviceError, OutOfRange
 from contraflow.operation.context import other_devices
+from contraflow.render.clike import wgsl
 from contraflow.runtime import eager_programs
 from contraflow.shapes import Shape, numel
 
@@ -36,6 +37,10 @@ SPAN = 1 << 40  # addresses of one buffer: no buffer is as large
 
 PLAIN = Limits(host=False, kernels=frozenset(("scatter", "scan", "sort")), doubles=True)
 INEXACT = PLAIN._replace(exact=False)  # the interpreter contracts products and sums then
+
+
+# As WebGPU's, with the kernels that its texts have. Programs of `WalledDevice` hold them to these.
+WEBGPU = wgsl.LIMITS._replace(host=False)
 
 
 class WalledBuffer:
@@ -84,6 +89,8 @@ class WalledDevice:
 
     def upload(self, array: np.ndarray) -> WalledBuffer:
         self.uploads += 1
+        if array.dtype.name in self.limits.lacks:
+            raise DeviceError(f"to: {array.dtype} is not a dtype of {self.name}. Cast it before.")
         assert type(array) is np.ndarray
         assert array.flags.c_contiguous
         buffer = self.allocate(array.shape, _dtype(array))
@@ -243,12 +250,22 @@ class WalledProgram:
         for operand, binding in zip(step.call.kernel.operands, step.bindings):
             plain = operand.mode == "position" or binding.slot == SCALARS
             bound.append((None if plain else arrays[binding.slot], binding.offset))
+        if not self.device.limits.aliasing:
+            self._check_apart(step, bound)
         try:
             run_call(step.call, bound, scalars, self.device.contracts)
         except OutOfRange as error:
             # The interpreter says it in words, which begin with the index.
             (index,) = re.findall(r"^index (-?\d+) ", str(error))
             raise IndexOutOfRange(int(index), step.line) from error
+
+    def _check_apart(self, step: Any, bound: Sequence[tuple[np.ndarray | None, int]]) -> None:
+        """What one operand writes no other one may touch."""
+        memory = [(o.mode, a) for o, (a, _) in zip(step.call.kernel.operands, bound)]
+        for i, (mode, written) in enumerate(memory):
+            others = [a for j, (_, a) in enumerate(memory) if j != i and a is not None]
+            if mode in WRITES and written is not None:
+                assert not any(np.may_share_memory(written, other) for other in others)
 
 
 def _dtype(array: np.ndarray) -> DType:

@@ -135,7 +135,7 @@ class _Fuser:
             self.scope.views[line.outs[0]] = (base, self.scope.view(base, View(**line.params)))
         elif line.op.is_fill:
             self.scope.fills[line.outs[0]] = line.inputs[0]
-        elif line.op.is_join and len(line.inputs) + 2 > self.limits.bindings:
+        elif line.op.variadic and len(line.inputs) + 2 > self.limits.bindings:
             self._store_parts(number, line)
         elif lowering in ("map", "reduce"):
             self._place(number)
@@ -159,15 +159,20 @@ class _Fuser:
             self._extend(lower_sorting(self.scope, number, line, self.limits))
 
     def _store_parts(self, number: int, line: TapeLine) -> None:
-        """Store inputs side by side one by one: more than one kernel could read."""
+        """Store inputs side by side one by one: more than one kernel could read.
+
+        They are parts of the dim that `dim` names, or its single coordinates where they lack it.
+        """
         (out,), dim = line.outs, line.params["dim"]
         spec, start = self.tape.specs[out], 0
         whole, rest = contiguous(spec.shape), None
         for i, x in enumerate(line.inputs):
             assert isinstance(x, Value)
-            stop = start + self.tape.specs[x].shape[dim]
+            shape = self.tape.specs[x].shape
+            lacks = len(shape) < len(spec.shape)
+            stop = start + (1 if lacks else shape[dim])
             target = out if i == len(line.inputs) - 1 else self.tape.new(spec)
-            region = whole.slice(dim, start, stop, 1)
+            region = whole.select(dim, start) if lacks else whole.slice(dim, start, stop, 1)
             source = self.scope.access(x)
             self._append(lower_store(self.scope, source, target, region, number, rest))
             rest, start = target, stop

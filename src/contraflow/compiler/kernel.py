@@ -70,6 +70,7 @@ class Limits(NamedTuple):
     # The kinds that not every device has: scatter, scan, sort. Those not named run on the host.
     kernels: frozenset[str] = frozenset()
     host: bool = True  # whether programs may have steps that run on the host, in its memory
+    lacks: frozenset[str] = frozenset()  # names of dtypes that values cannot have there
     doubles: bool = False  # whether sums may be carried in float64, where an op asks for it
     # The most points of a row that one Sort can order, a multiple of BLOCK; longer rows are sorted
     # in parts, which are merged. 0: any number, in scratch memory.

@@ -75,7 +75,6 @@ class Traits:
     is_transfer: bool = False  # the elements of its input, on the device that `device` names
     is_fill: bool = False  # every element is the number that is its first input
     is_padding: bool = False  # its first input among copies of its second, by `pads`
-    is_join: bool = False  # its inputs side by side along the dim that `dim` names
     # Elements of its first input at the coordinates [dims, points...] in its second, of the dims
     # that `dims` names.
     takes_points: bool = False

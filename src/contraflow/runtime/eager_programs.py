@@ -94,7 +94,7 @@ def call_there(op: Op, inputs: Sequence[Any], params: Params) -> list[Any]:
     except CaptureError as error:
         if op.is_opaque or op.dynamic:
             raise host_only(op.name) from None
-        raise DeviceError(f"{op.name}: {error}") from error
+        raise DeviceError(str(error)) from None
     return routine.run(inputs)
 
 
@@ -178,8 +178,10 @@ def _prepare(
 ) -> Routine | str:  # fmt: skip
     try:
         routine: Routine | str = Routine(name, function, inputs, repeats, device, is_open)
-    except (CaptureError, DeviceError) as error:
+    except CaptureError as error:
         routine = str(error)
+    except DeviceError as error:  # which names the line, another one every time
+        return str(error)
     with _lock:
         _routines[whole_key] = routine
         if len(_routines) > thresholds.kept_programs:

@@ -24,7 +24,7 @@ from contraflow.compiler.passes import optimize
 from contraflow.compiler.plan import HostStep, make_plan
 from contraflow.compiler.tape import Tape, Value
 from contraflow.devices import LateFailure
-from contraflow.errors import OutOfRange
+from contraflow.errors import DeviceError, OutOfRange
 from contraflow.render import python
 from contraflow.runtime.outputs import BlockPair, Standing, number_of, take, take_written
 from contraflow.tensors.grad_slot import Block
@@ -162,6 +162,7 @@ class Native:
         clock = _Clock(self.times)
         self.tape = optimize(tape)
         host = host_values(self.tape)
+        self._check_dtypes(host)
         self.inputs = _TapeInputs(self.tape)
         clock.note("passes")
         self.fused: Fused = fuse(self.tape, host, self.device.limits)
@@ -183,6 +184,15 @@ class Native:
         self.prologue = python.compile_prologue(python.render(self.tape, lines, wanted))
         # Both, where there are no host scalars that they could depend on.
         self.constant_prologue = None if self.inputs.scalars else self.prepare(())
+
+    def _check_dtypes(self, host: set[Value]) -> None:
+        """Refuse values of dtypes that the device does not have; numbers are the host's."""
+        lacks = self.device.limits.lacks
+        for line in self.tape.lines if lacks else ():
+            for v in line.outs:
+                dtype = self.tape.specs[v].dtype
+                if dtype.name in lacks and v not in host:
+                    raise DeviceError(line.blame(f"{dtype} is not a dtype of {self.device.name}"))
 
     @cached_property
     def late(self) -> frozenset[int]:

@@ -98,7 +98,6 @@ def _cat_vjp(g: Tensor, specs: Any, needs: Any, dim: int) -> list[Tensor | None]
     method=False,
     linear=True,
     along_dim=True,
-    is_join=True,
 )  # fmt: skip
 def cat(*xs, dim):
     """Tensors joined along a dim."""

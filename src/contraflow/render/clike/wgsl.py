@@ -39,6 +39,7 @@ LIMITS = Limits(
     bindings=STORAGE_BUFFERS,
     alignment=256,
     aliasing=False,
+    lacks=frozenset(("float64",)),
     folds=source.FOLDS,
     windows=True,
     kernels=source.KERNELS,

@@ -1,0 +1,93 @@
+"""Every op on the walled device in its other settings.
+
+Within the limits of WebGPU: few bindings, none of them aliases, no float64. Asynchronous: programs
+run when something waits for them.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+from tests.devices.test_walled_ops import (
+    CASES,
+    applied,
+    differentiable,
+    gradients,
+    skip_host_op,
+)
+from tests.helpers.walled import WEBGPU, AsynchronousDevice, WalledDevice, opened
+
+import contraflow as cf
+from contraflow.operation.context import changed
+from contraflow.testing import assert_close, make_inputs
+
+# The first sample of each op, and the others in `make test-all`.
+SAMPLES = [
+    pytest.param(*case.values, id=case.id, marks=() if case.id.endswith("-0") else pytest.mark.slow)
+    for case in CASES
+]
+
+
+SETTINGS = {
+    "webgpu": functools.partial(WalledDevice, limits=WEBGPU),
+    "asynchronous": AsynchronousDevice,
+}
+
+
+@pytest.fixture(scope="module", params=SETTINGS)
+def device(request):
+    with opened(SETTINGS[request.param]) as found:
+        yield found
+
+
+@pytest.mark.parametrize(("op", "sample"), SAMPLES)
+def test_op(op, sample, device):
+    inputs = make_inputs(sample, dtype=cf.float32)
+    here = [cf.tensor(x) if isinstance(x, np.ndarray) else x for x in inputs]
+    expected = applied(op, here, sample.params)
+    try:
+        there = [x.to("walled") if isinstance(x, cf.Tensor) else x for x in here]
+        with changed(device="walled"):
+            found = applied(op, there, sample.params)
+        for x, y in zip(found, expected, strict=True):
+            assert_close(x.cpu(), y)
+        wrt = differentiable(op, make_inputs(sample))
+        if wrt and any(o.dtype.is_floating_point for o in expected):
+            for x, y in zip(
+                gradients(op, there, sample.params, wrt)[0],
+                gradients(op, here, sample.params, wrt)[0],
+                strict=True,
+            ):
+                assert (x is None) == (y is None)
+                if x is not None:
+                    assert_close(x.cpu(), y, 1e-3, 1e-5)
+    except cf.DeviceError as error:
+        asks_for_doubles = op.name in ("to_dtype", "float_power", "uniform", "normal")
+        if not asks_for_doubles or "float64 is not a dtype of walled" not in str(error):
+            skip_host_op(error)
+
+
+def test_a_model_trains(device):
+    losses = []
+    for place in ("cpu", "walled"):
+        cf.manual_seed(0)
+        model = cf.nn.Sequential(
+            cf.nn.Embedding(7, 8), cf.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True),
+            cf.nn.Linear(8, 7),
+        ).to(place)  # fmt: skip
+        optimizer = cf.optim.AdamW(model.parameters(), lr=1e-2)
+        tokens = cf.randint(7, (2, 5)).to(place)
+
+        @cf.compile
+        def step(tokens, model=model, optimizer=optimizer):
+            optimizer.zero_grad()
+            out = model(tokens[:, :-1])
+            loss = cf.nn.functional.cross_entropy(out.flatten(0, 1), tokens[:, 1:].flatten())
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        losses.append([step(tokens).item() for _ in range(4)])
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-3)
