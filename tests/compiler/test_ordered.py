@@ -14,7 +14,7 @@ from contraflow.compiler.lower import HostUse
 from contraflow.compiler.plan import make_plan
 from contraflow.compiler.tape import Tape
 from contraflow.devices import lookup
-from contraflow.devices.cpu.program import barriers
+from contraflow.devices.hazards import barriers
 from contraflow.render.llvm.kernels import render
 from contraflow.runtime.executable import Native
 

@@ -13,7 +13,8 @@ import pytest
 from tests.helpers.plans import map_kernel
 
 from contraflow import config
-from contraflow.devices.cpu import cache, jit, program
+from contraflow.devices import cache
+from contraflow.devices.cpu import jit, program
 from contraflow.devices.cpu.pool import pool
 from contraflow.render.llvm.kernels import GENERATOR, entry_name, render, text_identity
 

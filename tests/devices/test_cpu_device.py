@@ -32,6 +32,7 @@ from contraflow.compiler.kernel import (
 from contraflow.compiler.plan import SCALARS, Binding, HostStep, KernelStep, Plan, Slot
 from contraflow.devices.cpu import jit, program
 from contraflow.devices.cpu.pool import pool, together_text
+from contraflow.devices.hazards import barriers
 from contraflow.dtypes import float32, int64
 from contraflow.expressions import expression as s
 
@@ -300,7 +301,7 @@ def meets(*steps: tuple[tuple[int, ...], tuple[int, ...]]) -> list[bool]:
         operands = tuple(Operand(float32, mode, (1,)) for mode in modes)
         call = KernelCall(Loops(1, 0, 0, operands, (), ()), (16,), ((1,),) * len(modes))
         built.append(KernelStep(call, tuple(map(Binding, read + written))))
-    return program.barriers(built, slots)
+    return barriers(built, slots)
 
 
 def test_barriers_stand_where_data_crosses():

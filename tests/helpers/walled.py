@@ -21,8 +21,7 @@ from contraflow.capture.rewriting import library
 from contraflow.compiler.interpret import run_call
 from contraflow.compiler.kernel import WRITES, Limits
 from contraflow.compiler.plan import SCALARS, HostStep, KernelStep, Plan
-from contraflow.devices import LateFailure
-from contraflow.devices.cpu.program import IndexOutOfRange
+from contraflow.devices.failures import IndexOutOfRange, LateFailure
 from contraflow.dtypes import DType
 from contraflow.errors import DeviceError, OutOfRange
 from contraflow.operation.context import other_devices

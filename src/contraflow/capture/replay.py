@@ -42,7 +42,7 @@ from contraflow.capture.state.trees import builder
 from contraflow.capture.state.writes import Write
 from contraflow.compiler.tape import Value
 from contraflow.contexts.recording import InputSource, Recording
-from contraflow.devices import LateFailure
+from contraflow.devices.failures import LateFailure
 from contraflow.dtypes import int64
 from contraflow.graph.saved import keep
 from contraflow.operation.context import state

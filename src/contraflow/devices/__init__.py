@@ -7,10 +7,11 @@ optional dependency costs nothing until it is used.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from contraflow import threads
 from contraflow.devices import names
+from contraflow.devices.failures import LateFailure
 from contraflow.devices.names import CPU, Device
 from contraflow.dtypes import DType, from_numpy
 from contraflow.errors import DeviceError
@@ -30,16 +31,6 @@ def dtype_of(buffer: DeviceBuffer) -> DType:
     """The dtype of the elements that a buffer was made for."""
     found = buffer.dtype
     return found if isinstance(found, DType) else from_numpy(found)
-
-
-class LateFailure(NamedTuple):
-    """How a program that failed after its call had returned is reported, and taken back.
-
-    Without `undo` it is an op of eager mode, whose results are zeros then.
-    """
-
-    described: Callable[[IndexError], Exception]  # the error of a kernel as the user's
-    undo: Callable[[], None] | None = None
 
 
 class ProgramInterface(Protocol):

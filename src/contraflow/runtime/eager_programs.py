@@ -18,6 +18,7 @@ import numpy as np
 
 from contraflow import config, devices, threads, thresholds
 from contraflow.devices.cpu import memory
+from contraflow.devices.failures import LateFailure
 from contraflow.dtypes import get_default_dtype
 from contraflow.errors import CaptureError, DeviceError, host_only
 from contraflow.graph.recompute import recomputation
@@ -295,7 +296,7 @@ class Routine:
                 addresses.append(device.address(buffer))
             results.append(Tensor.of_buffer(buffer, self.device))
             made += 1
-        late = devices.LateFailure(executable.problem) if executable.fails_late else None
+        late = LateFailure(executable.problem) if executable.fails_late else None
         try:
             self._run(addresses, words, late)
         except IndexError as error:

@@ -23,7 +23,7 @@ from contraflow.compiler.lower import Fused
 from contraflow.compiler.passes import optimize
 from contraflow.compiler.plan import HostStep, make_plan
 from contraflow.compiler.tape import Tape, Value
-from contraflow.devices import LateFailure
+from contraflow.devices.failures import LateFailure
 from contraflow.errors import DeviceError, OutOfRange
 from contraflow.render import python
 from contraflow.runtime.outputs import BlockPair, Standing, number_of, take, take_written

@@ -20,7 +20,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from contraflow import config, threads
-from contraflow.devices.cpu import cache
+from contraflow.devices import cache
 from contraflow.render.llvm.text import REDUCE_STRENGTH
 
 FORMAT = "contraflow-cpu-4"  # changes when the options of code generation do

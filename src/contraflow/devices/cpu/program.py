@@ -13,8 +13,7 @@ import mmap
 import os
 import struct
 import weakref
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain
 from typing import Any, NamedTuple
@@ -23,8 +22,6 @@ import numpy as np
 
 from contraflow import config, threads, thresholds
 from contraflow.compiler.kernel import (
-    READS,
-    WRITES,
     Box,
     Contraction,
     Kernel,
@@ -32,10 +29,12 @@ from contraflow.compiler.kernel import (
     Sort,
     strided_arguments,
 )
-from contraflow.compiler.plan import SCALARS, HostStep, KernelStep, Plan, Slot
+from contraflow.compiler.plan import SCALARS, HostStep, KernelStep, Plan
 from contraflow.devices.cpu import jit
 from contraflow.devices.cpu.pool import CHECK, DEAL, ERRORS, MEET, PARTS, pool
 from contraflow.devices.cpu.vectors import bytes_for
+from contraflow.devices.failures import IndexOutOfRange
+from contraflow.devices.hazards import barriers
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
 from contraflow.operation.context import state
@@ -46,17 +45,7 @@ MEETINGS = 3  # fixed barriers per program, beside one per kernel: what waking i
 FREE_STEPS = 8  # steps of an expression that take as long as reading and writing an element
 HUGE_PAGE = 1 << 21
 
-TOUCHES = READS + WRITES  # modes of operands that lie in memory
-
 ArrayOrAddress = Any  # a contiguous NumPy array, or the address of its first element
-
-
-class IndexOutOfRange(IndexError):
-    """An index that a kernel found out of range; `line` is the tape line it belongs to."""
-
-    def __init__(self, value: int, line: int) -> None:
-        super().__init__(f"index {value} is out of range")
-        self.value, self.line = value, line
 
 
 def work(call: KernelCall) -> int:
@@ -159,66 +148,6 @@ def _allocate(size: int) -> _Arena:
 _scratch = _Scratch()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_scratch.forget)
-
-
-# --- barriers ----------------------------------------------------------------------------------
-
-
-class _Touched:
-    """The memory that kernels read, or write: slots of the caller, and ranges of the arena."""
-
-    def __init__(self, slots: Sequence[Slot]) -> None:
-        self._slots = slots
-        self._given: set[int] = set()
-        self._starts: list[int] = []  # of the ranges, which do not touch each other, in order
-        self._stops: list[int] = []
-
-    def add(self, numbers: Iterable[int]) -> None:
-        """Note slots that one more kernel touches."""
-        for number in numbers:
-            slot = self._slots[number]
-            if slot.kind != "temp":
-                self._given.add(number)
-            elif slot.numel:
-                start, stop = slot.offset, slot.offset + slot.nbytes
-                first, last = bisect_left(self._stops, start), bisect_right(self._starts, stop)
-                if first < last:
-                    start, stop = min(start, self._starts[first]), max(stop, self._stops[last - 1])
-                self._starts[first:last], self._stops[first:last] = [start], [stop]
-
-    def meets(self, numbers: Iterable[int]) -> bool:
-        """Whether any memory of these slots is touched."""
-        for number in numbers:
-            slot = self._slots[number]
-            if slot.kind != "temp":
-                if number in self._given:
-                    return True
-            elif slot.numel:
-                behind = bisect_right(self._stops, slot.offset)
-                if behind < len(self._starts) and self._starts[behind] < slot.offset + slot.nbytes:
-                    return True
-        return False
-
-
-def barriers(steps: Sequence[KernelStep], slots: Sequence[Slot]) -> list[bool]:
-    """After which kernels threads have to meet: before the next one that touches what they wrote,
-    or writes what they touched. Different slots given by the caller do not overlap."""
-    result: list[bool] = []
-    touched, written = _Touched(slots), _Touched(slots)
-    for step in steps:
-        touches, writes = [], []
-        for binding, operand in zip(step.bindings, step.call.kernel.operands):
-            if operand.mode in TOUCHES:
-                touches.append(binding.slot)
-                if operand.mode in WRITES:
-                    writes.append(binding.slot)
-        if written.meets(touches) or touched.meets(writes):
-            result[-1] = True
-            touched, written = _Touched(slots), _Touched(slots)
-        result.append(False)
-        touched.add(touches)
-        written.add(writes)
-    return result
 
 
 _byte_at: Any = ctypes.c_char.from_buffer
