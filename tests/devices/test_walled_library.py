@@ -217,12 +217,13 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], tuple[Callable[[str], cf.Tenso
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_module(name):
+def test_module(name, device):
     make, shapes = MODULES[name]
 
     def program(place: str) -> Any:
         module = make().to(place)
         inputs = [make_input(place) for make_input in shapes]
+        before = device.runs + device.uploads, device.downloads
         out = module(*inputs)
         outs = [o for o in leaves_of(out) if o.requires_grad]
         state = [*module.parameters(), *inputs]
@@ -231,6 +232,9 @@ def test_module(name):
             leaves = [t for t in state if t.is_leaf and t.requires_grad]
             total = sum(o.square().sum() for o in outs)
             gradients = grad(total, leaves, allow_unused=True)
+        if place == "cpu":  # nothing is done on the other device, though it is the default one
+            assert device.runs + device.uploads == before[0]
+        assert device.downloads == before[1]
         return [out, *(g for g in gradients if g is not None), *module.state_dict().values()]
 
     same(program)
@@ -678,6 +682,9 @@ TRANSFORMS: dict[str, Callable[[str, cf.Tensor], Any]] = {
     "vmap and write": lambda place, x: func.vmap(lambda t: cf.zeros_like(t).add_(t))(
         x.expand(2, 3)
     ),
+    "vmap and detach": lambda place, x: func.vmap(
+        lambda row: func.vmap(lambda y: (row.detach() * y).sum())(row)
+    )(x.expand(2, 3)),
     "compiled jacrev": lambda place, x: cf.compile(func.jacrev(lambda t: t.sin() * t.sum()))(x),
     "compiled vmap": lambda place, x: cf.compile(func.vmap(func.grad(f)))(x.expand(2, 3)),
 }
@@ -721,6 +728,16 @@ def test_transfers_inside_transforms():
     value, tangent = func.jvp(lambda s: there * s, (two,), (cf.tensor(3.0),))
     assert str(tangent.device) == "walled"
     assert_close(tangent, 3 * x)
+
+
+def test_backward_by_several_threads():
+    def program(place: str) -> Any:
+        x, w = drawn(place, 4, 6, requires_grad=True), drawn(place, 6, 6, requires_grad=True)
+        parts = [((x * float(k)) @ w).tanh().sum() for k in range(20)]
+        sum(parts).backward(workers=4)
+        return [x.grad, w.grad]
+
+    same(program)
 
 
 def test_gradcheck():
@@ -848,6 +865,33 @@ def test_mixed_devices_are_named():
         F.mse_loss(x, y)
     with pytest.raises(cf.DeviceError, match="must lie on one device"):
         cf.compile(lambda a, b: a + b)(x, y)
+
+
+def test_ops_of_the_host_are_named_as_they_were_called():
+    x = drawn("walled", 3)
+    for name, call in {
+        "unique": lambda: x.unique(),
+        "masked_select": lambda: x.masked_select(x > 0),
+        "getitem": lambda: x[x > 0],
+        "isin": lambda: cf.isin(x, x),
+    }.items():
+        with pytest.raises(cf.DeviceError, match=rf"{name}: it runs on .*, at test_walled_libra"):
+            call()
+
+
+def test_masks_of_the_cpu_pass():
+    x = drawn("walled", 3, 2)
+    mask = np.array([True, False, True])
+    for key in (mask, mask.tolist(), cf.tensor(mask)):
+        assert str(x[key].device) == "walled"
+        assert_close(x[key], x.cpu()[key])
+    y = x.clone()
+    y[cf.tensor(mask)] = 0.0
+    y[:, [True, False]] = cf.ones(3, 1, device="walled")
+    expected = x.cpu()
+    expected[mask] = 0.0
+    expected[:, 0] = 1.0
+    assert_close(y, expected)
 
 
 def test_names_of_devices():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -74,6 +75,7 @@ class WalledDevice:
         self.name, self.limits = name, limits
         self.contracts = None if limits.exact else choice  # as `run_call` takes it
         self.uploads = self.downloads = self.runs = 0
+        self.lock = threading.RLock()  # several threads may run one program
         self._numbers = itertools.count(1)
         self._memory: dict[int, np.ndarray] = {}  # by the numbers of buffers: bytes
 
@@ -173,6 +175,10 @@ class AsynchronousDevice(WalledDevice):
         super().copy(source, target)
 
     def synchronize(self) -> None:
+        with self.lock:
+            self._run_all()
+
+    def _run_all(self) -> None:
         errors: list[Exception] = []
         while self.queue:
             run = self.queue.pop(0)
@@ -222,16 +228,18 @@ class WalledProgram:
         late: LateFailure | None = None,
     ) -> None:
         assert len(addresses) == len(self._external)
-        self._addresses[:] = addresses
-        self.rerun(scalars, late)
+        with self.device.lock:
+            self._addresses[:] = addresses
+            self.rerun(scalars, late)
 
     def rerun(self, scalars: tuple[float | int, ...], late: LateFailure | None = None) -> None:
         slots = self.plan.slots
-        given = [
-            (i, self.device.view(address, slots[i].dtype, slots[i].numel))
-            for i, address in zip(self._external, self._addresses)
-        ]
-        self.device.submit(WalledRun(self, dict(given), scalars, late))
+        with self.device.lock:
+            given = [
+                (i, self.device.view(address, slots[i].dtype, slots[i].numel))
+                for i, address in zip(self._external, self._addresses)
+            ]
+            self.device.submit(WalledRun(self, dict(given), scalars, late))
 
     def execute(self, given: dict[int, np.ndarray], scalars: Sequence[Any]) -> None:
         """Run all steps over the buffers that were given."""

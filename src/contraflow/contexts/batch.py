@@ -270,7 +270,7 @@ class Batch(OpContext):
             shared: Tensor = self.below.detached(tensor, origin)
             self._shared_leaves[id(shared)] = shared
             return shared
-        storage = Storage(None)
+        storage = Storage(None, tensor.storage.device)
         self._detached[id(storage)], self._held[id(storage)] = tensor.storage, storage
         return Tensor.of_storage(storage, tensor.layout, tensor.dtype)
 

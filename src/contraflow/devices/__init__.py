@@ -34,7 +34,7 @@ def dtype_of(buffer: DeviceBuffer) -> DType:
 
 
 class ProgramInterface(Protocol):
-    """A plan loaded on a device, ready to be replayed."""
+    """A plan loaded on a device, ready to be replayed, by several threads at the same time too."""
 
     def replay(self, buffers: Sequence[Any], scalars: Sequence[float | int]) -> None:
         """Run all steps. `buffers` holds the input and output slots' buffers, in slot order."""

@@ -77,10 +77,11 @@ def ctc_loss(
 
 
 def _numbers(lengths: Any) -> list[int] | None:
-    """The lengths, None where only a program will know them."""
+    """The lengths, None where only a program will know them, or another device."""
     if not isinstance(lengths, Tensor):
         return list(map(int, lengths if isinstance(lengths, (tuple, list)) else [lengths]))
     known = not lengths.storage.is_recorded and not state().context.is_recording
+    known = known and lengths.storage.device == "cpu"
     return reshape(lengths, (-1,)).tolist() if known else None
 
 

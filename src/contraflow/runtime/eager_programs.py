@@ -28,6 +28,7 @@ from contraflow.operation.op import Op
 from contraflow.shapes import contiguous, numel
 from contraflow.spec import Params, Spec
 from contraflow.tensors.host_scalar import HostScalar
+from contraflow.tensors.source_line import user_line
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import exact
@@ -94,7 +95,8 @@ def call_there(op: Op, inputs: Sequence[Any], params: Params) -> list[Any]:
         )
     except CaptureError as error:
         if op.is_opaque or op.dynamic:
-            raise host_only(op.name) from None
+            line = user_line()
+            raise host_only((line and line.op) or op.name, state().line or line) from None
         raise DeviceError(str(error)) from None
     return routine.run(inputs)
 

@@ -46,12 +46,12 @@ def _span(key: Any) -> int:
     return key.ndim if isinstance(key, Tensor) and key.dtype is bool_ else 1
 
 
-def _as_key(key: Any) -> Any:
+def _as_key(key: Any, device: str | None) -> Any:
     """Lists, arrays and ranges become tensors; a tensor must hold integers or truth values."""
     if isinstance(key, (list, range, tuple)):
-        key = tensor(key, dtype=int64) if not len(key) else tensor(key)
+        key = tensor(key, dtype=None if len(key) else int64, device=device)
     elif isinstance(key, np.ndarray):
-        key = tensor(key)
+        key = tensor(key, device=device)
     if isinstance(key, Tensor) and key.dtype.is_floating_point:
         raise IndexError(f"getitem: an index is {describe(key)}; it must hold integers or bools.")
     return key
@@ -59,10 +59,14 @@ def _as_key(key: Any) -> Any:
 
 def _listed(x: Tensor, key: Any) -> list[Any]:
     """The parts of an index, with ... written out."""
-    keys = [_as_key(k) for k in key] if isinstance(key, tuple) else [_as_key(key)]
-    if x.storage.device != "cpu":  # indices of the cpu pass
+    away = x.storage.device != "cpu"
+    here = "cpu" if away and not state().context.is_recording else None
+    keys = [_as_key(k, here) for k in key] if isinstance(key, tuple) else [_as_key(key, here)]
+    if away:  # indices of the cpu pass; masks when their points are known
         keys = [
-            k.to(x.device) if isinstance(k, Tensor) and k.ndim and k.storage.on_host else k
+            k.to(x.device)
+            if isinstance(k, Tensor) and k.ndim and k.storage.on_host and k.dtype is not bool_
+            else k
             for k in keys
         ]
     used = sum(map(_span, keys))
@@ -141,11 +145,13 @@ def _check_mask(x: Tensor, dim: int, k: Tensor) -> None:
         )
 
 
-def _coordinates(points: Sequence[Point]) -> tuple[Shape, Tensor]:
+def _coordinates(x: Tensor, points: Sequence[Point]) -> tuple[Shape, Tensor]:
     """The dims of the points and their coordinates, broadcast against each other: see take_at."""
     flat: list[Point] = []
     for dim, k in points:
         found = unbind(nonzero(k), 1) if k.dtype is bool_ else (k,)
+        if k.dtype is bool_ and x.storage.device != "cpu":
+            found = tuple(part.to(x.device) for part in found)
         flat += [(dim + i, part) for i, part in enumerate(found)]
     shapes = [k.shape for _, k in flat]
     try:
@@ -170,7 +176,7 @@ def _replaced(x: Tensor, points: list[Point], value: Any, accumulate: bool = Fal
 
 def _placed(x: Tensor, points: list[Point], value: Any) -> tuple[Shape, Tensor, Tensor]:
     """Dims and coordinates of the points, and a value for each."""
-    dims, at = _coordinates(points)
+    dims, at = _coordinates(x, points)
     shape = take_at.infer([x.spec, at.spec], {"dims": dims, "wrap": True})[0].shape
     if not isinstance(value, Tensor):
         return dims, at, full(shape, value, x.dtype)
@@ -201,6 +207,8 @@ def write_points(region: Tensor, points: list[Point], value: Any) -> None:
 def _by_mask(x: Tensor, dim: int, mask: Tensor, value: Any) -> Tensor | None:
     """where(mask, value, x), unless each of the chosen points has a value of its own."""
     rest = x.ndim - dim - mask.ndim
+    if mask.storage.device != x.storage.device:
+        mask = mask.to(x.device)
     mask = reshape(mask, mask.shape + (1,) * rest)
     if isinstance(value, Tensor):
         lead = value.ndim - rest  # dims of the value that stand for chosen points or before them
@@ -276,7 +284,7 @@ def getitem(x, *, key):
     x, points = resolve(x, key)
     if not points:
         return x
-    dims, at = _coordinates(points)
+    dims, at = _coordinates(x, points)
     return apply(take_at, (x, at), {"dims": dims, "wrap": True})
 
 
