@@ -126,46 +126,46 @@ def test_the_cache_is_bounded_and_keeps_what_was_used_last(tmp_path, monkeypatch
     monkeypatch.setattr(config, "cache_folder", tmp_path)
     monkeypatch.setattr(cache, "MOST_BYTES", 8 * 1032)
     for i in range(7):
-        cache.write(f"{i}.o", bytes([i]) * 1000)
+        cache.write("cpu", f"{i}.o", bytes([i]) * 1000)
         os.utime(tmp_path / "cpu" / f"{i}.o", (i, i))
-    assert cache.read("0.o") == bytes(1000)  # used just now
+    assert cache.read("cpu", "0.o") == bytes(1000)  # used just now
     for i in range(7, 20):
-        cache.write(f"{i}.o", bytes(1000))
+        cache.write("cpu", f"{i}.o", bytes(1000))
         entries = list((tmp_path / "cpu").iterdir())
         assert sum(entry.stat().st_size for entry in entries) <= cache.MOST_BYTES
         if i == 8:
-            assert cache.read("0.o") is not None
-            assert cache.read("1.o") is None
-    assert cache.read("19.o") is not None
+            assert cache.read("cpu", "0.o") is not None
+            assert cache.read("cpu", "1.o") is None
+    assert cache.read("cpu", "19.o") is not None
 
 
 @pytest.mark.parametrize("place", ["cpu", "."])
 def test_a_cache_that_others_can_write_to_is_refused(tmp_path, monkeypatch, place):
     monkeypatch.setattr(config, "cache_folder", tmp_path)
-    cache.write("a.o", b"code")
-    assert cache.read("a.o") == b"code"
+    cache.write("cpu", "a.o", b"code")
+    assert cache.read("cpu", "a.o") == b"code"
     (tmp_path / place).chmod(0o777)
     with pytest.warns(RuntimeWarning, match=f"others can write to {tmp_path}/cpu, so no machine"):
-        assert cache.read("a.o") is None
-    cache.write("b.o", b"code")  # which has been said
+        assert cache.read("cpu", "a.o") is None
+    cache.write("cpu", "b.o", b"code")  # which has been said
     (tmp_path / place).chmod(0o700)
-    assert cache.read("b.o") is None
-    assert cache.read("a.o") == b"code"
+    assert cache.read("cpu", "b.o") is None
+    assert cache.read("cpu", "a.o") == b"code"
 
 
 def test_a_cache_in_a_sticky_folder_is_used(tmp_path, monkeypatch):
     tmp_path.chmod(0o1777)
     monkeypatch.setattr(config, "cache_folder", tmp_path)
-    cache.write("a.o", b"code")
-    assert cache.read("a.o") == b"code"
+    cache.write("cpu", "a.o", b"code")
+    assert cache.read("cpu", "a.o") == b"code"
 
 
 def test_a_cache_of_somebody_else_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(config, "cache_folder", tmp_path)
-    cache.write("a.o", b"code")
+    cache.write("cpu", "a.o", b"code")
     monkeypatch.setattr(os, "getuid", lambda: (tmp_path / "cpu").stat().st_uid + 1)
     with pytest.warns(RuntimeWarning, match="others can write"):
-        assert cache.read("a.o") is None
+        assert cache.read("cpu", "a.o") is None
 
 
 def test_a_kernel_is_compiled_once_however_many_threads_ask(tmp_path, monkeypatch):

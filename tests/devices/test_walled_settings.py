@@ -1,7 +1,7 @@
 """Every op on the walled device in its other settings.
 
 Within the limits of WebGPU: few bindings, none of them aliases, no float64. Asynchronous: programs
-run when something waits for them.
+run when something waits for them. Graph: addresses are frozen when a program is bound to them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.devices.test_walled_ops import (
     gradients,
     skip_host_op,
 )
-from tests.helpers.walled import WEBGPU, AsynchronousDevice, WalledDevice, opened
+from tests.helpers.walled import WEBGPU, AsynchronousDevice, GraphDevice, WalledDevice, opened
 
 import contraflow as cf
 from contraflow.operation.context import changed
@@ -33,6 +33,7 @@ SAMPLES = [
 SETTINGS = {
     "webgpu": functools.partial(WalledDevice, limits=WEBGPU),
     "asynchronous": AsynchronousDevice,
+    "graph": GraphDevice,
 }
 
 
@@ -89,5 +90,33 @@ def test_a_model_trains(device):
             optimizer.step()
             return loss
 
-        losses.append([step(tokens).item() for _ in range(4)])
+        losses.append([step(tokens).item() for _ in range(6)])
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-3)
+
+
+def test_a_compiled_step_is_bound_to_few_addresses():
+    def losses(place: str) -> list[float]:
+        weight = cf.ones(3, device=place, requires_grad=True)
+        optimizer = cf.optim.SGD([weight], lr=0.1, momentum=0.9)
+
+        @cf.compile
+        def step(x):
+            optimizer.zero_grad()
+            loss = (weight * x).square().sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        x, found = cf.ones(3, device=place), []
+        for i in range(12):
+            bound.append(device.binds)
+            optimizer.param_groups[0]["lr"] = 0.1 / (i + 1)
+            found.append(step(x).item())
+        assert step.captures == 1
+        return found
+
+    with opened(functools.partial(GraphDevice, "bound"), "bound") as device:
+        bound: list[int] = []
+        expected = losses("cpu")
+        np.testing.assert_allclose(losses("bound"), expected, rtol=1e-5)
+        assert bound[-1] == bound[-8] > 0

@@ -74,7 +74,7 @@ class WalledDevice:
     def __init__(self, name: str = "walled", limits: Limits = PLAIN, choice: int = 0) -> None:
         self.name, self.limits = name, limits
         self.contracts = None if limits.exact else choice  # as `run_call` takes it
-        self.uploads = self.downloads = self.runs = 0
+        self.uploads = self.downloads = self.runs = self.binds = 0
         self.lock = threading.RLock()  # several threads may run one program
         self._numbers = itertools.count(1)
         self._memory: dict[int, np.ndarray] = {}  # by the numbers of buffers: bytes
@@ -233,13 +233,15 @@ class WalledProgram:
             self.rerun(scalars, late)
 
     def rerun(self, scalars: tuple[float | int, ...], late: LateFailure | None = None) -> None:
-        slots = self.plan.slots
         with self.device.lock:
-            given = [
-                (i, self.device.view(address, slots[i].dtype, slots[i].numel))
-                for i, address in zip(self._external, self._addresses)
-            ]
-            self.device.submit(WalledRun(self, dict(given), scalars, late))
+            self.device.submit(WalledRun(self, self._given(), scalars, late))
+
+    def _given(self) -> dict[int, np.ndarray]:
+        slots = self.plan.slots
+        return {
+            i: self.device.view(address, slots[i].dtype, slots[i].numel)
+            for i, address in zip(self._external, self._addresses)
+        }
 
     def execute(self, given: dict[int, np.ndarray], scalars: Sequence[Any]) -> None:
         """Run all steps over the buffers that were given."""
@@ -273,6 +275,31 @@ class WalledProgram:
             others = [a for j, (_, a) in enumerate(memory) if j != i and a is not None]
             if mode in WRITES and written is not None:
                 assert not any(np.may_share_memory(written, other) for other in others)
+
+
+class GraphProgram(WalledProgram):
+    """A plan bound to addresses, as a CUDA graph is: only the block of scalars is read anew."""
+
+    def __init__(self, device: WalledDevice, plan: Plan) -> None:
+        super().__init__(device, plan)
+        self._block: list[Any] = []
+        self._bound: dict[tuple[int, ...], WalledRun] = {}
+
+    def rerun(self, scalars: tuple[float | int, ...], late: LateFailure | None = None) -> None:
+        with self.device.lock:
+            self._block[:] = scalars
+            key = tuple(self._addresses)
+            if key not in self._bound:
+                self._bound[key] = WalledRun(self, self._given(), self._block, None)
+                self.device.binds += 1
+            self._bound[key].execute()
+
+
+class GraphDevice(WalledDevice):
+    """One whose programs freeze everything but the scalars when they are bound."""
+
+    def load(self, plan: Plan) -> WalledProgram:
+        return GraphProgram(self, plan)
 
 
 def _dtype(array: np.ndarray) -> DType:

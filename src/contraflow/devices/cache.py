@@ -1,4 +1,4 @@
-"""The cache of object code on disk, shared by processes of this machine.
+"""The cache of object code on disk, shared by processes of this machine: a folder per device.
 
 An entry is the digest of the object code and the code itself, in a file named by everything that
 decides about it. Files appear under their final name only when complete, and one that does not
@@ -26,9 +26,9 @@ _DIGEST_BYTES = 32
 _written: dict[Path, int] = {}  # bytes written by this process since a folder was measured
 
 
-def read(name: str) -> bytes | None:
-    """The object code of that name, None if there is none."""
-    folder = _folder()
+def read(device: str, name: str) -> bytes | None:
+    """The object code of that name for a device, None if there is none."""
+    folder = Path(config.cache_folder, device)
     if not _is_ours(folder):
         return None
     path = folder / name
@@ -41,9 +41,9 @@ def read(name: str) -> bytes | None:
     return code if hashlib.sha256(code).digest() == digest else None
 
 
-def write(name: str, code: bytes) -> None:
-    """Keep object code under a name."""
-    folder = _folder()
+def write(device: str, name: str, code: bytes) -> None:
+    """Keep object code for a device under a name."""
+    folder = Path(config.cache_folder, device)
     try:
         for made in (folder.parent, folder):
             made.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -59,10 +59,6 @@ def write(name: str, code: bytes) -> None:
             _written[folder] = 0
     except OSError:
         return  # a cache that cannot be written costs time, not correctness
-
-
-def _folder() -> Path:
-    return Path(config.cache_folder, "cpu")
 
 
 def _is_ours(folder: Path) -> bool:

@@ -140,12 +140,13 @@ def _link(names: Sequence[str], codes: Sequence[bytes]) -> list[int]:
 def _object_codes(sources: Sequence[FunctionSource]) -> list[bytes]:
     """The object code of functions, read or made."""
     names = {source.identity: _cache_name(source.identity) for source in sources}
-    codes = {key: code for key, name in names.items() if (code := cache.read(name)) is not None}
+    kept = {key: cache.read("cpu", name) for key, name in names.items()}
+    codes = {key: code for key, code in kept.items() if code is not None}
     missing = [source for source in sources if source.identity not in codes]
     if missing:
         codes |= _compiled(missing)
         for source in missing:
-            cache.write(names[source.identity], codes[source.identity])
+            cache.write("cpu", names[source.identity], codes[source.identity])
     return [codes[source.identity] for source in sources]
 
 
