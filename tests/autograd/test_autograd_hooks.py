@@ -113,8 +113,8 @@ def test_a_hook_that_returns_another_shape() -> None:
     x.register_hook(lambda g: cf.ones(3, dtype=cf.float64))
     with refused(
         cf.GradientError,
-        "hook: returned float64[3] for a gradient float64[1]; it must be a tensor of that shape ",
-        "and dtype, or None.",
+        "hook: returned float64[3] for a gradient float64[1]; it must be a tensor of that shape, ",
+        "dtype and device, or None.",
     ):
         (x * 1.0).backward()
     assert x.grad is None

@@ -477,6 +477,33 @@ def test_clipped_gradients(kind):
     same(program)
 
 
+def test_a_model_on_two_devices():
+    cf.manual_seed(0)
+    first, second = nn.Linear(3, 3), nn.Linear(3, 2)
+    whole_model = copy.deepcopy(nn.Sequential(first, second))
+    second.to("walled")
+    x = drawn("cpu", 4, 3)
+    models = [
+        (lambda x: second(first(x).to("walled")), [*first.parameters(), *second.parameters()]),
+        (whole_model, list(whole_model.parameters())),
+    ]
+    results = []
+    for model, parameters in models:
+        optimizer = optim.Adam(parameters, lr=0.1)
+        scaler = amp.GradScaler(init_scale=4.0)
+        for _ in range(2):
+            optimizer.zero_grad()
+            scaler.scale(model(x).square().sum()).backward()
+            scaler.unscale_(optimizer)
+            norm = nn.utils.clip_grad_norm_(parameters, 0.5)
+            scaler.step(optimizer)
+            scaler.update()
+        results.append([norm, *parameters])
+    assert [str(p.device) for p in results[0]] == ["cpu"] * 3 + ["walled"] * 2
+    for found, expected in zip(*results, strict=True):
+        assert_close(found, expected, 1e-4, 1e-5)
+
+
 # --- amp -----------------------------------------------------------------------------------------
 
 
@@ -577,6 +604,14 @@ def test_arrays_meet_tensors_where_those_lie():
         y = x.clone()
         y[cf.tensor([0, 1], device=place)] = np.zeros((2, 3))
         return [x * array, array - x, x + np.float32(2), y]
+
+    same(program)
+
+
+def test_integers_to_negative_powers():
+    def program(place: str) -> Any:
+        base = cf.tensor([7, -1, 1, 2], device=place)
+        return base ** cf.tensor([-1, -3, -2, 5], device=place)
 
     same(program)
 
@@ -865,6 +900,21 @@ def test_mixed_devices_are_named():
         F.mse_loss(x, y)
     with pytest.raises(cf.DeviceError, match="must lie on one device"):
         cf.compile(lambda a, b: a + b)(x, y)
+
+
+def test_gradients_lie_where_their_tensors_do():
+    x = drawn("walled", 3, requires_grad=True)
+    message = (
+        r"backward: the gradient is float32\[3\] on cpu, and the tensor float32\[3\] on walled"
+    )
+    with pytest.raises(cf.DeviceError, match=message):
+        grad(x * 2, x, cf.ones(3))
+    with pytest.raises(cf.DeviceError, match=message):
+        (x * 2).backward(cf.ones(3))
+    x.register_hook(lambda g: g.cpu())
+    message = r"hook: returned float32\[3\] for a gradient float32\[3\] on walled"
+    with pytest.raises(cf.GradientError, match=message):
+        (x * 2).sum().backward()
 
 
 def test_ops_of_the_host_are_named_as_they_were_called():

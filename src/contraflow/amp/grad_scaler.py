@@ -72,6 +72,10 @@ class GradScaler:
             return outputs
         if other_devices:
             self._follow(device_of(leaves_of(outputs)))
+            scale = self._scale
+            return map_leaves(
+                lambda x: x * scale.to(x.device) if isinstance(x, Tensor) else x, outputs
+            )
         return map_leaves(lambda x: x * self._scale if isinstance(x, Tensor) else x, outputs)
 
     def _follow(self, device: str | None) -> None:
@@ -114,7 +118,7 @@ class GradScaler:
         inverse = (1.0 / self._scale.to(float64)).to(float32)
         self._found[optimizer] = ~stack([g.isfinite().all() for g in given]).all()
         for g in given:
-            g.mul_(inverse)
+            g.mul_(inverse.to(g.device) if other_devices else inverse)
 
     @no_grad()
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:

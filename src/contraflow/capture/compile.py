@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contraflow import config, threads, thresholds
-from contraflow.operation.context import state
+from contraflow.operation.context import other_devices, state
 from contraflow.runtime import eager_programs
 
 if TYPE_CHECKING:
@@ -23,14 +23,19 @@ def is_compiling() -> bool:
 
 
 def runs_native(tensors: Sequence[Any]) -> bool:
-    """Whether what eager mode does to all of these tensors is worth a program of its own."""
+    """Whether what eager mode does to all of these tensors is worth a program of its own.
+
+    A program has one device; on another than the cpu it is always worth it.
+    """
     current = state()
     replays = current.context.replays and not current.anomaly
-    return (
-        replays
-        and config.compile_mode == "native"
-        and eager_programs.is_large(tensors, thresholds.eager_kernel)
-    )
+    if not replays or config.compile_mode != "native":
+        return False
+    if other_devices:
+        found = {t.storage.device for t in tensors}
+        if found != {"cpu"}:
+            return len(found) == 1
+    return eager_programs.is_large(tensors, thresholds.eager_kernel)
 
 
 # Attributes that compiled functions, methods and modules have in common.

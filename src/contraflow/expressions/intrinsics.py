@@ -290,9 +290,20 @@ def lifted(function: Callable[[float], float]) -> Callable[[Any], Any]:
 for _name, _numpy in (("exp", np.exp), ("log", np.log), ("tanh", np.tanh), ("sin", np.sin),
                       ("cos", np.cos), ("erf", lifted(math.erf))):  # fmt: skip
     intrinsic(_name, 1, _numpy, cuda=_name + "({0})")
+
+
 # Of a base up to one and an exponent from zero on, nothing overflows or is complex.
+def power(a: Any, b: Any) -> Any:
+    """a to the power of b. NumPy refuses integers to negative ones."""
+    if getattr(b, "dtype", np.dtype(float)).kind == "i":
+        # The truncated fraction: 0 unless the base is 1 or -1.
+        fraction = np.where(np.abs(a) == 1, np.where(b & 1, a, 1), 0)
+        return np.where(b < 0, fraction, np.power(a, np.maximum(b, 0)))
+    return np.power(a, b)
+
+
 _POWER = "{0} ** {1} if 0 < {0} <= 1 and {1} >= 0 else power({0}, {1})"
-intrinsic("pow", 2, np.power, cuda={"float": "pow({0}, {1})"}, python=_POWER)
+intrinsic("pow", 2, power, cuda={"float": "pow({0}, {1})"}, python=_POWER)
 
 # An index that was loaded: backends write the check themselves (kernel.py says how).
 intrinsic("checked", 2, lambda i, n: _check_index(i, n), llvm="", cuda="", wgsl="")

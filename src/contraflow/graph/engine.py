@@ -15,7 +15,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from contraflow import threads
-from contraflow.errors import GradientError, GradientShapeError, NotScalarError, describe
+from contraflow.errors import (
+    DeviceError,
+    GradientError,
+    GradientShapeError,
+    NotScalarError,
+    describe,
+    describe_spec,
+)
 from contraflow.graph.cotangent import Cotangent, Cotangents, Sent, cotangents_of
 from contraflow.graph.frontier import Frontier
 from contraflow.operation import core
@@ -141,6 +148,12 @@ def _start(
                 op="backward",
                 shape=g.shape,
                 expected=root.shape,
+            )
+        elif other_devices and g.storage.device != root.storage.device:
+            raise DeviceError(
+                f"backward: the gradient is {describe_spec(g.dtype, g.shape)} on {g.device}, and "
+                f"the tensor {describe_spec(root.dtype, root.shape)} on {root.device}. Move it "
+                f"there: g.to({str(root.device)!r})."
             )
         edge = root.edge
         assert edge is not None
@@ -429,10 +442,13 @@ def _call_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
     for hook in list(hooks.values()):
         replaced = hook(g)
         if replaced is not None:
-            if getattr(replaced, "spec", None) != g.spec:
+            alike = getattr(replaced, "spec", None) == g.spec
+            if other_devices and alike:
+                alike = replaced.storage.device == g.storage.device
+            if not alike:
                 message = (
                     f"hook: returned {describe(replaced)} for a gradient {describe(g)}; it must "
-                    f"be a tensor of that shape and dtype, or None."
+                    f"be a tensor of that shape, dtype and device, or None."
                 )
                 shape = getattr(replaced, "shape", g.shape)
                 if shape == g.shape:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from contraflow.autograd.modes import no_grad
 from contraflow.capture.compile import CompileOptions, compiled_function, runs_native
+from contraflow.operation.context import other_devices
 from contraflow.operation.public import public
 from contraflow.ops.creation.create import tensor
 from contraflow.ops.elementwise.arithmetic import clamp_max, isfinite
@@ -34,13 +35,15 @@ def _gradients(parameters: TensorIterable) -> list[Tensor]:
 
 def _norm(tensors: list[Tensor], norm_type: float) -> Tensor:
     norms = [vector_norm(t, norm_type) for t in tensors]
+    if other_devices:  # the norm lies where the first gradient does
+        norms = [norm.to(tensors[0].device) for norm in norms]
     total: Tensor = vector_norm(stack(norms), norm_type)
     return total
 
 
 def _scale(tensors: list[Tensor], factor: Tensor) -> None:
     for t in tensors:
-        t.mul_(factor.to(t.dtype))
+        t.mul_(factor.to(t) if other_devices else factor.to(t.dtype))
 
 
 def _clamp(tensors: list[Tensor], limit: float) -> None:

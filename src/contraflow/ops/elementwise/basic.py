@@ -18,7 +18,7 @@ from contraflow import dtypes
 from contraflow.dtypes import FLOAT, INT, DType
 from contraflow.expressions import expression as s
 from contraflow.expressions.evaluate import saturating_cast
-from contraflow.expressions.intrinsics import INTRINSICS
+from contraflow.expressions.intrinsics import INTRINSICS, power
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import elementwise
 from contraflow.operation.op import REGISTRY
@@ -140,18 +140,10 @@ def _div(a: Any, b: Any, *, rounding_mode: str | None = None) -> Tensor:
     return quotient
 
 
-def _power(a: Any, b: Any) -> Any:
-    if isinstance(b, np.ndarray) and b.dtype.kind == "i":
-        # The truncated fraction: 0 unless the base is 1 or -1.
-        fraction = np.where(np.abs(a) == 1, np.where(b & 1, a, 1), 0)
-        return np.where(b < 0, fraction, np.power(a, np.maximum(b, 0)))
-    return np.power(a, b)
-
-
 # Where the base is 0 the gradient of the exponent is 0 (for negative exponents too), and where the
 # exponent is 0 that of the base is: the other factor is infinite or NaN and must not leak out.
 @elementwise(
-    ref=_power,
+    ref=power,
     vjp={
         "a": lambda g, a, exponent: where(exponent == 0, 0.0, g * exponent * a ** (exponent - 1)),
         "exponent": lambda g, a, out: where(a == 0, 0.0, g * out * log(where(a == 0, 1.0, a))),
