@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.devices.test_walled_ops import CASES, applied, check
+from tests.helpers.op_checks import differentiable
 from tests.helpers.walled import INEXACT, WalledDevice, opened
 
 import contraflow as cf
@@ -18,7 +20,9 @@ import contraflow.nn.functional as F
 from contraflow.autograd import grad
 from contraflow.capture import backward_tape
 from contraflow.compiler import fuse
-from contraflow.testing import assert_close
+from contraflow.operation.op import Op
+from contraflow.operation.samples import Sample
+from contraflow.testing import assert_close, make_inputs
 
 CHOICES = range(4)  # ways in which the device rounds
 INF = float("inf")
@@ -119,3 +123,79 @@ def test_without_care_they_would_not(name: str, monkeypatch: pytest.MonkeyPatch)
             for run in found
             for g, other in zip(run, expected)
         )
+
+
+# --- all ops -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def device():
+    with opened(inexact(0)) as found:
+        yield found
+
+
+def first_samples(cases: Sequence[Any]) -> list[Any]:
+    """Cases of which all but the first of each op are slow."""
+    return [
+        case
+        if case.id.endswith("-0")
+        else pytest.param(*case.values, id=case.id, marks=pytest.mark.slow)
+        for case in cases
+    ]
+
+
+def skipping(run: Callable[[], Any]) -> Any:
+    """The result of what a device computes, unless it does not have the op."""
+    try:
+        return run()
+    except cf.DeviceError as error:
+        if "it runs on the host only" not in str(error):
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize(("op", "sample"), first_samples(CASES))
+def test_op(op: Op, sample: Sample, device: WalledDevice) -> None:
+    skipping(lambda: check(op, sample, device))
+
+
+def is_gradient_captured(op: Op, sample: Sample) -> bool:
+    """Whether a compiled function may have the op in it; the shape of a selection is not known."""
+    return op.name != "masked_select" and bool(differentiable(op, make_inputs(sample)))
+
+
+CAPTURED = [case for case in CASES if is_gradient_captured(*case.values)]
+
+
+def of_computed_inputs(op: Op, inputs: Sequence[Any], params: Any, where: str) -> list[Any]:
+    """Gradients by a compiled function, of the op with inputs that are a product and a sum."""
+    wrt, random = differentiable(op, inputs), np.random.default_rng(7)
+    given = [cf.tensor(x, device=where) if isinstance(x, np.ndarray) else x for x in inputs]
+    points, scales, shifts = [], [], []
+    for i in wrt:
+        x = inputs[i]
+        scale = (1.25 + 0.1 * random.random(x.shape)).astype(x.dtype)
+        finite = np.where(np.isfinite(x), x, 0)
+        points.append(cf.tensor(x, device=where, requires_grad=True))
+        scales.append(cf.tensor(scale, device=where))
+        shifts.append(cf.tensor((finite - finite * scale).astype(x.dtype), device=where))
+
+    def step(*points: cf.Tensor) -> Any:
+        made = list(given)
+        for i, p, scale, shift in zip(wrt, points, scales, shifts):
+            made[i] = p * scale + shift
+        outs = [o for o in applied(op, made, params) if o.dtype.is_floating_point]
+        total = sum(((o * o).sum() for o in outs if o.requires_grad), cf.zeros((), device=where))
+        if not total.requires_grad:
+            return ()
+        return [g for g in grad(total, points, allow_unused=True) if g is not None]
+
+    return [g.cpu() for g in cf.compile(step)(*points)]
+
+
+@pytest.mark.parametrize(("op", "sample"), first_samples(CAPTURED))
+def test_gradients_of_computed_inputs(op: Op, sample: Sample, device: WalledDevice) -> None:
+    inputs, params = make_inputs(sample), sample.params
+    found = skipping(lambda: of_computed_inputs(op, inputs, params, "walled"))
+    for g, other in zip(found, of_computed_inputs(op, inputs, params, "cpu"), strict=True):
+        assert_close(g, other)
