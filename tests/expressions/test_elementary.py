@@ -19,8 +19,8 @@ import pytest
 from contraflow.dtypes import DType, float32, float64, int8, int32, int64, uint8, uint32
 from contraflow.expressions import elementary, special_functions, trigonometry
 from contraflow.expressions import expression as s
+from contraflow.expressions.evaluate import contracted as contract
 from contraflow.expressions.evaluate import evaluate
-from contraflow.expressions.expression import Expr
 from contraflow.expressions.intrinsics import INTRINSICS
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -33,24 +33,6 @@ needs_long_double = pytest.mark.skipif(
 )
 
 
-def contract(roots: list[Expr]) -> list[Expr]:
-    """Fuse multiplications into the additions that use them, as compilers do."""
-
-    def fuse(e: Expr) -> Expr | None:
-        if e.fn == "muladd":
-            return s.fma(*e.args)
-        if e.fn not in ("add", "sub") or not e.dtype.is_floating_point:
-            return None
-        a, b = e.args
-        if a.fn == "mul":
-            return s.fma(*a.args, b if e.fn == "add" else -b)
-        if b.fn == "mul":
-            return s.fma(b.args[0] if e.fn == "add" else -b.args[0], b.args[1], a)
-        return None
-
-    return s.rewrite(roots, fuse)
-
-
 def compute(fn: str, *inputs: Array, dtype: DType, contracted: bool = False) -> Array:
     """A row of the table, by its decomposition, at these inputs."""
     arrays = [np.asarray(x, dtype.numpy) for x in inputs]
@@ -59,7 +41,7 @@ def compute(fn: str, *inputs: Array, dtype: DType, contracted: bool = False) -> 
     )
     assert all(INTRINSICS[e.fn].decomposition is None for e in s.walk(roots) if e.args)
     if contracted:
-        roots = contract(roots)
+        roots = list(contract(tuple(roots)))
     with np.errstate(all="ignore"):
         [result] = evaluate(roots, lambda leaf, _: arrays[leaf.data])
     assert result.dtype == dtype.numpy

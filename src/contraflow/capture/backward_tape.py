@@ -60,8 +60,7 @@ def split(
     kept: dict[Value, Kept] = {v: Late(source) for v, source in late.items()}
     # Host scalars and constants cost nothing; other inputs only where they are kept anyway.
     free = {v for v, role in tape.inputs.items() if role in ("scalar", "constant")}
-    exact = devices.lookup(tape.device).limits.exact
-    compared = set() if exact else compared_values(tape)
+    compared = compared_values(tape, devices.lookup(tape.device).limits)
     for v in crossing:
         base = _base(makers, v)
         if base in tape.inputs and base not in tape.writes:

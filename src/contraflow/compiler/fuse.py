@@ -112,7 +112,7 @@ class _Fuser:
         self._find_stored_products()
         self.final_values = set(tape.writes.values())  # what inputs will hold
         self.last_risk = -1  # the position of the last that may fail
-        self.kept = set() if limits.exact else kept_values(tape)  # what is read from memory only
+        self.kept = kept_values(tape, limits)  # what is read from memory only
 
     def run(self) -> Fused:
         for number, line in enumerate(self.tape.lines):
