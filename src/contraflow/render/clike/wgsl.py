@@ -24,7 +24,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from contraflow.compiler.kernel import Kernel, KernelCall, Limits
-from contraflow.dtypes import DType, bool_, float32, int32
+from contraflow.dtypes import ALL, DType, bool_, float32, int32
 from contraflow.errors import DeviceError
 from contraflow.expressions.expression import Number
 from contraflow.render.clike import bodies, source
@@ -34,12 +34,14 @@ STORAGE_BUFFERS = 8
 SHARED_BYTES = 16384
 GROUPS_PER_AXIS = 65535
 
+_STORED = {"bool": "u32", "int32": "i32", "int64": "i32", "uint32": "u32", "float32": "f32"}
+
 # Those of fusion and planning.
 LIMITS = Limits(
     bindings=STORAGE_BUFFERS,
     alignment=256,
     aliasing=False,
-    lacks=frozenset(("float64",)),
+    lacks=frozenset(dtype.name for dtype in ALL) - _STORED.keys(),
     folds=source.FOLDS,
     windows=True,
     kernels=source.KERNELS,
@@ -56,7 +58,6 @@ _TYPES = {
     "float32": "f32",
     "float64": "f32",
 }
-_STORED = {"bool": "u32", "int32": "i32", "int64": "i32", "uint32": "u32", "float32": "f32"}
 _REMEDIES = {"float64": "float32", "float16": "float32", "bfloat16": "float32"}
 _INT32, _INT64 = np.iinfo(np.int32), np.iinfo(np.int64)
 
