@@ -18,6 +18,7 @@ from tests.helpers.walled import INEXACT, WalledDevice, opened
 import contraflow as cf
 import contraflow.nn.functional as F
 from contraflow.autograd import grad
+from contraflow.autograd.checkpoint import checkpoint
 from contraflow.capture import backward_tape
 from contraflow.compiler import fuse
 from contraflow.operation.op import Op
@@ -84,7 +85,14 @@ def compiled_forward(function: ScalarFunction, points: list[cf.Tensor]) -> Seque
     return grad(cf.compile(lambda *points: loss(function, *points))(*points), points)
 
 
-WAYS = (eager, compiled, compiled_forward)
+def checkpointed(function: ScalarFunction, points: list[cf.Tensor]) -> Sequence[Any]:
+    def block(*points: cf.Tensor) -> cf.Tensor:
+        return loss(function, *points)
+
+    return cf.compile(lambda *points: grad(checkpoint(block, *points), points))(*points)
+
+
+WAYS = (eager, compiled, compiled_forward, checkpointed)
 
 
 def gradients(way: Any, function: ScalarFunction, device: str) -> list[cf.Tensor]:
