@@ -593,7 +593,23 @@ def test_numbers_among_the_arguments(name):
 
     def program(place: str) -> Any:
         compiled = cf.compile(function)
-        return [compiled(drawn(place, 3), 2.0), compiled(drawn(place, 3), 3.0)]
+        results = [compiled(drawn(place, 3), 2.0), compiled(drawn(place, 3), 3.0)]
+        assert compiled.captures == (2 if name == "view" else 1)
+        return results
+
+    same(program)
+
+
+def test_arrays_among_the_arguments():
+    def program(place: str) -> Any:
+        array = np.ones(3, np.float32)
+        functions = [
+            lambda x, a: x * a,
+            lambda x, a: a - x,
+            lambda x, a: x * cf.tensor(a, device=place),
+            lambda x, a: x * x.new_tensor(a),
+        ]
+        return [cf.compile(function)(drawn(place, 3), array) for function in functions]
 
     same(program)
 

@@ -141,6 +141,8 @@ class Symbol:
             self._symbols.need(self)
         return self._number
 
+    storage = None  # it lies on no device, which can be asked without its number
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._value(), name)
 

@@ -105,8 +105,8 @@ class Tensor(TensorElements):
             shared = state().context.shared_array(data)
             if shared is not None:  # read at every call
                 dtype = dtype or shared.dtype
-                made: Tensor = shared.clone() if shared.dtype is dtype else shared.to(dtype)
-                made = made.to(name)
+                copies = shared.dtype is dtype and name == "cpu"
+                made: Tensor = shared.clone() if copies else shared.to(name, dtype)
                 return made.requires_grad_() if requires_grad else made
         array = convert.array_of(op, data, dtype)
         if name != "cpu":
@@ -575,6 +575,9 @@ def _strided(region: View) -> tuple[Op, Any]:
 def of_numpy(value: np.ndarray | np.generic, device: str = "cpu") -> Tensor:
     """A tensor with a copy of a NumPy array or scalar, if its dtype is one of ours."""
     dtypes.from_numpy(value.dtype)
-    shared = state().context.shared_array(value)
-    t = Tensor.of_array(memory.copy(np.asarray(value))) if shared is None else shared.clone()
+    shared: Tensor | None = state().context.shared_array(value)
+    if shared is not None:
+        read: Tensor = shared.clone() if device == "cpu" else shared.to(device)
+        return read
+    t = Tensor.of_array(memory.copy(np.asarray(value)))
     return t if device == "cpu" else t.to(device)
