@@ -595,6 +595,9 @@ def test_numbers_among_the_arguments(name):
         compiled = cf.compile(function)
         results = [compiled(drawn(place, 3), 2.0), compiled(drawn(place, 3), 3.0)]
         assert compiled.captures == (2 if name == "view" else 1)
+        whole_numbers = cf.compile(function)
+        results += [whole_numbers(drawn(place, 3), 2), whole_numbers(drawn(place, 3), 3)]
+        assert whole_numbers.captures == compiled.captures
         return results
 
     same(program)

@@ -77,6 +77,7 @@ class Recorder(BottomContext):
         self._inputs: dict[Value, Storage] = {}
         self._views: set[Value] = set()
         self._numbers: set[Value] = set()  # computed from host scalars as Python computes
+        self._hosted: set[Value] = set()  # numbers of the host, and what is computed from them only
         self._regions = {0: 0}
         self._roles: dict[int, InputSource] = {}
         self._arguments: dict[int, int] = {}  # by id of the tensor
@@ -165,7 +166,8 @@ class Recorder(BottomContext):
         if dtypes.get_default_dtype() is not self._default_dtype:
             # The tape has another default.
             inputs = _cast(inputs, op.types(specs(op, inputs), params)[0])
-        if other_devices:
+        hosted = bool(other_devices) and not op.is_create and self._is_hosted(inputs)
+        if other_devices and not hosted:
             self._settle_device(op, inputs)
         current = state()
         line = current.line or user_line(_LIBRARY_FRAMES)
@@ -174,7 +176,16 @@ class Recorder(BottomContext):
         values = self.tape.add(op, operands, params, line, region)
         if self._numbers and is_wide(self.tape, self.tape.lines[-1], self._numbers):
             self._numbers.update(values)
+        if hosted:
+            self._hosted.update(values)
         return tuple([self._tensor(v, line) for v in values])
+
+    def _is_hosted(self, inputs: tuple[Any, ...]) -> bool:
+        """Whether an op computes with numbers of the host only, which any device's tape may."""
+        tensors = [x for x in inputs if isinstance(x, Tensor)]
+        return bool(tensors) and all(
+            self._values.get(id(x.storage)) in self._hosted for x in tensors
+        )
 
     def _settle_device(self, op: Op, inputs: tuple[Any, ...]) -> None:
         """A tape has one device: that of the first op, beside those that compute numbers only."""
@@ -251,6 +262,7 @@ class Recorder(BottomContext):
 
     def _number(self, value: Value) -> Tensor:
         """A tensor that holds a number of the host: it passes, whatever device it meets."""
+        self._hosted.add(value)
         return self._tensor(value, device="cpu")
 
     def read(self, x: Any, line: UserLine | None = None) -> TapeOperand:
