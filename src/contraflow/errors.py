@@ -127,8 +127,8 @@ def host_only(op: str, line: object = None) -> DeviceError:
     """The error for an op that has no kernel on the device of its inputs."""
     where = "" if line is None else f", at {line}"
     return DeviceError(
-        f"{op}: it runs on the host only, and its input lies on another device{where}. Compute it "
-        f"on the cpu and move the result back: {op}(x.cpu()).to(x.device)."
+        f"{op}: it runs on the host only, and its input lies on another device{where}. Move what "
+        f"it is given to the cpu (x.cpu(), mask.cpu()), and what it gives back: y.to(x.device)."
     )
 
 

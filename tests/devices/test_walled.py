@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import copy
 import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from tests.helpers.walled import opened
+from tests.helpers.walled import WalledDevice, opened
 
 import contraflow as cf
 import contraflow.nn.functional as F
+from contraflow import devices
 from contraflow.compiler.tape import Tape
+from contraflow.operation.context import other_devices
 from contraflow.testing import assert_close
 
 
@@ -120,8 +124,9 @@ def test_elements_leave_when_they_are_asked_for():
     with pytest.raises(cf.DeviceError, match=r"Use x.cpu\(\)"):
         np.asarray(x)
     assert (x.numpy(force=True) == [1.0, 2.0]).all()
-    with pytest.raises(BufferError, match="on walled"):
-        x.__dlpack__()
+    for export in (x.__dlpack__, x.__dlpack_device__):
+        with pytest.raises(BufferError, match="on walled"):
+            export()
 
 
 def test_copies_stay_on_the_device():
@@ -319,3 +324,90 @@ def test_devices_are_parts_of_a_key():
         cf.set_default_device(None)
     assert g.changes == ["the default device was cpu and is walled"]
     assert str(g().device) == "cpu"
+
+
+def test_a_compiled_function_does_not_write_to_another_device():
+    kept = cf.zeros(3)
+    with pytest.raises(cf.CaptureError, match=r"float32\[3\], which lies on cpu, is written to"):
+        cf.compile(lambda x: kept.copy_(x * 2))(there(3))
+    assert kept.tolist() == [0.0] * 3
+
+
+def test_casts_move_too_at_the_edges_of_a_compiled_function():
+    x, y = cf.randn(3), there(3)
+    f = cf.compile(lambda x: x.to("walled", cf.float64) * 2)
+    assert_close(f(x), x.double() * 2)
+    g = cf.compile(lambda x: (x * 2).to("cpu", cf.float64))
+    assert_close(g(y), y.cpu().double() * 2)
+    h = cf.compile(lambda x: (x.cpu(), x * 2))
+    first, second = h(y)
+    assert [str(t.device) for t in (first, second)] == ["cpu", "walled"]
+    assert_close(first, y)
+
+
+def test_slices_are_recorded_once():
+    data, f = there(12, 2), cf.compile(lambda x: (x * 2).sum(0))
+    for i in range(5):
+        assert_close(f(data[i : i + 4]), data[i : i + 4].cpu().sum(0) * 2)
+    assert f.captures == 1
+    w = there(2, 2, requires_grad=True)
+    g = cf.compile(lambda x: (x @ w).tanh().sum())
+    for i in range(3):
+        (found,) = cf.autograd.grad(g(data[i : i + 4]), w)
+        x, v = data[i : i + 4].cpu(), w.detach().cpu().requires_grad_()
+        assert_close(found, cf.autograd.grad((x @ v).tanh().sum(), v)[0])
+    assert g.captures == 1
+
+
+def test_values_of_the_cpu_are_written_by_index():
+    x = there(4, 3)
+    x[[0, 2]] = cf.tensor(3.0)
+    assert x[0].tolist() == [3.0] * 3
+    x[cf.tensor([1])] = cf.ones(1, 3)
+    assert x[1].tolist() == [1.0] * 3
+
+
+def test_names_of_the_first_of_a_kind():
+    assert str(cf.zeros(2, device="walled:0").device) == "walled"
+    assert str(there(2).to("cpu:0").device) == "cpu"
+    with pytest.raises(cf.DeviceError, match="device 'walled:1' is not available"):
+        cf.zeros(2, device="walled:1")
+
+
+def test_mixed_devices_name_those_that_do_not_pass():
+    with pytest.raises(
+        cf.DeviceError, match=r"where: input is float32\[2\] on walled and other is"
+    ):
+        cf.where(cf.tensor(True), there(2), cf.ones(2))
+    with pytest.raises(cf.DeviceError, match=r"Move one of them: b\.to\('walled'\)"):
+        there(2) + cf.ones(2)
+
+
+def test_large_gradients_of_the_cpu_stay_there():
+    cf.set_default_device("walled")
+    try:
+        x = cf.linspace(0, 1, 400_000, device="cpu").requires_grad_()
+        (x.sin() + x.cos()).sum().backward()
+        assert str(x.grad.device) == "cpu"
+    finally:
+        cf.set_default_device(None)
+
+
+def test_threads_that_open_a_device_get_one():
+    made = []
+
+    def make() -> WalledDevice:
+        time.sleep(0.05)
+        made.append(WalledDevice("late"))
+        return made[-1]
+
+    devices.register("late", make)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda _: devices.lookup("late"), range(4)))
+        assert len(made) == 1
+        assert set(found) == set(made)
+    finally:
+        devices._openers.pop("late")
+        devices._loaded.pop("late")
+        other_devices.pop("late")

@@ -47,7 +47,7 @@ def _can_hit(program: CapturedProgram) -> bool:
     """Whether the inputs, results and effects of a program can be written out."""
     reads_more = (
         program.gradients or program.moved or program.numbers or program.compute
-        or program.guards.pins or program.executable.fails_late
+        or program.guards.pins or program.executable.is_asynchronous
     )  # fmt: skip
     return not reads_more and program.leaves is not None and program.stores.is_quiet
 

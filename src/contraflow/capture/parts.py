@@ -87,7 +87,7 @@ def _is_part(t: Tensor) -> bool:
         return False
     if not layout.is_contiguous or t.requires_grad or not t.__dict__.keys() <= _OF_TENSORS:
         return False
-    return type(t.storage) is Storage and t.storage.on_host
+    return type(t.storage) is Storage
 
 
 def _cut(t: Tensor) -> Tensor:

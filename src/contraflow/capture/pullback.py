@@ -309,8 +309,7 @@ def _flat(t: Tensor) -> Any:
     """The elements in order: a flat array, or a buffer that holds nothing else."""
     if t.storage.device == "cpu":
         return np.ascontiguousarray(t.array).reshape(-1)
-    whole = t.layout == contiguous(t.shape) and t.storage.data.size == t.numel()
-    return t.storage.data if whole else core.clone(t).storage.data
+    return t.storage.data if t.storage.shows(t.layout) else core.clone(t).storage.data
 
 
 def whole(storage: Storage, spec: Spec) -> Tensor:

@@ -33,6 +33,7 @@ from contraflow.capture.state.effects import (
     NewTensor,
     ScalarsSet,
     StateWritten,
+    UndoneCall,
     WritesCounted,
     new_tensors,
 )
@@ -158,7 +159,8 @@ class CapturedProgram:
         self.effects: list[Effect] = [e for e in (self.scalars, self.blocks) if any(e)]
         self.stores = StateWritten(self.writes)
         # Changes of Python's own state are made when the program is known to be well.
-        self._waits = bool(self.writes or self.placed or self.needs or self.escapes)
+        read = [i for _, i in self.cell_outputs if i not in self.executable.scalar_outputs]
+        self._waits = bool(self.writes or self.placed or self.needs or self.escapes or read)
         rare = (
             self.escapes, self._slots, self.needs, self.placed, self.recording.advances,
             self.recording.reseeds,
@@ -236,10 +238,14 @@ class CapturedProgram:
             context.replay(memory, written, random)
         if self.standing is not None:
             self.standing.notice.given = True
-        late = self._late(call, storages) if self.executable.fails_late else None
+        undo = None
+        if self.executable.is_asynchronous:
+            if self._waits:  # for what others have left, too: nothing is changed yet
+                devices.lookup(self.tape.device).synchronize()
+            undo = self._undo(call, storages)
         try:
-            outputs = self.executable.replay(storages, scalars, late)
-            if late is not None and self._waits:
+            outputs = self.executable.replay(storages, scalars, self._late(undo))
+            if undo is not None and self._waits:
                 devices.lookup(self.tape.device).synchronize()
         except KeyboardInterrupt:  # which may have come after the writes
             self.counted.do(storages)
@@ -252,30 +258,26 @@ class CapturedProgram:
             results = self.arranged(new_tensors(self.plain, outputs))
         else:
             results = self._build(call, inputs, outputs)
+        if undo is not None:
+            undo.note()
         return self.stores.do(results, call.given, self.guards) if self.writes else results
 
-    def _late(self, call: FunctionCall, storages: Sequence[Storage]) -> LateFailure:
-        """How this call is taken back where its program fails later."""
-        written = [storages[position] for position, _ in self.counted.writers]
-        versions = [(storage, storage.version, storage.writer) for storage in written]
-        cells = [(cell, cell.value) for ref, _ in self.cell_outputs if (cell := ref()) is not None]
+    def _undo(self, call: FunctionCall, storages: Sequence[Storage]) -> UndoneCall:
+        """How this call is taken back where its program, or one before it, fails later."""
         slots = [held.get(call.arguments) for held, _ in self.slot_outputs]
-        grads = [(t, t._slot) for t in slots if t is not None]
-        generators = [*self.recording.advances, *self.recording.reseeds]
-        random = [(g, (g.seed, g.offset)) for g in generators]
+        cells = [ref() for ref, _ in self.cell_outputs]
+        return UndoneCall(
+            [storages[position] for position, _ in self.counted.writers],
+            [cell for cell in cells if cell is not None],
+            [t for t in slots if t is not None],
+            [*self.recording.advances, *self.recording.reseeds],
+        )
 
-        def undo() -> None:
-            for storage, version, writer in versions:
-                storage.version, storage.writer = version, writer
-            for cell, value in cells:
-                cell.value = value
-            for t, grad in grads:
-                t._grad = grad
-            for generator, saved in random:
-                generator.seed, generator.offset = saved
-
+    def _late(self, undo: UndoneCall | None) -> LateFailure | None:
+        if undo is None:
+            return None
         assert isinstance(self.executable, Native)
-        return LateFailure(self.executable.with_line, undo)
+        return LateFailure(self.executable.with_line, undo.undo)
 
     def _build(self, call: FunctionCall, inputs: ReplayInputs, outputs: list[Any]) -> Any:
         """Repeat the rarer effects, and build results of every kind."""

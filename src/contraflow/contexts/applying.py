@@ -209,13 +209,16 @@ def _mixed(op: Op, inputs: tuple[Any, ...]) -> DeviceError:
     numbered = [f"input {i}" for i in range(len(inputs))]
     names = op.inputs if len(op.inputs) == len(inputs) else numbered
     tensors = [(name, x) for name, x in zip(names, inputs) if isinstance(x, Tensor)]
+    # Those of the cpu without dims would pass.
+    tensors = [(name, x) for name, x in tensors if x.shape or x.storage.device != "cpu"]
     (one, a), *rest = tensors
     other, b = next((name, x) for name, x in rest if x.storage.device != a.storage.device)
     described = [f"{x.dtype}{list(x.shape)} on {x.storage.device}" for x in (a, b)]
+    behind, there = (other, a) if b.storage.device == "cpu" else (one, b)
     return DeviceError(
         f"{op.name}: {one} is {described[0]} and {other} is {described[1]}"
-        f"{at(state().line or user_line())}; tensors must lie on one device. Move one of them, as "
-        f"in x.to({b.storage.device!r})."
+        f"{at(state().line or user_line())}; tensors must lie on one device. Move one of them: "
+        f"{behind}.to({there.storage.device!r})."
     )
 
 

@@ -209,8 +209,8 @@ class Recorder(BottomContext):
         device keeps its value: a result is copied there when the program has run, and nothing can
         be computed with it here.
         """
-        if self._device is None:
-            self._device = self.tape.device = device
+        if self._device is None:  # the one that is not the cpu computes
+            self._device = self.tape.device = source if device == "cpu" else device
         if x.storage.is_recorded or source == self._device:
             value = self.read(x)
             assert isinstance(value, Value)
@@ -315,6 +315,12 @@ class Recorder(BottomContext):
 
     def write(self, target: Tensor, value: Tensor, op: str, line: UserLine | None) -> None:
         storage = target.storage
+        if other_devices and storage.device != (self._device or storage.device):
+            raise self.refusal(
+                f"{describe(target)}, which lies on {storage.device}, is written to, and the "
+                f"function computes on {self._device}",
+                "Return what is to be written, and write it outside.",
+            )
         old, new = self._value_of(target), self.read(value, line)
         assert isinstance(new, Value)
         if not storage.is_recorded:

@@ -100,6 +100,7 @@ def _open(module: str) -> Callable[[], DeviceInterface]:
 
 _openers: dict[str, Callable[[], DeviceInterface]] = {"cpu": _open("cpu")}
 _loaded: dict[str, DeviceInterface] = {}
+_lock = threads.recursive_lock()
 
 
 def register(name: str, opener: Callable[[], DeviceInterface]) -> None:
@@ -111,13 +112,20 @@ def register(name: str, opener: Callable[[], DeviceInterface]) -> None:
 def lookup(name: str) -> DeviceInterface:
     """The device called `name`, loaded on first use."""
     found = _loaded.get(name)
-    if found is None:
-        if name not in _openers:
-            raise DeviceError(f"device: {name!r} is not known; known are {', '.join(_openers)}.")
-        found = _loaded[name] = _openers[name]()
-        if name != "cpu":
-            other_devices[name] = found
-    return found
+    return _opened(name) if found is None else found
+
+
+def _opened(name: str) -> DeviceInterface:
+    """Open a device, once: threads that come at the same time wait for the first."""
+    if name not in _openers:
+        raise DeviceError(f"device: {name!r} is not known; known are {', '.join(_openers)}.")
+    with _lock:
+        if name not in _loaded:
+            found = _openers[name]()
+            if name != "cpu":
+                other_devices[name] = found
+            _loaded[name] = found
+        return _loaded[name]
 
 
 _default = CPU
@@ -138,12 +146,12 @@ def find(op: str, device: Device | str | None) -> Device:
     if device == "cpu":
         return CPU
     found = Device(device)
-    if found.type not in _openers or (found.type == "cpu" and found.index):
+    if found.type not in _openers or found.index:
         raise DeviceError(
             f"{op}: device {str(found)!r} is not available; there is {', '.join(_openers)}."
         )
     lookup(found.type)
-    return found
+    return found if found.index is None else Device(found.type)  # the first of a kind
 
 
 def set_default_device(device: Device | str | None) -> None:

@@ -270,7 +270,7 @@ def call_near(function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]
     One that calls a function of the user's does not: in that, tensors are made where the user says.
     """
     device = device_of((*args, *kwargs.values()))
-    if device is None or device == state().device or any(map(callable, args)):
+    if device is None or device == state().device or any(map(callable, (*args, *kwargs.values()))):
         return function(*args, **kwargs)
     with changed(device=device):
         return function(*args, **kwargs)

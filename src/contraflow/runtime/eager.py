@@ -30,7 +30,7 @@ from contraflow.tensors.tensor import Tensor
 
 
 class Eager(BottomContext):
-    """Run ops over NumPy."""
+    """Run ops at once: over NumPy, as programs, or on the device where their tensors lie."""
 
     replays = hits = immediate = True
     cotangents = ArrayCotangents()

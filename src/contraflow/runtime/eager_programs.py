@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from contraflow.dtypes import get_default_dtype
 from contraflow.errors import CaptureError, DeviceError, host_only
 from contraflow.graph.recompute import recomputation
 from contraflow.operation import core
-from contraflow.operation.context import apply, changed, other_devices, state
+from contraflow.operation.context import apply, changed, device_of, other_devices, state
 from contraflow.operation.op import Op
 from contraflow.shapes import contiguous, numel
 from contraflow.spec import Params, Spec
@@ -44,7 +45,7 @@ def is_large(inputs: Sequence[Any], least: int) -> bool:
 
     On other devices than the cpu everything is a program.
     """
-    if other_devices and devices.current() != "cpu":
+    if other_devices and _place(inputs) != "cpu":
         return True
     total = 0
     for x in inputs:
@@ -53,6 +54,11 @@ def is_large(inputs: Sequence[Any], least: int) -> bool:
             if total >= least:
                 break
     return total >= least and config.eager_kernels
+
+
+def _place(inputs: Sequence[Any]) -> str:
+    """The device on which a function of these inputs is computed."""
+    return device_of(inputs) or devices.current()
 
 
 _routines: OrderedDict[Any, Routine | str] = OrderedDict()  # or why there is none
@@ -72,7 +78,7 @@ def call(
 
     `key` says which function it is, with everything static that it depends on.
     """
-    device = devices.current() if other_devices else "cpu"
+    device = _place(inputs) if other_devices else "cpu"
     if device != "cpu":
         try:
             return _found(name, key, function, inputs, device).run(inputs)
@@ -103,6 +109,8 @@ def call_there(op: Op, inputs: Sequence[Any], params: Params) -> list[Any]:
 
 def write_there(target: Tensor, value: Tensor) -> None:
     """Write elements into a tensor of another device than the cpu."""
+    if value.storage.unchecked:  # nothing is written where a wrong index was found
+        devices.lookup(target.storage.device).synchronize()
     if target.storage is value.storage:
         value = core.clone(value)
 
@@ -138,6 +146,9 @@ def _found(
         if found is None:
             found = _prepare(full_key, name, function, inputs, False, device, is_open)
         if isinstance(found, Routine):
+            with _lock:  # those that are used stay
+                if full_key in _routines:
+                    _routines.move_to_end(full_key)
             return found
     raise CaptureError(found)
 
@@ -154,7 +165,7 @@ def find(
             described.append(None)
         else:  # numbers may be others at every call, and NumPy takes them as they come
             return None
-    device = devices.current() if other_devices else "cpu"
+    device = _place(inputs) if other_devices else "cpu"
     whole_key = (name, key, device, config.num_threads, get_default_dtype(), *described)
     try:
         routine = _routines.get(whole_key)
@@ -296,9 +307,13 @@ class Routine:
             else:
                 buffer = device.allocate(result.shape, result.dtype)
                 addresses.append(device.address(buffer))
-            results.append(Tensor.of_buffer(buffer, self.device))
+            out = Tensor.of_buffer(buffer, self.device)
+            out.storage.unchecked = executable.is_asynchronous and executable.may_fail
+            results.append(out)
             made += 1
-        late = LateFailure(executable.problem) if executable.fails_late else None
+        late = None
+        if executable.is_asynchronous:
+            late = LateFailure(partial(executable.problem, called=state().line or user_line()))
         try:
             self._run(addresses, words, late)
         except IndexError as error:

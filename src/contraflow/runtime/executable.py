@@ -28,6 +28,7 @@ from contraflow.errors import DeviceError, OutOfRange
 from contraflow.render import python
 from contraflow.runtime.outputs import BlockPair, Standing, number_of, take, take_written
 from contraflow.tensors.grad_slot import Block
+from contraflow.tensors.source_line import UserLine
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 
@@ -55,12 +56,12 @@ class Executable(Protocol):
     ) -> list[Any]:
         """The same with inputs that lie in storages; outputs are blocks, host scalars numbers.
 
-        `late` is given where `fails_late`.
+        `late` is given where it `is_asynchronous`.
         """
 
     @property
-    def fails_late(self) -> bool:
-        """Whether a wrong index may be found only after a replay has returned."""
+    def is_asynchronous(self) -> bool:
+        """Whether replays return before they have run, so that wrong indices are found later."""
 
     @property
     def kernels(self) -> list[str]:
@@ -131,7 +132,7 @@ class Interpreted:
             np.copyto(given[value], array)
         return outputs
 
-    fails_late = False
+    is_asynchronous = False
 
     def replay(
         self,
@@ -215,7 +216,12 @@ class Native:
         buffers = list(arrays)
         blocks = take(self.pairs, buffers)
         try:
-            self.program.replay(buffers, words)
+            if self.device.name == "cpu":
+                self.program.replay(buffers, words)
+            else:
+                address = self.device.address
+                addresses = [b if type(b) is int else address(b) for b in buffers]
+                self.program.run(addresses, words, LateFailure(self.with_line))
         except IndexError as error:
             raise self.with_line(error) from None
         outputs = [block.array for block in blocks]
@@ -224,10 +230,15 @@ class Native:
             outputs.insert(i, output if self.device.name == "cpu" else self.device.upload(output))
         return outputs
 
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether replays return before they have run, so that wrong indices are found later."""
+        return self.device.asynchronous
+
     @cached_property
-    def fails_late(self) -> bool:
-        """Whether a wrong index may be found only after a replay has returned."""
-        return self.device.asynchronous and any(step.may_fail for step in self.plan.steps)
+    def may_fail(self) -> bool:
+        """Whether it may find a wrong index."""
+        return any(step.may_fail for step in self.plan.steps)
 
     def replay(
         self,
@@ -338,15 +349,21 @@ class Native:
         found: Exception = kind(line.blame(text))
         return found
 
-    def problem(self, error: IndexError) -> Exception:
-        """The error of a kernel as eager mode raises it: the user's line is the one that runs."""
+    def problem(self, error: IndexError, called: UserLine | None = None) -> Exception:
+        """The error of a kernel as eager mode raises it: the user's line is the one that runs, or
+        the one at which the op was `called` where its error comes late."""
         number, index = getattr(error, "line", None), getattr(error, "value", 0)
         if number is None:  # of another program, which failed late
             return error
         line = self.tape.lines[number]
+        if called is not None:
+            line = line._replace(line=called)
+        kind, text = line.op.fails or (IndexError, range_problem(self.tape, line, index))
+        if called is not None:
+            late: Exception = kind(line.blame(text))
+            return late
         if line.op.fails is None:
-            return OutOfRange(f"{range_problem(self.tape, line, index)}.")
-        kind, text = line.op.fails
+            return OutOfRange(f"{text.rstrip('.')}.")
         found: Exception = kind(f"{line.op.name}: {text}.")
         return found
 

@@ -31,6 +31,10 @@ class BlockPair:
         self._spec, self._device = spec, device
         self.idle = self.recent = Block(None)
 
+    def copy(self, source: Any, target: Any) -> None:
+        """Overwrite the memory of a block."""
+        self._device.copy(source, target)
+
     def refill(self) -> Block:
         """A new block, in the place of one that is held."""
         array = self._device.allocate(self._spec.shape, self._spec.dtype)
@@ -111,7 +115,7 @@ class Standing:
                 block = pair.recent
                 if not self._fresh and getrefcount(block.array) > HELD_BY_BLOCK:
                     filled, block = block.array, pair.refill()
-                    np.copyto(block.array, filled)
+                    pair.copy(filled, block.array)
                     self._program.put(index, block.address)
                 block.notice = self.notice
                 owner = owner_ref()

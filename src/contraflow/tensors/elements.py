@@ -15,7 +15,7 @@ from contraflow.dtypes import DType
 from contraflow.errors import DeviceError, GradientError, describe
 from contraflow.operation import core
 from contraflow.operation.context import changed, state
-from contraflow.shapes import Shape, View, contiguous, normalize_dim, numel
+from contraflow.shapes import Shape, View, normalize_dim, numel
 from contraflow.spec import Spec
 from contraflow.tensors import dlpack
 from contraflow.tensors.storage import Storage
@@ -72,7 +72,7 @@ class TensorElements(Methods):
         if 0 in layout.shape:
             return np.empty(layout.shape, self.dtype.numpy)
         whole = storage
-        if layout != contiguous(layout.shape) or numel(layout.shape) != storage.data.size:
+        if not storage.shows(layout):
             with changed(grad=False):
                 whole = core.clone(self).storage
         found: np.ndarray = devices.lookup(storage.device).download(whole.data)
@@ -142,6 +142,10 @@ class TensorElements(Methods):
         return dlpack.to_dlpack(self.array, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
+        if self.storage.device != "cpu":
+            raise BufferError(
+                f"dlpack: {describe(self)} cannot be exported from its device. Use x.cpu()."
+            )
         return dlpack.ON_CPU
 
     def __bool__(self) -> bool:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import itertools
 import weakref
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from contraflow import devices
 from contraflow.devices.cpu import memory
+from contraflow.shapes import View, contiguous, numel
 from contraflow.tensors.source_line import UserLine
 
 serials = itertools.count()
@@ -30,6 +31,7 @@ class Storage:
     writer: tuple[str, UserLine | None] | None = None
     inference = False  # made in inference mode, so nothing may be differentiated through it
     frozen = False  # memory of a read-only array
+    unchecked = False  # made by an op that may have failed, on a device that says so later
     address = 0  # where the memory begins, once a program has asked
     # Nodes that keep this memory, and want a copy before it is overwritten: see `lend`.
     borrowers: dict[int, weakref.ref[Any]] | None = None  # by their ids
@@ -109,6 +111,11 @@ class Storage:
     def look_around(self) -> None:
         """Something depends on where in this memory a tensor lies, or on what else is there."""
 
+    def shows(self, layout: View) -> bool:
+        """Whether a layout is that of the whole buffer, and of nothing beside it."""
+        whole = layout == contiguous(layout.shape) and numel(layout.shape) == self.data.size
+        return whole and type(self.data) is not BufferPart
+
     @property
     def on_host(self) -> bool:
         """Whether the elements can be read by the host, as they are."""
@@ -125,18 +132,62 @@ def _uploaded(array: Any, device: str) -> Storage:
     return Storage(devices.lookup(device).upload(array), device)
 
 
+class BufferPart(NamedTuple):
+    """A stretch of a device's buffer. Programs reach it by its address, and nothing else does."""
+
+    whole: Any
+    size: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One dim."""
+        return (self.size,)
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the whole."""
+        return self.whole.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the stretch."""
+        return self.size * int(self.dtype.itemsize)
+
+
 class PartStorage(Storage):
     """A stretch of the memory of another storage, which counts the writes to both."""
 
     looked_around = False
 
     def __init__(self, whole: Storage, start: int, stop: int) -> None:
-        super().__init__(whole.data[start:stop], whole.device)
+        if whole.device == "cpu":
+            super().__init__(whole.data[start:stop])
+        else:
+            part = BufferPart(whole.data, stop - start)
+            super().__init__(part, whole.device)
+            first = start * part.dtype.itemsize
+            self.address = devices.lookup(whole.device).address(whole.data) + first
         self.whole = whole
         self.inference, self.frozen = whole.inference, whole.frozen
 
     def look_around(self) -> None:
         self.looked_around = True
+
+    def copied(self) -> Any:
+        return super().copied() if self.device == "cpu" else self.whole.copied()
+
+    def restore(self, copied: Any) -> None:
+        if self.device == "cpu":
+            super().restore(copied)
+        else:
+            self.whole.restore(copied)
+
+    def fetched(self) -> Any:
+        if self.device == "cpu":
+            return self.data
+        first = self.address - devices.lookup(self.device).address(self.whole.data)
+        start = first // self.data.dtype.itemsize
+        return self.whole.fetched()[start : start + self.data.size]
 
 
 def _of_whole(name: str) -> Any:

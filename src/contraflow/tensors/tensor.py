@@ -186,11 +186,14 @@ class Tensor(TensorElements):
         here = self.storage.device
         there = here if device is None else str(devices.find("to", device))
         moved = self
-        if here != there and here != "cpu":
+        # The cpu casts, since another device may lack the dtype; in a recording the other one does,
+        # which computes there.
+        late = (here == "cpu") != state().context.is_recording
+        if here != there and not late:
             moved = core.to_device(moved, device=there, source=here)
         if dtype is not None and dtype is not self.dtype:
             moved = core.to_dtype(moved, dtype=dtype)
-        if here != there and here == "cpu":  # after the cast: another device may lack the dtype
+        if here != there and late:
             moved = core.to_device(moved, device=there, source=here)
         return core.clone(self) if copy and moved is self else moved
 

@@ -119,6 +119,55 @@ class WritesCounted(NamedTuple):
             yield f"{known}.count += 1; {known}.last = moment()"
 
 
+class UndoneCall:
+    """The state that a call changes beside memory: taken back where its program fails later.
+
+    Only what still is as the call has left it is taken back: the user may have changed it since.
+    """
+
+    def __init__(
+        self,
+        written: Sequence[Storage],
+        cells: Sequence[Any],
+        owners: Sequence[Tensor],
+        generators: Sequence[Any],
+    ) -> None:
+        self._written, self._cells, self._owners = written, cells, owners
+        self._generators = generators
+        self._before = self._left = self._state()
+
+    def _state(self) -> tuple[list[Any], list[Any], list[Any]]:
+        return (
+            [cell.value for cell in self._cells],
+            [owner._slot for owner in self._owners],
+            [(generator.seed, generator.offset) for generator in self._generators],
+        )
+
+    def note(self) -> None:
+        """The call is over."""
+        self._left = self._state()
+
+    def undo(self) -> None:
+        """Take back host scalars, gradients and random states.
+
+        A storage was not written to, but it gets a version that it has never had: a value that was
+        saved meanwhile, of a write that never came, must not pass for a later one.
+        """
+        for storage in self._written:
+            storage.wrote("a call that was taken back", None)
+        cells, grads, random = self._before
+        left_cells, left_grads, left_random = self._left
+        for cell, value, left in zip(self._cells, cells, left_cells):
+            if cell.value == left:
+                cell.value = value
+        for owner, grad, left in zip(self._owners, grads, left_grads):
+            if owner._slot is left:
+                owner._grad = grad
+        for generator, saved, left in zip(self._generators, random, left_random):
+            if (generator.seed, generator.offset) == left:
+                generator.seed, generator.offset = saved
+
+
 class NewTensor(NamedTuple):
     """A result that is a tensor over an output, which nothing else is made of."""
 

@@ -75,9 +75,10 @@ def made(op: Op, inputs: tuple[Any, ...], params: Params, device: Device | str |
 
 def on(device: Device | str | None) -> AbstractContextManager[Any]:
     """A block in which tensors are made on a device, which was checked; None changes nothing."""
-    if device is None or not other_devices or str(device) == devices.current():
+    if device is None or not other_devices:
         return _NOWHERE_ELSE
-    return changed(device=str(device))
+    name = str(devices.find("device", device))
+    return _NOWHERE_ELSE if name == devices.current() else changed(device=name)
 
 
 _NOWHERE_ELSE = nullcontext()

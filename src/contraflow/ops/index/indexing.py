@@ -352,6 +352,8 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
 def _set_items(self: Tensor, key: Any, value: Any) -> None:
     if isinstance(value, (np.ndarray, np.generic)):
         value = of_numpy(value, self.storage.device)
+    if isinstance(value, Tensor) and value.storage.device != self.storage.device:
+        value = value.to(self.device)  # a copy crosses devices
     region, points = resolve(self, key)
     check_write(region, "setitem")
     if points:
