@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from tests.devices.test_walled_ops import CASES, applied, check
 from tests.helpers.op_checks import differentiable
-from tests.helpers.walled import INEXACT, WalledDevice, opened
+from tests.helpers.walled import INEXACT, WalledDevice, no_values, opened
 
 import contraflow as cf
 import contraflow.nn.functional as F
@@ -119,8 +119,8 @@ SEARCHES = ("amax", "amin", "minimum", "largest magnitude", "share")
 @pytest.mark.parametrize("name", SEARCHES)
 def test_without_care_they_would_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rounding of the interpreter is enough to lose what is looked for."""
-    monkeypatch.setattr(fuse, "kept_values", lambda tape, limits: set())
-    monkeypatch.setattr(backward_tape, "compared_values", lambda tape, limits: set())
+    monkeypatch.setattr(fuse, "kept_values", no_values)
+    monkeypatch.setattr(backward_tape, "compared_values", no_values)
     for way in (compiled, compiled_forward):
         expected, found = gradients(way, FUNCTIONS[name], "cpu"), []
         for choice in CHOICES:

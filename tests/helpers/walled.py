@@ -22,6 +22,7 @@ from contraflow.capture.rewriting import library
 from contraflow.compiler.interpret import run_call
 from contraflow.compiler.kernel import WRITES, Limits
 from contraflow.compiler.plan import SCALARS, HostStep, KernelStep, Plan
+from contraflow.compiler.tape import Tape, Value
 from contraflow.devices.failures import IndexOutOfRange, LateFailure
 from contraflow.dtypes import DType
 from contraflow.errors import DeviceError, OutOfRange
@@ -304,6 +305,11 @@ class GraphDevice(WalledDevice):
 
 def _dtype(array: np.ndarray) -> DType:
     return dtypes.from_numpy(array.dtype)
+
+
+def no_values(tape: Tape, limits: Limits) -> set[Value]:
+    """Stands for a part of the compiler that finds nothing."""
+    return set()
 
 
 @contextlib.contextmanager
