@@ -15,6 +15,7 @@ import contraflow as cf
 import contraflow.nn.functional as F
 from contraflow import devices
 from contraflow.compiler.tape import Tape
+from contraflow.devices import names
 from contraflow.operation.context import other_devices
 from contraflow.testing import assert_close
 
@@ -408,6 +409,7 @@ def test_threads_that_open_a_device_get_one():
         assert len(made) == 1
         assert set(found) == set(made)
     finally:
+        names.TYPES.pop("late")
         devices._openers.pop("late")
         devices._loaded.pop("late")
         other_devices.pop("late")

@@ -23,6 +23,7 @@ from contraflow.compiler.interpret import run_call
 from contraflow.compiler.kernel import WRITES, Limits
 from contraflow.compiler.plan import SCALARS, HostStep, KernelStep, Plan
 from contraflow.compiler.tape import Tape, Value
+from contraflow.devices import names
 from contraflow.devices.failures import IndexOutOfRange, LateFailure
 from contraflow.dtypes import DType
 from contraflow.errors import DeviceError, OutOfRange
@@ -323,6 +324,7 @@ def opened(
     try:
         yield device
     finally:
+        names.TYPES.pop(name)
         devices._openers.pop(name)
         devices._loaded.pop(name)
         other_devices.pop(name)
