@@ -384,6 +384,19 @@ def test_mixed_devices_name_those_that_do_not_pass():
         there(2) + cf.ones(2)
 
 
+def test_an_index_of_another_device_is_named():
+    x, at = cf.zeros(3), cf.tensor([1], device="walled")
+    for use in (lambda: x[at], lambda: x.__setitem__(at, 1.0)):
+        with pytest.raises(cf.DeviceError, match=r"getitem: an index is int64\[1\] on walled, but"):
+            use()
+
+
+def test_dims_are_limited_as_on_the_cpu():
+    for place in ("cpu", "walled"):
+        with pytest.raises(ValueError, match="at most 64 dims"):
+            cf.zeros([1] * 65, device=place)
+
+
 def test_large_gradients_of_the_cpu_stay_there():
     cf.set_default_device("walled")
     try:

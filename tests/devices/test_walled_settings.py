@@ -128,3 +128,11 @@ def test_a_compiled_step_is_bound_to_few_addresses():
         expected = losses("cpu")
         np.testing.assert_allclose(losses("bound"), expected, rtol=1e-5)
         assert bound[-1] == bound[-8] > 0
+
+
+def test_numbers_of_the_cpu_need_no_dtype_of_the_device():
+    limits = functools.partial(WalledDevice, "small", WEBGPU)
+    with opened(limits, "small"):
+        x = cf.ones(3, device="small") * cf.tensor(0.5, dtype=cf.float64)
+        assert x.dtype is cf.float32
+        assert x.tolist() == [0.5] * 3

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from contraflow import devices, thresholds
+from contraflow.dtypes import float32
 from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS, DeviceError
 from contraflow.graph.op_node import OpNode
 from contraflow.graph.recompute import recomputation
@@ -199,7 +200,9 @@ def together(op: Op, inputs: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
             if x.layout.shape or x.storage.device != "cpu":
                 raise _mixed(op, inputs)
             if not x.storage.is_recorded:
-                x = x.to(device)
+                lacks = other_devices[device].limits.lacks if device != "cpu" else ()
+                # Beside tensors with dims its own size of float does not count.
+                x = x.to(device=device, dtype=float32 if x.dtype.name in lacks else None)
         moved.append(x)
     return device, tuple(moved)
 

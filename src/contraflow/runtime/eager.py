@@ -16,6 +16,7 @@ from contraflow.contexts.applying import form_of, specs
 from contraflow.contexts.bottom import BottomContext
 from contraflow.devices.cpu import memory
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
+from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS
 from contraflow.graph.op_node import OpNode
 from contraflow.operation.context import device_of, other_devices, set_base_context, state
 from contraflow.operation.op import Op
@@ -100,7 +101,9 @@ class Eager(BottomContext):
             return (_transferred(inputs[0], params["device"]),)
         if devices.current() == "cpu":
             return None
-        op.infer(specs(op, inputs), params)  # or raises the message a user can read
+        made = op.infer(specs(op, inputs), params)  # or raises the message a user can read
+        if any(len(spec.shape) > DIM_LIMIT for spec in made):
+            raise ValueError(f"{op.name}: {TOO_MANY_DIMS}")
         if op.is_opaque and device_of(inputs) is None:  # made by the host, out of numbers
             device = devices.current()
             return tuple(_transferred(x, device) for x in self._run(op, inputs, params))

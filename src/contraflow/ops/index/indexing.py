@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from contraflow.dtypes import bool_, int64
-from contraflow.errors import TRANSLATED, describe, retold
+from contraflow.errors import TRANSLATED, DeviceError, describe, retold
 from contraflow.operation.context import apply, call_near, other_devices, state
 from contraflow.operation.kinds import composite
 from contraflow.operation.samples import Array, Failure, Sample
@@ -69,6 +69,12 @@ def _listed(x: Tensor, key: Any) -> list[Any]:
             else k
             for k in keys
         ]
+    for k in keys:
+        if not away and isinstance(k, Tensor) and k.ndim and k.storage.device != "cpu":
+            raise DeviceError(
+                f"getitem: an index is {describe(k)}, but {describe(x)} lies on the cpu. Move the "
+                f"index: index.cpu()."
+            )
     used = sum(map(_span, keys))
     if used > x.ndim:
         raise IndexError(f"getitem: {used} indices are too many for {describe(x)}.")
