@@ -313,7 +313,7 @@ class Routine:
             made += 1
         late = None
         if executable.is_asynchronous:
-            late = LateFailure(partial(executable.problem, called=state().line or user_line()))
+            late = LateFailure(partial(executable.with_line, called=state().line or user_line()))
         try:
             self._run(addresses, words, late)
         except IndexError as error:

@@ -22,7 +22,7 @@ from contraflow.compiler.interpret import range_problem, run_tape
 from contraflow.compiler.lower import Fused
 from contraflow.compiler.passes import optimize
 from contraflow.compiler.plan import HostStep, make_plan
-from contraflow.compiler.tape import Tape, Value
+from contraflow.compiler.tape import Tape, TapeLine, Value
 from contraflow.devices.failures import LateFailure
 from contraflow.errors import DeviceError, OutOfRange
 from contraflow.render import python
@@ -337,35 +337,35 @@ class Native:
         storage.address = self.device.address(storage.data)
         return storage.address
 
-    def with_line(self, error: IndexError) -> Exception:
-        """The error of a kernel as the error of the op at the user's line."""
-        number, index = getattr(error, "line", None), getattr(error, "value", 0)
-        if number is None:
+    def with_line(self, error: IndexError, called: UserLine | None = None) -> Exception:
+        """The error of a kernel as the error of the op at the user's line: the recorded one, or the
+        one at which an op of eager mode was `called`."""
+        line, kind, text = self._failed(error)
+        if line is None:  # of another program, which failed late
             return error
-        line = self.tape.lines[number]
-        if line.op.fails is None:
-            return IndexError(line.blame(range_problem(self.tape, line, index)))
-        kind, text = line.op.fails
+        if called is not None:
+            line = line._replace(line=called)
         found: Exception = kind(line.blame(text))
         return found
 
-    def problem(self, error: IndexError, called: UserLine | None = None) -> Exception:
-        """The error of a kernel as eager mode raises it: the user's line is the one that runs, or
-        the one at which the op was `called` where its error comes late."""
-        number, index = getattr(error, "line", None), getattr(error, "value", 0)
-        if number is None:  # of another program, which failed late
+    def problem(self, error: IndexError) -> Exception:
+        """The same as eager mode raises it on the spot: the user's line is the one that runs."""
+        line, kind, text = self._failed(error)
+        if line is None:
             return error
-        line = self.tape.lines[number]
-        if called is not None:
-            line = line._replace(line=called)
-        kind, text = line.op.fails or (IndexError, range_problem(self.tape, line, index))
-        if called is not None:
-            late: Exception = kind(line.blame(text))
-            return late
-        if line.op.fails is None:
+        if line.op.fails is None:  # the op that the user called will be named
             return OutOfRange(f"{text.rstrip('.')}.")
         found: Exception = kind(f"{line.op.name}: {text}.")
         return found
+
+    def _failed(self, error: IndexError) -> tuple[TapeLine | None, Any, str]:
+        """The line that an error of a kernel belongs to, the error of its op and the text of it."""
+        number, index = getattr(error, "line", None), getattr(error, "value", 0)
+        if number is None:
+            return None, IndexError, ""
+        line = self.tape.lines[number]
+        kind, text = line.op.fails or (IndexError, range_problem(self.tape, line, index))
+        return line, kind, text
 
     @property
     def has_host_steps(self) -> bool:
