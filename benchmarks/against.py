@@ -1,5 +1,8 @@
 """This working tree against another commit, in turns: `python -m benchmarks.run --against COMMIT`.
 
+A folder that holds the package of the other side does as well: a machine without the repository
+can measure then.
+
 Both sides run these benchmarks, each in processes of its own with the library of its side, and
 neighbours in time are compared: a slow minute falls on both. Measured are the time of a step in
 every way of running it, first calls with an empty and a filled cache, a new size, single
@@ -208,20 +211,37 @@ def check_out(commit: str, folder: Path) -> Path:
     return folder / "src"
 
 
+def source_of(commit: str, folder: Path) -> Path:
+    """Where the library of the other side is: in the folder that was named, or checked out."""
+    return Path(commit).resolve() if _is_source(commit) else check_out(commit, folder)
+
+
 def describe(commit: str) -> str:
-    """A commit's number and first line."""
+    """A commit's number and first line, or the folder."""
+    if _is_source(commit):
+        return f"the folder {commit}"
     return _git("log", "-1", "--format=%h %s", commit).decode().strip()
+
+
+def describe_here() -> str:
+    """The commit of this working tree, as far as git knows it."""
+    if not (ROOT / ".git").exists():
+        return f"the folder {SOURCE.relative_to(ROOT)}"
+    return describe("HEAD") + (" (changed)" if _git("status", "--porcelain") else "")
+
+
+def _is_source(commit: str) -> bool:
+    return (Path(commit) / "contraflow").is_dir()
 
 
 def run(commit: str, quick: bool, contenders: list[str], steps: list[str], path: Path) -> None:
     """Measure, print, write the JSON, and end with status 1 after a loss."""
-    before = describe(commit)
-    after = describe("HEAD") + (" (changed)" if _git("status", "--porcelain") else "")
+    before, after = describe(commit), describe_here()
     watch, where = machine.Watch(), machine.describe()
     settings = compare.QUICK if quick else compare.FULL
     entries = [ENTRIES[name] for name in contenders if name in OURS]
     with tempfile.TemporaryDirectory(prefix="contraflow-against-") as folder:
-        sides = Side(BEFORE, check_out(commit, Path(folder))), Side(AFTER, SOURCE)
+        sides = Side(BEFORE, source_of(commit, Path(folder))), Side(AFTER, SOURCE)
         found = Comparison(sides, settings, quick)
         with sides[1].child("benchmarks.worker", COMPILED.name, "small") as child:
             configuration = child.ask("configuration", timeout=settings.start_timeout)
