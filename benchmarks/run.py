@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="only shows that it works")
     parser.add_argument("--json", type=Path, default=SCRATCH, metavar="PATH", help="where to write")
     parser.add_argument("--publish", action="store_true", help="replace results and README tables")
-    parser.add_argument("--against", metavar="COMMIT", help="compare with another commit, or a folder")
+    parser.add_argument("--against", metavar="COMMIT", help="another commit, or a folder")
     for option, known in (("--steps", models.STEPS), ("--contenders", ENTRIES)):
         parser.add_argument(
             option, nargs="+", default=list(known), choices=list(known), metavar="NAME",
