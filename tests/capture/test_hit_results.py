@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import sys
 import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-from tests.helpers.hits import warmed
+from tests.helpers.hits import python_calls, warmed
 from tests.helpers.state_worlds import Look, difference
 
 import contraflow as cf
@@ -110,23 +109,6 @@ def test_a_learning_rate_that_is_returned() -> None:
         return found
 
     assert life(cf.compile) == life(lambda f: f)
-
-
-def python_calls(function: Callable[[], Any]) -> list[str]:
-    """The functions of Python's that a call enters."""
-    entered: list[str] = []
-
-    def note(frame: types.FrameType, event: str, _: Any) -> None:
-        if event == "call":
-            entered.append(frame.f_code.co_qualname)
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        function()
-    finally:
-        sys.setprofile(before)
-    return entered
 
 
 def test_a_training_step_that_hits_is_ten_python_calls_at_most() -> None:

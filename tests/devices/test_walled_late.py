@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.helpers.hits import python_calls
 from tests.helpers.walled import AsynchronousDevice, opened
 
 import contraflow as cf
 import contraflow.nn.functional as F
+from contraflow.capture.hit import MISS, misses
 from contraflow.testing import assert_close
 
 
@@ -35,7 +37,8 @@ def test_an_op_that_fails_late_gives_zeros_and_an_error_that_names_it(device):
     assert total.item() == 12.0
 
 
-def training(seed: int):
+def training(seed: int, dropout: float = 0.0):
+    """A compiled step; one that draws random numbers goes the long way at every call."""
     cf.manual_seed(seed)
     table = cf.nn.Embedding(5, 4).to("walled")
     head = cf.nn.Linear(4, 5).to("walled")
@@ -44,7 +47,8 @@ def training(seed: int):
     @cf.compile
     def step(tokens, targets):
         optimizer.zero_grad()
-        loss = F.cross_entropy(head(F.dropout(table(tokens), 0.2)), targets)
+        x = table(tokens)
+        loss = F.cross_entropy(head(F.dropout(x, dropout) if dropout else x), targets)
         loss.backward()
         optimizer.step()
         return loss
@@ -66,31 +70,42 @@ def state(optimizer, parameters):
     )
 
 
-def test_a_step_that_fails_late_is_taken_back_with_those_behind_it(device):
-    step, optimizer, parameters = training(0)
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+@pytest.mark.parametrize("looks", [False, True])
+def test_a_step_that_fails_late_is_taken_back_with_those_behind_it(device, dropout, looks):
+    step, optimizer, parameters = training(0, dropout)
     good = tokens(0, 1, 2), tokens(1, 2, 3)
     for _ in range(3):
         step(*good)
     device.synchronize()
-    before = state(optimizer, parameters)
+    before = state(optimizer, parameters)  # which looks at the gradients, so that others follow
+    if not looks:
+        step(*good)
+        device.synchronize()
+        before = None
     step(tokens(0, 9, 2), good[1])
+    assert (step._hit is misses) is bool(dropout)
+    gradients = [p.grad for p in parameters] if looks else None
     step(*good)  # queued behind the one that fails
     step(*good)
     with pytest.raises(IndexError, match=r"embedding: index 9 is out of range.* at test_walled"):
         parameters[0].tolist()
-    assert state(optimizer, parameters) == before
+    assert before is None or state(optimizer, parameters) == before
+    del gradients
     step(*good)
     device.synchronize()
 
-    other, _, twins = training(0)
-    for _ in range(4):
+    other, others, twins = training(0, dropout)
+    for _ in range(4 if looks else 5):
         other(*good)
+    assert state(optimizer, parameters) == state(others, twins)
     for p, q in zip(parameters, twins):
         assert_close(p, q, 0.0, 0.0)
 
 
-def test_the_error_surfaces_in_a_later_call_too(device):
-    step, optimizer, parameters = training(1)
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_the_error_surfaces_in_a_later_call_too(device, dropout):
+    step, optimizer, parameters = training(1, dropout)
     good = tokens(0, 1), tokens(1, 2)
     for _ in range(3):
         step(*good)
@@ -194,8 +209,9 @@ def test_a_value_saved_of_a_write_that_never_came_is_refused(device):
         y.backward()
 
 
-def test_what_the_user_changed_since_stays(device):
-    step, _, parameters = training(2)
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_what_the_user_changed_since_stays(device, dropout):
+    step, _, parameters = training(2, dropout)
     for _ in range(3):
         step(tokens(0, 1), tokens(1, 2))
     device.synchronize()
@@ -218,3 +234,78 @@ def test_writing_in_place_waits_for_the_index(device):
     with pytest.raises(IndexError, match="index 8 is out of range"):
         w.index_add_(0, tokens(8), cf.ones(1, 2, device="walled"))
     assert w.tolist() == [[1.0, 1.0]] * 3
+
+
+def test_a_step_that_hits_is_ten_python_calls_at_most(device):
+    net = cf.nn.Sequential(cf.nn.Linear(4, 8), cf.nn.Tanh(), cf.nn.Linear(8, 2)).to("walled")
+    optimizer = cf.optim.Adam(net.parameters(), lr=0.01)
+
+    @cf.compile
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x, y = cf.ones(2, 4, device="walled"), tokens(0, 1)
+    for _ in range(4):
+        step(x, y)
+    entered = python_calls(lambda: step(x, y))
+    at = entered.index("WalledProgram.rerun")
+    assert "hit" in entered[:at]
+    # What the device itself does ends where it has queued the program.
+    behind = entered[entered.index("AsynchronousDevice.submit") + 1 :]
+    assert len(entered[1 : at + 1]) + len(behind) <= 10, entered
+
+
+def test_state_of_python_is_written_by_a_hit_when_its_program_is_known_to_be_well(device):
+    class Keeper:
+        last = None
+
+    keeper, x, w = Keeper(), cf.ones(4, device="walled"), cf.zeros(2, device="walled")
+
+    @cf.compile
+    def f(at):
+        w.add_(1)
+        keeper.last = x[at]
+        return keeper.last.sum()
+
+    for _ in range(3):
+        f(tokens(1, 2))
+    assert f._hit((tokens(1, 3),)) is not MISS
+    kept, version = keeper.last, w._version
+    with pytest.raises(IndexError, match="index 5 is out of range"):
+        f(tokens(1, 5))
+    assert keeper.last is kept
+    assert w._version > version
+    assert w.tolist() == [4.0, 4.0]
+    f(tokens(1, 0))
+    assert keeper.last is not kept
+
+
+def test_a_value_saved_between_hits_of_which_one_never_came_is_refused(device):
+    w = cf.zeros(3, device="walled")
+    x = cf.ones(3, device="walled", requires_grad=True)
+    f = picks(w)
+    f(tokens(2, 0))
+    assert f._hit is not misses
+    f(tokens(7, 0))
+    y = (x * w).sum()
+    with pytest.raises(IndexError, match="index 7 is out of range"):
+        device.synchronize()
+    f(tokens(1, 0))
+    with pytest.raises(cf.OverwrittenError):
+        y.backward()
+
+
+def test_a_result_that_is_moved_waits_for_the_program(device):
+    step, optimizer, parameters = training(4)
+    moved = cf.compile(lambda *given: step.function(*given).to("cpu"))
+    good = tokens(0, 1), tokens(1, 2)
+    for _ in range(3):
+        moved(*good)
+    before = state(optimizer, parameters)
+    with pytest.raises(IndexError, match="index 9 is out of range"):
+        moved(tokens(0, 9), good[1])
+    assert state(optimizer, parameters) == before

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -17,3 +19,20 @@ def warmed(function: Callable[..., Any], *args: cf.Tensor) -> Any:
     assert compiled._hit is not misses
     assert compiled._hit(args) is not MISS
     return compiled
+
+
+def python_calls(function: Callable[[], Any]) -> list[str]:
+    """The functions of Python's that a call enters."""
+    entered: list[str] = []
+
+    def note(frame: types.FrameType, event: str, _: Any) -> None:
+        if event == "call":
+            entered.append(frame.f_code.co_qualname)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return entered

@@ -48,18 +48,12 @@ WEBGPU = wgsl.LIMITS._replace(host=False)
 class WalledBuffer:
     """Memory of the device. Its elements are in the device's own table."""
 
-    __slots__ = ("shape", "dtype", "number", "device", "__weakref__")
+    __slots__ = ("shape", "dtype", "size", "nbytes", "number", "device", "__weakref__")
 
     def __init__(self, shape: Shape, dtype: DType, number: int, device: WalledDevice) -> None:
         self.shape, self.dtype, self.number, self.device = tuple(shape), dtype, number, device
-
-    @property
-    def size(self) -> int:
-        return numel(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        return self.size * self.dtype.itemsize
+        self.size = numel(shape)
+        self.nbytes = self.size * dtype.itemsize
 
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
         raise AssertionError("a buffer of the walled device was read by the host")
@@ -211,13 +205,11 @@ class WalledProgram:
         assert not hosts, f"host steps on the walled device: {hosts}"
         self._external = [i for i, slot in enumerate(plan.slots) if slot.kind != "temp"]
         self._addresses = [0] * len(self._external)
+        self.put: Callable[[int, int], None] = self._addresses.__setitem__
         for step in plan.steps:
             assert isinstance(step, KernelStep)
             memory = [o for o in step.call.kernel.operands if o.mode not in ("scalar", "position")]
             assert len(memory) <= device.limits.bindings
-
-    def put(self, number: int, address: int) -> None:
-        self._addresses[number] = address
 
     def replay(self, buffers: Sequence[Any], scalars: Sequence[float | int]) -> None:
         address = self.device.address

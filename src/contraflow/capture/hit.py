@@ -17,12 +17,15 @@ from contraflow.capture.call import FunctionCall, Hit
 from contraflow.capture.key import SCOPE, CallKey, conditions
 from contraflow.capture.replay import CapturedProgram
 from contraflow.capture.results import Found, SameResult
+from contraflow.capture.state.effects import UndoneCall
 from contraflow.capture.state.places import Constant, Place
 from contraflow.capture.state.trees import source_of
 from contraflow.compiler.tape import Value
+from contraflow.devices.failures import LateFailure
 from contraflow.operation.context import state
 from contraflow.runtime.executable import Native
-from contraflow.tensors.replayed import moments
+from contraflow.tensors.replayed import Writes, moments
+from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 
 MISS = object()
@@ -47,7 +50,7 @@ def _can_hit(program: CapturedProgram) -> bool:
     """Whether the inputs, results and effects of a program can be written out."""
     reads_more = (
         program.gradients or program.moved or program.numbers or program.compute
-        or program.guards.pins or program.executable.is_asynchronous
+        or program.guards.pins
     )  # fmt: skip
     return not reads_more and program.leaves is not None and program.stores.is_quiet
 
@@ -79,6 +82,9 @@ class _HitWriter:
         standing = [(ref, i) for ref, i in program.blocks.owners if i in native.late]
         self.standing = [position for _, position in standing]
         program.standing = native.standing(standing) if standing else None
+        self.moving = [f"s{i}" for i in program.argument_numbers]
+        self.inputs: list[str | Storage] = [*self.moving, *program.constants, *self.state]
+        self.writes = Writes(weakref.ref(program))  # to state
         self.scope: dict[str, Any] = {
             **SCOPE, **native.scope, "MISS": MISS,
             "moment": moments.__next__, "state": state,
@@ -87,7 +93,7 @@ class _HitWriter:
 
     def function(self) -> Hit:
         """The whole, compiled."""
-        for part in (self._state, self._modes, self._arguments, self._guards):
+        for part in (self._state, self._modes, self._arguments, self._guards, self._undo):
             part()
         # An unassigned name or a missing attribute is a miss: `Compiled._call` decides.
         text = ["def hit(args):", "  try:", *(f"    {line}" for line in self.lines)]
@@ -183,19 +189,48 @@ class _HitWriter:
             refs = map(self.name, self.program.cells)
             self.lines.append(f"cells = ({''.join(f'{ref}().value, ' for ref in refs)})")
 
+    def _undo(self) -> None:
+        """On an asynchronous device, note what this call changes: its program may fail later. A
+        tensor or host scalar that is gone has no state."""
+        if not self.native.is_asynchronous:
+            return
+        program = self.program
+        given = {
+            "written": program.counted.written(self, self.inputs, self.writes),
+            "counters": [f"{self.name(ref)}()" for ref, _ in program.cell_outputs],
+            "owners": self._owners(standing=False),
+        }
+        for name, values in given.items():
+            self.lines.append(f"{name} = ({''.join(f'{value}, ' for value in values)})")
+        if program.standing is not None:  # gradients that stay are given other blocks, or are not
+            others = "".join(f"{owner}, " for owner in self._owners(standing=True))
+            notice = f"{self.name(program.standing)}.notice"
+            self.lines.append(f"if {notice}.given: owners += ({others})")
+        self.lines.append(f"undo = {self.name(UndoneCall)}(written, counters, owners, ())")
+
+    def _owners(self, standing: bool) -> list[str]:
+        """The tensors whose gradients are set, those that stay where they are or the others."""
+        found = self.program.blocks.owners
+        return [f"{self.name(ref)}()" for ref, i in found if (i in self.standing) is standing]
+
     # --- from here on nothing misses ----------------------------------------------------------
 
     def _run(self) -> None:
         """Compute the outputs, and count what that writes."""
-        program = self.program
-        moving = [f"s{i}" for i in program.argument_numbers]
-        inputs = [*moving, *program.constants, *self.state]
-        counting = [*program.counted.source_lines(self, inputs, weakref.ref(program))]
-        self.lines += self.native.written(self.name, moving, program.standing, counting)
+        program, native = self.program, self.native
+        waits = native.is_asynchronous and program.waits
+        if waits:  # for what others have left, too: nothing is changed yet
+            self.lines.append("synchronize()")
+        if native.is_asynchronous:
+            self.lines.append(f"late = {self.name(LateFailure)}(with_line, undo.undo)")
+        counting = [*program.counted.source_lines(self, self.inputs, self.writes)]
+        self.lines += native.replay_lines(self.name, self.moving, program.standing, counting, waits)
 
     def _effects(self) -> None:
         for effect in self.program.effects:
             self.lines += effect.source_lines(self)
+        if self.native.is_asynchronous:
+            self.lines.append("undo.note()")
 
     def _results(self) -> None:
         program = self.program

@@ -21,6 +21,8 @@ from contraflow.capture.results import (
     Graded,
     GradientResult,
     HitResult,
+    HostNumber,
+    MovedResult,
     ReplayValues,
     Result,
     SameResult,
@@ -159,8 +161,9 @@ class CapturedProgram:
         self.effects: list[Effect] = [e for e in (self.scalars, self.blocks) if any(e)]
         self.stores = StateWritten(self.writes)
         # Changes of Python's own state are made when the program is known to be well.
-        read = [i for _, i in self.cell_outputs if i not in self.executable.scalar_outputs]
-        self._waits = bool(self.writes or self.placed or self.needs or self.escapes or read)
+        numbers = {i for _, i in self.cell_outputs} - self.executable.scalar_outputs
+        changes = self.writes or self.placed or self.needs or self.escapes
+        self.waits = bool(changes or numbers or any(map(self._is_read, self.results)))
         rare = (
             self.escapes, self._slots, self.needs, self.placed, self.recording.advances,
             self.recording.reseeds,
@@ -181,6 +184,14 @@ class CapturedProgram:
         self._repeated: list[tuple[int, SameResult]] = same
         self._draws = bool(self.recording.advances or self.recording.reseeds)
         self.arranged = builder(self.structure)
+
+    def _is_read(self, result: Result) -> bool:
+        """Whether the host reads an output to make a result."""
+        if isinstance(result, Graded):
+            return self._is_read(result.result)
+        if isinstance(result, HostNumber):
+            return result.position not in self.executable.scalar_outputs
+        return isinstance(result, MovedResult)
 
     def _new_tensor(self, result: Any) -> NewTensor:
         """A result that is made of an output alone."""
@@ -240,12 +251,12 @@ class CapturedProgram:
             self.standing.notice.given = True
         undo = None
         if self.executable.is_asynchronous:
-            if self._waits:  # for what others have left, too: nothing is changed yet
+            if self.waits:  # for what others have left, too: nothing is changed yet
                 devices.lookup(self.tape.device).synchronize()
             undo = self._undo(call, storages)
         try:
             outputs = self.executable.replay(storages, scalars, self._late(undo))
-            if undo is not None and self._waits:
+            if undo is not None and self.waits:
                 devices.lookup(self.tape.device).synchronize()
         except KeyboardInterrupt:  # which may have come after the writes
             self.counted.do(storages)

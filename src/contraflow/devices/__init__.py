@@ -56,7 +56,7 @@ class ProgramInterface(Protocol):
     def put(self, number: int, address: int) -> None:
         """Set the address of one of the buffers from now on."""
 
-    def rerun(self, scalars: tuple[float | int, ...]) -> None:
+    def rerun(self, scalars: tuple[float | int, ...], late: LateFailure | None = None) -> None:
         """The same, with buffers at the addresses of the last run, or those set by `put` since."""
 
 

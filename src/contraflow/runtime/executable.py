@@ -26,7 +26,7 @@ from contraflow.compiler.tape import Tape, TapeLine, Value
 from contraflow.devices.failures import LateFailure
 from contraflow.errors import DeviceError, OutOfRange
 from contraflow.render import python
-from contraflow.runtime.outputs import BlockPair, Standing, number_of, take, take_written
+from contraflow.runtime.outputs import BlockPair, Standing, number_of, take, take_lines
 from contraflow.tensors.grad_slot import Block
 from contraflow.tensors.source_line import UserLine
 from contraflow.tensors.storage import Storage
@@ -221,7 +221,8 @@ class Native:
             else:
                 address = self.device.address
                 addresses = [b if type(b) is int else address(b) for b in buffers]
-                self.program.run(addresses, words, LateFailure(self.with_line))
+                late = LateFailure(self.with_line) if self.is_asynchronous else None
+                self.program.run(addresses, words, late)
         except IndexError as error:
             raise self.with_line(error) from None
         outputs = [block.array for block in blocks]
@@ -264,18 +265,21 @@ class Native:
                 blocks.insert(i, number)
         return blocks
 
-    def written(
+    def replay_lines(
         self,
         name: Callable[[Any], str],
         storages: Sequence[str],
         standing: Standing | None,
         counting: Sequence[str],
+        waits: bool,
     ) -> list[str]:
         """A replay as lines of a function, which uses `scope`: see `capture/hit.py`.
 
         `name` names an object, `storages` are the variables of the inputs before `fixed_from`, and
-        `cells` is a variable with the host scalars. Lines that count the writes stand where they
-        happen. Outputs are called `block(position)` and `number(position)` from there on.
+        `cells` is a variable with the host scalars. Where it `is_asynchronous`, `late` is one with
+        the `LateFailure`; if it `waits`, it is known to be well when the lines have run. Lines that
+        count the writes stand where they happen. Outputs are called `block(position)` and
+        `number(position)` from there on.
         """
         known = (
             "prologue(cells)" if self.constant_prologue is None else name(self.constant_prologue[0])
@@ -284,13 +288,16 @@ class Native:
         lines += [f"put({i}, {s}.address or locate({s}))" for i, s in enumerate(storages)]
         for i, pair in enumerate(self.pairs):
             if standing is None or pair not in standing.pairs:
-                lines += take_written(name(pair), f"b{i}", len(self.inputs.arrays) + i)
+                lines += take_lines(name(pair), f"b{i}", len(self.inputs.arrays) + i)
         stays = None if standing is None else name(standing)
         if stays is not None:
             lines.append(f"if {stays}.notice.given: {stays}.take()")
         numbers = len(self.host_outputs)
+        words = f"known[{numbers}:]" if numbers else "known"
+        if self.is_asynchronous:
+            words += ", late"
         lines += [
-            f"try: rerun({f'known[{numbers}:]' if numbers else 'known'})",
+            f"try: rerun({words}){'; synchronize()' if waits else ''}",
             "except IndexError as error: raise with_line(error) from None",
         ]
         if counting:  # an interrupt may have come after the writes
@@ -302,11 +309,11 @@ class Native:
 
     @property
     def scope(self) -> dict[str, Any]:
-        """The names that the written lines use."""
+        """The names that these lines use."""
         return {
             "count": getrefcount, "locate": self.locate, "with_line": self.with_line,
             "number_of": number_of, "prologue": self.prologue, "put": self.program.put,
-            "rerun": self.program.rerun,
+            "rerun": self.program.rerun, "synchronize": self.device.synchronize,
         }  # fmt: skip
 
     def standing(self, owners: Sequence[tuple[weakref.ref[Tensor], int]]) -> Standing:
@@ -318,11 +325,11 @@ class Native:
         return Standing(self.program, buffers, pairs, [ref for ref, _ in owners])
 
     def block(self, position: int) -> str:
-        """The variable, in what is written, that holds the block of an output."""
+        """The variable, in these lines, that holds the block of an output."""
         return f"b{self._pair(position)}"
 
     def number(self, position: int) -> str:
-        """The number that an output is, or that its block holds, in what is written."""
+        """The number that an output is, or that its block holds, in these lines."""
         if position not in self.scalar_outputs:
             block = self.block(position)
             return f"{block}.array" if self.device.name == "cpu" else f"number_of({block})"

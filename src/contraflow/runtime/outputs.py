@@ -65,7 +65,7 @@ def take(pairs: Sequence[BlockPair], addresses: list[Any]) -> list[Block]:
     return blocks
 
 
-def take_written(pair: str, block: str, index: int) -> list[str]:
+def take_lines(pair: str, block: str, index: int) -> list[str]:
     """The work of `take` for one output, as lines: its block is a variable, and its address becomes
     the buffer of the program with this index."""
     return [

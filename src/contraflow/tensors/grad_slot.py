@@ -50,6 +50,14 @@ def look(owner: Any) -> Any:
     return held
 
 
+def still_holds(owner: Any, left: Any) -> bool:
+    """Whether a tensor's slot is as it was left, or a block that was left there was looked at."""
+    held = owner._slot
+    if held is left or held is None or type(left) is not Block:
+        return held is left
+    return type(held) is not Block and held.storage._data is left.array
+
+
 def put(owner: Any, value: Any) -> None:
     """Put a tensor, a block or None into a tensor's slot.
 

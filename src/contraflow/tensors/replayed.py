@@ -28,6 +28,11 @@ class Writes:
         self.count = self.last = 0  # how often, and when
         self.owner = owner
 
+    def wrote(self, op: str, line: UserLine | None) -> None:
+        """Count a write to all of them."""
+        self.count += 1
+        self.last = next(moments)
+
 
 class _Log(NamedTuple):
     """The writes to a storage that programs write to.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Collection, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 from contraflow.capture.state.guards import Guards
@@ -17,7 +18,7 @@ from contraflow.compiler.tape import Value
 from contraflow.dtypes import DType
 from contraflow.runtime.outputs import number_of
 from contraflow.shapes import View
-from contraflow.tensors.grad_slot import Block
+from contraflow.tensors.grad_slot import Block, still_holds
 from contraflow.tensors.replayed import Writes, count_replays
 from contraflow.tensors.source_line import UserLine
 from contraflow.tensors.storage import Storage, serials
@@ -103,20 +104,29 @@ class WritesCounted(NamedTuple):
                 storage.wrote(*by)
 
     def source_lines(
-        self, writer: ConditionWriter, inputs: Sequence[str | Storage], owner: weakref.ref[Any]
+        self, writer: ConditionWriter, inputs: Sequence[str | Storage], writes: Writes
     ) -> Iterator[str]:
         """The same as lines. Of inputs some are variables, which are other storages in each call;
-        the writes to the others, all by a program of `owner`, are counted once."""
-        writes = Writes(owner)
+        the writes to the others are counted once."""
         for position, by in self.writers:
             storage = inputs[position]
             if isinstance(storage, str):
                 yield f"{storage}.version += 1; {storage}.writer = {writer.name(by)}"
             else:
                 count_replays(storage, writes, by)
-        if any(isinstance(inputs[position], Storage) for position, _ in self.writers):
+        if self._counts_state(inputs):
             known = writer.name(writes)
             yield f"{known}.count += 1; {known}.last = moment()"
+
+    def written(
+        self, writer: ConditionWriter, inputs: Sequence[str | Storage], writes: Writes
+    ) -> list[str]:
+        """Expressions of what the lines count in."""
+        given = [storage for i, _ in self.writers if isinstance(storage := inputs[i], str)]
+        return [*given, writer.name(writes)] if self._counts_state(inputs) else given
+
+    def _counts_state(self, inputs: Sequence[str | Storage]) -> bool:
+        return any(isinstance(inputs[position], Storage) for position, _ in self.writers)
 
 
 class UndoneCall:
@@ -125,27 +135,35 @@ class UndoneCall:
     Only what still is as the call has left it is taken back: the user may have changed it since.
     """
 
+    # A call that hits makes one of these: states are read by functions of C.
+    __slots__ = (
+        "_written", "_cells", "_owners", "_generators", "_values", "_slots", "_random", "_left",
+        "_is_undone",
+    )  # fmt: skip
+
     def __init__(
         self,
-        written: Sequence[Storage],
+        written: Sequence[Storage | Writes],
         cells: Sequence[Any],
         owners: Sequence[Tensor],
         generators: Sequence[Any],
     ) -> None:
         self._written, self._cells, self._owners = written, cells, owners
         self._generators = generators
-        self._before = self._left = self._state()
-
-    def _state(self) -> tuple[list[Any], list[Any], list[Any]]:
-        return (
-            [cell.value for cell in self._cells],
-            [owner._slot for owner in self._owners],
-            [(generator.seed, generator.offset) for generator in self._generators],
-        )
+        self._values = tuple(map(_value_of, cells))
+        self._slots = tuple(map(_slot_of, owners))
+        self._random = tuple(map(_random_of, generators))
+        self._left = self._values, self._slots, self._random
+        self._is_undone = False
 
     def note(self) -> None:
         """The call is over."""
-        self._left = self._state()
+        self._left = (
+            tuple(map(_value_of, self._cells)), tuple(map(_slot_of, self._owners)),
+            tuple(map(_random_of, self._generators)),
+        )  # fmt: skip
+        if self._is_undone:  # by another thread, before this one had changed everything
+            self.undo()
 
     def undo(self) -> None:
         """Take back host scalars, gradients and random states.
@@ -153,19 +171,24 @@ class UndoneCall:
         A storage was not written to, but it gets a version that it has never had: a value that was
         saved meanwhile, of a write that never came, must not pass for a later one.
         """
+        self._is_undone = True
         for storage in self._written:
             storage.wrote("a call that was taken back", None)
-        cells, grads, random = self._before
+        cells, grads, random = self._values, self._slots, self._random
         left_cells, left_grads, left_random = self._left
         for cell, value, left in zip(self._cells, cells, left_cells):
             if cell.value == left:
                 cell.value = value
         for owner, grad, left in zip(self._owners, grads, left_grads):
-            if owner._slot is left:
+            if still_holds(owner, left):
                 owner._grad = grad
         for generator, saved, left in zip(self._generators, random, left_random):
             if (generator.seed, generator.offset) == left:
                 generator.seed, generator.offset = saved
+
+
+_value_of, _slot_of = attrgetter("value"), attrgetter("_slot")
+_random_of = attrgetter("seed", "offset")
 
 
 class NewTensor(NamedTuple):

@@ -313,7 +313,7 @@ class CpuProgram:
             self._pack_addresses(self._bases, 8 * _FIRST, *addresses)
             self.rerun(scalars)
 
-    def rerun(self, scalars: tuple[float | int, ...]) -> None:
+    def rerun(self, scalars: tuple[float | int, ...], late: object = None) -> None:
         """The same, with buffers at the addresses of the last run, or those set by `put` since."""
         timeline = state().context.timeline
         with _scratch.lock:
