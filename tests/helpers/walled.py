@@ -21,10 +21,12 @@ from contraflow import devices, dtypes
 from contraflow.capture.rewriting import library
 from contraflow.compiler.interpret import run_call
 from contraflow.compiler.kernel import WRITES, Limits
-from contraflow.compiler.plan import SCALARS, HostStep, KernelStep, Plan
+from contraflow.compiler.plan import SCALARS, HostStep, Plan
 from contraflow.compiler.tape import Tape, Value
 from contraflow.devices import names
-from contraflow.devices.failures import IndexOutOfRange, LateFailure
+from contraflow.devices.failures import IndexOutOfRange, LateFailure, PendingRuns
+from contraflow.devices.run_words import RunWords
+from contraflow.devices.segments import kernel_steps, segments
 from contraflow.dtypes import DType
 from contraflow.errors import DeviceError, OutOfRange
 from contraflow.operation.context import other_devices
@@ -114,7 +116,7 @@ class WalledDevice:
     def load(self, plan: Plan) -> WalledProgram:
         return WalledProgram(self, plan)
 
-    def submit(self, run: WalledRun) -> None:
+    def submit(self, run: WalledRun, late: LateFailure | None) -> None:
         """Run a program."""
         run.execute()
 
@@ -135,7 +137,7 @@ class WalledRun(NamedTuple):
     program: WalledProgram
     given: dict[int, np.ndarray]
     scalars: Sequence[Any]
-    late: LateFailure | None
+    number: int = 0  # among those that may fail later
 
     def execute(self) -> None:
         self.program.execute(self.given, self.scalars)
@@ -156,10 +158,14 @@ class AsynchronousDevice(WalledDevice):
     def __init__(self, name: str = "walled", limits: Limits = PLAIN) -> None:
         super().__init__(name, limits)
         self.queue: list[WalledRun] = []
+        self.pending = PendingRuns()
 
-    def submit(self, run: WalledRun) -> None:
+    def submit(self, run: WalledRun, late: LateFailure | None) -> None:
         if len(self.queue) >= self.most:
             self.synchronize()
+        if self.pending.concerns(late, any(step.may_fail for step in run.program.plan.steps)):
+            assert late is not None
+            run = run._replace(number=self.pending.add(late, run.clear))
         self.queue.append(run)
 
     def download(self, buffer: WalledBuffer) -> np.ndarray:
@@ -175,25 +181,16 @@ class AsynchronousDevice(WalledDevice):
             self._run_all()
 
     def _run_all(self) -> None:
-        errors: list[Exception] = []
         while self.queue:
             run = self.queue.pop(0)
             try:
                 run.execute()
-            except IndexError as error:
-                assert run.late is not None, "a program that may fail was not told so"
-                errors.append(run.late.described(error))
-                if run.late.undo is None:
-                    run.clear()
-                    continue
-                behind = [other for other in self.queue if other.late and other.late.undo]
-                for failed in reversed([run, *behind]):
-                    assert failed.late is not None
-                    assert failed.late.undo is not None
-                    failed.late.undo()
-                    self.queue = [other for other in self.queue if other is not failed]
-        if errors:
-            raise errors[0]
+            except IndexOutOfRange as error:
+                assert run.number, "a program that may fail was not told so"
+                gone = self.pending.failed(run.number, error)
+                self.queue = [other for other in self.queue if other.number not in gone]
+            self.pending.ended_well(run.number)
+        self.pending.raise_first()
 
 
 class WalledProgram:
@@ -201,13 +198,11 @@ class WalledProgram:
 
     def __init__(self, device: WalledDevice, plan: Plan) -> None:
         self.device, self.plan = device, plan
-        hosts = [step.name for step in plan.steps if isinstance(step, HostStep)]
+        hosts = [step.name for step in segments(plan) if isinstance(step, HostStep)]
         assert not hosts, f"host steps on the walled device: {hosts}"
-        self._external = [i for i, slot in enumerate(plan.slots) if slot.kind != "temp"]
-        self._addresses = [0] * len(self._external)
-        self.put: Callable[[int, int], None] = self._addresses.__setitem__
-        for step in plan.steps:
-            assert isinstance(step, KernelStep)
+        self.words = RunWords(plan)
+        self.put = self.words.put
+        for step in kernel_steps(plan):
             memory = [o for o in step.call.kernel.operands if o.mode not in ("scalar", "position")]
             assert len(memory) <= device.limits.bindings
 
@@ -221,20 +216,20 @@ class WalledProgram:
         scalars: tuple[float | int, ...],
         late: LateFailure | None = None,
     ) -> None:
-        assert len(addresses) == len(self._external)
         with self.device.lock:
-            self._addresses[:] = addresses
+            self.words.set_addresses(*addresses)
             self.rerun(scalars, late)
 
     def rerun(self, scalars: tuple[float | int, ...], late: LateFailure | None = None) -> None:
         with self.device.lock:
-            self.device.submit(WalledRun(self, self._given(), scalars, late))
+            self.words.set_scalars(*scalars)
+            self.device.submit(WalledRun(self, self._given(), self.words.scalars), late)
 
     def _given(self) -> dict[int, np.ndarray]:
         slots = self.plan.slots
         return {
             i: self.device.view(address, slots[i].dtype, slots[i].numel)
-            for i, address in zip(self._external, self._addresses)
+            for i, address in zip(self.words.slots, self.words.addresses)
         }
 
     def execute(self, given: dict[int, np.ndarray], scalars: Sequence[Any]) -> None:
@@ -276,17 +271,16 @@ class GraphProgram(WalledProgram):
 
     def __init__(self, device: WalledDevice, plan: Plan) -> None:
         super().__init__(device, plan)
-        self._block: list[Any] = []
-        self._bound: dict[tuple[int, ...], WalledRun] = {}
+        self._bound: dict[tuple[int, ...], dict[int, np.ndarray]] = {}
 
     def rerun(self, scalars: tuple[float | int, ...], late: LateFailure | None = None) -> None:
         with self.device.lock:
-            self._block[:] = scalars
-            key = tuple(self._addresses)
+            self.words.set_scalars(*scalars)
+            key = tuple(self.words.addresses)
             if key not in self._bound:
-                self._bound[key] = WalledRun(self, self._given(), self._block, None)
+                self._bound[key] = self._given()
                 self.device.binds += 1
-            self._bound[key].execute()
+            self.execute(self._bound[key], self.words.scalars)
 
 
 class GraphDevice(WalledDevice):

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from contraflow.compiler.plan import Plan
 
 # The memory of one storage: on the cpu a NumPy array, elsewhere an object of the device with the
-# attributes `shape`, `dtype` (a DType), `size` (elements), `nbytes` and `device`.
+# attributes `shape`, `dtype` (a DType), `size` (elements), `nbytes` and `device`. Calls that hit
+# compare `size`: none of these is a property.
 DeviceBuffer = Any
 
 
@@ -48,13 +49,16 @@ class ProgramInterface(Protocol):
         """The same, with buffers given by their addresses.
 
         `late` is for an asynchronous device, where a wrong index is found after this has returned.
-        The steps behind it in the program, and the programs behind that, write no state then; when
-        the error surfaces, in `synchronize`, `download` or another `run`, all of them are undone,
-        the last one first.
+        The steps behind it in the program, and the programs behind that whose `late` has `undo`,
+        write nothing to the caller's buffers then, neither inputs nor outputs: `.grad` of earlier
+        calls may stay in the output that this one fills. When the error surfaces, in
+        `synchronize`, `download` or another `run`, all of them are undone, the last one first
+        (`PendingRuns`).
         """
 
     def put(self, number: int, address: int) -> None:
-        """Set the address of one of the buffers from now on."""
+        """Set the address of one of the buffers from now on. A function of C, as a call that hits
+        has one for each argument and result (`RunWords.put`)."""
 
     def rerun(self, scalars: tuple[float | int, ...], late: LateFailure | None = None) -> None:
         """The same, with buffers at the addresses of the last run, or those set by `put` since."""

@@ -22,3 +22,64 @@ class LateFailure(NamedTuple):
 
     described: Callable[[IndexError], Exception]  # the error of a kernel as the user's
     undo: Callable[[], None] | None = None
+
+
+class PendingRun(NamedTuple):
+    """A run of a program whose outcome is not known yet."""
+
+    number: int
+    late: LateFailure
+    clear: Callable[[], None]  # overwrites the results with zeros
+
+
+class PendingRuns:
+    """The runs of an asynchronous device whose outcomes are not known yet, in order.
+
+    A failure of an op of eager mode concerns that op alone. That of a compiled call, whose
+    `LateFailure` has `undo`, takes every compiled call behind it along, none of which has written
+    anything: the device sees to that, until the failure is told here.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[PendingRun] = []
+        self._count = 0
+        self._errors: list[tuple[int, Exception]] = []
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def concerns(self, late: LateFailure | None, may_fail: bool) -> bool:
+        """Whether a run has to be noted: it may fail, or be taken back for one that does."""
+        return late is not None and (may_fail or (late.undo is not None and bool(self._runs)))
+
+    def add(self, late: LateFailure, clear: Callable[[], None]) -> int:
+        """Note a run; its number, by which it is named from now on."""
+        self._count += 1
+        self._runs.append(PendingRun(self._count, late, clear))
+        return self._count
+
+    def ended_well(self, last: int) -> None:
+        """All runs up to a number are over, and those that failed were told before."""
+        self._runs = [run for run in self._runs if run.number > last]
+
+    def failed(self, number: int, error: IndexOutOfRange) -> list[int]:
+        """A run has found a wrong index: it is taken back, with those behind it. Their numbers."""
+        run = next(run for run in self._runs if run.number == number)
+        self._errors.append((number, run.late.described(error)))
+        if run.late.undo is None:
+            run.clear()
+            gone = [run]
+        else:
+            gone = [r for r in self._runs if r.number >= number and r.late.undo is not None]
+            for each in reversed(gone):
+                assert each.late.undo is not None
+                each.late.undo()
+        numbers = [run.number for run in gone]
+        self._runs = [run for run in self._runs if run.number not in numbers]
+        return numbers
+
+    def raise_first(self) -> None:
+        """Raise the error of the first run that failed, if one has; the others are forgotten."""
+        errors, self._errors = self._errors, []
+        if errors:
+            raise min(errors, key=lambda found: found[0])[1]

@@ -11,7 +11,6 @@ import functools
 import math
 import mmap
 import os
-import struct
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -35,6 +34,8 @@ from contraflow.devices.cpu.pool import CHECK, DEAL, ERRORS, MEET, PARTS, pool
 from contraflow.devices.cpu.vectors import bytes_for
 from contraflow.devices.failures import IndexOutOfRange
 from contraflow.devices.hazards import barriers
+from contraflow.devices.run_words import WORD, RunWords
+from contraflow.devices.segments import KernelRun, kernel_steps, segments
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
 from contraflow.operation.context import state
@@ -172,7 +173,7 @@ def _nothing() -> None:
 _ROW_WORDS = 4  # the kernel, its arguments, how it is run, and tickets for its parts
 _ROW_BYTES = 8 * _ROW_WORDS
 _TICKETS = 3  # where they lie in a row
-_FIRST = 2  # where the pointers to buffers begin in their table, after errors and scalars
+_FIRST = 2  # where the words of a run begin in the table, after the pointers to errors and scalars
 
 
 def _noted(timeline: Any, name: str, kind: str) -> Any:
@@ -198,27 +199,24 @@ class CpuProgram:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        slots = plan.slots
-        self._external = [i for i, slot in enumerate(slots) if slot.kind != "temp"]
-        self._temporary = [i for i, slot in enumerate(slots) if slot.kind == "temp"]
-        # The table of pointers: errors, scalars, buffers of the caller, temporaries.
-        order = [None, SCALARS, *self._external, *self._temporary]
-        self._index = {slot: i for i, slot in enumerate(order)}
-        assert self._index[None] == ERRORS
-        self._bases = (ctypes.c_uint64 * len(order))()
-        # Says where one of the buffers is from now on.
-        given = (ctypes.c_uint64 * len(self._external)).from_buffer(self._bases, 8 * _FIRST)
-        self.put: Callable[[int, int], None] = given.__setitem__
-        self._addresses = [0] * len(self._external)
-        self._known: list[Callable[[], ArrayOrAddress]] = [_nothing] * len(self._external)
-        self._pack_addresses = struct.Struct(f"{len(self._external)}Q").pack_into
-        kinds = ("d" if dtype.is_floating_point else "q" for dtype in plan.scalar_dtypes)
-        self._pack_scalars = struct.Struct("=" + "".join(kinds)).pack_into
-        self._scalars = (ctypes.c_uint64 * max(1, len(plan.scalar_dtypes)))()
-        self._packed: tuple[float | int, ...] = ()  # what they are
-        self._bases[self._index[SCALARS]] = ctypes.addressof(self._scalars)
+        self._temporary = [i for i, slot in enumerate(plan.slots) if slot.kind == "temp"]
+        # The table: pointers to errors and scalars, the words of a run (pointers to the buffers of
+        # the caller, and the scalars), and pointers to temporaries.
+        behind = _FIRST + RunWords.size(plan)
+        self._bases = (ctypes.c_uint64 * (behind + len(self._temporary)))()
+        self._words = words = RunWords(plan, self._bases, _FIRST)
+        self._index = {SCALARS: ERRORS + 1}
+        self._index.update(zip(words.slots, range(_FIRST, words.first_scalar)))
+        self._index.update(zip(self._temporary, range(behind, len(self._bases))))
+        self._bases[self._index[SCALARS]] = (
+            ctypes.addressof(self._bases) + WORD * words.first_scalar
+        )
+        self.put = words.put
+        self._addresses = [0] * len(words.slots)
+        self._known: list[Callable[[], ArrayOrAddress]] = [_nothing] * len(words.slots)
+        self._packed: tuple[float | int, ...] = ()  # the scalars that the words hold
         self._arena: _Arena | None = None  # where temporaries are
-        kernels = [step for step in plan.steps if isinstance(step, KernelStep)]
+        kernels = kernel_steps(plan)
         self._small = _is_small([step.call for step in kernels])
         self._errors = (ctypes.c_int64 * 0)()
         self._segments = list(self._build(kernels))
@@ -230,7 +228,7 @@ class CpuProgram:
             self._alone = self._segments[0].job
 
     def _build(self, kernels: list[KernelStep]) -> Iterator[_KernelRange | HostStep]:
-        words = [self._words(step) for step in kernels]
+        words = [self._arguments_of(step) for step in kernels]
         self._arguments = (ctypes.c_int64 * sum(map(len, words)))(*chain.from_iterable(words))
         self._table = (ctypes.c_uint64 * (_ROW_WORDS * len(kernels)))()
         self._kernels = [step.call.kernel for step in kernels]
@@ -240,17 +238,8 @@ class CpuProgram:
             row = _ROW_WORDS * i
             self._table[row : row + _ROW_WORDS] = [entry, arguments, flags[i], 0]
             arguments += 8 * len(words[i])
-        row = first = 0
-        for step in self._plan.steps:
-            if isinstance(step, KernelStep):
-                row += 1
-                continue
-            if row > first:
-                yield self._rows(kernels, first, row)
-            yield step
-            first = row
-        if row > first:
-            yield self._rows(kernels, first, row)
+        for segment in segments(self._plan):
+            yield self._rows(segment) if isinstance(segment, KernelRun) else segment
 
     def _flags(self, kernels: list[KernelStep]) -> list[int]:
         """The flags of each kernel: whether threads meet after it, and share its work."""
@@ -262,14 +251,13 @@ class CpuProgram:
             for meet, step in zip(meets, kernels)
         ]
 
-    def _rows(self, kernels: Sequence[KernelStep], first: int, stop: int) -> _KernelRange:
-        """Kernels without a host step between them. Wrong indices are looked for after the last
-        one that may find any: what follows writes state."""
-        checking = [i for i in range(first, stop) if kernels[i].may_fail]
-        if checking:
-            self._table[_ROW_WORDS * checking[-1] + 2] |= MEET | CHECK
-        address = ctypes.addressof(self._table) + _ROW_BYTES * first
-        return _KernelRange(address, stop - first, ctypes.addressof(self._bases))
+    def _rows(self, run: KernelRun) -> _KernelRange:
+        """The rows of kernels without a host step between them. Wrong indices are looked for after
+        the last one that may find any."""
+        if run.last_risk is not None:
+            self._table[_ROW_WORDS * run.last_risk + 2] |= MEET | CHECK
+        address = ctypes.addressof(self._table) + _ROW_BYTES * run.first
+        return _KernelRange(address, len(run.steps), ctypes.addressof(self._bases))
 
     def _divide(self, shares: int) -> None:
         """Cut work into so many shares."""
@@ -281,7 +269,7 @@ class CpuProgram:
                 segment.share(shares)
         self._shares = shares
 
-    def _words(self, step: KernelStep) -> list[int]:
+    def _arguments_of(self, step: KernelStep) -> list[int]:
         """The argument block of one kernel; `render/llvm/kernels.py` says what it holds."""
         call, words = step.call, []
         for operand, binding in zip(call.kernel.operands, step.bindings):
@@ -310,7 +298,7 @@ class CpuProgram:
     ) -> None:
         """The same, with buffers given by their addresses. Nothing is ever late here."""
         with _scratch.lock:
-            self._pack_addresses(self._bases, 8 * _FIRST, *addresses)
+            self._words.set_addresses(*addresses)
             self.rerun(scalars)
 
     def rerun(self, scalars: tuple[float | int, ...], late: object = None) -> None:
@@ -320,7 +308,7 @@ class CpuProgram:
             if self._arena is not _scratch.arena:
                 self._move(_scratch.provide(self._plan.arena_bytes))
             if scalars is not self._packed:
-                self._pack_scalars(self._scalars, 0, *scalars)
+                self._words.set_scalars(*scalars)
                 self._packed = scalars
             if self._alone is None or timeline is not None:
                 self._run_segments(timeline)
