@@ -26,6 +26,7 @@ from contraflow.capture.explain import (
     memory_of,
     parameter_names,
 )
+from contraflow.capture.findings import return_line
 from contraflow.capture.hit import MISS, misses, write_hit
 from contraflow.capture.key import CallKey, key_of
 from contraflow.capture.observing.carried import can_be_carried, identity
@@ -185,9 +186,10 @@ class Compiled:
         if inputs is None:
             raise refusal(
                 self.name,
-                "the function makes a parameter or an optimizer around a tensor from outside, "
-                "which is gone when it ends, so that no replay would find it",
-                "Make it outside, or of a copy.",
+                "a result can be differentiated by a leaf that the function makes around a tensor "
+                "from outside, and that is gone when it ends, so that no replay would find it",
+                "Make the leaf outside, or of a copy, or return the result detached.",
+                return_line(self.function),
             )
         program.guards.forget_gone()
         self.captures += 1

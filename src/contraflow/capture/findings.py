@@ -190,12 +190,7 @@ class Findings:
         """The line of a write, else where the function returns; of several, where it begins."""
         if write is not None:
             return write.line  # type: ignore[no-any-return]
-        code = getattr(self.owner.function, "__code__", None)
-        if code is None:
-            return None
-        code = original(code)
-        found = [i.offset for i in dis.get_instructions(code) if i.opname in _RETURNS]
-        return UserLine(code, found[0] if len(found) == 1 else 0)
+        return return_line(self.owner.function)
 
     def _describe_results(self, found: Sequence[Any]) -> list[Tensor]:
         """Note what each result is; those with a graph that begins outside are given."""
@@ -365,11 +360,14 @@ class Findings:
     def describe_escapes(self) -> None:
         """Storages that outlive the function without being returned get this call's values."""
         recorder, program = self.recorder, self.program
+        own = program.recording.own_cells
         escaped = recorder.alive()
-        if escaped:
+        if escaped or any(cell() is not None for cell in own):
             del escaped
             gc.collect()  # a cycle in the user's code is not an escape
             escaped = recorder.alive()
+        if any(cell() is not None for cell in own):  # its next call may go on with it
+            program.recording.once = True
         if not escaped:
             return
         known = {*program.tape.inputs, *(v for line in program.tape.lines for v in line.outs)}
@@ -393,6 +391,16 @@ class Findings:
                 self.positions[id(storage)] = len(program.tape.outputs) - 1
             program.escapes.append((storage, self.positions[id(storage)]))
         self.owner.escape_lines.update(str(line) for *_, line in escaped)
+
+
+def return_line(function: Any) -> UserLine | None:
+    """The line where a function returns; of several, where it begins."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return None
+    code = original(code)
+    found = [i.offset for i in dis.get_instructions(code) if i.opname in _RETURNS]
+    return UserLine(code, found[0] if len(found) == 1 else 0)
 
 
 def _describe_value(x: Any, first_at: dict[tuple[int, int], int]) -> Result:

@@ -136,4 +136,4 @@ class GraphChanges:
         for _, table, before, _ in self.hooks.values():
             table.clear()  # handles refer to the dict itself
             table.update(before)
-        self.methods, self.needs = [], {}
+        self.places, self.methods, self.needs = {}, [], {}  # which keep tensors alive

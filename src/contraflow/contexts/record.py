@@ -458,21 +458,29 @@ class Recorder(BottomContext):
 
     def read_scalar(self, cell: HostScalar) -> Any:
         if cell not in self._cells:
-            spec = Spec((), int64 if isinstance(cell.value, int) else float64)
-            value = self.tape.add_input(spec, "scalar")
-            self.sources[value] = InputSource("scalar", cell=weakref.ref(cell))
-            self._numbers.add(value)
-            symbol = self._number(value)
+            dtype = int64 if isinstance(cell.value, int) else float64
+            if cell.serial > self.start:  # the function's own, which every call makes anew
+                symbol = self._known_number(cell.value, dtype)
+            else:
+                value = self.tape.add_input(Spec((), dtype), "scalar")
+                self.sources[value] = InputSource("scalar", cell=weakref.ref(cell))
+                self._numbers.add(value)
+                symbol = self._number(value)
             self._cells[cell] = (symbol, symbol)
         return self.snapshot(self._cells[cell][0])  # which may be written to in place
 
     def write_scalar(self, cell: HostScalar, value: Any) -> None:
         self.read_scalar(cell)
         if isinstance(value, (int, float)):
-            with changed(device="cpu"):
-                value = core.full((), value, dtype=dtypes.float64)
-            self._numbers.add(self._value_of(value))
+            value = self._known_number(value, float64)
         self._cells[cell] = (value, self._cells[cell][1])
+
+    def _known_number(self, number: int | float, dtype: DType) -> Tensor:
+        """A tensor that stands for a number of the host that every call knows."""
+        with changed(device="cpu"):
+            found: Tensor = core.full((), number, dtype=dtype)
+        self._numbers.add(self._value_of(found))
+        return found
 
     def _stream(self, generator: Generator) -> TouchedGenerator:
         if generator not in self._streams:
@@ -556,6 +564,8 @@ class Recorder(BottomContext):
         recording.slots = self._slots
         recording.final_grads = {k: slot.tensor._grad for k, slot in self._slots.items()}
         for cell, (now, then) in self._cells.items():
+            if cell.serial > self.start:
+                recording.own_cells.append(weakref.ref(cell))
             if now is not then:
                 recording.cells[cell] = self.read(now)
         for generator, stream in self._streams.items():

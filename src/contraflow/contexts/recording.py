@@ -103,6 +103,7 @@ class Recording:
     slots: dict[int, GradSlot] = field(default_factory=dict)
     final_grads: dict[int, Tensor | None] = field(default_factory=dict)
     cells: dict[HostScalar, TapeOperand] = field(default_factory=dict)  # host scalars that were set
+    own_cells: list[weakref.ref[HostScalar]] = field(default_factory=list)  # that the function made
     advances: dict[Generator, int] = field(default_factory=dict)  # blocks drawn
     reseeds: dict[Generator, tuple[int, int]] = field(default_factory=dict)
     modules: list[tuple[weakref.ref[Any], int]] = field(default_factory=list)

@@ -220,11 +220,11 @@ class Routine:
         self.device = device
         standins = [_standin(x) if isinstance(x, Tensor) else x for x in inputs]
         positions = [i for i, x in enumerate(standins) if isinstance(x, Tensor)]
-        recorder = _recorder(name, [standins[i] for i in positions])
         self._numbers: list[int] = []
         if is_open:
             self._numbers = [i for i, x in enumerate(inputs) if type(x) in (int, float)]
         cells = [HostScalar(inputs[i]) for i in self._numbers]
+        recorder = _recorder(name, [standins[i] for i in positions])
         for i, cell in zip(self._numbers, cells):
             standins[i] = recorder.read_scalar(cell)
         plain = {"context": recorder, "grad": False, "saved_hooks": (), "region": 0, "line": None}

@@ -10,15 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 from contraflow.operation.context import state
+from contraflow.tensors.storage import serials
 
 
 class HostScalar:
     """A number that may change between the calls of a compiled function."""
 
-    __slots__ = ("value", "__weakref__")
+    __slots__ = ("value", "serial", "__weakref__")
 
     def __init__(self, value: int | float) -> None:
-        self.value = value
+        self.value, self.serial = value, next(serials)
 
     def get(self) -> Any:
         """The number, or its symbol while recording."""

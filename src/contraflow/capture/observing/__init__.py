@@ -16,6 +16,7 @@
     impure.py     functions whose answer a replay could not give
     settings.py   settings that a function may change, but not leave changed
     copies.py     copies of what modules and optimizers hold, put back when a recording fails
+    unheard.py    the stand-in for a recorder where a recorded function runs once more, eagerly
     alarm.py      functions that ran and were not observed
     ahead.py      what is noticed on a Python whose code is not known
 

@@ -22,6 +22,7 @@ from typing import Any
 
 from contraflow.capture.observing.observer import Observer
 from contraflow.capture.observing.session import give_back_later, listening, putting_back
+from contraflow.capture.observing.unheard import Unheard
 from contraflow.capture.rewriting import rewrite
 from contraflow.capture.rewriting.library import names
 from contraflow.capture.state.places import (
@@ -29,9 +30,6 @@ from contraflow.capture.state.places import (
     GivenArguments,
     Place,
 )
-from contraflow.contexts.record import refusal
-from contraflow.errors import CaptureError
-from contraflow.tensors.storage import serials
 
 # Packages whose code runs between two observed lines of user code.
 _UNSEEN = frozenset(f"contraflow.capture.{name}" for name in names("observing state rewriting"))
@@ -256,34 +254,6 @@ def _users(first: types.TracebackType | None) -> types.TracebackType | None:
 
 def _is_unseen(at: types.TracebackType) -> bool:
     return at.tb_frame.f_globals.get("__package__") in _UNSEEN
-
-
-class Unheard:
-    """Stands for a recorder where a function runs eagerly and only its writes are of interest."""
-
-    def __init__(self, name: str) -> None:
-        self.name, self.start = name, next(serials)
-        self.arrays: dict[int, Any] = {}
-        self.array_arguments: dict[int, Any] = {}
-        self.modules: list[Any] = []
-
-    def visit_module(self, module: Any) -> None:
-        """Nothing is guarded."""
-
-    def made_here(self, module: Any) -> bool:
-        """Whether the function itself has made a module or an optimizer."""
-        return bool(module.__dict__.get("_born", self.start) >= self.start)
-
-    def is_from_outside(self, tensor: Any) -> bool:
-        """Nothing is refused."""
-        return True
-
-    def user_line(self) -> None:
-        """Nothing is reported."""
-
-    def refusal(self, problem: str, remedy: str) -> CaptureError:
-        """The error for what could not have been recorded."""
-        return refusal(self.name, problem, remedy)
 
 
 @contextmanager

@@ -42,6 +42,7 @@ from contraflow.capture.observing.objects import (
     items_of,
     lives_on,
 )
+from contraflow.capture.observing.unheard import Unheard
 from contraflow.capture.rewriting import rewrite
 from contraflow.capture.rewriting.bytecode import globals_of, imports_of
 from contraflow.capture.rewriting.library import (
@@ -78,6 +79,7 @@ from contraflow.capture.state.reads import (
     is_plain,
 )
 from contraflow.capture.state.writes import SlotStore, Write, undoing
+from contraflow.contexts.record import Recorder
 from contraflow.errors import CaptureError
 from contraflow.operation.op import REGISTRY
 from contraflow.tensors.epoch import Every
@@ -91,7 +93,7 @@ LARGEST = 1000  # elements of a container that may be guarded as a whole
 class Sight(ObserverChain):
     """The Python state that one recording has met."""
 
-    def __init__(self, recorder: Any) -> None:
+    def __init__(self, recorder: Recorder | Unheard) -> None:
         self.recorder = recorder
         # The carried inputs of the program: the contents of slots, and containers by their address.
         self.carried_values: dict[SlotKey, Any] = {}
