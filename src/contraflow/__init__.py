@@ -83,7 +83,7 @@ from contraflow.tensors.printing import get_printoptions, printoptions, set_prin
 from contraflow.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
-    from contraflow import amp, data, func, linalg, nn, optim, profiler, special
+    from contraflow import amp, data, distributions, func, linalg, nn, optim, profiler, special
     from contraflow.about import show_config
     from contraflow.amp.autocast import autocast
     from contraflow.autograd.drawing import draw
@@ -99,7 +99,9 @@ _LATER = {
     "save": "contraflow.serialize",
     "show_config": "contraflow.about",
 }
-_LATER_MODULES = {"amp", "data", "func", "linalg", "nn", "optim", "profiler", "special"}
+_LATER_MODULES = {
+    "amp", "data", "distributions", "func", "linalg", "nn", "optim", "profiler", "special",
+}  # fmt: skip
 
 
 # PyTorch's names for what is absent by choice, and what that is.
@@ -164,6 +166,7 @@ __all__ = [
     "custom_op",
     "data",
     "device",
+    "distributions",
     "draw",
     "dtype",
     "empty",
