@@ -13,7 +13,7 @@ INSTALLED_DEV := .venv/.installed-dev
 INSTALLED_PEERS := .venv-peers/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-peers lint format stub seeds accuracy explain bench bench-peers peers clean
+.PHONY: help demo test test-all test-peers test-cuda lint format stub seeds accuracy explain bench bench-peers peers clean
 .NOTPARALLEL:
 
 help: ## list the targets
@@ -30,6 +30,9 @@ test-all: $(INSTALLED_DEV) ## every test; comparisons need `make peers` first
 
 test-peers: $(INSTALLED_DEV) ## only the comparisons with PyTorch and JAX; `make peers` first
 	$(PYTEST) -m peers $(ARGS)
+
+test-cuda: ## the tests of the CUDA device; installs nothing: PYTHON has pytest and the packages
+	PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 PYTHONPATH=src $(PYTHON) -m pytest -q tests/devices/test_cuda*.py $(ARGS)
 
 lint: $(INSTALLED_DEV) ## ruff, formatting and mypy, changing nothing
 	$(BIN)/ruff check .

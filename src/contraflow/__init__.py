@@ -83,7 +83,7 @@ from contraflow.tensors.printing import get_printoptions, printoptions, set_prin
 from contraflow.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
-    from contraflow import amp, data, distributions, func, linalg, nn, optim, profiler, special
+    from contraflow import amp, data, func, linalg, nn, optim, profiler, special
     from contraflow.about import show_config
     from contraflow.amp.autocast import autocast
     from contraflow.autograd.drawing import draw
@@ -99,9 +99,7 @@ _LATER = {
     "save": "contraflow.serialize",
     "show_config": "contraflow.about",
 }
-_LATER_MODULES = {
-    "amp", "data", "distributions", "func", "linalg", "nn", "optim", "profiler", "special",
-}  # fmt: skip
+_LATER_MODULES = {"amp", "data", "func", "linalg", "nn", "optim", "profiler", "special"}
 
 
 # PyTorch's names for what is absent by choice, and what that is.
@@ -166,7 +164,6 @@ __all__ = [
     "custom_op",
     "data",
     "device",
-    "distributions",
     "draw",
     "dtype",
     "empty",

@@ -16,6 +16,7 @@ from contraflow import config
 from contraflow.devices import cache
 from contraflow.devices.cpu import jit, program
 from contraflow.devices.cpu.pool import pool
+from contraflow.render.clike import cuda
 from contraflow.render.llvm.kernels import GENERATOR, entry_name, render, text_identity
 
 
@@ -94,13 +95,26 @@ def test_a_text_s_identity_is_that_of_everything_that_decides_about_it():
     identities = {text_identity(k, vector_bytes=w) for k in (first, second) for w in (16, 32)}
     assert len(identities) == 4
     assert text_identity(map_kernel(lambda x: x * 1.5), vector_bytes=16) in identities
-    found, waiting = set(), ["render.llvm.kernels"]
+    assert deciding("render.llvm.kernels") == set(GENERATOR)
+
+
+def test_so_is_that_of_a_text_for_cuda():
+    kernel = map_kernel(lambda x: x * 1.5)
+    variants = [cuda.TextVariant(bits, guarded) for bits in (32, 64) for guarded in (False, True)]
+    assert len({cuda.text_identity(kernel, variant) for variant in variants}) == 4
+    assert deciding("render.clike.cuda") == set(cuda.GENERATOR)
+
+
+def deciding(first: str) -> set[str]:
+    """A module, and all that it imports, except for those that no text depends on."""
+    found: set[str] = set()
+    waiting = [first]
     while waiting:
         module = waiting.pop()
         if module not in found:
             found.add(module)
             waiting += imported_from_the_package(module)
-    assert found - {"errors", "printing", "threads"} == set(GENERATOR)
+    return found - {"errors", "printing", "threads"}
 
 
 def imported_from_the_package(module: str) -> list[str]:

@@ -28,7 +28,7 @@ DECLARED_BY = (gpu_functions, gpu_kernels, gpu_ordered)
 
 def compile_kernel(kernel: Kernel, index_bits: int, architecture: str = "sm_90") -> bytes:
     """The machine code of a kernel, or a RuntimeError with the compiler's log. Needs no GPU."""
-    text = cuda.render(kernel, index_bits=index_bits).encode()
+    text = cuda.render(kernel, cuda.TextVariant(index_bits)).encode()
     status, program = nvrtc.nvrtcCreateProgram(text, kernel.name.encode(), 0, [], [])
     options = [text.encode() for text in (f"--gpu-architecture={architecture}", *cuda.OPTIONS)]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
@@ -92,7 +92,7 @@ def run_call(
     assert architecture is not None
     module = must(driver.cuModuleLoadData(compile_kernel(kernel, index_bits, architecture)))
     function = must(driver.cuModuleGetFunction(module, kernel.name.encode()))
-    failure = np.zeros(2, np.int64)
+    failure = np.zeros(cuda.FAILURE_WORDS, np.int64)
     failure_pointer = upload(failure)
     pointers = [0 if array is None else upload(array) for array, _ in arrays]
     bound = [
@@ -114,7 +114,7 @@ def run_call(
     for pointer in filter(None, [*pointers, failure_pointer]):
         must(driver.cuMemFree(pointer))
     must(driver.cuModuleUnload(module))
-    return failure if source.checks_indices(kernel) else None
+    return failure[:2] if source.checks_indices(kernel) else None
 
 
 def main() -> int:

@@ -206,7 +206,7 @@ def test_index_bits() -> None:
     # Few points, but far apart.
     assert cuda.index_bits(rows.call._replace(strides=((1 << 30, 1), (1, 1)))) == 64
     assert cuda.index_bits(resized(product, 1 << 10, 1 << 10, 64, 64, 3)) == 64
-    text = cuda.render(rows.call.kernel, index_bits=32)
+    text = cuda.render(rows.call.kernel, cuda.TextVariant(32))
     assert "int size0, int size1" in text
     assert "long long offset0, long long offset1" in text
     assert "const int i1 = element;" in text

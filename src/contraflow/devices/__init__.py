@@ -97,13 +97,18 @@ class DeviceInterface(Protocol):
         """Wait until everything that was asked for is done; its errors surface here."""
 
 
-def _open(module: str) -> Callable[[], DeviceInterface]:
-    """How the device in a folder of this package is opened."""
-    return lambda: threads.imported(f"contraflow.devices.{module}.device").open_device()
+def _open(module: str) -> Callable[..., DeviceInterface]:
+    """How the device in a folder of this package is opened; of several, the one of an index."""
+    return lambda *index: threads.imported(f"contraflow.devices.{module}.device").open_device(
+        *index
+    )
 
 
-_openers: dict[str, Callable[[], DeviceInterface]] = {"cpu": _open("cpu")}
+_openers: dict[str, Callable[..., DeviceInterface]] = {"cpu": _open("cpu"), "cuda": _open("cuda")}
+_SEVERAL = ("cuda",)  # kinds of which there may be more than one
 _loaded: dict[str, DeviceInterface] = {}
+# Folders of the packages by which devices are driven: their code is not the user's.
+driven_by: list[str] = []
 _lock = threads.recursive_lock()
 
 
@@ -121,11 +126,12 @@ def lookup(name: str) -> DeviceInterface:
 
 def _opened(name: str) -> DeviceInterface:
     """Open a device, once: threads that come at the same time wait for the first."""
-    if name not in _openers:
+    kind, _, index = name.partition(":")
+    if kind not in _openers or (index and kind not in _SEVERAL):
         raise DeviceError(f"device: {name!r} is not known; known are {', '.join(_openers)}.")
     with _lock:
         if name not in _loaded:
-            found = _openers[name]()
+            found = _openers[kind](int(index)) if index else _openers[kind]()
             if name != "cpu":
                 other_devices[name] = found
             _loaded[name] = found
@@ -150,12 +156,17 @@ def find(op: str, device: Device | str | None) -> Device:
     if device == "cpu":
         return CPU
     found = Device(device)
-    if found.type not in _openers or found.index:
+    if found.type not in _openers or (found.index and found.type not in _SEVERAL):
         raise DeviceError(
             f"{op}: device {str(found)!r} is not available; there is {', '.join(_openers)}."
         )
-    lookup(found.type)
-    return found if found.index is None else Device(found.type)  # the first of a kind
+    if found.index == 0:
+        found = Device(found.type)  # the first of a kind
+    try:
+        lookup(str(found))
+    except DeviceError as error:
+        raise DeviceError(f"{op}: device {str(found)!r} is not available: {error}") from error
+    return found
 
 
 def set_default_device(device: Device | str | None) -> None:

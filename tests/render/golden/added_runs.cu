@@ -1,6 +1,13 @@
 __device__ void fail(long long* failure, long long line, long long index) {
     const unsigned long long mark = line + 1;
-    if (atomicCAS((unsigned long long*)failure, 0ULL, mark) == 0) failure[1] = index;
+    if (atomicCAS((unsigned long long*)failure, 0ULL, mark) != 0) return;
+    failure[1] = index;
+    failure[3] = failure[4];
+    volatile long long* seen = (long long*)failure[2];
+    if (!seen) return;
+    seen[1] = index;
+    __threadfence_system();
+    seen[0] = mark;
 }
 
 extern "C" __global__ void __launch_bounds__(256) scatter_e7338ddb8456(

@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from contraflow import devices
 from contraflow.tensors.source_line import PACKAGE, is_standard
 
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made at run time; cannot be changed
@@ -86,7 +87,7 @@ def is_library_module(name: Any) -> bool:
 def _is_library_file(file: str) -> bool:
     if file in OBSERVED:
         return False
-    return file.startswith(_OURS) or is_standard(file)
+    return file.startswith((*_OURS, *devices.driven_by)) or is_standard(file)
 
 
 def in_python(kind: type) -> bool:

@@ -3,8 +3,15 @@
 A kernel is `extern "C"` and called `kernel.name`. Its parameters are
 
     per operand     memory: a pointer; a scalar: a double or a long long; a position: nothing
-    failure         a pointer to two long longs, if the kernel checks indices
+    failure         a pointer to the words of a failure, if the kernel checks indices or is guarded
     the integers    in the order of `source.integer_names`
+
+A `TextVariant` says what a text may take for granted about the calls that it serves. An operand
+that is `indirect` is the address of its pointer or number: a graph reads there what is new.
+
+The words of a failure (`FAILURE_WORDS` long longs): the tape line plus 1; the index; the address of
+two more words, for the host to read, or 0; a word that keeps `guarded` kernels from doing anything
+while it is not 0; and what that becomes when a failure is recorded.
 
 `LIMITS` are those of fusion and planning, `OPTIONS` what NVRTC must be told. `pack` gives the
 arguments of a call as words of 8 bytes, and cuLaunchKernel wants a pointer to each of them;
@@ -30,6 +37,7 @@ from contraflow.compiler.kernel import Contraction, Kernel, KernelCall, Limits, 
 from contraflow.dtypes import HALVES, DType, bool_, float64, int64
 from contraflow.expressions.expression import Number
 from contraflow.render.clike import bodies, source
+from contraflow.render.generator import SHARED, digest
 
 # Sums are carried in float64 where the CPU does so: kernels that do it wait for memory anyway.
 LIMITS = Limits(
@@ -44,6 +52,8 @@ LIMITS = Limits(
 
 # A value that is computed again must round as before: only `muladd` is a fused product and sum.
 OPTIONS = ("--fmad=false",)
+
+FAILURE_WORDS = 5
 
 # More blocks than this would only wait: the threads take another point instead.
 MOST_BLOCKS = 1 << 16
@@ -74,7 +84,14 @@ _FUNCTIONS = {
     "fail(": """\
 __device__ void fail(long long* failure, long long line, long long index) {
     const unsigned long long mark = line + 1;
-    if (atomicCAS((unsigned long long*)failure, 0ULL, mark) == 0) failure[1] = index;
+    if (atomicCAS((unsigned long long*)failure, 0ULL, mark) != 0) return;
+    failure[1] = index;
+    failure[3] = failure[4];
+    volatile long long* seen = (long long*)failure[2];
+    if (!seen) return;
+    seen[1] = index;
+    __threadfence_system();
+    seen[0] = mark;
 }
 """,
     # The conversion itself saturates, but makes of NaN what the pair of types decides.
@@ -210,9 +227,36 @@ def _wrap(value: int, dtype: DType) -> int:
     return (value - low) % (high - low + 1) + low
 
 
-def render(kernel: Kernel, *, index_bits: int = 64) -> str:
-    """The CUDA C++ of a kernel, with coordinates of 32 or 64 bits."""
-    syntax = Cuda(index_bits)
+class TextVariant(NamedTuple):
+    """The assumptions of a text about the calls of the kernel that it serves."""
+
+    index_bits: int = 64  # of coordinates
+    guarded: bool = False  # it writes what must stay as it is where an index was wrong before
+    indirect: frozenset[int] = frozenset()  # operands given by the address of their word
+    apart: frozenset[int] = frozenset()  # operands in memory that nothing else writes meanwhile
+
+
+# The modules in which it is decided which text a kernel becomes.
+GENERATOR = (
+    *SHARED, "render.clike.bodies", "render.clike.contraction", "render.clike.cuda",
+    "render.clike.loops", "render.clike.ordered", "render.clike.sort", "render.clike.source",
+    "render.clike.writer",
+)  # fmt: skip
+
+
+def text_identity(kernel: Kernel, variant: TextVariant) -> str:
+    """The identity of the text that `render` would write, without writing it."""
+    bits, guarded, indirect, apart = variant
+    parts = (digest(GENERATOR), kernel.identity, bits, guarded, sorted(indirect), sorted(apart))
+    return " ".join(map(str, parts))
+
+
+_PLAIN = TextVariant()
+
+
+def render(kernel: Kernel, variant: TextVariant = _PLAIN) -> str:
+    """The CUDA C++ of a kernel."""
+    syntax = Cuda(variant.index_bits)
     body = bodies.write(kernel, syntax)
     entry = [_cast_scalar(kernel, i, syntax) for i in source.scalars(kernel)]
     lines = [
@@ -227,11 +271,28 @@ def render(kernel: Kernel, *, index_bits: int = 64) -> str:
         *entry,
         *body.lines,
     ]
+    guard = ["    if (failure[3]) return;"] if variant.guarded else []
     text = "\n".join(lines)
     functions = [code for mark, code in _FUNCTIONS.items() if mark in text]
     head = f'extern "C" __global__ void __launch_bounds__({source.THREADS}) {kernel.name}('
-    parameters = ",\n".join(_parameters(kernel, syntax))
-    return "\n".join([*functions, head, f"{parameters}) {{", text, "}", ""])
+    parameters = [_declared(group) for group in _parameters(kernel, syntax, variant)]
+    if not variant.indirect:
+        return "\n".join([*functions, head, f"{_listed(parameters)}) {{", *guard, text, "}", ""])
+    # A function of its own: pointers that are apart are known to be so as parameters alone.
+    names = [
+        f"*{name}" if name in _indirect_names(variant) else name
+        for group in _parameters(kernel, syntax, variant)
+        for _, name in group
+    ]
+    outer = _parameters(kernel, syntax, variant, outside=True)
+    return "\n".join(
+        [
+            *functions, "static __device__ __forceinline__ void body(",
+            f"{_listed(parameters)}) {{", text, "}", "",
+            head, f"{_listed([_declared(group) for group in outer])}) {{", *guard,
+            f"    body({', '.join(names)});", "}", "",
+        ]
+    )  # fmt: skip
 
 
 def _cast_scalar(kernel: Kernel, number: int, syntax: Cuda) -> str:
@@ -240,25 +301,51 @@ def _cast_scalar(kernel: Kernel, number: int, syntax: Cuda) -> str:
     return f"    {syntax.constant(f'scalar{number}', syntax.type_of(dtype), value)};"
 
 
-def _parameters(kernel: Kernel, syntax: Cuda) -> list[str]:
-    """The lines of the parameter list."""
-    lines = []
+def _listed(parameters: Sequence[str]) -> str:
+    return ",\n".join(f"    {text}" for text in parameters)
+
+
+def _declared(group: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{type_name} {name}" for type_name, name in group)
+
+
+def _indirect_names(variant: TextVariant) -> set[str]:
+    return {f"{kind}{i}" for i in variant.indirect for kind in ("operand", "given")}
+
+
+def _parameters(
+    kernel: Kernel, syntax: Cuda, variant: TextVariant, outside: bool = False
+) -> list[list[tuple[str, str]]]:
+    """The types and names of the parameters, in the lines of a list; `outside` those of the kernel
+    itself, where operands may be indirect."""
+    groups = []
     for i, operand in enumerate(kernel.operands):
+        through = outside and i in variant.indirect
         if operand.mode == "scalar":
-            lines.append(f"    {_TYPES[host_dtype(operand.dtype).name]} given{i}")
+            number = _TYPES[host_dtype(operand.dtype).name]
+            groups.append([(f"const {number}*" if through else number, f"given{i}")])
         elif operand.mode != "position":
             element = "unsigned short" if operand.dtype in HALVES else _TYPES[operand.dtype.name]
-            constant = "const " if operand.mode == "in" else ""
-            lines.append(f"    {constant}{element}* operand{i}")
-    if source.checks_indices(kernel):
-        lines.append("    long long* failure")
+            pointer = f"{'const ' if operand.mode == 'in' else ''}{element}*"
+            if through:
+                pointer += " const*"
+            elif i in variant.apart:
+                pointer += " __restrict__"
+            groups.append([(pointer, f"operand{i}")])
+    if takes_failure(kernel, variant.guarded):
+        groups.append([("long long*", "failure")])
     # A line of sizes, one of offsets, and one of strides per operand.
     names = source.integer_names(kernel)
     for kind, group in groupby(names, key=lambda name: name.rstrip("0123456789")):
         # An address begins with its offset, and so is computed in 64 bits.
         type_name = "long long" if kind in ("offset", "line") else syntax.index
-        lines.append("    " + ", ".join(f"{type_name} {name}" for name in group))
-    return lines
+        groups.append([(type_name, name) for name in group])
+    return groups
+
+
+def takes_failure(kernel: Kernel, guarded: bool) -> bool:
+    """Whether a kernel is given the words of a failure."""
+    return guarded or source.checks_indices(kernel)
 
 
 def host_dtype(dtype: DType) -> DType:
@@ -272,6 +359,7 @@ def pack(
     offsets: Sequence[int],
     line: int = 0,
     failure: int = 0,
+    guarded: bool = False,
 ) -> bytes:
     """The arguments of a call, 8 bytes each, in the order of the kernel's parameters.
 
@@ -286,7 +374,7 @@ def pack(
             words.append(struct.pack("<q", int(value)))
         elif operand.mode != "position":
             words.append(struct.pack("<Q", value))
-    if source.checks_indices(kernel):
+    if takes_failure(kernel, guarded):
         words.append(struct.pack("<Q", failure))
     integers = source.integer_values(call, offsets, line)
     return b"".join([*words, struct.pack(f"<{len(integers)}q", *integers)])

@@ -15,7 +15,7 @@ import numpy as np
 from contraflow.compiler.kernel import BLOCK, Box, Contraction, Store
 from contraflow.dtypes import DType, bool_
 from contraflow.expressions import expression as s
-from contraflow.expressions import trigonometry  # noqa: F401 (its import gives rows their decompositions)
+from contraflow.expressions import special_functions, trigonometry  # noqa: F401 (rows get decompositions)
 from contraflow.expressions.evaluate import evaluate
 from contraflow.expressions.expression import Expr
 from contraflow.expressions.intrinsics import INTRINSICS, category

@@ -14,13 +14,9 @@ The error record has two words per part: line + 1 and the index that was out of 
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import sys
-from typing import Any
-
 from contraflow.compiler.kernel import Contraction, Kernel, Loops, Scan, Scatter, Sort
 from contraflow.expressions import special_functions  # noqa: F401 (rows get decompositions)
+from contraflow.render.generator import SHARED, digest
 from contraflow.render.llvm.contraction import ContractionRenderer
 from contraflow.render.llvm.kept import keep_values
 from contraflow.render.llvm.loops import LoopsRenderer
@@ -32,11 +28,9 @@ from contraflow.render.llvm.window import WindowRenderer
 
 # The modules in which it is decided which text a kernel becomes.
 GENERATOR = (
-    "dtypes", "expressions.intrinsics", "expressions.expression", "expressions.evaluate",
-    "expressions.elementary", "expressions.trigonometry", "expressions.special_functions",
-    "compiler.kernel", "render.llvm.text", "render.llvm.box", "render.llvm.contraction",
-    "render.llvm.kept", "render.llvm.loops", "render.llvm.scan", "render.llvm.scatter",
-    "render.llvm.sort", "render.llvm.window", "render.llvm.kernels",
+    *SHARED, "render.llvm.text", "render.llvm.box", "render.llvm.contraction", "render.llvm.kept",
+    "render.llvm.loops", "render.llvm.scan", "render.llvm.scatter", "render.llvm.sort",
+    "render.llvm.window", "render.llvm.kernels",
 )  # fmt: skip
 
 
@@ -47,18 +41,7 @@ def entry_name(kernel: Kernel, *, vector_bytes: int) -> str:
 
 def text_identity(kernel: Kernel, *, vector_bytes: int) -> str:
     """The identity of the text that `render` would write, without writing it."""
-    return f"{_generator()} {kernel.identity} {vector_bytes}"
-
-
-@functools.cache
-def _generator() -> str:
-    """A digest of the modules that decide which text a kernel becomes."""
-    digest = hashlib.sha256()
-    for name in GENERATOR:
-        module = sys.modules[f"contraflow.{name}"]
-        loader: Any = module.__loader__
-        digest.update(loader.get_data(module.__file__))
-    return digest.hexdigest()
+    return f"{digest(GENERATOR)} {kernel.identity} {vector_bytes}"
 
 
 def render(kernel: Kernel, *, vector_bytes: int) -> str:

@@ -1,0 +1,1 @@
+"""NVIDIA GPUs as devices, by CUDA."""

@@ -1,0 +1,124 @@
+"""An NVIDIA GPU as a device: one stream, in whose order everything is done, for all threads."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from contraflow import threads
+from contraflow.compiler.plan import Plan
+from contraflow.devices.cuda.compiler import Kernels
+from contraflow.devices.cuda.driver import Driver, bindings, count_devices
+from contraflow.devices.cuda.memory import CudaBuffer, Memory, Transfers
+from contraflow.devices.cuda.program import CudaProgram
+from contraflow.devices.cuda.runs import Runs
+from contraflow.dtypes import DType, from_numpy
+from contraflow.errors import DeviceError
+from contraflow.render.clike import cuda
+from contraflow.shapes import Shape
+
+ARENA_GRAIN = 2 << 20  # arenas are multiples of this
+_NOT_BLOCKING = 1  # a stream that does not wait for the legacy one, which others use
+
+
+class CudaDevice:
+    """One GPU."""
+
+    asynchronous = True
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.name = "cuda" if driver.index == 0 else f"cuda:{driver.index}"
+        self.limits = cuda.LIMITS._replace(host=False)
+        self.lock = threads.recursive_lock()
+        self.stream = driver("cuStreamCreate", _NOT_BLOCKING)
+        self.stream_handle = ctypes.c_void_p(int(self.stream))
+        self.memory = Memory(driver, self.stream)
+        self.memory.make_room = self._drop_arena
+        self.kernels = Kernels(driver)
+        self.pending = Runs(driver, self.stream, self.memory)
+        self._transfers = Transfers(driver, self.stream)
+        self._arena = (0, 0)  # where it lies, and its size
+        self.uploads = self.downloads = self.runs = 0
+
+    @property
+    def description(self) -> str:
+        """The GPU, for people."""
+        name = self.driver("cuDeviceGetName", 64, self.driver.handle)
+        text = name.split(b"\0")[0].decode() if isinstance(name, bytes) else str(name)
+        return f"{text}, {self.driver.architecture}"
+
+    # --- memory ---------------------------------------------------------------------------
+
+    def allocate(self, shape: Shape, dtype: DType) -> CudaBuffer:
+        """Uninitialised memory."""
+        buffer = CudaBuffer(shape, dtype, self)
+        with self.lock:
+            self.memory.lend(buffer)
+        return buffer
+
+    def upload(self, array: np.ndarray) -> CudaBuffer:
+        """Memory with a copy of an array, which is made in the order of the stream."""
+        buffer = self.allocate(array.shape, from_numpy(array.dtype))
+        with self.lock:
+            self.uploads += 1
+            self._transfers.upload(buffer.pointer, array)
+        return buffer
+
+    def download(self, buffer: CudaBuffer) -> np.ndarray:
+        """A copy of a buffer, when everything before it is done."""
+        array = np.empty(buffer.shape, buffer.dtype.numpy)
+        with self.lock:
+            self.downloads += 1
+            self._transfers.download(buffer.pointer, array)
+            self.pending.finish()
+        return array
+
+    def copy(self, source: CudaBuffer, target: CudaBuffer) -> None:
+        """Overwrite a buffer with the elements of another one."""
+        with self.lock:
+            if source.nbytes:
+                self.driver(
+                    "cuMemcpyDtoDAsync", target.pointer, source.pointer, source.nbytes, self.stream
+                )
+
+    def address(self, buffer: CudaBuffer) -> int:
+        """Where a buffer begins."""
+        return buffer.pointer
+
+    def synchronize(self) -> None:
+        """Wait until everything that was asked for is done."""
+        with self.lock:
+            self.driver("cuStreamSynchronize", self.stream)
+            self.pending.finish()
+
+    def arena(self, size: int) -> int:
+        """Memory for the temporaries of the program that runs next: programs run one after the
+        other, so all share it."""
+        pointer, held = self._arena
+        if size > held:
+            self._drop_arena()
+            size = -(-size // ARENA_GRAIN) * ARENA_GRAIN
+            pointer = self.memory.take(size)
+            self._arena = (pointer, size)
+        return pointer
+
+    def _drop_arena(self) -> None:
+        (pointer, size), self._arena = self._arena, (0, 0)
+        if size:
+            self.memory.give(pointer, size)
+
+    # --- programs -------------------------------------------------------------------------
+
+    def load(self, plan: Plan) -> CudaProgram:
+        """Compile a plan's kernels."""
+        return CudaProgram(self, plan)
+
+
+def open_device(index: int = 0) -> CudaDevice:
+    """A GPU, by its index."""
+    count = count_devices()
+    if index >= count:
+        raise DeviceError(f"this machine has {count} NVIDIA GPU{'s' * (count > 1)}.")
+    return threads.run(lambda: CudaDevice(Driver(index, bindings())))
