@@ -11,7 +11,7 @@ from contraflow.devices import lookup
 from contraflow.errors import DeviceError
 
 _REQUIRED = ("numpy", "ml_dtypes", "llvmlite")
-_OPTIONAL = {"webgpu": "wgpu", "cuda": "cuda-core"}
+_PACKAGES = {"webgpu": "wgpu", "cuda": "cuda-core"}
 
 
 def show_config() -> str:
@@ -31,12 +31,21 @@ def show_config() -> str:
         rows.append(f"cpu: {getattr(cpu, 'description', cpu.limits)}")
     except (DeviceError, ImportError) as error:
         rows.append(f"cpu: no compiler ({error})")
-    for device, package in _OPTIONAL.items():
-        rows.append(f"{device}: {package} {_version(package)}; the device is not written yet")
+    for device, package in _PACKAGES.items():
+        rows.append(f"{device}: {package} {_version(package)}; {_described(device)}")
     rows.append(f"threads: {config.get_num_threads()}")
     rows.append(f"compile: {config.compile_mode}")
     rows.append(f"cache: {config.cache_folder}")
     return "\n".join(rows)
+
+
+def _described(device: str) -> str:
+    """The name of a device, or why there is none."""
+    try:
+        found = lookup(device)
+    except DeviceError as error:
+        return str(error)
+    return str(getattr(found, "description", device))
 
 
 def _version(package: str) -> str:

@@ -45,6 +45,8 @@ eager_kernels: bool = _choice("CONTRAFLOW_EAGER", "native", ("native", "numpy"))
 # Bytes of one vector register in generated cpu code; None asks the processor.
 vector_bytes: int | None = _positive("CONTRAFLOW_VECTOR_WIDTH")
 cache_folder: str | os.PathLike[str] = _cache_folder()
+# A part of the name of the adapter that the webgpu device uses, where there are several.
+webgpu_adapter: str = os.environ.get("CONTRAFLOW_WEBGPU_ADAPTER", "")
 num_threads: int = _positive("CONTRAFLOW_THREADS") or _usable_cores()
 
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from contraflow import thresholds
-from contraflow.compiler.arena import Temporary, lay_out
+from contraflow.compiler.arena import Temporary, lay_apart, lay_out
 
 
 def drawn(count: int, seed: int) -> list[Temporary]:
@@ -64,3 +64,16 @@ def test_memory_that_is_free_again_is_used_again() -> None:
 def test_a_gap_at_the_top_grows() -> None:
     offsets, size = lay_out([Temporary(0, 0, 64), Temporary(1, 1, 640)], 64)
     assert (offsets, size) == ([0, 0], 640)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_arenas_hold_one_at_a_time(seed: int) -> None:
+    temporaries = drawn(150, seed)
+    numbers, sizes = lay_apart(temporaries)
+    for i, (a, number) in enumerate(zip(temporaries, numbers)):
+        assert a.nbytes <= sizes[number]
+        for b, other in zip(temporaries[:i], numbers):
+            assert number != other or a.dies < b.born or b.dies < a.born
+    most = max(sum(t.born <= step <= t.dies for t in temporaries) for step in range(60))
+    assert len(sizes) == most  # no more arenas than live at once
+    assert sum(sizes) < sum(t.nbytes for t in temporaries) * 0.75

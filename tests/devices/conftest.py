@@ -1,11 +1,23 @@
-"""What tests of the cpu device share."""
+"""What tests of devices share."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from contraflow import config
+from contraflow import config, devices
 from contraflow.devices.cpu.pool import has_futex, pool
+from contraflow.errors import DeviceError
+
+
+@pytest.fixture(scope="session")
+def webgpu() -> Any:
+    """The webgpu device, or a skip that says why there is none."""
+    try:
+        return devices.lookup("webgpu")
+    except DeviceError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture

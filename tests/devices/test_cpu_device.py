@@ -111,7 +111,7 @@ def training_plan() -> tuple[Plan, list[np.ndarray]]:
         KernelStep(KernelCall(column, (n, m), ((1, n), (1, 0))), (Binding(5), Binding(6))),
     ]
     inputs = [array(size, i) for i, size in enumerate(sizes[:3])]
-    return Plan(slots, steps, 8 * m * n, []), inputs
+    return Plan(slots, steps, [8 * m * n], []), inputs
 
 
 def test_bits_do_not_depend_on_the_number_of_threads(threads, sleeping):
@@ -218,7 +218,7 @@ def test_every_part_of_a_long_kernel_is_done_once(threads, sleeping):
                 map_step(lambda x: x + 1.0, 1000, 1, 1),
                 map_step(lambda x: x * 2.0, LARGE, 0, 0),
             ],
-            0,
+            [],
             [],
         )
     )
@@ -281,7 +281,7 @@ def test_scalars_are_given_per_replay():
     call = KernelCall(kernel, (5,), ((1,), (), (), (1,)))
     bindings = (Binding(0), Binding(SCALARS, 1), Binding(SCALARS, 0), Binding(1))
     slots = [Slot("input", float32, 5), Slot("output", float32, 5)]
-    loaded = program.load(Plan(slots, [KernelStep(call, bindings)], 0, [int64, float32]))
+    loaded = program.load(Plan(slots, [KernelStep(call, bindings)], [], [int64, float32]))
     x, out = array(5), np.zeros(5, np.float32)
     for offset, factor in ((3, 0.5), (-7, 2.0)):
         loaded.replay([x, out], [offset, factor])

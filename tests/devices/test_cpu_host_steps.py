@@ -34,7 +34,7 @@ def host_plan(n: int, run) -> Plan:
         HostStep("reverse", run, (1,), (2,), shapes),
         map_step(lambda x: x + 1.0, n, 2, 3),
     ]
-    return Plan(slots, steps, 8 * n, [])
+    return Plan(slots, steps, [8 * n], [])
 
 
 @pytest.mark.parametrize("n", [10, 2 * LARGE])
@@ -131,7 +131,7 @@ def gather_plan(n: int, lines: tuple[int, ...]) -> Plan:
     call = KernelCall(kernel, (n,), ((0,), (1,), (1,), ()))
     bindings = (Binding(0), Binding(1), Binding(2), Binding(SCALARS, 0))
     slots = [Slot("input", float32, 30), Slot("input", int64, n), Slot("output", float32, n)]
-    return Plan(slots, [KernelStep(call, bindings, line) for line in lines], 0, [int64])
+    return Plan(slots, [KernelStep(call, bindings, line) for line in lines], [], [int64])
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

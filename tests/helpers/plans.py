@@ -52,4 +52,4 @@ def chain(n: int) -> Plan:
         KernelStep(KernelCall(reverse, (n,), ((-1,), (1,))), (Binding(1, n - 1), Binding(2))),
         map_step(lambda x: x + 1.0, n, 2, 3),
     ]
-    return Plan(slots, steps, 8 * n + 64, [])
+    return Plan(slots, steps, [8 * n + 64], [])

@@ -236,10 +236,13 @@ class WalledProgram:
         """Run all steps over the buffers that were given."""
         self.device.runs += 1
         slots, arrays = self.plan.slots, dict(given)
-        arena = np.full(self.plan.arena_bytes, 255, np.uint8)
+        # What a slot counts is what its elements take on the device that is stood in for.
+        room = 8 // (self.device.limits.element_bytes or 8)
+        arenas = [np.full(size * room, 255, np.uint8) for size in self.plan.arenas]
         for i, slot in enumerate(slots):
             if slot.kind == "temp":
-                arrays[i] = arena[slot.offset : slot.offset + slot.nbytes].view(slot.dtype.numpy)
+                stop = slot.offset + slot.numel * slot.dtype.itemsize
+                arrays[i] = arenas[slot.arena][slot.offset : stop].view(slot.dtype.numpy)
         for step in self.plan.steps:
             self._run_step(step, arrays, scalars)
 

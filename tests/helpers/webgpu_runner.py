@@ -8,28 +8,19 @@ from typing import Any
 
 import numpy as np
 import wgpu
-from wgpu.backends.wgpu_native import extras
 
 from contraflow.compiler.interpret import BoundOperand
 from contraflow.compiler.kernel import Kernel, KernelCall
+from contraflow.devices.webgpu import adapters
 from contraflow.dtypes import DType, bool_, int64
 from contraflow.render.clike import source, wgsl
-
-# Without these a device has all that its adapter offers, and hides what is not portable.
-PORTABLE = {
-    "max-storage-buffers-per-shader-stage": wgsl.STORAGE_BUFFERS,
-    "max-compute-workgroup-storage-size": wgsl.SHARED_BYTES,
-    "max-compute-invocations-per-workgroup": source.THREADS,
-    "max-compute-workgroups-per-dimension": wgsl.GROUPS_PER_AXIS,
-}
 
 
 @lru_cache(maxsize=1)
 def open_device() -> Any:
     """The first adapter's device within portable limits, or None."""
-    extras.set_instance_extras(backends=["Vulkan"])
-    adapters = wgpu.gpu.enumerate_adapters_sync()
-    return adapters[0].request_device_sync(required_limits=PORTABLE) if adapters else None
+    found = adapters.adapters()
+    return adapters.request(found[0]) if found else None
 
 
 def compile_kernel(kernel: Kernel) -> tuple[Any, Any]:

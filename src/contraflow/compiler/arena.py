@@ -1,10 +1,11 @@
-"""Offsets of temporaries in one arena, by lifetime: values alive at the same time are disjoint."""
+"""Places of temporaries, by lifetime: disjoint in one arena, or in different arenas."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Sequence
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from contraflow import thresholds
@@ -23,6 +24,31 @@ def lay_out(temporaries: Sequence[Temporary], alignment: int) -> tuple[list[int]
     fit = _fit_largest_first if len(temporaries) <= thresholds.best_fit_values else _fit_in_order
     offsets = fit(temporaries, alignment)
     return offsets, max((at + t.nbytes for at, t in zip(offsets, temporaries)), default=0)
+
+
+def lay_apart(temporaries: Sequence[Temporary]) -> tuple[list[int], list[int]]:
+    """The arena of each temporary, none of which holds two at the same time, and their sizes.
+
+    Each takes the smallest free arena that is large enough, or else the largest, which grows.
+    """
+    numbers = [0] * len(temporaries)
+    sizes: list[int] = []
+    free: list[tuple[int, int]] = []  # (size, arena) in order
+    ends: list[tuple[int, int]] = []  # a heap of (the step at which one dies, its arena)
+    for i in sorted(range(len(temporaries)), key=lambda i: temporaries[i].born):
+        born, dies, nbytes = temporaries[i]
+        while ends and ends[0][0] < born:
+            _, arena = heappop(ends)
+            insort(free, (sizes[arena], arena))
+        if free:
+            _, arena = free.pop(min(bisect_left(free, (nbytes, 0)), len(free) - 1))
+            sizes[arena] = max(sizes[arena], nbytes)
+        else:
+            arena = len(sizes)
+            sizes.append(nbytes)
+        numbers[i] = arena
+        heappush(ends, (dies, arena))
+    return numbers, sizes
 
 
 def _aligned(n: int, alignment: int) -> int:

@@ -63,6 +63,10 @@ class Limits(NamedTuple):
     alignment: int = 64  # bytes at which values in the arena begin
     # Whether one operand of a kernel may write the memory that another one reads.
     aliasing: bool = True
+    # Whether kernels may read and write different parts of one piece of memory, so that temporaries
+    # lie in one arena. Else each has a piece for itself, and one of a later time may take it over.
+    arena: bool = True
+    element_bytes: int = 0  # what an element takes in memory, whatever its dtype; 0: its itemsize
     windows: bool = False  # whether a contraction may have digits
     # Matrices with at most this many columns are stored column-major: their rows are shorter than
     # a vector.

@@ -1,8 +1,9 @@
 """Plans: a slot of memory for each value, and the order of steps. No device is named here.
 
 A `Plan` is what a device loads: steps over slots. A slot is a whole value; temporaries also get
-an offset in one arena, chosen so that values alive at the same time do not overlap. A device may
-use those offsets, or pool buffers by slot instead.
+an offset in an arena, chosen so that values alive at the same time do not overlap. On a device
+whose `Limits` allow no `arena`, each lies at the start of a piece of memory, and those alive at the
+same time in different ones.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from contraflow.compiler.aliases import join_aliases
-from contraflow.compiler.arena import Temporary, lay_out
+from contraflow.compiler.arena import Temporary, lay_apart, lay_out
 from contraflow.compiler.kernel import WRITES, KernelCall, Limits, Loops, Operand, Store, loops
 from contraflow.compiler.lower import Fused, HostUse, KernelUse, OperandPlace, Use, is_access
 from contraflow.compiler.tape import Tape, TapeOperand, Value
@@ -44,17 +45,19 @@ SCALARS = -1
 
 @dataclass(eq=False, repr=False)
 class Slot:
-    """Memory for one value. `kind` is temp (in the arena), input or output (given per replay)."""
+    """Memory for one value. `kind` is temp (in an arena), input or output (given per replay)."""
 
     kind: str
     dtype: DType
     numel: int
-    offset: int = 0  # in bytes within the arena, for temps
+    offset: int = 0  # in bytes within its arena, for temps
+    arena: int = 0  # the number of that
+    element_bytes: int = 0  # as `Limits` have it
 
     @property
     def nbytes(self) -> int:
         """Bytes of the value."""
-        return self.numel * self.dtype.itemsize
+        return self.numel * (self.element_bytes or self.dtype.itemsize)
 
 
 @dataclass(eq=False, repr=False)
@@ -92,12 +95,17 @@ class HostStep:
 
 @dataclass(eq=False, repr=False)
 class Plan:
-    """Steps in order over slots, the size of the arena, and the number of host scalars."""
+    """Steps in order over slots, the sizes of the arenas, and the number of host scalars."""
 
     slots: list[Slot]
     steps: list[KernelStep | HostStep]
-    arena_bytes: int
+    arenas: list[int]  # in bytes; one, or several where `Limits` allow none that is shared
     scalar_dtypes: list[DType]  # per word of the scalar block: a float (float64) or int (int64)
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of all temporaries."""
+        return sum(self.arenas)
 
 
 # --- planning ----------------------------------------------------------------------------------
@@ -182,13 +190,14 @@ class _Planner:
             if v not in self.slot_of:
                 self._assign_slot(v, self._slot("temp", v))
         uses = [use for use in self.uses if use is not None]
-        arena = self._lay_out_arena(uses)
+        arenas = self._lay_out_arenas(uses)
         steps = [self._step(use) for use in uses]
-        return Plan(self.slots, steps, arena, self.word_dtypes), self.words
+        return Plan(self.slots, steps, arenas, self.word_dtypes), self.words
 
     def _slot(self, kind: str, v: Value) -> int:
         spec = self.tape.specs[v]
-        self.slots.append(Slot(kind, spec.dtype, numel(spec.shape)))
+        element_bytes = self.limits.element_bytes
+        self.slots.append(Slot(kind, spec.dtype, numel(spec.shape), element_bytes=element_bytes))
         return len(self.slots) - 1
 
     def _assign_slot(self, v: Value, slot: int) -> None:
@@ -259,8 +268,8 @@ class _Planner:
 
     # --- the arena ------------------------------------------------------------------------
 
-    def _lay_out_arena(self, uses: Sequence[Use]) -> int:
-        """Give temporaries their offsets."""
+    def _lay_out_arenas(self, uses: Sequence[Use]) -> list[int]:
+        """Give temporaries their places; the sizes of the arenas."""
         born: dict[int, int] = {}
         dies: dict[int, int] = {}
         for i, use in enumerate(uses):
@@ -269,10 +278,15 @@ class _Planner:
                 dies[self.slot_of[v]] = i
         temps = sorted(i for i in born if self.slots[i].kind == "temp")
         lives = [Temporary(born[i], dies[i], self.slots[i].nbytes) for i in temps]
+        if not self.limits.arena:
+            numbers, sizes = lay_apart(lives)
+            for i, number in zip(temps, numbers):
+                self.slots[i].arena = number
+            return sizes
         offsets, size = lay_out(lives, self.limits.alignment)
         for i, offset in zip(temps, offsets):
             self.slots[i].offset = offset
-        return size
+        return [size]
 
     # --- steps ----------------------------------------------------------------------------
 

@@ -104,7 +104,11 @@ def _open(module: str) -> Callable[..., DeviceInterface]:
     )
 
 
-_openers: dict[str, Callable[..., DeviceInterface]] = {"cpu": _open("cpu"), "cuda": _open("cuda")}
+_openers: dict[str, Callable[..., DeviceInterface]] = {
+    "cpu": _open("cpu"),
+    "cuda": _open("cuda"),
+    "webgpu": _open("webgpu"),
+}
 _SEVERAL = ("cuda",)  # kinds of which there may be more than one
 _loaded: dict[str, DeviceInterface] = {}
 # Folders of the packages by which devices are driven: their code is not the user's.

@@ -3,7 +3,8 @@
 The entry point is called `kernel.name`. The bind group, number 0, holds (`bindings` lists it):
 
     0   uniform   `arguments`: words of 4 bytes: zero, then the integers of `source.integer_names`
-    1   uniform   `scalars`: a word per scalar operand; absent where the kernel has none
+    1   uniform   `scalars`: a word per scalar operand, two of one that is `halved`; absent where
+                  the kernel has none
     2.. storage   the operands in memory, in order; read-only for mode `in`, else read and write
     last, storage `failure`: two words, if the kernel checks indices
 
@@ -23,10 +24,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from contraflow.compiler.kernel import Kernel, KernelCall, Limits
-from contraflow.dtypes import ALL, DType, bool_, float32, int32
+from contraflow.compiler.kernel import Contraction, Kernel, KernelCall, Limits
+from contraflow.dtypes import ALL, DType, bool_, float32, int32, int64, uint32
 from contraflow.errors import DeviceError
+from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Number
+from contraflow.expressions.intrinsics import INTRINSICS
 from contraflow.render.clike import bodies, source
 
 # Limits that every WebGPU device guarantees.
@@ -41,6 +44,8 @@ LIMITS = Limits(
     bindings=STORAGE_BUFFERS,
     alignment=256,
     aliasing=False,
+    arena=False,
+    element_bytes=4,
     lacks=frozenset(dtype.name for dtype in ALL) - _STORED.keys(),
     folds=source.FOLDS,
     windows=True,
@@ -59,6 +64,7 @@ _TYPES = {
     "float64": "f32",
 }
 _REMEDIES = {"float64": "float32", "float16": "float32", "bfloat16": "float32"}
+_SHIFT = INTRINSICS["shr"].wgsl["int"]  # type: ignore[index]
 _INT32, _INT64 = np.iinfo(np.int32), np.iinfo(np.int64)
 
 _FUNCTIONS = {
@@ -97,8 +103,9 @@ class Wgsl:
     index = "i32"
     barrier = "workgroupBarrier();"
 
-    def __init__(self, kernel_name: str) -> None:
+    def __init__(self, kernel_name: str, halved: frozenset[int] = frozenset()) -> None:
         self.kernel_name = kernel_name
+        self._high = {f"scalar{i}": f"scalars.scalar{i}_high" for i in halved}
 
     def type_of(self, dtype: DType) -> str:
         """The type of a variable."""
@@ -133,7 +140,9 @@ class Wgsl:
         return _check_range(self.kernel_name, ends.get(value, value))
 
     def apply(self, template: str, args: Sequence[str], dtype: DType) -> str:
-        """Fill in a template."""
+        """Fill in a template. The upper half of a number comes with it where it is wanted."""
+        if args[0] in self._high and template == _SHIFT:
+            return self._high[args[0]]
         return template.format(*args)
 
     def convert(self, text: str, source: DType, target: DType) -> str:
@@ -204,7 +213,7 @@ def bindings(kernel: Kernel) -> dict[int, str]:
 def render(kernel: Kernel) -> str:
     """The WGSL of a kernel, or a DeviceError where WebGPU cannot run it."""
     _check_storage(kernel)
-    syntax = Wgsl(kernel.name)
+    syntax = Wgsl(kernel.name, halved(kernel))
     body = bodies.write(kernel, syntax)
     _check_shared(kernel, body.shared)
     integers = source.integer_names(kernel)
@@ -224,7 +233,11 @@ def render(kernel: Kernel) -> str:
         "@group(0) @binding(0) var<uniform> arguments: Arguments;",
     ]
     if scalars:
-        members = [f"scalar{i}: {_TYPES[host_dtype(kernel, i).name]}" for i in scalars]
+        members = []
+        for i in scalars:
+            members.append(f"scalar{i}: {_TYPES[host_dtype(kernel, i).name]}")
+            if i in halved(kernel):
+                members.append(f"scalar{i}_high: i32")
         declarations.append(_struct("Scalars", members))
         declarations.append("@group(0) @binding(1) var<uniform> scalars: Scalars;")
     declarations += _storage(kernel)
@@ -274,6 +287,34 @@ def host_dtype(kernel: Kernel, number: int) -> DType:
     return float32 if kernel.operands[number].dtype.is_floating_point else int32
 
 
+def halved(kernel: Kernel) -> frozenset[int]:
+    """The scalar operands of which a kernel takes the two halves and nothing else, so that all 64
+    bits of a seed arrive."""
+    if isinstance(kernel, Contraction):
+        return frozenset()
+    wide = {i for i in source.scalars(kernel) if kernel.operands[i].dtype is int64}
+    split: set[int] = set()
+    for e in s.walk(kernel.roots) if wide else ():
+        for a in e.args:
+            if a.fn == "load" and a.data in wide:
+                upper = e.fn == "shr" and e.args[1].fn == "const" and e.args[1].data == 32
+                if upper:
+                    split.add(a.data)
+                elif e.fn != "cast" or e.dtype is not uint32:
+                    wide.discard(a.data)
+    stored = {e.data for e in kernel.roots if e.fn == "load"}
+    return frozenset(split & wide - stored)
+
+
+def scalar_codes(kernel: Kernel) -> list[tuple[int, str]]:
+    """The scalar operands and how each is packed, as `struct` names it."""
+    halves = halved(kernel)
+    return [
+        (i, "q" if i in halves else "f" if host_dtype(kernel, i) is float32 else "i")
+        for i in source.scalars(kernel)
+    ]
+
+
 def _check_storage(kernel: Kernel) -> None:
     for i in source.in_memory(kernel):
         dtype = kernel.operands[i].dtype
@@ -319,10 +360,12 @@ def pack_arguments(call: KernelCall, offsets: Sequence[int], line: int = 0) -> b
 def pack_scalars(kernel: Kernel, values: Sequence[Number]) -> bytes:
     """The contents of `scalars`; `values` has an entry per operand, others' are ignored."""
     words = []
-    for i in source.scalars(kernel):
-        if host_dtype(kernel, i) is float32:
+    for i, code in scalar_codes(kernel):
+        if code == "f":
             with np.errstate(over="ignore"):  # too large for float32 is infinite
                 words.append(np.float32(values[i]).tobytes())
+        elif code == "q":
+            words.append(struct.pack("<q", int(values[i])))
         else:
             words.append(struct.pack("<i", _check_range(kernel.name, int(values[i]))))
     return b"".join(words)

@@ -1,0 +1,1 @@
+"""WebGPU as a device: any vendor's GPU, through wgpu."""

@@ -1,0 +1,293 @@
+"""WebGPU as a device.
+
+Work is queued: ops of eager mode and programs add their kernels to one list, which is submitted as
+one compute pass when something reads from the device, or when many are waiting.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from contraflow import threads
+from contraflow.compiler.kernel import Kernel
+from contraflow.compiler.plan import Plan
+from contraflow.devices.webgpu import adapters
+from contraflow.devices.webgpu.adapters import DeviceLost, WebgpuMemoryError
+from contraflow.devices.webgpu.buffers import SPAN, WORD, GpuMemory, MemoryPool, WebgpuBuffer
+from contraflow.devices.webgpu.calls import (
+    STAGING,
+    STORAGE,
+    UNIFORM,
+    BufferCopy,
+    Calls,
+    PublicCalls,
+    QueuedRun,
+    QueueItem,
+)
+from contraflow.devices.webgpu.program import WebgpuProgram
+from contraflow.dtypes import DType, bool_, float32, from_numpy, int32, int64, uint32
+from contraflow.errors import DeviceError
+from contraflow.render.clike import wgsl
+from contraflow.shapes import Shape, numel
+
+# How elements lie in memory: as words of 32 bits.
+_STORED = {
+    bool_: np.dtype(np.uint32),
+    int32: np.dtype(np.int32),
+    int64: np.dtype(np.int32),
+    uint32: np.dtype(np.uint32),
+    float32: np.dtype(np.float32),
+}
+_INT32 = np.iinfo(np.int32)
+
+SCALAR_BYTES = 1 << 20  # host scalars of kernels that wait
+_WAITING = 256  # kernels, before they are submitted
+_STAGED = 64 << 20  # the most bytes that are read at once
+_FAILURE = 8  # bytes: the tape line plus 1 of a wrong index, and the index
+
+
+class WebgpuDevice:
+    """An adapter as a Device."""
+
+    name = "webgpu"
+    asynchronous = False  # a program that may find a wrong index waits for what it finds
+    limits = wgsl.LIMITS._replace(host=False)
+
+    def __init__(self) -> None:
+        self.lock = threads.recursive_lock()
+        self.generation = 0  # counts how often it was opened
+        self._open()
+
+    def _open(self) -> None:
+        self.adapter = adapters.choose()
+        self.description = adapters.describe(self.adapter)
+        self.wgpu_device = adapters.request(self.adapter)
+        self.calls: Calls = PublicCalls(self.wgpu_device)
+        limits = self.wgpu_device.limits
+        names = ("max-buffer-size", "max-storage-buffer-binding-size")
+        # Addresses within a buffer are numbers of 32 bits.
+        self.largest = min(*(int(limits[name]) for name in names), WORD << 31) // WORD * WORD
+        self.pool = MemoryPool(self._create, self.largest)
+        self.lost: str | None = None
+        self.batch = 0  # counts submissions
+        self._waiting: list[QueuedRun] = []
+        self._count = 0  # kernels among them
+        self._scalars = bytearray(SCALAR_BYTES)
+        self._scalars_end = 0
+        self.scalars = self.calls.buffer(SCALAR_BYTES, UNIFORM)
+        self.failure = self.calls.buffer(256, STORAGE)
+        self.nothing = GpuMemory(256, self.calls.buffer(256, STORAGE))  # memory without elements
+        self._staging = self.calls.buffer(4096, STAGING)
+        self._staging_bytes = 4096
+        self._layouts: dict[tuple[tuple[int, str], ...], Any] = {}
+        self._pipelines: dict[str, tuple[Any, Any]] = {}  # by identities of kernels, with layouts
+        # Temporaries of programs: those of all programs lie in the same memory, one after another.
+        self._scratch: dict[tuple[int, int], weakref.ref[GpuMemory]] = {}
+
+    def reset(self) -> None:
+        """Open the device anew; what lay on it is gone."""
+        with self.lock:
+            self.generation += 1
+            self._open()
+
+    # --- memory ---------------------------------------------------------------------------
+
+    def _create(self, nbytes: int) -> Any:
+        self._check()
+        try:
+            return self.calls.buffer(nbytes, STORAGE)
+        except WebgpuMemoryError:
+            self.pool.release()
+        try:
+            return self.calls.buffer(nbytes, STORAGE)
+        except WebgpuMemoryError as error:
+            raise WebgpuMemoryError(
+                f"webgpu: {self.description} has no memory left for a buffer of {nbytes:,} bytes; "
+                f"tensors have {self.pool.reserved - self.pool.idle_bytes:,}. Use smaller batches, "
+                "or let go of tensors that are not needed."
+            ) from error
+
+    def allocate(self, shape: Shape, dtype: DType) -> WebgpuBuffer:
+        """Uninitialised memory."""
+        if dtype not in _STORED:
+            raise DeviceError(self._lacking(dtype))
+        with self.lock:
+            memory = self.pool.take(numel(shape) * WORD, self.batch)
+            buffer = WebgpuBuffer(shape, dtype, memory, self)
+            self.pool.lease(buffer)
+            return buffer
+
+    def _lacking(self, dtype: DType) -> str:
+        remedy = "float32" if dtype.is_floating_point else "int32"
+        return (
+            f"to: {dtype} is not a dtype of webgpu, which has float32, int32, int64 (values of 32 "
+            f"bits) and bool. Cast it before: x.to(contraflow.{remedy})."
+        )
+
+    def upload(self, array: np.ndarray) -> WebgpuBuffer:
+        """Memory with a copy of an array."""
+        dtype = from_numpy(array.dtype)
+        if dtype not in _STORED:
+            raise DeviceError(self._lacking(dtype))
+        if dtype is int64:
+            self._check_values(array)
+        words = np.ascontiguousarray(array, _STORED[dtype])
+        with self.lock:
+            buffer = self.allocate(array.shape, dtype)
+            if words.size:
+                if buffer.memory.batch == self.batch and self._waiting:
+                    self.flush()  # kernels that wait may still use this memory
+                self._check()
+                self.calls.write(buffer.memory.buffer, 0, words)
+            return buffer
+
+    def _check_values(self, array: np.ndarray) -> None:
+        """Refuse integers that do not fit."""
+        if array.size and not (_INT32.min <= array.min() and array.max() <= _INT32.max):
+            outside = array[(array < _INT32.min) | (array > _INT32.max)].reshape(-1)[0]
+            raise DeviceError(
+                f"to: webgpu holds int64 in 32 bits, and {outside} does not fit. "
+                "Keep this tensor on the cpu."
+            )
+
+    def download(self, buffer: WebgpuBuffer) -> np.ndarray:
+        """A copy of a buffer, once everything before it is done."""
+        dtype, count = buffer.dtype, buffer.size
+        words = np.empty(count, _STORED[dtype])
+        with self.lock:
+            memory = self.pool.find(buffer.memory.number)
+            flat = words.view(np.uint8)
+            for start in range(0, count * WORD, _STAGED):
+                stop = min(start + _STAGED, count * WORD)
+                flat[start:stop] = np.frombuffer(
+                    self._fetch(memory.buffer, start, stop - start), np.uint8
+                )
+        return words.astype(dtype.numpy, copy=False).reshape(buffer.shape)
+
+    def _fetch(self, buffer: Any, at: int, nbytes: int) -> bytes:
+        """Bytes of a buffer, after everything that waits."""
+        if nbytes > self._staging_bytes:
+            self._staging_bytes = 1 << (nbytes - 1).bit_length()
+            self._staging = self.calls.buffer(self._staging_bytes, STAGING)
+        self.enqueue([BufferCopy(buffer, at, self._staging, 0, nbytes)])
+        self.flush()
+        found: bytes = self._guarded(self.calls.read, self._staging, nbytes)
+        return found
+
+    def copy(self, source: WebgpuBuffer, target: WebgpuBuffer) -> None:
+        """Overwrite a buffer with the elements of another one."""
+        with self.lock:
+            found = [self.pool.find(b.memory.number) for b in (source, target)]
+            if source.size and found[0] is not found[1]:
+                nbytes = source.size * WORD
+                self.enqueue([BufferCopy(found[0].buffer, 0, found[1].buffer, 0, nbytes)])
+
+    def address(self, buffer: WebgpuBuffer) -> int:
+        """The address of a buffer."""
+        return buffer.memory.number * SPAN
+
+    def scratch(self, number: int, nbytes: int) -> GpuMemory:
+        """Memory for a temporary, which other programs use too; `number` tells those of one apart.
+
+        It stays as long as somebody holds it.
+        """
+        size = 1 << max(nbytes - 1, 255).bit_length()
+        size = min(size, self.largest)
+        if nbytes > size:
+            self.pool.take(nbytes, self.batch)  # which is an error
+        ref = self._scratch.get((number, size))
+        found = None if ref is None else ref()
+        if found is None:
+            found = GpuMemory(size, self._create(size))
+            self._scratch[number, size] = weakref.ref(found)
+        return found
+
+    # --- the queue ------------------------------------------------------------------------
+
+    def enqueue(self, items: Sequence[QueueItem], scalars: int = 0) -> None:
+        """Run items after those that wait."""
+        self._waiting.append((items, scalars))
+        self._count += len(items)
+        if self._count >= _WAITING:
+            self.flush()
+
+    def place_scalars(self, nbytes: int) -> int:
+        """Where in the block of host scalars so many bytes are free."""
+        if self._scalars_end + nbytes > SCALAR_BYTES:
+            self.flush()
+        at = self._scalars_end
+        self._scalars_end = at + nbytes
+        return at
+
+    def put_scalars(self, at: int, content: bytes) -> None:
+        """Fill in host scalars."""
+        self._scalars[at : at + len(content)] = content
+
+    def flush(self) -> None:
+        """Submit what waits."""
+        self._check()
+        waiting, self._waiting, self._count = self._waiting, [], 0
+        used, self._scalars_end = self._scalars_end, 0
+        self.batch += 1
+        if used:
+            self._guarded(self.calls.write, self.scalars, 0, self._scalars[:used])
+        if waiting:
+            self._guarded(self.calls.submit, waiting)
+
+    def check_indices(self) -> tuple[int, int] | None:
+        """The tape line and the index of the first failure since the last check."""
+        mark, index = np.frombuffer(self._fetch(self.failure, 0, _FAILURE), np.int32)
+        if not mark:
+            return None
+        self.calls.write(self.failure, 0, bytes(_FAILURE))
+        return int(mark) - 1, int(index)
+
+    def synchronize(self) -> None:
+        """Wait until everything is done."""
+        with self.lock:
+            self._fetch(self.failure, 0, WORD)
+
+    def _check(self) -> None:
+        if self.lost is not None:
+            raise DeviceLost(
+                f"webgpu: the device was lost ({self.lost}), with all tensors on it. "
+                "contraflow.webgpu.reset() opens it again."
+            )
+
+    def _guarded(self, function: Any, *args: Any) -> Any:
+        """The result of a call; one that finds the device lost says so from then on."""
+        try:
+            return function(*args)
+        except DeviceLost as error:
+            self.lost = str(error)
+            self._check()
+
+    # --- programs -------------------------------------------------------------------------
+
+    def load(self, plan: Plan) -> WebgpuProgram:
+        """Compile a plan's kernels."""
+        with self.lock:
+            return WebgpuProgram(self, plan)
+
+    def pipeline(self, kernel: Kernel) -> tuple[Any, Any]:
+        """The pipeline of a kernel, and the layout of its bind group."""
+        found = self._pipelines.get(kernel.identity)
+        if found is None:
+            kinds = wgsl.bindings(kernel)
+            key = tuple(kinds.items())
+            if key not in self._layouts:
+                self._layouts[key] = self.calls.layout(kinds, dynamic=1)
+            layout = self._layouts[key]
+            code = wgsl.render(kernel)
+            found = self.calls.pipeline(code, kernel.name, layout), layout
+            self._pipelines[kernel.identity] = found
+        return found
+
+
+def open_device() -> WebgpuDevice:
+    """The device of the chosen adapter."""
+    return WebgpuDevice()

@@ -1,0 +1,267 @@
+"""Programs of a WebGPU device: a plan as a list of dispatches, for each set of addresses."""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from contraflow.compiler.kernel import WRITES
+from contraflow.compiler.plan import SCALARS, KernelStep, Plan
+from contraflow.devices.failures import IndexOutOfRange, LateFailure
+from contraflow.devices.webgpu.buffers import SPAN, WORD, GpuMemory
+from contraflow.devices.webgpu.calls import UNIFORM, BufferCopy, Dispatch, QueueItem
+from contraflow.render.clike import source, wgsl
+
+if TYPE_CHECKING:
+    from contraflow.devices.webgpu.device import WebgpuDevice
+
+_ALIGNED = 256  # bytes at which the arguments of kernels begin
+_KEPT = 16  # sets of addresses that a program is kept bound to
+
+
+class _SlotPlace(NamedTuple):
+    """Where a slot lies: in which memory, from which element on."""
+
+    memory: GpuMemory
+    first: int
+
+
+class _Bound(NamedTuple):
+    """The dispatches of a program at certain addresses, and what they refer to."""
+
+    before: list[QueueItem]  # up to the last one that may find a wrong index
+    after: list[QueueItem]
+    kept: list[Any]
+
+
+class WebgpuProgram:
+    """A plan that was loaded."""
+
+    def __init__(self, device: WebgpuDevice, plan: Plan) -> None:
+        self.device, self.plan = device, plan
+        self._external = [i for i, slot in enumerate(plan.slots) if slot.kind != "temp"]
+        self._addresses = [0] * len(self._external)
+        steps = [step for step in plan.steps if isinstance(step, KernelStep)]
+        assert len(steps) == len(plan.steps), "there are no host steps here"
+        self._steps = [step for step in steps if source.count_groups(step.call)]
+        self._last_risk = max((i for i, s in enumerate(self._steps) if s.may_fail), default=-1)
+        self._lay_out_scalars()
+        self._load()
+
+    def _load(self) -> None:
+        device = self.device
+        self._generation = device.generation
+        self._pipelines = [device.pipeline(step.call.kernel) for step in self._steps]
+        self._bound: OrderedDict[tuple[int, ...], _Bound] = OrderedDict()
+        self._arguments: dict[tuple[int, ...], Any] = {}
+
+    # --- host scalars ---------------------------------------------------------------------
+
+    def _lay_out_scalars(self) -> None:
+        """Kernels that take the same host scalars share them."""
+        self._scalars_at: list[int] = []  # per step, -1 for none
+        self._words: list[int] = []  # the numbers of the host scalars, in the order of the block
+        places: dict[tuple[tuple[int, str], ...], int] = {}  # by words and how they are packed
+        code, end = "<", 0
+        for step in self._steps:
+            kernel = step.call.kernel
+            words = tuple((step.bindings[i].offset, c) for i, c in wgsl.scalar_codes(kernel))
+            if words and words not in places:
+                places[words] = end
+                own = "".join(c for _, c in words)
+                size = struct.calcsize(f"<{own}")
+                padding = -size % _ALIGNED
+                code += f"{own}{padding}x"
+                end += size + padding
+                self._words += [number for number, _ in words]
+            self._scalars_at.append(places[words] if words else -1)
+        self._scalars_bytes = end
+        self._format = struct.Struct(code)
+
+    def _put_scalars(self, scalars: Sequence[float | int]) -> int:
+        """Give the kernels of the next run their host scalars."""
+        device = self.device
+        at = device.place_scalars(self._scalars_bytes)
+        values = [scalars[i] for i in self._words]
+        try:
+            content = self._format.pack(*values)
+        except (struct.error, OverflowError):
+            content = self._pack_any(scalars)
+        device.put_scalars(at, content)
+        return at
+
+    def _pack_any(self, scalars: Sequence[float | int]) -> bytes:
+        """The same for numbers that are too large, or are not of the expected type."""
+        content = bytearray(self._scalars_bytes)
+        for step, at in zip(self._steps, self._scalars_at):
+            if at >= 0:
+                given = [scalars[b.offset] if b.slot == SCALARS else 0 for b in step.bindings]
+                words = wgsl.pack_scalars(step.call.kernel, given)
+                content[at : at + len(words)] = words
+        return bytes(content)
+
+    # --- running --------------------------------------------------------------------------
+
+    def put(self, number: int, address: int) -> None:
+        """Set the address of one of the buffers."""
+        self._addresses[number] = address
+
+    def replay(self, buffers: Sequence[Any], scalars: Sequence[float | int]) -> None:
+        """Run all steps over buffers."""
+        address = self.device.address
+        self.run([b if type(b) is int else address(b) for b in buffers], tuple(scalars))
+
+    def run(
+        self,
+        addresses: Sequence[int],
+        scalars: tuple[float | int, ...],
+        late: LateFailure | None = None,
+    ) -> None:
+        """Run all steps over buffers at these addresses."""
+        with self.device.lock:
+            self._addresses[:] = addresses
+            self.rerun(scalars)
+
+    def rerun(self, scalars: tuple[float | int, ...]) -> None:
+        """The same at the addresses of before."""
+        device = self.device
+        with device.lock:
+            if self._generation != device.generation:
+                self._load()
+            key = tuple(self._addresses)
+            bound = self._bound.get(key)
+            if bound is None:
+                bound = self._bind(key)
+            base = self._put_scalars(scalars) if self._words else 0
+            if bound.before:
+                device.enqueue(bound.before, base)
+                failed = device.check_indices()
+                if failed is not None:
+                    line, index = failed
+                    raise IndexOutOfRange(index, line)
+                if self._words and bound.after:  # the block was submitted with those before
+                    base = self._put_scalars(scalars)
+            if bound.after:
+                device.enqueue(bound.after, base)
+
+    # --- binding --------------------------------------------------------------------------
+
+    def _bind(self, addresses: tuple[int, ...]) -> _Bound:
+        located = self._located(addresses)
+        blocks, offsets = self._argument_blocks(located)
+        items: list[list[QueueItem]] = [[], []]
+        kept: list[Any] = [[place.memory for place in located.values()]]
+        for i, step in enumerate(self._steps):
+            there = items[i > self._last_risk]
+            around: tuple[list[QueueItem], list[QueueItem]] = ([], [])
+            places = self._apart(step, located, around, kept)
+            group = self._group(i, blocks, offsets[i], places)
+            kept.append(group)
+            x, y, _ = wgsl.launch(step.call)
+            there += around[0]
+            there.append(Dispatch(self._pipelines[i][0], group, x, y, self._scalars_at[i]))
+            there += around[1]
+        bound = self._bound[addresses] = _Bound(items[0], items[1], kept)
+        if len(self._bound) > _KEPT:
+            self._bound.popitem(last=False)
+        return bound
+
+    def _located(self, addresses: tuple[int, ...]) -> dict[int, _SlotPlace]:
+        """Where each slot lies."""
+        device, slots = self.device, self.plan.slots
+        located = {i: _SlotPlace(device.nothing, 0) for i in range(len(slots))}  # if it is empty
+        for i, address in zip(self._external, addresses):
+            if slots[i].numel:
+                number, start = divmod(address, SPAN)
+                first = start // slots[i].dtype.itemsize
+                located[i] = _SlotPlace(device.pool.find(number), first)
+        arenas = [device.scratch(n, nbytes) for n, nbytes in enumerate(self.plan.arenas)]
+        for i, slot in enumerate(slots):
+            if slot.kind == "temp" and slot.numel:
+                located[i] = _SlotPlace(arenas[slot.arena], 0)
+        return located
+
+    def _argument_blocks(self, located: dict[int, _SlotPlace]) -> tuple[Any, list[tuple[int, int]]]:
+        """A buffer with the arguments of all kernels, and where those of each lie."""
+        firsts = tuple(place.first for place in located.values())
+        content, places = bytearray(), []
+        for step in self._steps:
+            offsets = []
+            for operand, binding in zip(step.call.kernel.operands, step.bindings):
+                in_memory = operand.mode not in ("scalar", "position")
+                first = located[binding.slot].first if in_memory else 0
+                offsets.append(first + binding.offset)
+            packed = wgsl.pack_arguments(step.call, offsets, step.line)
+            places.append((len(content), len(packed)))
+            content += packed + bytes(-len(packed) % _ALIGNED)
+        block = self._arguments.get(firsts)
+        if block is None:
+            if len(self._arguments) > 4 * _KEPT:
+                self._arguments.clear()
+            block = self.device.calls.buffer(max(len(content), _ALIGNED), UNIFORM)
+            if content:
+                self.device.calls.write(block, 0, bytes(content))
+            self._arguments[firsts] = block
+        return block, places
+
+    def _apart(
+        self,
+        step: KernelStep,
+        located: dict[int, _SlotPlace],
+        around: tuple[list[QueueItem], list[QueueItem]],
+        kept: list[Any],
+    ) -> list[GpuMemory]:
+        """The memory of each operand. Different operands that were given parts of one buffer, which
+        one of them writes, get copies: items that go before and after the kernel."""
+        kernel = step.call.kernel
+        places: list[GpuMemory] = []
+        numbers = source.in_memory(kernel)
+        memories = [located[step.bindings[i].slot].memory for i in numbers]
+        written = {m.number for i, m in zip(numbers, memories) if kernel.operands[i].mode in WRITES}
+        taken: set[int] = set()
+        for i, memory in sorted(
+            zip(numbers, memories), key=lambda pair: kernel.operands[pair[0]].mode not in WRITES
+        ):
+            if memory.number in written and memory.number in taken:
+                memory = self._copied(step, i, memory, len(taken), located, around)
+                kept.append(memory)
+            taken.add(memory.number)
+            places.append(memory)
+        ordered = sorted(numbers, key=lambda i: kernel.operands[i].mode not in WRITES)
+        return [places[ordered.index(i)] for i in numbers]
+
+    def _copied(
+        self,
+        step: KernelStep,
+        operand: int,
+        memory: GpuMemory,
+        number: int,
+        located: dict[int, _SlotPlace],
+        around: tuple[list[QueueItem], list[QueueItem]],
+    ) -> GpuMemory:
+        """A copy of the memory of an operand, which is copied back if it is written."""
+        copy = self.device.scratch(len(self.plan.arenas) + number, memory.nbytes)
+        around[0].append(BufferCopy(memory.buffer, 0, copy.buffer, 0, memory.nbytes))
+        if step.call.kernel.operands[operand].mode in WRITES:
+            slot = step.bindings[operand].slot
+            first = WORD * located[slot].first
+            nbytes = WORD * self.plan.slots[slot].numel
+            around[1].append(BufferCopy(copy.buffer, first, memory.buffer, first, nbytes))
+        return copy
+
+    def _group(
+        self, number: int, block: Any, place: tuple[int, int], memories: Sequence[GpuMemory]
+    ) -> Any:
+        """The bind group of a step."""
+        device, kernel = self.device, self._steps[number].call.kernel
+        entries: list[tuple[int, Any, int, int]] = [(0, block, *place)]
+        codes = "".join(code for _, code in wgsl.scalar_codes(kernel))
+        if codes:
+            entries.append((1, device.scalars, 0, struct.calcsize(f"<{codes}")))
+        for binding, memory in enumerate(memories, start=2):
+            entries.append((binding, memory.buffer, 0, memory.nbytes))
+        if kernel.checks_indices:
+            entries.append((2 + len(memories), device.failure, 0, 8))
+        return device.calls.bind_group(self._pipelines[number][1], entries)
