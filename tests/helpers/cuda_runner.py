@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 from cuda.bindings import driver, nvrtc
-from tests.helpers import gpu_functions, gpu_kernels, gpu_ordered
+from tests.helpers import gpu_attention, gpu_functions, gpu_kernels, gpu_ordered
 from tests.helpers.gpu_case import CASES, check
 
 from contraflow.compiler.interpret import BoundOperand
 from contraflow.compiler.kernel import Kernel, KernelCall
 from contraflow.render.clike import cuda, source
 
-DECLARED_BY = (gpu_functions, gpu_kernels, gpu_ordered)
+DECLARED_BY = (gpu_attention, gpu_functions, gpu_kernels, gpu_ordered)
 
 
 def compile_kernel(kernel: Kernel, index_bits: int, architecture: str = "sm_90") -> bytes:

@@ -30,7 +30,7 @@ from contraflow.devices.segments import kernel_steps, segments
 from contraflow.dtypes import DType
 from contraflow.errors import DeviceError, OutOfRange
 from contraflow.operation.context import other_devices
-from contraflow.render.clike import wgsl
+from contraflow.render.clike import source, wgsl
 from contraflow.runtime import eager_programs
 from contraflow.shapes import Shape, numel
 
@@ -39,7 +39,7 @@ library._files[__file__] = True
 
 SPAN = 1 << 40  # addresses of one buffer: no buffer is as large
 
-PLAIN = Limits(host=False, kernels=frozenset(("scatter", "scan", "sort")), doubles=True)
+PLAIN = Limits(host=False, kernels=source.KERNELS, doubles=True)
 INEXACT = PLAIN._replace(exact=False)  # the interpreter contracts products and sums then
 
 

@@ -18,7 +18,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from tests.helpers import gpu_ordered  # noqa: F401 (it declares cases)
+from tests.helpers import gpu_attention, gpu_ordered  # noqa: F401 (they declare cases)
 from tests.helpers.gpu_case import CASES, GUARD, Case, check, load
 from tests.helpers.gpu_functions import elementwise
 from tests.helpers.gpu_kernels import gather_case

@@ -5,8 +5,8 @@ points, so that the value stays in a register; groups whose results nobody else 
 along and merge. Strides alone decide: a value made in a group may be read in it exactly
 if the reading strides over the group's axes are those it would be stored with.
 
-`lower.py` makes kernels of groups. Contractions, scatters, scans and sorts are kernels of their
-own; ops without a kernel are host steps.
+`lower.py` makes kernels of groups. Contractions, attention, scatters, scans and sorts are kernels
+of their own; ops without a kernel are host steps.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
+from contraflow.compiler.attention_layout import lower_attention
 from contraflow.compiler.comparisons import kept_values
 from contraflow.compiler.contraction_layout import ContractionLayout, Target
 from contraflow.compiler.kernel import Limits
@@ -141,6 +142,8 @@ class _Fuser:
             self._place(number)
         elif lowering == "contract":
             self._append(self._layout(number).lower(number))
+        elif lowering == "attention":
+            self._attend(number, line)
         elif lowering == "assign":
             (out,), source = line.outs, self.scope.access(line.inputs[1])
             rest = self._rest(number)
@@ -182,6 +185,14 @@ class _Fuser:
         base = self.tape.lines[number].inputs[0]
         begins = number in self.begins and base in self.scope.fills
         return None if begins else self._whole(base, number)
+
+    def _attend(self, number: int, line: TapeLine) -> None:
+        """The kernels of an attention line, behind the copies that they read."""
+
+        def copied(x: Value) -> Value:
+            return self._copied(x, self.tape.specs[x].dtype, None, number)
+
+        self._extend(list(lower_attention(self.scope, number, line, copied)))
 
     def _layout(self, number: int) -> ContractionLayout:
         """How a contraction may be laid out."""

@@ -12,8 +12,10 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from contraflow import dtypes
 from contraflow.compiler.kernel import (
     BLOCK,
+    Attention,
     Box,
     Contraction,
     KernelCall,
@@ -51,6 +53,8 @@ def run_call(
     with np.errstate(all="ignore"):
         if isinstance(call.kernel, Contraction):
             _run_contraction(call, call.kernel, arrays)
+        elif isinstance(call.kernel, Attention):
+            _run_attention(call, call.kernel, arrays, scalars)
         elif isinstance(call.kernel, Scatter):
             _run_scatter(_BoxRun(call, call.kernel, arrays, scalars, contracts))
         elif isinstance(call.kernel, Sort):
@@ -110,6 +114,57 @@ def _run_contraction(call: KernelCall, kernel: Contraction, arrays: Sequence[Bou
         right[at[1]].reshape(*batch, k, n).astype(wide),
     )
     out[at[2]] = saturating_cast(product, kernel.dtype)
+
+
+def _run_attention(
+    call: KernelCall,
+    kernel: Attention,
+    arrays: Sequence[BoundOperand],
+    scalars: Sequence[float | int],
+) -> None:
+    *batch, queries, keys, e, v = call.sizes
+    rows, depth = (*batch, queries), (*batch, keys, e)
+    of_part = {
+        "out": ((*rows, v), rows),
+        "query": ((*rows, v), rows, rows, (*rows, e)),
+        "key": ((*rows, v), rows, rows, depth, (*batch, keys, v)),
+    }
+    shapes = ((*rows, e), depth, (*batch, keys, v), *of_part[kernel.part])
+    at = [
+        offset + _addresses(np.indices(shape, sparse=True), steps, shape)
+        for shape, steps, (_, offset) in zip(shapes, call.strides, arrays)
+    ]
+    wide = kernel.accumulate.numpy
+    read = [
+        array[place].astype(wide)
+        for place, operand, (array, _) in zip(at, kernel.operands, arrays)
+        if array is not None and operand.mode == "in"
+    ]
+    query, key, value = read[:3]
+    scale = wide.type(scalars[arrays[-1][1]])
+    scores = query @ key.swapaxes(-1, -2) * scale
+    seen = (
+        np.tri(queries, keys, dtype=np.bool_)
+        if kernel.causal
+        else np.ones((queries, keys), np.bool_)
+    )
+    results: list[Any]
+    if kernel.part == "out":
+        peak = np.where(seen, scores, -np.inf).max(-1, keepdims=True, initial=-np.inf)
+        weights = np.where(seen, np.exp(scores - peak), 0).astype(wide)
+        total = weights.sum(-1, keepdims=True)
+        results = [weights @ value / total, (peak + np.log(total))[..., 0]]
+    else:
+        g, normalizer, product = read[3:]
+        weights = np.where(seen, np.exp(scores - normalizer[..., None]), 0).astype(wide)
+        of_scores = weights * (g @ value.swapaxes(-1, -2) - product[..., None]) * scale
+        if kernel.part == "query":
+            results = [of_scores @ key]
+        else:
+            results = [of_scores.swapaxes(-1, -2) @ query, weights.swapaxes(-1, -2) @ g]
+    for result, place, (array, _) in zip(results, at[len(read) :], arrays[len(read) :]):
+        assert array is not None
+        array[place] = saturating_cast(result, dtypes.from_numpy(array.dtype))
 
 
 def _addresses(grid: Sequence[np.ndarray], strides: Sequence[int], shape: tuple[int, ...]) -> Any:

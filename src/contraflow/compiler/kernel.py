@@ -23,7 +23,8 @@ elements are neighbours in memory.
 A `Scatter` folds values into elements chosen by indices. A `Scan` keeps what it folds, point by
 point. A `Sort` gives positions in the order of keys, and a `Merge` those of two sorted runs.
 
-A `Contraction` is C[g, b, m, n] = sum over k of A[g, b, m, k] * B[g, b, k, n].
+A `Contraction` is C[g, b, m, n] = sum over k of A[g, b, m, k] * B[g, b, k, n]. An `Attention` is
+two contractions with a softmax between them, none of whose weights are stored.
 
 Kernels hold no sizes: a kernel's text depends on the kernel alone. Equal ones are one object, which
 is never changed (`loops` and its neighbours make them). Sizes, strides and offsets come with each
@@ -71,7 +72,8 @@ class Limits(NamedTuple):
     # Matrices with at most this many columns are stored column-major: their rows are shorter than
     # a vector.
     narrow: int = 0
-    # The kinds that not every device has: scatter, scan, sort. Those not named run on the host.
+    # The kinds that not every device has: scatter, scan, sort, which run on the host where they are
+    # not named, and attention, which is done by its parts there.
     kernels: frozenset[str] = frozenset()
     host: bool = True  # whether programs may have steps that run on the host, in its memory
     lacks: frozenset[str] = frozenset()  # names of dtypes that values cannot have there
@@ -395,11 +397,67 @@ class Contraction:
 
 contraction = lru_cache(maxsize=256)(Contraction)
 
-Kernel = Loops | Scatter | Scan | Sort | Merge | Contraction
+
+@dataclass(eq=False, repr=False)
+class Attention:
+    """Averages of values by a softmax of scores, or their gradients; no weight is stored.
+
+        S[l, s] = scale * sum over e of Q[l, e] * K[s, e]     if `causal`, for s <= l only
+        W[l, s] = exp(S[l, s] - N[l]),  where N[l] is the logarithm of the sum over s of exp(S)
+
+    for each point (g, b) of a batch. `part` says what is stored, of W and, for gradients,
+    D[l, s] = scale * W[l, s] * (sum over v of G[l, v] * V[s, v] - M[l]):
+
+        out      O[l, v] = sum over s of W V, and N
+        query    sum over s of D[l, s] * K[s, e]
+        key      sum over l of D[l, s] * Q[l, e], and sum over l of W[l, s] * G[l, v]
+
+    G is the cotangent of O, and M[l] the sum over v of G * O. The sizes of a call are
+    (g, b, l, s, e, v). Operands are Q, K, V, for gradients G, N and M, then the results, and the
+    scale. N and M have the dtype `accumulate`.
+    """
+
+    dtype: DType
+    accumulate: DType
+    part: str
+    causal: bool
+
+    checks_indices = False
+
+    @cached_property
+    def operands(self) -> tuple[Operand, ...]:
+        """Q, K, V and so on, as a Loops kernel has them."""
+        matrix, vector = (STRIDED,) * 4, (STRIDED,) * 3
+        rows = Operand(self.accumulate, "in", vector)
+        result, given = Operand(self.dtype, "out", matrix), Operand(self.dtype, "in", matrix)
+        of_part = {
+            "out": (result, rows._replace(mode="out")),
+            "query": (given, rows, rows, result),
+            "key": (given, rows, rows, result, result),
+        }
+        scale = Operand(self.accumulate, "scalar")
+        return (given, given, given, *of_part[self.part], scale)
+
+    @cached_property
+    def name(self) -> str:
+        """A stable name."""
+        causal = "_causal" if self.causal else ""
+        return f"attention_{self.part}{causal}_{self.dtype}_{self.accumulate}"
+
+    @property
+    def identity(self) -> str:
+        """The name says everything."""
+        return self.name
+
+
+attention = lru_cache(maxsize=256)(Attention)
+
+Kernel = Loops | Scatter | Scan | Sort | Merge | Contraction | Attention
 
 
 class KernelCall(NamedTuple):
-    """A kernel with its sizes, one per axis: those of a contraction are (g, b, m, n, k).
+    """A kernel with its sizes, one per axis: those of a contraction are (g, b, m, n, k), those of
+    an attention (g, b, l, s, e, v).
 
     `strides` has a tuple of element strides per operand, one per axis (empty for scalars).
     The plan binds each operand to memory, at an element offset.

@@ -44,7 +44,7 @@ class OpContext(Context):
         if not op.direct:
             if op.is_view:
                 return self._view(op, inputs, params)
-            if op.is_composite:
+            if op.is_composite or (op.own_kernel and not _has_kernel(op)):
                 return self._composite(op, inputs, params)
         outs = self.execute(op, inputs, params)
         current = state()
@@ -177,6 +177,11 @@ class OpContext(Context):
             out = outs[i]
             if out.dtype.is_floating_point:
                 out._node, out._index, out._needs = node, i, True
+
+
+def _has_kernel(op: Op) -> bool:
+    """Whether the device in use has a kernel for an op that has parts as well."""
+    return op.own_kernel in devices.lookup(devices.current()).limits.kernels
 
 
 def together(op: Op, inputs: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:

@@ -170,6 +170,9 @@ class Batch(OpContext):
         if op.along_dim and min(ranks) > 0:
             several = tuple(x if full else self._repeated(x) for x, full in given)
             return _listed(op, apply(op, several, {**params, "dim": params["dim"] + 1}))
+        if op.leading:
+            several = tuple(x if full else self._repeated(x) for x, full in given)
+            return _listed(op, apply(op, several, params))
         return self._one_by_one(op, given, params)
 
     def _taken(self, op: Op, given: Operands, params: Params) -> Tensor:

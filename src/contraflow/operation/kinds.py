@@ -28,6 +28,8 @@ class Kind:
     scan       a state carried along a dim, and kept      (op.extra: step, start)
     sort       positions in the order of keys             (kind.key)
     scatter    values folded into elements                (kind.points, kind.sweeps)
+    attention  averages by a softmax of scores, or their gradients; expanded where a device has no
+               kernel for it
     assign     a store into one region of a value
     view       no kernel: the line changes the strides with which others read
     opaque     no kernel: the line runs `ref` on the host
@@ -43,6 +45,7 @@ class Kind:
     pointwise = False
     bilinear = False  # the result is zero if one input is
     creates = False  # it has no tensors as inputs
+    expands = False  # its parts are recorded for a device that has no kernel of this lowering
     required: tuple[str, ...] = ("ref", "shape")  # fields a declaration must have
     # Further fields it may have; the tests read the first two: which directions an input admits.
     optional: tuple[str, ...] = ("symmetric", "triangular")
@@ -427,7 +430,7 @@ class Opaque(Kind):
 class Composite(Kind):
     """Ordinary Python over ops. With `vjp` it is one Node; without, its parts are recorded."""
 
-    required = ("ref",)
+    required: tuple[str, ...] = ("ref",)
     optional = (*Kind.optional, "floating")
 
     name = "composite"
@@ -435,6 +438,21 @@ class Composite(Kind):
 
     def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
         raise NotImplementedError(f"{op.name} is made of other ops; only those are inferred")
+
+
+class Attending(Composite):
+    """A composite of two products and a softmax that is one line where the limits of a device name
+    attention. `parts` are the parts of `kernel.Attention` that its kernels compute.
+    """
+
+    required = ("ref", "shape", "parts")
+
+    name = "attention"
+    lowering = "attention"
+    expands = True
+
+    def infer(self, op: Op, inputs: Sequence[Given], params: Params) -> tuple[Spec, ...]:
+        return Kind.infer(self, op, inputs, params)
 
 
 def _declare(kind: Kind) -> Callable[..., Callable[[Callable[..., Any]], Op]]:
@@ -466,3 +484,4 @@ sort = _declare(Sorting())
 host = _declare(Opaque("host"))
 opaque = _declare(Opaque("opaque"))
 composite = _declare(Composite())
+attending = _declare(Attending())

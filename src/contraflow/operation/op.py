@@ -79,6 +79,7 @@ class Traits:
     # that `dims` names.
     takes_points: bool = False
     along_dim: bool = False  # it goes along the dim that `dim` names, whatever the other dims are
+    leading: bool = False  # the leading dims of all its inputs are those of a batch
     distinct: bool = False  # a view that shows no element twice, wherever the elements lie
     several: bool = False  # its results are many views made together, which grad mode protects
     # Eager mode makes no program of this composite: its parameters are never the same, or a part
@@ -152,11 +153,13 @@ class Op(Traits):
         self.is_view, self.is_assign = lowering == "view", lowering == "assign"
         self.is_composite, self.is_contraction = lowering == "composite", lowering == "contract"
         self.is_opaque = lowering == "opaque"
+        # The kernel that a device must have, or else the parts of the op are recorded.
+        self.own_kernel = lowering if kind.expands else None
         self.is_elementwise, self.is_reduction = kind.name == "elementwise", lowering == "reduce"
         self.creates = kind.creates  # out of numbers and positions, random numbers too
         self.is_create = kind.name == "create"  # it is told its dtype, and draws no numbers
         # More than a loop over elements: it is not done twice to save memory.
-        self.is_costly = lowering in ("contract", "scatter", "scan", "sort", "opaque")
+        self.is_costly = lowering in ("contract", "attention", "scatter", "scan", "sort", "opaque")
         self.along_dim |= lowering in ("scan", "sort")
         # Whether shapes and dtypes of inputs and parameters alone say those of the outputs.
         self.infers = not self.dynamic and not self.is_composite

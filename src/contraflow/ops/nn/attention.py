@@ -1,7 +1,10 @@
 """Attention: values averaged by how well their keys match a query.
 
-Without dropout it is one node of the graph that keeps its weights: forward and backward are a
-program each. With dropout the parts are nodes, since the weights that were dropped are drawn anew
+Without dropout it is one node of the graph: forward and backward are a program each. On a device
+that has a kernel for attention (`Limits.kernels`), and without a mask, no weights are stored: a
+forward kernel keeps the logarithm of their sum for each query (`attention`), and two kernels of
+backward compute them again (`attention_gradients`). Elsewhere the node keeps its weights
+(`attend`). With dropout the parts are nodes, since the weights that were dropped are drawn anew
 whenever they are asked for.
 """
 
@@ -12,23 +15,32 @@ from typing import Any
 
 import numpy as np
 
+from contraflow import devices
 from contraflow.dtypes import bool_
 from contraflow.errors import describe
-from contraflow.operation.kinds import composite
+from contraflow.operation.kinds import attending, composite
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.creation.create import arange
 from contraflow.ops.creation.random import dropout
-from contraflow.ops.elementwise.basic import where
+from contraflow.ops.elementwise.basic import exp, where
 from contraflow.ops.nn.norm import masked_softmax, np_softmax, softmax
-from contraflow.ops.reduction.reduce import require_floating, sum_
+from contraflow.ops.reduction.reduce import logsumexp, require_floating, sum_
 from contraflow.ops.shape.view import expand, reshape
+from contraflow.shapes import broadcast_shapes
 from contraflow.tensors.tensor import Tensor
 
 
-def _np_attend(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float) -> Any:
+def _np_scores(query: Any, key: Any, is_causal: bool, scale: float) -> Any:
     scores = query @ np.swapaxes(key, -1, -2) * scale
-    if is_causal:
-        scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
+    return (
+        np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
+        if is_causal
+        else scores
+    )
+
+
+def _np_attend(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float) -> Any:
+    scores = _np_scores(query, key, is_causal, scale)
     if mask is not None:
         scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
     return np_softmax(scores, -1) @ value
@@ -63,12 +75,18 @@ def _heads(x: Tensor, query: Tensor) -> Tensor:
 _QKV = Array((2, 3, 4)), Array((2, 5, 4)), Array((2, 5, 3))
 
 
+def _scores(query: Tensor, key: Tensor, is_causal: bool, scale: float) -> Tensor:
+    """How well every query matches every key, -inf where it does not see it."""
+    scores = (query * scale) @ key.mT
+    if not is_causal:
+        return scores
+    rows, columns = scores.shape[-2:]
+    return where(reshape(arange(rows), (rows, 1)) >= arange(columns), scores, -math.inf)
+
+
 def _weights(query: Tensor, key: Tensor, mask: Any, is_causal: bool, scale: float) -> Tensor:
     """How much every query takes of the value of every key."""
-    scores = (query * scale) @ key.mT
-    if is_causal:
-        rows, columns = scores.shape[-2:]
-        scores = where(reshape(arange(rows), (rows, 1)) >= arange(columns), scores, -math.inf)
+    scores = _scores(query, key, is_causal, scale)
     if mask is None:
         return softmax(scores, dim=-1)
     scores = where(mask, scores, -math.inf) if mask.dtype is bool_ else scores + mask
@@ -106,6 +124,141 @@ def attend(query, key, value, mask=None, *, is_causal, scale):
     require_floating("attend", query)
     weights = _weights(query, key, mask, is_causal, scale)
     return weights @ value, weights
+
+
+def _np_kernel(query: Any, key: Any, value: Any, is_causal: bool, scale: float) -> Any:
+    scores = _np_scores(query, key, is_causal, scale)
+    peak = scores.max(-1, keepdims=True, initial=-np.inf)
+    lse = peak + np.log(np.exp(scores - peak).sum(-1, keepdims=True))
+    return np.exp(scores - lse) @ value, lse[..., 0]
+
+
+def _np_gradients(
+    query: Any, key: Any, value: Any, g: Any, lse: Any, delta: Any, is_causal: bool, scale: float
+) -> Any:
+    weights = np.exp(_np_scores(query, key, is_causal, scale) - lse[..., None])
+    change = weights * (g @ np.swapaxes(value, -1, -2) - delta[..., None]) * scale
+    turned = np.swapaxes(change, -1, -2)
+    return change @ key, turned @ query, np.swapaxes(weights, -1, -2) @ g
+
+
+def _exact(x: Tensor) -> Tensor:
+    """A tensor in the dtype that kernels compute it in."""
+    return x.to(x.dtype.compute)
+
+
+def _types(inputs: Any, params: Any) -> Any:
+    """Averages as the queries are, logarithms as they are computed."""
+    dtype = inputs[0].dtype
+    return (None,) * len(inputs), (dtype, dtype.compute)
+
+
+def _differentiate(g_out: Any, g_lse: Any, query: Tensor, key: Tensor, value: Tensor, out: Tensor,
+                   lse: Tensor, is_causal: bool, scale: float) -> Any:  # fmt: skip
+    """The gradients of queries, keys and values. The cotangent of `lse` is one of all scores."""
+    g = out * 0 if g_out is None else g_out
+    delta = sum_(_exact(g) * _exact(out), dim=-1)
+    if g_lse is not None:
+        delta = delta - g_lse
+    return attention_gradients(query, key, value, g, lse, delta, is_causal=is_causal, scale=scale)
+
+
+@attending(
+    ref=_np_kernel,
+    shape=lambda query, key, value, is_causal, scale: (
+        (*query.shape[:-1], value.shape[-1]), query.shape[:-1]),
+    parts={"out": ("out", "lse")},
+    outs=("out", "lse"),
+    dtype=_types,
+    vjp={"query, key, value": _differentiate},
+    samples=lambda: (
+        Sample(_QKV, {"is_causal": True, "scale": 0.5}),
+        Sample(_QKV, {"is_causal": False, "scale": 0.3}),
+        Sample((Array((70, 3)), Array((40, 3)), Array((40, 2))), {"is_causal": True, "scale": 1.0}),
+    ),
+    method=False,
+    internal=True,
+    floating=True,
+    leading=True,
+)  # fmt: skip
+def attention(query, key, value, *, is_causal, scale):
+    """Values [..., s, v] averaged with weights softmax(query @ key.mT * scale) as [..., l, v], and
+    the logarithm of each query's sum of exp(score). Inputs have the same leading dims and dtype.
+    """
+    require_floating("attention", query)
+    scores = _scores(_exact(query), _exact(key), is_causal, scale)
+    lse = logsumexp(scores, dim=-1)
+    out = exp(scores - lse.unsqueeze(-1)) @ _exact(value)
+    return out.to(value.dtype), lse
+
+
+def _differentiate_twice(
+    g_g_query: Any, g_g_key: Any, g_g_value: Any, query: Tensor, key: Tensor, value: Tensor,
+    g: Tensor, lse: Tensor, delta: Tensor, is_causal: bool, scale: float,
+) -> Any:  # fmt: skip
+    """The gradients of the six inputs, from cotangents a, b and c of the gradients of queries, keys
+    and values. With the weights W, E = g value' - delta and D = W * E, those are
+    scale * D key, scale * D' query and W' g."""
+    query, key, value, g = map(_exact, (query, key, value, g))
+    a = query * 0 if g_g_query is None else g_g_query
+    b = key * 0 if g_g_key is None else g_g_key
+    c = value * 0 if g_g_value is None else g_g_value
+    weights = exp(_scores(query, key, is_causal, scale) - lse.unsqueeze(-1))
+    pull = g @ value.mT - delta.unsqueeze(-1)
+    of_scores = weights * pull * scale
+    of_product = (a @ key.mT + query @ b.mT) * scale  # the cotangent of D
+    of_pull = of_product * weights
+    through = (of_product * pull + g @ c.mT) * weights  # the cotangent of the scaled scores
+    return (
+        scale * (through @ key) + of_scores @ b,
+        scale * (through.mT @ query) + of_scores.mT @ a,
+        of_pull.mT @ g,
+        of_pull @ value + weights @ c,
+        -sum_(through, dim=-1),
+        -sum_(of_pull, dim=-1),
+    )
+
+
+@attending(
+    ref=_np_gradients,
+    shape=lambda query, key, value, g, lse, delta, is_causal, scale: (
+        query.shape, key.shape, value.shape),
+    parts={"query": ("g_query",), "key": ("g_key", "g_value")},
+    outs=("g_query", "g_key", "g_value"),
+    dtype=lambda inputs, params: ((None,) * 6, (inputs[0].dtype,) * 3),
+    vjp={"query, key, value, g, lse, delta": _differentiate_twice},
+    samples=lambda: (
+        Sample((*_QKV, Array((2, 3, 3)), Array((2, 3)), Array((2, 3))),
+               {"is_causal": True, "scale": 0.5}),
+        Sample((*_QKV, Array((2, 3, 3)), Array((2, 3)), Array((2, 3))),
+               {"is_causal": False, "scale": 0.3}),
+        Sample((Array((70, 3)), Array((40, 3)), Array((40, 2)), Array((70, 2)), Array((70,), 3, 4),
+                Array((70,))), {"is_causal": True, "scale": 0.3}),
+    ),
+    method=False,
+    internal=True,
+    floating=True,
+    leading=True,
+)  # fmt: skip
+def attention_gradients(query, key, value, g, lse, delta, *, is_causal, scale):
+    """The gradients of query, key and value for the weights W = exp(query @ key.mT * scale - lse)
+    and the cotangent W * (g @ value.mT - delta) of the scores. `g` is like the averages, `lse` and
+    `delta` are [..., l]: the logarithms of `attention`, and sums of g times its averages.
+    """
+    require_floating("attention_gradients", query)
+    dtype = query.dtype
+    query, key, value, g = map(_exact, (query, key, value, g))
+    weights = exp(_scores(query, key, is_causal, scale) - lse.unsqueeze(-1))
+    change = weights * (g @ value.mT - delta.unsqueeze(-1)) * scale
+    found = change @ key, change.mT @ query, weights.mT @ g
+    return tuple(x.to(dtype) for x in found)
+
+
+def _has_kernel(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Whether the device in use computes attention without storing weights, for these tensors."""
+    if "attention" not in devices.lookup(devices.current()).limits.kernels:
+        return False
+    return query.dtype is key.dtype is value.dtype and key.shape[-2] > 0
 
 
 @composite(
@@ -152,6 +305,12 @@ def scaled_dot_product_attention(
         )
     if scale is None:
         scale = 1.0 / math.sqrt(query.shape[-1])
+    if dropout_p == 0 and attn_mask is None and _has_kernel(query, key, value):
+        lead = broadcast_shapes(
+            "scaled_dot_product_attention", [x.shape[:-2] for x in (query, key, value)]
+        )
+        query, key, value = (expand(x, (*lead, *x.shape[-2:])) for x in (query, key, value))
+        return attention(query, key, value, is_causal=is_causal, scale=scale)[0]
     if dropout_p == 0:
         return attend(query, key, value, attn_mask, is_causal=is_causal, scale=scale)
     weights = _weights(query, key, attn_mask, is_causal, scale)

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from contraflow.compiler.kernel import Contraction, Kernel, Merge, Scan, Scatter, Sort
+from contraflow.compiler.kernel import Attention, Contraction, Kernel, Merge, Scan, Scatter, Sort
+from contraflow.render.clike.attention import AttentionWriter
 from contraflow.render.clike.contraction import ContractionWriter, WindowWriter
 from contraflow.render.clike.loops import LoopsWriter, prepare
 from contraflow.render.clike.ordered import ScanWriter, ScatterWriter
@@ -24,6 +25,8 @@ def write(kernel: Kernel, syntax: Syntax) -> Body:
 def _writer(kernel: Kernel, syntax: Syntax) -> Writer:
     if isinstance(kernel, Contraction):
         return (WindowWriter if kernel.digits else ContractionWriter)(kernel, syntax)
+    if isinstance(kernel, Attention):
+        return AttentionWriter(kernel, syntax)
     if isinstance(kernel, Scan):
         return ScanWriter(kernel, syntax)
     if isinstance(kernel, Scatter):

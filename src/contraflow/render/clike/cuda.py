@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contraflow.compiler.kernel import Contraction, Kernel, KernelCall, Limits, Merge
+from contraflow.compiler.kernel import Attention, Contraction, Kernel, KernelCall, Limits, Merge
 from contraflow.dtypes import HALVES, DType, bool_, float64, int64
 from contraflow.expressions.expression import Number
 from contraflow.render.clike import bodies, source
@@ -394,6 +394,11 @@ def index_bits(call: KernelCall) -> int:
             shapes[:2] = [(*batch, m, o, k // max(o, 1)), (*batch, o, *digits)]
             # A body adds up how far the digits of n move before it adds that to an offset.
             counts.append(sum(n * abs(stride) for n, stride in zip(digits, call.strides[1][3:])))
+    elif isinstance(call.kernel, Attention):
+        *batch, queries, keys, e, v = call.sizes
+        # Whatever the operand, no coordinate of it is larger.
+        shapes = [(*batch, max(queries, keys), max(e, v))] * len(call.strides)
+        counts = [math.prod(source.attention_extents(call.kernel, call.sizes))]
     else:
         shapes = [call.sizes] * len(call.strides)
         counts = [math.prod(call.sizes[: call.kernel.outer])]
@@ -418,7 +423,7 @@ def launch(call: KernelCall) -> Launch:
     """The geometry of a call. The same call always has the same, so its sums repeat bit for bit."""
     groups = source.count_groups(call)
     threads = source.THREADS
-    if not isinstance(call.kernel, Contraction) and source.is_cooperative(call.kernel):
+    if not isinstance(call.kernel, Contraction | Attention) and source.is_cooperative(call.kernel):
         # A power of two, as the tree needs, and no more than there are elements to sweep.
         elements = source.swept_points(call)
         threads = max(WARP, min(threads, 1 << max(elements - 1, 0).bit_length()))

@@ -5,7 +5,8 @@ the body. A body uses these names, which the text around it declares:
 
     thread, threads, group, groups    the place in the launch, counted from zero
     size0, size1, ...                 the extent of each axis; of a contraction: g, b, m, n, k,
-                                      of one with digits: g, b, m, o and those of k and n
+                                      of one with digits: g, b, m, o and those of k and n,
+                                      of an attention: g, b, l, s, e, v
     offset0, ...                      per operand that is not a scalar: its first element's address
     stride0_1, ...                    per operand and axis whose stride class is STRIDED
     operand0, ...                     per operand in memory: its elements
@@ -27,6 +28,7 @@ each as often as it must, so a device may launch fewer:
     sort           a group per outer point, in memory that its threads share
     merge          a thread per point
     contraction    a group per tile of the result
+    attention      a group per tile of the result, which goes along all rows that it averages
 
 A failed index check is recorded in two words, which the host clears: the tape line plus 1, and the
 index. Only the first failure is kept. Accesses that depend on that index are skipped.
@@ -40,6 +42,7 @@ from typing import NamedTuple, Protocol
 
 from contraflow.compiler.kernel import (
     STRIDED,
+    Attention,
     Contraction,
     Kernel,
     KernelCall,
@@ -54,7 +57,7 @@ from contraflow.dtypes import DType
 from contraflow.expressions.expression import Number
 
 # The kinds of kernels, of those that not every device has, for which there are bodies.
-KERNELS = frozenset(("scatter", "scan", "sort"))
+KERNELS = frozenset(("attention", "scatter", "scan", "sort"))
 
 # Reductions of one kernel: those of pairs, with a result per thread in memory that a group shares,
 # take 2 KiB each on WebGPU and up to 4 KiB elsewhere.
@@ -73,6 +76,9 @@ SPREAD = TILE // SHARE
 PANEL = 256  # products that are added up from zero, as on the CPU; a multiple of DEPTH
 # Threads that store one column of A's tile would meet in one bank of memory without the extra 1.
 A_PITCH = TILE + 1
+# The rows of attention's tile of the result, and of its weights: half of those of a contraction,
+# since the weights for TILE rows of the other side lie in shared memory too.
+ATTENTION_ROWS = 32
 
 
 class Syntax(Protocol):
@@ -150,7 +156,7 @@ def checks_indices(kernel: Kernel) -> bool:
 
 def is_cooperative(kernel: Kernel) -> bool:
     """Whether the threads of a group work on one outer point together."""
-    if isinstance(kernel, Contraction):
+    if isinstance(kernel, Contraction | Attention):
         return True
     if not isinstance(kernel, Loops):
         return isinstance(kernel, Sort)
@@ -161,6 +167,8 @@ def integer_names(kernel: Kernel) -> list[str]:
     """The integer arguments of a kernel, in the order in which they are passed."""
     if isinstance(kernel, Contraction):
         axes = 4 + sum(kernel.digits or (1,))
+    elif isinstance(kernel, Attention):
+        axes = 6
     else:
         axes = kernel.outer + kernel.inner
     sizes = [f"size{k}" for k in range(axes)]
@@ -192,6 +200,16 @@ def product_sizes(kernel: Contraction, sizes: Sequence[int]) -> tuple[int, int, 
     return g, b, m, math.prod(sizes[split:]), o * math.prod(sizes[4:split])
 
 
+def attention_extents(kernel: Attention, sizes: Sequence[int]) -> tuple[int, int, int, int]:
+    """The extents of g, b and of the rows and columns that are shared out in tiles."""
+    g, b, queries, keys, e, v = sizes
+    return {
+        "out": (g, b, queries, v),
+        "query": (g, b, queries, e),
+        "key": (g, b, keys, max(e, v)),
+    }[kernel.part]
+
+
 def visits_points_alone(kernel: Kernel) -> bool:
     """Whether every point, inner ones too, has a thread of its own."""
     return isinstance(kernel, Merge) or (isinstance(kernel, Scatter) and kernel.order is not None)
@@ -199,7 +217,7 @@ def visits_points_alone(kernel: Kernel) -> bool:
 
 def swept_points(call: KernelCall) -> int:
     """The number of inner points that a group of a cooperative kernel visits, at most."""
-    assert not isinstance(call.kernel, Contraction)
+    assert not isinstance(call.kernel, Contraction | Attention)
     if isinstance(call.kernel, Sort) and call.kernel.cut is not None:
         return part_length(call.sizes[-1], call.sizes[-2])
     return math.prod(call.sizes[call.kernel.outer :])
@@ -210,6 +228,9 @@ def count_groups(call: KernelCall) -> int:
     if isinstance(call.kernel, Contraction):
         g, b, m, n, _ = product_sizes(call.kernel, call.sizes)
         return g * b * math.ceil(m / TILE) * math.ceil(n / TILE)
+    if isinstance(call.kernel, Attention):
+        g, b, rows, columns = attention_extents(call.kernel, call.sizes)
+        return g * b * math.ceil(rows / ATTENTION_ROWS) * math.ceil(columns / TILE)
     points = math.prod(call.sizes[: call.kernel.outer])
     if visits_points_alone(call.kernel):
         points = math.prod(call.sizes)

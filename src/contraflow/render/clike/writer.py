@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contraflow.compiler.kernel import BLOCK, Box, Contraction, Store
+from contraflow.compiler.kernel import BLOCK, Attention, Box, Contraction, Store
 from contraflow.dtypes import DType, bool_
 from contraflow.expressions import expression as s
 from contraflow.expressions import special_functions, trigonometry  # noqa: F401 (rows get decompositions)
@@ -68,7 +68,7 @@ class ExprText(NamedTuple):
 class Writer:
     """Statements with their indentation, and the values that are in scope."""
 
-    def __init__(self, kernel: Box | Contraction, syntax: Syntax) -> None:
+    def __init__(self, kernel: Box | Contraction | Attention, syntax: Syntax) -> None:
         self.operands = kernel.operands
         self.syntax = syntax
         self.lines: list[str] = []
@@ -139,17 +139,6 @@ class Writer:
             self.line(line)
         return name
 
-
-class BoxWriter(Writer):
-    """Writes the expressions of a kernel that visits a box of points."""
-
-    carried: frozenset[str] = frozenset()  # leaves that change from point to point of a loop
-    cut: int | None = None  # the axis of which only the points from `start` to `stop` are visited
-
-    def __init__(self, kernel: Box, syntax: Syntax) -> None:
-        super().__init__(kernel, syntax)
-        self.box = kernel
-
     def compute(self, roots: Sequence[Expr]) -> list[ExprText]:
         """Write the statements that give expressions their values, each once per scope."""
         for e in s.walk(roots):
@@ -187,6 +176,37 @@ class BoxWriter(Writer):
         return ExprText(text if text in args else self.define(e.dtype, text), checks)
 
     def load(self, e: Expr, args: Sequence[str], checks: tuple[str, ...]) -> ExprText:
+        """Write the load of an element."""
+        raise NotImplementedError
+
+    def check(self, e: Expr, args: Sequence[str], checks: tuple[str, ...]) -> ExprText:
+        """Write an index check."""
+        raise NotImplementedError
+
+    def branch(self, e: Expr, args: Sequence[str], checks: tuple[str, ...]) -> ExprText:
+        """Write what a row apart does inside a branch that is seldom taken."""
+        decomposition = INTRINSICS[e.fn].decomposition
+        assert decomposition is not None
+        _, value, _ = decomposition(*e.args).args  # select(condition, value, otherwise)
+        name = self.next_name()
+        self.line(self.syntax.variable(name, self.syntax.type_of(e.dtype), args[-1]) + ";")
+        with self.block(f"if ({args[0]})"):
+            (found,) = self.compute(simplified([value], self.syntax.column))
+            self.line(f"{name} = {found.text};")
+        return ExprText(name, checks)
+
+
+class BoxWriter(Writer):
+    """Writes the expressions of a kernel that visits a box of points."""
+
+    carried: frozenset[str] = frozenset()  # leaves that change from point to point of a loop
+    cut: int | None = None  # the axis of which only the points from `start` to `stop` are visited
+
+    def __init__(self, kernel: Box, syntax: Syntax) -> None:
+        super().__init__(kernel, syntax)
+        self.box = kernel
+
+    def load(self, e: Expr, args: Sequence[str], checks: tuple[str, ...]) -> ExprText:
         """Write the load of an element: of memory, a host scalar, or an address itself."""
         mode = self.operands[e.data].mode
         if mode == "scalar":
@@ -202,18 +222,6 @@ class BoxWriter(Writer):
         inside = self.define(bool_, f"{index} >= {zero} && {index} < {size}")
         self.line(f"if (!{inside}) {{ {self.syntax.fail(index)} }}")
         return ExprText(index, (*checks, inside))
-
-    def branch(self, e: Expr, args: Sequence[str], checks: tuple[str, ...]) -> ExprText:
-        """Write what a row apart does inside a branch that is seldom taken."""
-        decomposition = INTRINSICS[e.fn].decomposition
-        assert decomposition is not None
-        _, value, _ = decomposition(*e.args).args  # select(condition, value, otherwise)
-        name = self.next_name()
-        self.line(self.syntax.variable(name, self.syntax.type_of(e.dtype), args[-1]) + ";")
-        with self.block(f"if ({args[0]})"):
-            (found,) = self.compute(simplified([value], self.syntax.column))
-            self.line(f"{name} = {found.text};")
-        return ExprText(name, checks)
 
     def address(self, number: int, axes: Sequence[int] | None = None) -> str:
         """The address of an operand's element at the current coordinates (of some axes)."""
