@@ -9,6 +9,7 @@ import multiprocessing
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Iterator
 
 import numpy as np
@@ -277,3 +278,35 @@ def test_a_package_that_is_missing_is_named_with_the_command(monkeypatch):
         match=r"zeros: device 'cuda' is not available: .*pip install 'contraflow\[cuda\]'$",
     ):
         cf.zeros(3, device="cuda")
+
+
+def test_dlpack_shares_the_memory_of_a_gpu():
+    with recorded(1) as (device, library):
+        x = cf.tensor([[1.0, 2.0], [3.0, 4.0]], device="recorded")
+        assert x.__dlpack_device__() == (2, 1)
+        y = cf.from_dlpack(x.T)
+        assert y.storage.data.pointer == x.storage.data.pointer
+        assert library.waiting == [device.exchange.stream]
+        x.__dlpack__()
+        x.__dlpack__(stream=-1)
+        assert library.waiting[1:] == [1]
+        with pytest.raises(ValueError, match=r"dlpack: stream is 0. It is the address of a CUDA"):
+            x.__dlpack__(stream=0)
+
+
+def test_memory_of_another_library_is_kept_until_kernels_have_run():
+    class Owner:
+        pass
+
+    with recorded() as (device, library):
+        owner = Owner()
+        kept = weakref.ref(owner)
+        buffer = device.exchange.adopt(1 << 40, 3, cf.float32, owner)
+        assert device.address(buffer) == 1 << 40
+        del owner, buffer
+        gc.collect()
+        assert kept() is not None
+        library.calls.clear()
+        device.allocate((1,), cf.float32)
+        assert kept() is None
+        assert "cuStreamSynchronize" in [name for name, _ in library.calls]

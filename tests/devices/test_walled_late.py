@@ -209,6 +209,21 @@ def test_a_value_saved_of_a_write_that_never_came_is_refused(device):
         y.backward()
 
 
+@pytest.mark.parametrize("calls", [1, 3])
+def test_versions_move_on_when_calls_are_taken_back(device, calls):
+    w = cf.zeros(3, device="walled")
+    f = picks(w)
+    device.synchronize()
+    before = w._version
+    for _ in range(calls):
+        f(tokens(7, 0))
+    during = w._version
+    with pytest.raises(IndexError, match="index 7 is out of range"):
+        device.synchronize()
+    assert before < during < w._version
+    assert w.tolist() == [2.0] * 3
+
+
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
 def test_what_the_user_changed_since_stays(device, dropout):
     step, _, parameters = training(2, dropout)

@@ -44,6 +44,7 @@ class RecordingDriver:
         self.total = total
         self.calls: list[tuple[str, int | None]] = []  # with the GPU that was current
         self.launched: list[str] = []
+        self.waiting: list[int] = []  # streams of others that wait for one of ours
         self.fails: dict[str, CUresult] = {}  # calls that fail
         self._local = threading.local()
         self._owner: dict[Any, int] = {}  # of handles, and of memory
@@ -173,6 +174,12 @@ class RecordingDriver:
 
     def _cuEventSynchronize(self, event):
         return None
+
+    def _cuEventDestroy(self, event):
+        return None
+
+    def _cuStreamWaitEvent(self, stream, event, flags):
+        self.waiting.append(stream)
 
     def _cuEventQuery(self, event):
         return None

@@ -50,10 +50,16 @@ WEBGPU = wgsl.LIMITS._replace(host=False)
 class WalledBuffer:
     """Memory of the device. Its elements are in the device's own table."""
 
-    __slots__ = ("shape", "dtype", "size", "nbytes", "number", "device", "__weakref__")
+    __slots__ = (
+        "shape", "dtype", "size", "nbytes", "number", "device", "first", "owner", "__weakref__",
+    )  # fmt: skip
 
-    def __init__(self, shape: Shape, dtype: DType, number: int, device: WalledDevice) -> None:
+    def __init__(
+        self, shape: Shape, dtype: DType, number: int, device: WalledDevice, first: int = 0,
+        owner: object = None,
+    ) -> None:  # fmt: skip
         self.shape, self.dtype, self.number, self.device = tuple(shape), dtype, number, device
+        self.first, self.owner = first, owner  # bytes into memory that another buffer may have
         self.size = numel(shape)
         self.nbytes = self.size * dtype.itemsize
 
@@ -68,14 +74,16 @@ class WalledDevice:
     """A device that computes by the interpreter."""
 
     asynchronous = False
+    exchange: WalledExchange | None = None
 
     def __init__(self, name: str = "walled", limits: Limits = PLAIN, choice: int = 0) -> None:
         self.name, self.limits = name, limits
         self.contracts = None if limits.exact else choice  # as `run_call` takes it
-        self.uploads = self.downloads = self.runs = self.binds = 0
+        self.uploads = self.downloads = self.runs = self.binds = self.unblocked = 0
         self.lock = threading.RLock()  # several threads may run one program
         self._numbers = itertools.count(1)
         self._memory: dict[int, np.ndarray] = {}  # by the numbers of buffers: bytes
+        self.pins: list[np.ndarray] = []
 
     # --- memory ---------------------------------------------------------------------------
 
@@ -86,8 +94,10 @@ class WalledDevice:
         weakref.finalize(buffer, self._memory.pop, buffer.number)
         return buffer
 
-    def upload(self, array: np.ndarray) -> WalledBuffer:
+    def upload(self, array: np.ndarray, non_blocking: bool = False) -> WalledBuffer:
         self.uploads += 1
+        assert not non_blocking or any(np.shares_memory(array, pin) for pin in self.pins)
+        self.unblocked += non_blocking
         if array.dtype.name in self.limits.lacks:
             raise DeviceError(f"to: {array.dtype} is not a dtype of {self.name}. Cast it before.")
         assert type(array) is np.ndarray
@@ -96,17 +106,23 @@ class WalledDevice:
         self._memory[buffer.number][:] = np.frombuffer(array.tobytes(), np.uint8)
         return buffer
 
+    def pinned(self, shape: Shape, dtype: DType) -> np.ndarray:
+        self.pins.append(np.empty(shape, dtype.numpy))
+        return self.pins[-1]
+
     def download(self, buffer: WalledBuffer) -> np.ndarray:
         self.downloads += 1
-        flat = self._memory[buffer.number].copy().view(buffer.dtype.numpy)
-        return flat.reshape(buffer.shape)
+        return self._bytes(buffer).copy().view(buffer.dtype.numpy).reshape(buffer.shape)
 
     def copy(self, source: WalledBuffer, target: WalledBuffer) -> None:
-        self._memory[target.number][:] = self._memory[source.number]
+        self._bytes(target)[:] = self._bytes(source)
+
+    def _bytes(self, buffer: WalledBuffer) -> np.ndarray:
+        return self._memory[buffer.number][buffer.first : buffer.first + buffer.nbytes]
 
     def address(self, buffer: WalledBuffer) -> int:
         assert type(buffer) is WalledBuffer, "the address of something that is not a buffer"
-        return buffer.number * SPAN
+        return buffer.number * SPAN + buffer.first
 
     def synchronize(self) -> None:
         pass
@@ -129,6 +145,25 @@ class WalledDevice:
         memory = self._memory[number]
         assert stop <= memory.size, f"{stop} bytes of a buffer of {memory.size}"
         return memory[start:stop].view(dtype.numpy)
+
+
+class WalledExchange:
+    """Shares memory with another library, which is the same device."""
+
+    kind = (12, 0)  # one of DLPack's numbers, which no device here has
+    stream = 7
+
+    def __init__(self, device: WalledDevice) -> None:
+        self._device = device
+        self.streams: list[Any] = []  # that memory was handed over to
+
+    def adopt(self, address: int, count: int, dtype: DType, owner: object) -> WalledBuffer:
+        number, first = divmod(address, SPAN)
+        return WalledBuffer((count,), dtype, number, self._device, first, owner)
+
+    def hand_over(self, stream: Any) -> None:
+        self._device.synchronize()
+        self.streams.append(stream)
 
 
 class WalledRun(NamedTuple):

@@ -346,6 +346,16 @@ def test_copies_of_tensors_that_are_not_there(path):
         cf.load(path)
 
 
+@pytest.mark.parametrize("devices", [{"b": "cpu"}, {"a": 3}])
+def test_devices_of_tensors_that_are_not_there(path, devices):
+    checksums = {"a": header.checksum_of(bytes(8))}
+    regions = [("a", np.zeros(2, np.float32))]
+    path.write_bytes(header.header_bytes(None, regions, checksums, {}, devices) + bytes(8))
+    problem = "it has devices of tensors that are not there"
+    with refused(ValueError, f"load: {path} is not a whole safetensors file: {problem}."):
+        cf.load(path)
+
+
 def test_loading_runs_nothing_and_writes_nothing(path):
     """A pickle is not a file of ours, whatever it would do."""
     path.write_bytes(b"cos\nsystem\n(S'touch hacked'\ntR." + bytes(100))

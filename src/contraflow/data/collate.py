@@ -59,6 +59,17 @@ def default_collate(batch: Sequence[Any]) -> Any:
     )
 
 
+def pinned(data: Any) -> Any:
+    """A batch in pinned memory: its tensors, and objects of classes that have `pin_memory`."""
+    inside = None if dataclasses.is_dataclass(data) else parts(data, Mapping)
+    if inside is not None:
+        return like(data, [pinned(value) for _, value in inside])
+    if isinstance(data, Tensor) and (data.storage.device != "cpu" or data.requires_grad):
+        return data
+    pin = getattr(data, "pin_memory", None)
+    return data if pin is None or isinstance(data, type) else pin()
+
+
 def default_convert(data: Any) -> Any:
     """A sample with its NumPy arrays and scalars as tensors."""
     if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind not in "OSUV":

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from contraflow import config, dtypes, threads
-from contraflow.data.collate import default_collate
+from contraflow.data.collate import default_collate, pinned
 from contraflow.data.datasets import IterableDataset, Rows
 from contraflow.dtypes import DType
 from contraflow.operation.context import Context, changed, state
@@ -53,6 +53,7 @@ class Job(NamedTuple):
     seed: int  # of all random numbers in this epoch
     number: int
     indices: Any
+    pins: bool = False  # the batch, in the thread of the worker
 
 
 class WorkerInfo(NamedTuple):
@@ -384,7 +385,8 @@ class Order:
     def do(self, work: Work) -> None:
         """Make the batch, or keep what goes wrong."""
         try:
-            self._batches = work(self.job, self.loop)
+            batches = work(self.job, self.loop)
+            self._batches = [pinned(batch) for batch in batches] if self.job.pins else batches
         except BaseException as error:
             name = threading.current_thread().name
             error.add_note(f"Raised by {name} while it made batch {self.job.number}.")

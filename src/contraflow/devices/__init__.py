@@ -64,6 +64,21 @@ class ProgramInterface(Protocol):
         """The same, with buffers at the addresses of the last run, or those set by `put` since."""
 
 
+class MemoryExchange(Protocol):
+    """How a device shares memory with other libraries (DLPack), where its addresses are theirs."""
+
+    kind: tuple[int, int]  # the device as DLPack has it: 2 is CUDA, and its index
+    stream: int  # the stream that the device works on, as DLPack has it
+
+    def adopt(self, address: int, count: int, dtype: DType, owner: object) -> DeviceBuffer:
+        """A buffer over memory of another library. It refers to `owner`, which keeps the memory, as
+        long as something that was asked for may use it."""
+
+    def hand_over(self, stream: Any) -> None:
+        """Have a stream of another library, as `__dlpack__` was given it, wait for everything that
+        was asked for."""
+
+
 class DeviceInterface(Protocol):
     """One machine that has memory and runs plans.
 
@@ -74,12 +89,18 @@ class DeviceInterface(Protocol):
     name: str
     limits: Limits
     asynchronous: bool  # programs may run after `run` has returned
+    exchange: MemoryExchange | None  # None where other libraries cannot reach its memory
 
     def allocate(self, shape: Shape, dtype: DType) -> DeviceBuffer:
         """Uninitialised memory."""
 
-    def upload(self, array: Any) -> DeviceBuffer:
-        """Memory with a copy of a C-contiguous NumPy array."""
+    def upload(self, array: Any, non_blocking: bool = False) -> DeviceBuffer:
+        """Memory with a copy of a C-contiguous NumPy array, which may be changed from here on. If
+        it is `non_blocking` the array is one that `pinned` gave, and may still be read."""
+
+    def pinned(self, shape: Shape, dtype: DType) -> Any:
+        """An uninitialised NumPy array in memory of the host that the device copies from by itself;
+        None if it does not."""
 
     def download(self, buffer: DeviceBuffer) -> Any:
         """A NumPy array with a copy of a buffer; it waits for what will be written there."""

@@ -98,7 +98,7 @@ class Eager(BottomContext):
     ) -> tuple[Tensor, ...] | None:
         """The results of a transfer, or of an op on another device; None on the cpu."""
         if op.is_transfer:
-            return (_transferred(inputs[0], params["device"]),)
+            return (_transferred(inputs[0], params["device"], params["non_blocking"]),)
         if devices.current() == "cpu":
             return None
         made = op.infer(specs(op, inputs), params)  # or raises the message a user can read
@@ -256,12 +256,15 @@ class Eager(BottomContext):
         target.storage.wrote(op, line)
 
 
-def _transferred(x: Tensor, device: str) -> Tensor:
+def _transferred(x: Tensor, device: str, non_blocking: bool = False) -> Tensor:
     """The elements of a tensor in memory of a device."""
     array = x.fetched()
     if device == "cpu":
         return Tensor.of_array(memory.copy(array) if x.storage.device == "cpu" else array)
-    return Tensor.of_buffer(devices.lookup(device).upload(np.asarray(array, order="C")), device)
+    upload = devices.lookup(device).upload
+    if non_blocking and x.storage.pinned == device and array.flags.c_contiguous:
+        return Tensor.of_buffer(upload(array, True), device)
+    return Tensor.of_buffer(upload(np.asarray(array, order="C")), device)
 
 
 _EXACT = 1 << 24  # whole numbers up to here are floats of either size

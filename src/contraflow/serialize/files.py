@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,6 +17,8 @@ import numpy as np
 from contraflow import devices, dtypes
 from contraflow.devices.cpu.memory import empty
 from contraflow.devices.names import Device
+from contraflow.dtypes import DType
+from contraflow.errors import describe
 from contraflow.operation.context import state
 from contraflow.serialize.header import (
     NO_CHECKSUM,
@@ -34,6 +36,9 @@ from contraflow.tensors.tensor import Tensor
 LEFT_OVER = 3600.0  # seconds after which an unfinished file is taken to be abandoned
 
 FilePath = str | os.PathLike[str]
+MapLocation = (
+    Device | str | Mapping[str, Device | str] | Callable[[Tensor, str], Tensor | None] | None
+)
 
 
 def save(obj: Any, path: FilePath) -> None:
@@ -60,25 +65,30 @@ def save(obj: Any, path: FilePath) -> None:
     regions = sorted(packed.regions.items(), key=lambda item: -item[1].itemsize)
     checksums = dict.fromkeys(packed.regions, NO_CHECKSUM)
 
+    def header(checksums: dict[str, str]) -> bytes:
+        return header_bytes(packed.structure, regions, checksums, packed.copies, packed.devices)
+
     def write(file: BinaryIO) -> None:
-        file.write(header_bytes(packed.structure, regions, checksums, packed.copies))
+        file.write(header(checksums))
         for name, array in regions:
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
             checksums[name] = checksum_of(data)
             file.write(data)
         file.seek(0)
-        file.write(header_bytes(packed.structure, regions, checksums, packed.copies))
+        file.write(header(checksums))
 
     _replace(target, write)
 
 
-def load(path: FilePath, mmap: bool = False, *, map_location: Device | str | None = None) -> Any:
+def load(path: FilePath, mmap: bool = False, *, map_location: MapLocation = None) -> Any:
     """Read what `save` has written, or the tensors of any other safetensors file as a dict.
 
-    Files do not say where tensors lay: they are read to the cpu, or to the device that
-    `map_location` names. With `mmap` tensors lie in the file itself: they are read when they are
-    used, cannot be written to, and their checksums are not looked at. A `save` to the same path
-    does not disturb them.
+    Tensors are read to the cpu, or to the device that `map_location` names. A dict of devices gives
+    those for the devices that tensors lay on; tensors of others come back to theirs. So do those
+    for which a function gives None: it is called with the memory of each, as a flat tensor on the
+    cpu, and the name of the device, and gives a tensor of the same elements anywhere. With `mmap`
+    tensors lie in the file itself: they are read when they are used, cannot be written to, and
+    their checksums are not looked at. A `save` to the same path does not disturb them.
 
     >>> import contraflow as cf, pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -88,9 +98,7 @@ def load(path: FilePath, mmap: bool = False, *, map_location: Device | str | Non
     {'bias': tensor([0., 0.]), 'sizes': (3, 4)}
     """
     source = _as_path("load", path)
-    device = "cpu" if map_location is None else str(devices.find("load", map_location))
-    if mmap and device != "cpu":
-        raise ValueError(f"load: tensors on {device} cannot lie in the file. Leave out mmap.")
+    located = _locator(map_location)
     try:
         with source.open("rb") as file:
             header = read_header(file)
@@ -98,15 +106,64 @@ def load(path: FilePath, mmap: bool = False, *, map_location: Device | str | Non
             tensors: dict[str, Tensor] = {}
             for entry in header.entries:
                 storage = read(entry)
-                if device != "cpu":
-                    storage = Storage(devices.lookup(device).upload(storage.data), device)
-                    storage.inference = state().inference
                 if entry.name not in header.copies:
+                    storage = located(storage, entry.dtype, header.devices.get(entry.name, "cpu"))
+                    if mmap and storage.device != "cpu":
+                        raise ValueError(
+                            f"load: tensors on {storage.device} cannot lie in the file. Leave out "
+                            f"mmap."
+                        )
                     view = contiguous(entry.shape)
                     tensors[entry.name] = Tensor.of_storage(storage, view, entry.dtype)
         return unpack(header.structure, tensors) if header.is_ours else tensors
     except Damaged as error:
         raise ValueError(f"load: {source} is not a whole safetensors file: {error}.") from None
+
+
+def _locator(map_location: MapLocation) -> Callable[[Storage, DType, str], Storage]:
+    """How memory that was read is moved to its device: a function of it, its dtype, and where it
+    lay."""
+    if map_location is None or isinstance(map_location, (str, Device)):
+        device = "cpu" if map_location is None else str(devices.find("load", map_location))
+        return lambda storage, dtype, lay: _moved(storage, device)
+    if isinstance(map_location, Mapping):
+        known = {_first(key): value for key, value in map_location.items()}
+        return lambda storage, dtype, lay: _moved(storage, known.get(_first(lay), lay))
+    if not callable(map_location):
+        raise TypeError(
+            f"load: map_location is {describe(map_location)}. It is a device, a dict of devices, "
+            f"or a function of a tensor and the name of a device."
+        )
+
+    def call(storage: Storage, dtype: DType, lay: str) -> Storage:
+        view = contiguous((storage.data.size,))
+        found = map_location(Tensor.of_storage(storage, view, dtype), lay)
+        if found is None:
+            return _moved(storage, lay)
+        if not isinstance(found, Tensor) or (found.shape, found.dtype) != (view.shape, dtype):
+            raise ValueError(
+                f"load: map_location gave {describe(found)} for memory of {dtype}{list(view.shape)}"
+                f". It gives a tensor of the same elements, or None."
+            )
+        return found.storage if found.storage.shows(found.layout) else found.clone().storage
+
+    return call
+
+
+def _first(device: Device | str) -> str:
+    """The name of a device, the first of a kind without its index."""
+    found = Device(device)
+    return str(found) if found.index else found.type
+
+
+def _moved(storage: Storage, device: Device | str) -> Storage:
+    """Memory that was read, on its device."""
+    name = str(devices.find("load", device))
+    if name == "cpu":
+        return storage
+    moved = Storage(devices.lookup(name).upload(storage.data), name)
+    moved.inference = state().inference
+    return moved
 
 
 def _as_path(op: str, path: Any) -> Path:

@@ -54,6 +54,7 @@ class Header(NamedTuple):
     is_ours: bool
     structure: Any
     copies: Mapping[str, str]  # tensors that are there for other readers
+    devices: Mapping[str, str]  # that tensors lay on, but for the cpu
 
 
 def checksum_of(data: Any) -> str:
@@ -66,6 +67,7 @@ def header_bytes(
     regions: list[tuple[str, np.ndarray]],
     checksums: Mapping[str, str],
     copies: Mapping[str, str],
+    devices: Mapping[str, str] | None = None,
 ) -> bytes:
     """The header with its length, of the same number of bytes for any checksums."""
     end = 0
@@ -74,7 +76,8 @@ def header_bytes(
         begin, end = end, end + array.nbytes
         dtype = _DTYPE_NAMES[dtypes.from_numpy(array.dtype)]
         entries[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": [begin, end]}
-    ours = _compact({"structure": structure, "checksums": dict(checksums), "copies": dict(copies)})
+    given = {"structure": structure, "checksums": dict(checksums), "copies": dict(copies)}
+    ours = _compact({**given, "devices": dict(devices)} if devices else given)
     rest = b'","contraflow":' + _compact(ours.decode()) + b"}"
     rest += b"," + _compact(entries)[1:] if entries else b"}"
     length = len(_BEGINNING) + len(NO_CHECKSUM) + len(rest)
@@ -118,12 +121,16 @@ def read_header(file: BinaryIO) -> Header:
     structure: Any = None
     checksums: Any = {}
     copies: Any = {}
+    devices: Any = {}
     if is_ours:
         ours = _parse(str(metadata.get("contraflow")).encode())
         structure, checksums = ours.get("structure"), ours.get("checksums")
-        copies = ours.get("copies", {})
+        copies, devices = ours.get("copies", {}), ours.get("devices", {})
         if not isinstance(copies, dict) or not copies.keys() <= content.keys():
             raise Damaged("it has copies of tensors that are not there")
+        names = devices.values() if isinstance(devices, dict) else [None]
+        if not all(isinstance(x, str) for x in names) or not devices.keys() <= content.keys():
+            raise Damaged("it has devices of tensors that are not there")
         if not isinstance(checksums, dict) or checksums.keys() != content.keys():
             raise Damaged("its checksums are not those of its tensors")
     entries = [
@@ -131,7 +138,7 @@ def read_header(file: BinaryIO) -> Header:
     ]
     entries.sort(key=lambda entry: (entry.begin, entry.nbytes))
     _check_ranges(entries, 8 + length, size)
-    return Header(entries, is_ours, structure, copies)
+    return Header(entries, is_ours, structure, copies, devices)
 
 
 def _parse(text: bytes) -> dict[str, Any]:

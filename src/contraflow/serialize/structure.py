@@ -30,6 +30,7 @@ class FileContents:
     def __init__(self, obj: Any) -> None:
         self.regions: dict[str, np.ndarray] = {}
         self.copies: dict[str, str] = {}  # for other readers, and what they are part of
+        self.devices: dict[str, str] = {}  # that regions lay on, but for the cpu
         self._sharing: dict[object, list[tuple[str, Tensor, dict[str, Any]]]] = {}
         self._names = {"__metadata__"}
         self.structure = self._pack(obj, ())
@@ -97,6 +98,7 @@ class FileContents:
         seen = [(name, x) for name, x, _ in members if not x.layout.overlaps_itself()]
         if alike and seen:
             self.regions[region] = first.fetched()
+            self._note_device(region, first)
             for _, _, leaf in members:
                 leaf["tensor"] = region
             self._copy(region, seen[1:])
@@ -105,11 +107,16 @@ class FileContents:
         ends = [x.layout.extent() for _, x, _ in members]
         low, high = min(low for low, _ in ends), max(high for _, high in ends)
         self.regions[region] = first.storage.fetched()[low:high]
+        self._note_device(region, first)
         for _, x, leaf in members:
             shape, strides, offset = x.layout
             leaf["tensor"] = region
             leaf["view"] = [list(shape), list(strides), offset - low]
         self._copy(region, seen)
+
+    def _note_device(self, region: str, x: Tensor) -> None:
+        if x.storage.device != "cpu":
+            self.devices[region] = x.storage.device
 
     def _copy(self, region: str, members: list[tuple[str, Tensor]]) -> None:
         """Write tensors that lie in a region under their own names too.

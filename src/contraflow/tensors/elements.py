@@ -135,18 +135,38 @@ class TensorElements(Methods):
                 f"dlpack: {describe(self)} requires grad, which another library would lose. "
                 f"Use x.detach()."
             )
-        if self.storage.device != "cpu":
-            raise BufferError(
-                f"dlpack: {describe(self)} cannot be exported from its device. Use x.cpu()."
-            )
-        return dlpack.to_dlpack(self.array, stream, max_version, dl_device, copy)
+        here = self.__dlpack_device__()
+        there = here if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
+        if there != here:
+            if there != dlpack.ON_CPU:
+                raise BufferError(f"dlpack: cannot export {describe(self)} to device {there}.")
+            if copy is False:
+                raise BufferError(f"dlpack: {describe(self)} must be copied to the cpu.")
+            return dlpack.to_dlpack(self.fetched(), max_version)
+        if here == dlpack.ON_CPU:
+            if stream is not None:
+                raise ValueError(f"dlpack: stream is {stream!r}, but the cpu has none. Pass None.")
+            return dlpack.to_dlpack(self.array, max_version, copy)
+        device = devices.lookup(self.storage.device)
+        assert device.exchange is not None
+        with changed(grad=False):
+            shown = core.clone(self) if copy else self
+        device.exchange.hand_over(stream)
+        storage, layout, dtype = shown.storage, shown.layout, shown.dtype
+        start = storage.address or device.address(storage.data)
+        return dlpack.to_dlpack_there(
+            here, start + layout.offset * dtype.itemsize, layout, dtype, storage, max_version
+        )
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        if self.storage.device != "cpu":
+        if self.storage.device == "cpu":
+            return dlpack.ON_CPU
+        exchange = devices.lookup(self.storage.device).exchange
+        if exchange is None:
             raise BufferError(
                 f"dlpack: {describe(self)} cannot be exported from its device. Use x.cpu()."
             )
-        return dlpack.ON_CPU
+        return exchange.kind
 
     def __bool__(self) -> bool:
         if numel(self.layout.shape) != 1:

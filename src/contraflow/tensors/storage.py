@@ -31,6 +31,7 @@ class Storage:
     writer: tuple[str, UserLine | None] | None = None
     inference = False  # made in inference mode, so nothing may be differentiated through it
     frozen = False  # memory of a read-only array
+    pinned = ""  # memory of the host that this device copies from by itself
     unchecked = False  # made by an op that may have failed, on a device that says so later
     address = 0  # where the memory begins, once a program has asked
     # Nodes that keep this memory, and want a copy before it is overwritten: see `lend`.

@@ -18,10 +18,10 @@ from contraflow import devices, dtypes
 from contraflow.devices.cpu import memory
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType
-from contraflow.errors import GradientError, describe
+from contraflow.errors import DeviceError, GradientError, describe
 from contraflow.expressions.expression import Number
 from contraflow.operation import core
-from contraflow.operation.context import apply, changed, state
+from contraflow.operation.context import apply, changed, other_devices, state
 from contraflow.operation.op import Op
 from contraflow.operation.public import public
 from contraflow.shapes import View, contiguous, contiguous_strides
@@ -180,21 +180,24 @@ class Tensor(TensorElements):
         """The values in another dtype or on another device; the tensor itself if nothing changes.
 
         `x.to(dtype)`, `x.to(device, dtype)` or `x.to(other)`, and by name `dtype=`, `device=`;
-        `copy=True` makes a copy always. `non_blocking` changes nothing.
+        `copy=True` makes a copy always. With `non_blocking` a device may still read the elements of
+        a tensor in pinned memory (`pin_memory`) when this has returned: do not change them before
+        something waits for the device. Otherwise it changes nothing.
         """
-        device, dtype, copy = _destination(args, kwargs)
+        device, dtype, copy, non_blocking = _destination(args, kwargs)
         here = self.storage.device
         there = here if device is None else str(devices.find("to", device))
         moved = self
         # The cpu casts, since another device may lack the dtype; in a recording the other one does,
         # which computes there.
         late = (here == "cpu") != state().context.is_recording
+        where = {"device": there, "source": here, "non_blocking": non_blocking}
         if here != there and not late:
-            moved = core.to_device(moved, device=there, source=here)
+            moved = core.to_device(moved, **where)
         if dtype is not None and dtype is not self.dtype:
             moved = core.to_dtype(moved, dtype=dtype)
         if here != there and late:
-            moved = core.to_device(moved, device=there, source=here)
+            moved = core.to_device(moved, **where)
         return core.clone(self) if copy and moved is self else moved
 
     def type_as(self, other: Tensor) -> Tensor:
@@ -205,9 +208,41 @@ class Tensor(TensorElements):
         """The tensor on the cpu."""
         return self.to("cpu")
 
-    def cuda(self, device: Device | str | None = None) -> Tensor:
+    def cuda(self, device: Device | str | None = None, non_blocking: bool = False) -> Tensor:
         """The tensor on a CUDA device."""
-        return self.to("cuda" if device is None else device)
+        return self.to("cuda" if device is None else device, non_blocking=non_blocking)
+
+    def pin_memory(self, device: Device | str | None = None) -> Tensor:
+        """A copy in memory of the host that a device copies from by itself, for
+        `to(device, non_blocking=True)`.
+
+        Without a name it is for the first device that is open. Where none of them has use for it,
+        this is the tensor itself.
+        """
+        state().context.leave(self, "pin_memory()")
+        if self.storage.device != "cpu":
+            raise DeviceError(f"pin_memory: {describe(self)} does not lie on the cpu.")
+        if self._needs:
+            raise GradientError(
+                f"pin_memory: {describe(self)} requires grad, which its copy would lose. Use "
+                f"x.detach()."
+            )
+        named = list(other_devices) if device is None else [str(devices.find("pin_memory", device))]
+        for name in named:
+            if self.storage.pinned == name:
+                return self
+            array = devices.lookup(name).pinned(self.layout.shape, self.dtype)
+            if array is not None:
+                np.copyto(array, self.array)
+                copy = Tensor.of_array(array)
+                copy.storage.pinned = name
+                return copy
+        return self
+
+    def is_pinned(self, device: Device | str | None = None) -> bool:
+        """Whether `pin_memory` made it, for this device or for any."""
+        pinned = self.storage.pinned
+        return pinned == str(Device(device)) if device is not None else bool(pinned)
 
     def where(self, condition: Tensor, other: Tensor | Number) -> Tensor:
         """The elements where the condition holds, those of `other` elsewhere."""
@@ -514,10 +549,12 @@ def _from_parts(
     return t
 
 
-def _destination(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, DType | None, bool]:
-    """The device, the dtype and the copy flag that `Tensor.to` was given."""
+def _destination(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, DType | None, bool, bool]:
+    """The device, the dtype, and whether to copy and not to block, that `Tensor.to` was given."""
     if len(args) == 1 and isinstance(args[0], DType) and not kwargs:
-        return None, args[0], False
+        return None, args[0], False, False
     named = dict(kwargs)
     flags = [a for a in args if isinstance(a, bool)]  # non_blocking, copy
     for name, value in zip(("non_blocking", "copy"), flags):
@@ -541,7 +578,8 @@ def _destination(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, DT
     dtype = named.get("dtype")
     if dtype is not None and not isinstance(dtype, DType):
         raise TypeError(f"to: dtype {dtype!r} is not a dtype. Use one such as contraflow.float32.")
-    return named.get("device"), dtype, bool(named.get("copy", False))
+    copy, non_blocking = (bool(named.get(name, False)) for name in ("copy", "non_blocking"))
+    return named.get("device"), dtype, copy, non_blocking
 
 
 def _plain_dtypes() -> tuple[DType, ...]:

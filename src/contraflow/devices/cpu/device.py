@@ -17,6 +17,7 @@ class CpuDevice:
 
     name = "cpu"
     asynchronous = False
+    exchange = None  # NumPy does it
 
     def __init__(self) -> None:
         kernels = frozenset(("scatter", "scan", "sort"))
@@ -31,9 +32,12 @@ class CpuDevice:
         """An uninitialised array."""
         return memory.empty(shape, dtype.numpy)
 
-    def upload(self, array: np.ndarray) -> np.ndarray:
+    def upload(self, array: np.ndarray, non_blocking: bool = False) -> np.ndarray:
         """A copy."""
         return memory.copy(array)
+
+    def pinned(self, shape: Shape, dtype: DType) -> None:
+        """Nothing: the memory of the host is its own."""
 
     def download(self, buffer: np.ndarray) -> np.ndarray:
         """A copy."""

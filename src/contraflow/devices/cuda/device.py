@@ -10,6 +10,7 @@ from contraflow import threads
 from contraflow.compiler.plan import Plan
 from contraflow.devices.cuda.compiler import Kernels
 from contraflow.devices.cuda.driver import Driver, bindings, count_devices
+from contraflow.devices.cuda.exchange import CudaExchange
 from contraflow.devices.cuda.memory import CudaBuffer, Memory, Transfers
 from contraflow.devices.cuda.program import CudaProgram
 from contraflow.devices.cuda.runs import Runs
@@ -36,6 +37,7 @@ class CudaDevice:
         self.stream_handle = ctypes.c_void_p(int(self.stream))
         self.memory = Memory(driver, self.stream)
         self.memory.make_room = self._drop_arena
+        self.exchange = CudaExchange(self)
         self.kernels = Kernels(driver)
         self.pending = Runs(driver, self.stream, self.memory)
         self._transfers = Transfers(driver, self.stream)
@@ -58,13 +60,16 @@ class CudaDevice:
             self.memory.lend(buffer)
         return buffer
 
-    def upload(self, array: np.ndarray) -> CudaBuffer:
+    def upload(self, array: np.ndarray, non_blocking: bool = False) -> CudaBuffer:
         """Memory with a copy of an array, which is made in the order of the stream."""
         buffer = self.allocate(array.shape, from_numpy(array.dtype))
         with self.lock:
             self.uploads += 1
             self._transfers.upload(buffer.pointer, array)
         return buffer
+
+    def pinned(self, shape: Shape, dtype: DType) -> None:
+        """Nothing: uploads go through pinned memory of the device's own, and wait for nothing."""
 
     def download(self, buffer: CudaBuffer) -> np.ndarray:
         """A copy of a buffer, when everything before it is done."""

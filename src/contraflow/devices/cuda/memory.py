@@ -41,10 +41,11 @@ class CudaBuffer:
 class BufferLoan(weakref.ref[CudaBuffer]):
     """The memory of a buffer, as long as that lives."""
 
-    __slots__ = ("pointer", "nbytes")
+    __slots__ = ("pointer", "nbytes", "owner")
 
     pointer: int
     nbytes: int
+    owner: object  # of memory that is another library's
 
 
 class Memory:
@@ -64,6 +65,7 @@ class Memory:
         driver("cuMemPoolSetAttribute", self._pool, threshold, library.cuuint64_t((1 << 64) - 1))
         self._gone: deque[BufferLoan] = deque()  # loans whose buffers are gone
         self.loans: dict[int, BufferLoan] = {}  # by pointer
+        self._adopted: set[BufferLoan] = set()
         self._kept: dict[int, list[int]] = {}  # small pieces by size
         self._kept_bytes = 0
         self.allocated = self.peak = 0  # bytes of buffers
@@ -77,11 +79,18 @@ class Memory:
         pointer = self.take(size)
         buffer.pointer = pointer
         loan = BufferLoan(buffer, self._gone.append)
-        loan.pointer, loan.nbytes = pointer, size
+        loan.pointer, loan.nbytes, loan.owner = pointer, size, None
         self.loans[pointer] = loan
         self.allocated += size
         if self.allocated > self.peak:
             self.peak = self.allocated
+
+    def adopt(self, buffer: CudaBuffer, pointer: int, owner: object) -> None:
+        """Give a buffer memory of another library."""
+        buffer.pointer = pointer
+        loan = BufferLoan(buffer, self._gone.append)
+        loan.pointer, loan.nbytes, loan.owner = pointer, 0, owner
+        self._adopted.add(loan)
 
     def take(self, size: int) -> int:
         """Memory for as long as nobody calls `give`."""
@@ -110,6 +119,10 @@ class Memory:
             self._driver("cuMemFreeAsync", pointer, self._stream)
 
     def _take_back(self, loan: BufferLoan) -> None:
+        if loan.owner is not None:  # another library may use the memory again at once
+            self._driver("cuStreamSynchronize", self._stream)
+            self._adopted.discard(loan)
+            return
         if self.loans.get(loan.pointer) is loan:
             del self.loans[loan.pointer]
         self.allocated -= loan.nbytes

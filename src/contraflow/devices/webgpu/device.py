@@ -55,6 +55,7 @@ class WebgpuDevice:
 
     name = "webgpu"
     asynchronous = False  # a program that may find a wrong index waits for what it finds
+    exchange = None  # its memory has no addresses that others know
     limits = wgsl.LIMITS._replace(host=False)
 
     def __init__(self) -> None:
@@ -128,7 +129,7 @@ class WebgpuDevice:
             f"bits) and bool. Cast it before: x.to(contraflow.{remedy})."
         )
 
-    def upload(self, array: np.ndarray) -> WebgpuBuffer:
+    def upload(self, array: np.ndarray, non_blocking: bool = False) -> WebgpuBuffer:
         """Memory with a copy of an array."""
         dtype = from_numpy(array.dtype)
         if dtype not in _STORED:
@@ -153,6 +154,9 @@ class WebgpuDevice:
                 f"to: webgpu holds int64 in 32 bits, and {outside} does not fit. "
                 "Keep this tensor on the cpu."
             )
+
+    def pinned(self, shape: Shape, dtype: DType) -> None:
+        """Nothing: the interface of WebGPU has none."""
 
     def download(self, buffer: WebgpuBuffer) -> np.ndarray:
         """A copy of a buffer, once everything before it is done."""

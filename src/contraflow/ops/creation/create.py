@@ -417,6 +417,21 @@ def _over(array: np.ndarray) -> Tensor | None:
     return t
 
 
+def _adopted(array: np.ndarray, device: str, exchange: devices.MemoryExchange) -> Tensor:
+    """A tensor over memory of another device, whose address, strides and dtype an array has."""
+    dtype, size = dtypes.from_numpy(array.dtype), array.itemsize
+    if any(st < 0 or st % size for st in array.strides):
+        raise ValueError("from_dlpack: the array has negative strides. Copy it first.")
+    view = contiguous(array.shape)._replace(strides=tuple(st // size for st in array.strides))
+    count = view.extent()[1] if array.size else 0
+    address = array.__array_interface__["data"][0]
+    t = Tensor.of_storage(
+        Storage(exchange.adopt(address, count, dtype, array), device), view, dtype
+    )
+    t.storage.inference, t.storage.frozen = state().inference, not array.flags.writeable
+    return t
+
+
 @public
 def from_numpy(array: np.ndarray) -> Tensor:
     """A tensor that shares memory with a NumPy array."""
@@ -437,8 +452,9 @@ def from_numpy(array: np.ndarray) -> Tensor:
 def from_dlpack(x: Any, *, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of another library's array, by DLPack.
 
-    A read-only array, such as JAX's are, gives a tensor that refuses writes. Memory with negative
-    strides is copied. `copy=True` copies always, `copy=False` never.
+    It lies on the device of the array, which has to be one that shares memory; `device` moves it
+    from there. A read-only array, such as JAX's are, gives a tensor that refuses writes. Memory
+    with negative strides is copied. `copy=True` copies always, `copy=False` never.
 
     >>> x = np.ones(2)
     >>> from_dlpack(x).add_(1.0)
@@ -446,12 +462,17 @@ def from_dlpack(x: Any, *, device: Device | str | None = None, copy: bool | None
     >>> x
     array([2., 2.])
     """
-    there = CPU if device is None else devices.find("from_dlpack", device)
-    array = dlpack.array_from_dlpack(x)
+    here = dlpack.device_of_dlpack(x)
+    there = Device(here) if device is None else devices.find("from_dlpack", device)
+    if str(there) != here and copy is False:
+        raise ValueError(f"from_dlpack: the array does not lie on {there}; it must be copied.")
+    exchange = None if here == "cpu" else devices.lookup(here).exchange
+    array = dlpack.array_from_dlpack(x, exchange)
+    if exchange is not None:
+        return _adopted(array, here, exchange).to(there, copy=bool(copy))
     shared = None if copy or there != CPU else _over(array)
     if shared is None and copy is False:
-        why = "has negative strides" if there == CPU else f"does not lie on {there}"
-        raise ValueError(f"from_dlpack: the array {why}; it must be copied.")
+        raise ValueError("from_dlpack: the array has negative strides; it must be copied.")
     return Tensor.of_data("from_dlpack", array, None, there) if shared is None else shared
 
 

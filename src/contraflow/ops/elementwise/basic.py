@@ -428,7 +428,7 @@ def to_dtype(x, *, dtype):
 
 
 @elementwise(
-    ref=lambda x, device, source: np.copy(x),
+    ref=lambda x, device, source, non_blocking: np.copy(x),
     vjp={"x": lambda g, device, source: to_device(g, device=source, source=device)},
     samples=lambda: (Sample((Array((3, 4)),), {"device": "cpu", "source": "cpu"}),),
     method=False,
@@ -436,7 +436,7 @@ def to_dtype(x, *, dtype):
     zero_if=("x",),
     is_transfer=True,
 )
-def to_device(x, *, device, source):
+def to_device(x, *, device, source, non_blocking=False):
     """The values on another device than that of `source`."""
     return x
 

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from contraflow.compiler.kernel import Contraction, Kernel, KernelCall, Limits
+from contraflow.compiler.kernel import Attention, Contraction, Kernel, KernelCall, Limits
 from contraflow.dtypes import ALL, DType, bool_, float32, int32, int64, uint32
 from contraflow.errors import DeviceError
 from contraflow.expressions import expression as s
@@ -290,7 +290,7 @@ def host_dtype(kernel: Kernel, number: int) -> DType:
 def halved(kernel: Kernel) -> frozenset[int]:
     """The scalar operands of which a kernel takes the two halves and nothing else, so that all 64
     bits of a seed arrive."""
-    if isinstance(kernel, Contraction):
+    if isinstance(kernel, (Contraction, Attention)):
         return frozenset()
     wide = {i for i in source.scalars(kernel) if kernel.operands[i].dtype is int64}
     split: set[int] = set()
