@@ -1,6 +1,6 @@
 """Every op on the webgpu device: values and both orders of gradient, eager and compiled.
 
-`make test` tries the first sample of each op, `make test-all` all of them.
+`make test` tries the first sample of each op, compiled that of every fourth, `make test-all` all.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tests.devices.test_walled_ops import (
 )
 
 import contraflow as cf
+from contraflow.autograd import grad
 from contraflow.operation.context import changed
 from contraflow.operation.op import Op
 from contraflow.operation.samples import Sample
@@ -71,3 +72,60 @@ def check(op: Op, sample: Sample, here: list[Any], expected: tuple[Any, ...]) ->
                 if x is not None:
                     assert str(x.device) == "webgpu"
                     assert_close(x.cpu(), y, 1e-3, 1e-5)
+
+
+COMPILED = [
+    pytest.param(
+        *case.values, id=case.id,
+        marks=() if case.id.endswith("-0") and i % 4 == 0 else pytest.mark.slow,
+    )
+    for i, case in enumerate(CASES)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("op", "sample"), COMPILED)
+def test_op_compiled(op: Op, sample: Sample, webgpu: Any) -> None:
+    inputs = make_inputs(sample, dtype=cf.float32)
+    here = [cf.tensor(x) if isinstance(x, np.ndarray) else x for x in inputs]
+    wrt = differentiable(op, make_inputs(sample))
+
+    def step(*tensors: cf.Tensor) -> tuple[Any, Any]:
+        left = iter(tensors)
+        given = [next(left) if isinstance(x, cf.Tensor) else x for x in here]
+        outs = applied(op, given, sample.params)
+        points = [given[i] for i in wrt]
+        floats = [o for o in outs if o.dtype.is_floating_point and o.requires_grad]
+        weights = [cf.full_like(o, 0.5) for o in floats]
+        found = grad(floats, points, weights, allow_unused=True) if floats else ()
+        return tuple(o.detach() for o in outs), tuple(g for g in found if g is not None)
+
+    def run(place: str) -> tuple[Any, Any]:
+        moved = [x.to(place).detach() if isinstance(x, cf.Tensor) else x for x in here]
+        for i in wrt:
+            moved[i].requires_grad_()
+        compiled = cf.compile(step)
+        tensors = [x for x in moved if isinstance(x, cf.Tensor)]
+        compiled(*tensors)
+        return compiled(*tensors)  # replayed
+
+    if not any(isinstance(x, cf.Tensor) for x in here):
+        pytest.skip("without tensors nothing says that it is about this device")
+    try:
+        expected = run("cpu")
+    except cf.CaptureError as error:
+        pytest.skip(f"not on the cpu either: {error}")
+    met = [x.dtype.name for x in (*here, *expected[0]) if isinstance(x, cf.Tensor)]
+    if not wgsl.LIMITS.lacks.isdisjoint(met):
+        with pytest.raises(cf.DeviceError, match="is not a dtype of webgpu"):
+            run("webgpu")
+        return
+    if any(x.dtype is cf.int64 and x.numel() and not fits(x) for x in expected[0]):
+        pytest.skip("int64 has 32 bits there, and results of this sample have more")
+    try:
+        found = run("webgpu")
+    except cf.DeviceError as error:
+        skip_host_op(error)
+    for one, other in zip(found, expected):
+        for x, y in zip(one, other, strict=True):
+            assert str(x.device) == "webgpu"
+            assert_close(x.cpu(), y, 1e-4, 1e-5)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from contraflow.devices.webgpu.adapters import told
 
 # Flags as WebGPU numbers them.
@@ -63,8 +65,8 @@ class Calls(Protocol):
     def submit(self, runs: Sequence[QueuedRun]) -> None:
         """Run items in order."""
 
-    def read(self, staging: Any, nbytes: int) -> bytes:
-        """The first bytes of a staging buffer, once what was submitted is done."""
+    def read(self, staging: Any, target: Any) -> None:
+        """Fill an array of bytes from a staging buffer, once what was submitted is done."""
 
 
 class PublicCalls:
@@ -130,9 +132,10 @@ class PublicCalls:
             running.end()
         self.queue.submit([encoder.finish()])
 
-    def read(self, staging: Any, nbytes: int) -> bytes:
+    def read(self, staging: Any, target: Any) -> None:
+        nbytes = len(target)
         told(staging.map_sync, _READ, 0, nbytes)
         try:
-            return bytes(staging.read_mapped(0, nbytes, copy=False))
+            target[:] = np.frombuffer(staging.read_mapped(0, nbytes, copy=False), np.uint8)
         finally:
             staging.unmap()

@@ -7,7 +7,7 @@ one compute pass when something reads from the device, or when many are waiting.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from contraflow import threads
 from contraflow.compiler.kernel import Kernel
 from contraflow.compiler.plan import Plan
-from contraflow.devices.webgpu import adapters
+from contraflow.devices.webgpu import adapters, raw_calls
 from contraflow.devices.webgpu.adapters import DeviceLost, WebgpuMemoryError
 from contraflow.devices.webgpu.buffers import SPAN, WORD, GpuMemory, MemoryPool, WebgpuBuffer
 from contraflow.devices.webgpu.calls import (
@@ -29,6 +29,7 @@ from contraflow.devices.webgpu.calls import (
     QueueItem,
 )
 from contraflow.devices.webgpu.program import WebgpuProgram
+from contraflow.devices.webgpu.raw_calls import RawCalls
 from contraflow.dtypes import DType, bool_, float32, from_numpy, int32, int64, uint32
 from contraflow.errors import DeviceError
 from contraflow.render.clike import wgsl
@@ -58,7 +59,9 @@ class WebgpuDevice:
     exchange = None  # its memory has no addresses that others know
     limits = wgsl.LIMITS._replace(host=False)
 
-    def __init__(self) -> None:
+    def __init__(self, make_calls: Callable[[Any], Calls] | None = None) -> None:
+        """By raw calls of the library under wgpu where these are known, or as it is told."""
+        self._make_calls = make_calls or (RawCalls if raw_calls.is_known() else PublicCalls)
         self.lock = threads.recursive_lock()
         self.generation = 0  # counts how often it was opened
         self._open()
@@ -67,7 +70,7 @@ class WebgpuDevice:
         self.adapter = adapters.choose()
         self.description = adapters.describe(self.adapter)
         self.wgpu_device = adapters.request(self.adapter)
-        self.calls: Calls = PublicCalls(self.wgpu_device)
+        self.calls: Calls = self._make_calls(self.wgpu_device)
         limits = self.wgpu_device.limits
         names = ("max-buffer-size", "max-storage-buffer-binding-size")
         # Addresses within a buffer are numbers of 32 bits.
@@ -167,20 +170,18 @@ class WebgpuDevice:
             flat = words.view(np.uint8)
             for start in range(0, count * WORD, _STAGED):
                 stop = min(start + _STAGED, count * WORD)
-                flat[start:stop] = np.frombuffer(
-                    self._fetch(memory.buffer, start, stop - start), np.uint8
-                )
+                self._fetch(memory.buffer, start, flat[start:stop])
         return words.astype(dtype.numpy, copy=False).reshape(buffer.shape)
 
-    def _fetch(self, buffer: Any, at: int, nbytes: int) -> bytes:
-        """Bytes of a buffer, after everything that waits."""
+    def _fetch(self, buffer: Any, at: int, target: np.ndarray) -> None:
+        """Fill an array with bytes of a buffer, after everything that waits."""
+        nbytes = len(target)
         if nbytes > self._staging_bytes:
             self._staging_bytes = 1 << (nbytes - 1).bit_length()
             self._staging = self.calls.buffer(self._staging_bytes, STAGING)
         self.enqueue([BufferCopy(buffer, at, self._staging, 0, nbytes)])
         self.flush()
-        found: bytes = self._guarded(self.calls.read, self._staging, nbytes)
-        return found
+        self._guarded(self.calls.read, self._staging, target)
 
     def copy(self, source: WebgpuBuffer, target: WebgpuBuffer) -> None:
         """Overwrite a buffer with the elements of another one."""
@@ -244,7 +245,9 @@ class WebgpuDevice:
 
     def check_indices(self) -> tuple[int, int] | None:
         """The tape line and the index of the first failure since the last check."""
-        mark, index = np.frombuffer(self._fetch(self.failure, 0, _FAILURE), np.int32)
+        found = np.empty(_FAILURE, np.uint8)
+        self._fetch(self.failure, 0, found)
+        mark, index = found.view(np.int32)
         if not mark:
             return None
         self.calls.write(self.failure, 0, bytes(_FAILURE))
@@ -253,7 +256,7 @@ class WebgpuDevice:
     def synchronize(self) -> None:
         """Wait until everything is done."""
         with self.lock:
-            self._fetch(self.failure, 0, WORD)
+            self._fetch(self.failure, 0, np.empty(_FAILURE, np.uint8))
 
     def _check(self) -> None:
         if self.lost is not None:

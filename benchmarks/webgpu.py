@@ -1,0 +1,246 @@
+"""Checks and times the webgpu device on any adapter, in turns with PyTorch on CUDA.
+
+    python -m benchmarks.webgpu [--quick] [--json FILE]
+
+Products, sums and copies by their rates, whole training steps with the loss read, and what a call
+costs the host. Values are compared with the cpu's before anything is timed. Where PyTorch sees a
+CUDA device it does the same work, in the same rounds.
+
+On a server without a display the driver of NVIDIA is found by a manifest of its own
+(docs/webgpu.md); one is written here if no other is set and the driver's library is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import perf_counter, thread_time
+from typing import Any
+
+import numpy as np
+
+import contraflow as cf
+from benchmarks import models, with_contraflow
+from benchmarks.timing import quartiles
+from contraflow import devices
+
+try:
+    import torch
+
+    from benchmarks import with_torch
+except ImportError:
+    torch = None
+
+STEPS = ("small", "mlp", "gpt")
+
+
+def find_driver() -> None:
+    """Point the loader of Vulkan to NVIDIA's driver where that needs no display."""
+    if "VK_DRIVER_FILES" in os.environ or "VK_ICD_FILENAMES" in os.environ:
+        return
+    try:
+        ctypes.CDLL("libEGL_nvidia.so.0")
+    except OSError:
+        return
+    driver = {"library_path": "libEGL_nvidia.so.0", "api_version": "1.3.0"}
+    path = Path(tempfile.mkdtemp()) / "nvidia_egl.json"
+    path.write_text(json.dumps({"file_format_version": "1.0.0", "ICD": driver}))
+    os.environ["VK_DRIVER_FILES"] = str(path)
+
+
+class Bench:
+    """The rows that were measured."""
+
+    def __init__(self, quick: bool) -> None:
+        self.rounds, self.quick = 3 if quick else 15, quick
+        self.device: Any = devices.lookup("webgpu")
+        self.cuda = torch is not None and torch.cuda.is_available()
+        self.rows: list[dict[str, Any]] = []
+
+    def alternate(
+        self, name: str, unit: str, scale: float, ours: Callable[[], Any],
+        theirs: Callable[[], Any] | None, repeats: int,
+    ) -> None:  # fmt: skip
+        """Time two functions in turns; `scale` turns a duration into what the row shows."""
+
+        def once(function: Callable[[], Any], wait: Callable[[], Any]) -> float:
+            wait()
+            start = perf_counter()
+            for _ in range(repeats):
+                function()
+            wait()
+            return (perf_counter() - start) / repeats
+
+        sides = {"webgpu": (ours, self.device.synchronize)}
+        if self.cuda and theirs is not None:
+            sides["torch cuda"] = (theirs, torch.cuda.synchronize)
+        times: dict[str, list[float]] = {side: [] for side in sides}
+        for function, wait in sides.values():
+            once(function, wait)
+        for _ in range(self.rounds):
+            for side, (function, wait) in sides.items():
+                times[side].append(once(function, wait))
+        shown = {
+            side: quartiles([scale / t if scale > 0 else t * -scale for t in found])
+            for side, found in times.items()
+        }
+        ratio = None
+        if len(times) == 2:
+            pairs = zip(times["torch cuda"], times["webgpu"])
+            ratio = quartiles([theirs / ours for theirs, ours in pairs])
+        self.show({"name": name, "unit": unit, **shown, "speed beside torch": ratio})
+
+    def show(self, row: dict[str, Any]) -> None:
+        """Print a row, and keep it."""
+        self.rows.append(row)
+        parts = []
+        for key, found in row.items():
+            if isinstance(found, dict):
+                parts.append(f"{key} {found['median']:.4g} ({found['q1']:.4g}-{found['q3']:.4g})")
+            elif isinstance(found, float):
+                parts.append(f"{key} {found:.4g}")
+        print(f"{row['name']} [{row.get('unit', '')}]: {', '.join(parts)}", flush=True)
+
+    # --- what is measured -----------------------------------------------------------------
+
+    def products(self) -> None:
+        """Matrices of float32."""
+        for n in (256,) if self.quick else (1024, 2048, 4096):
+            rng = np.random.default_rng(n)
+            arrays = [rng.standard_normal((n, n)).astype(np.float32) for _ in range(2)]
+            a, b = (cf.tensor(x, device="webgpu") for x in arrays)
+            rows = slice(0, 8)
+            wanted = arrays[0][rows].astype(np.float64) @ arrays[1].astype(np.float64)
+            error = np.abs((a @ b).numpy(force=True)[rows] - wanted).max()
+            assert error < 1e-4 * n**0.5, f"matmul {n}: error {error}"
+            there = [torch.tensor(x, device="cuda") for x in arrays] if self.cuda else None
+            theirs = None if there is None else (lambda there=there: there[0] @ there[1])
+            name = f"matmul {n}^3 float32"
+            self.alternate(
+                name, "TFLOP/s", 2e-12 * n**3, lambda a=a, b=b: a @ b, theirs, max(1, 4096 // n)
+            )
+
+    def bandwidth(self) -> None:
+        """Sums, elementwise and along everything."""
+        n = 1 << 16 if self.quick else 1 << 26
+        x = np.random.default_rng(1).standard_normal(n).astype(np.float32)
+        a, b = cf.tensor(x, device="webgpu"), cf.tensor(x[::-1].copy(), device="webgpu")
+        np.testing.assert_allclose((a + b).numpy(force=True), x + x[::-1], rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(a.square().sum().item(), np.square(x, dtype=float).sum(), 1e-5)
+        p = q = None
+        if self.cuda:
+            p, q = (torch.tensor(y, device="cuda") for y in (x, x[::-1].copy()))
+        self.alternate("x + y", "GB/s", 12e-9 * n, lambda: a + b, lambda: p + q, 8)
+        self.alternate("copy", "GB/s", 8e-9 * n, lambda: a.clone(), lambda: p.clone(), 8)
+        self.alternate("sum", "GB/s", 4e-9 * n, lambda: a.sum(), lambda: p.sum(), 8)
+        rows = 64 if self.quick else 8192
+        c = a[: rows * 1024].reshape(rows, 1024)
+        r = p[: rows * 1024].reshape(rows, 1024) if self.cuda else None
+        self.alternate(
+            "softmax of rows of 1024", "GB/s", 8e-9 * rows * 1024,
+            lambda: c.softmax(1), lambda: r.softmax(1), 8,
+        )  # fmt: skip
+
+    def steps(self) -> None:
+        """Whole training steps, with the loss read."""
+        for name in STEPS[:1] if self.quick else STEPS:
+            step = models.STEPS[name]()
+            found = {}
+            for place in ("cpu", "webgpu"):
+                cf.set_default_device(place)
+                start = perf_counter()
+                contender = with_contraflow.make(step, "compiled")
+                values = [contender.values(0)]
+                first = perf_counter() - start
+                values += [contender.values(i) for i in range(1, 6)]
+                found[place] = contender, values
+            cf.set_default_device(None)
+            np.testing.assert_allclose(found["webgpu"][1], found["cpu"][1], rtol=2e-3)
+            self.show({"name": f"{name}, first call", "unit": "s", "webgpu": first})
+            ours, numbers = found["webgpu"][0], iter(range(10**9))
+            theirs: list[Any] = []
+            if self.cuda:
+                theirs = [(mode, torch_step(step, mode)) for mode in ("eager", "reduce-overhead")]
+            for mode, other in theirs or [("", None)]:
+                self.alternate(
+                    f"{name}, compiled; torch {mode}", "ms", -1e3, turns(ours, numbers),
+                    None if other is None else turns(other, numbers), 20,
+                )  # fmt: skip
+
+    def host(self) -> None:
+        """Processor time of calls."""
+        x, y = (cf.randn(64, 64, device="webgpu") for _ in range(2))
+
+        @cf.compile
+        def chain(z: cf.Tensor) -> cf.Tensor:
+            for _ in range(64):
+                z = (z + y).sum(1, keepdim=True) * y
+            return z
+
+        chain(x)
+        chain(x)
+        kernels = 64
+        for name, function, count in (
+            ("eager x + y", lambda: x + y, 1),
+            ("eager x * 2", lambda: x * 2.0, 1),
+            ("replay, per dispatch", lambda: chain(x), kernels),
+        ):
+            times = []
+            for _ in range(self.rounds):
+                self.device.synchronize()
+                start = thread_time()
+                for _ in range(200 // count + 1):
+                    function()
+                times.append((thread_time() - start) / (200 // count + 1) / count * 1e6)
+            self.show({"name": name, "unit": "us of host time", "webgpu": quartiles(times)})
+        scalar = cf.ones((), device="webgpu")
+        p = torch.ones((), device="cuda") if self.cuda else None
+        self.alternate("read 4 bytes", "us", -1e6, lambda: scalar.item(), lambda: p.item(), 100)
+
+
+def turns(contender: Any, numbers: Iterator[int]) -> Callable[[], None]:
+    """A function that runs the next step."""
+    return lambda: contender.turn(next(numbers))
+
+
+def torch_step(step: models.Step, mode: str) -> Any:
+    """The step in PyTorch on CUDA."""
+    torch.set_default_device("cuda")
+    contender = with_torch.make(step, "eager")
+    if mode != "eager":
+        contender.run = torch.compile(contender.run, mode=mode)
+    for i in range(6):
+        contender.turn(i)
+    torch.set_default_device(None)
+    return contender
+
+
+def main() -> None:
+    """Measure everything."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes, for software adapters")
+    parser.add_argument("--json", type=Path, help="where the figures are written")
+    given = parser.parse_args()
+    find_driver()
+    if torch is not None:
+        torch.backends.cuda.matmul.allow_tf32 = False
+    bench = Bench(given.quick)
+    print(f"adapter: {bench.device.description}; calls: {type(bench.device.calls).__name__}")
+    if bench.cuda:
+        print(f"PyTorch {torch.__version__} on {torch.cuda.get_device_name()}")
+    bench.host()
+    bench.products()
+    bench.bandwidth()
+    bench.steps()
+    if given.json:
+        found = {"adapter": bench.device.description, "rows": bench.rows}
+        given.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

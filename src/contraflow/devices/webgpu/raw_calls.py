@@ -1,0 +1,131 @@
+"""Calls of the library under wgpu itself: several times faster than its public interface.
+
+They use names of wgpu that are not public, of the versions that were tested: `is_known` says
+whether the installed one is among them. With others the device works by `PublicCalls`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from contraflow.devices.webgpu.adapters import told
+from contraflow.devices.webgpu.calls import BufferCopy, PublicCalls, QueuedRun
+
+try:
+    import wgpu
+    from wgpu.backends.wgpu_native import _api, ffi, lib
+except (ImportError, OSError, RuntimeError):  # told when an adapter is asked for
+    lib = None
+
+_VERSIONS = ((0, 32),)
+_READ = 0x1  # of map modes
+
+
+def is_known() -> bool:
+    """Whether the installed version of wgpu is one that these calls were tested with."""
+    return lib is not None and tuple(wgpu.version_info[:2]) in _VERSIONS
+
+
+class RawCalls(PublicCalls):
+    """By functions of the native library. Pipelines and bind groups are pointers here."""
+
+    def __init__(self, device: Any) -> None:
+        super().__init__(device)
+        self._device, self._queue = device._internal, device.queue._internal
+        self._pipelines: list[Any] = []  # pointers do not keep them
+        self._offset = ffi.new("uint32_t[1]")
+        self._commands = ffi.new("WGPUCommandBuffer[1]")
+        self._encoder = ffi.new("WGPUCommandEncoderDescriptor *")
+        self._pass = ffi.new("WGPUComputePassDescriptor *")
+        self._finish = ffi.new("WGPUCommandBufferDescriptor *")
+        self._group = ffi.new("WGPUBindGroupDescriptor *")
+        self._mapped = False
+        self._on_mapped = ffi.callback(
+            "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)", self._note_mapped
+        )
+        self._map_info = _api.new_struct(
+            "WGPUBufferMapCallbackInfo",
+            mode=lib.WGPUCallbackMode_AllowProcessEvents,
+            callback=self._on_mapped,
+        )
+
+    def bind_group(self, layout: Any, entries: Sequence[tuple[int, Any, int, int]]) -> Any:
+        found = ffi.new("WGPUBindGroupEntry[]", len(entries))
+        for entry, (binding, buffer, at, nbytes) in zip(found, entries):
+            entry.binding, entry.buffer = binding, buffer._internal
+            entry.offset, entry.size = at, nbytes
+        group = self._group
+        group.layout, group.entryCount, group.entries = layout._internal, len(entries), found
+        made = told(_api.libf.wgpuDeviceCreateBindGroup, self._device, group)
+        return ffi.gc(made, lib.wgpuBindGroupRelease)
+
+    def pipeline(self, code: str, entry: str, layout: Any) -> Any:
+        made = super().pipeline(code, entry, layout)
+        self._pipelines.append(made)
+        return made._internal
+
+    def write(self, buffer: Any, at: int, data: Any) -> None:
+        source = ffi.from_buffer(data)
+        write, nbytes = _api.libf.wgpuQueueWriteBuffer, ffi.sizeof(source)
+        told(write, self._queue, buffer._internal, at, source, nbytes)
+
+    def _submit(self, runs: Sequence[QueuedRun]) -> None:
+        set_pipeline = lib.wgpuComputePassEncoderSetPipeline
+        set_group = lib.wgpuComputePassEncoderSetBindGroup
+        dispatch = lib.wgpuComputePassEncoderDispatchWorkgroups
+        offset, nothing = self._offset, ffi.NULL
+        encoder = lib.wgpuDeviceCreateCommandEncoder(self._device, self._encoder)
+        running = last = None
+        for items, base in runs:
+            for item in items:
+                if type(item) is BufferCopy:
+                    if running is not None:
+                        self._end(running)
+                        running = last = None
+                    source, source_at, target, target_at, nbytes = item
+                    lib.wgpuCommandEncoderCopyBufferToBuffer(
+                        encoder, source._internal, source_at, target._internal, target_at, nbytes
+                    )
+                    continue
+                pipeline, group, x, y, scalars = item
+                if running is None:
+                    running = lib.wgpuCommandEncoderBeginComputePass(encoder, self._pass)
+                if pipeline is not last:
+                    set_pipeline(running, pipeline)
+                    last = pipeline
+                if scalars < 0:
+                    set_group(running, 0, group, 0, nothing)
+                else:
+                    offset[0] = base + scalars
+                    set_group(running, 0, group, 1, offset)
+                dispatch(running, x, y, 1)
+        if running is not None:
+            self._end(running)
+        # An error of any of these is told here.
+        commands = self._commands[0] = _api.libf.wgpuCommandEncoderFinish(encoder, self._finish)
+        _api.libf.wgpuQueueSubmit(self._queue, 1, self._commands)
+        lib.wgpuCommandBufferRelease(commands)
+        lib.wgpuCommandEncoderRelease(encoder)
+
+    def _end(self, running: Any) -> None:
+        lib.wgpuComputePassEncoderEnd(running)
+        lib.wgpuComputePassEncoderRelease(running)
+
+    def _note_mapped(self, status: Any, message: Any, first: Any, second: Any) -> None:
+        self._mapped = status == lib.WGPUMapAsyncStatus_Success
+
+    def read(self, staging: Any, target: Any) -> None:
+        told(self._read, staging._internal, target)
+
+    def _read(self, buffer: Any, target: Any) -> None:
+        nbytes = len(target)
+        whole = -(-nbytes // 8) * 8
+        self._mapped = False
+        _api.libf.wgpuBufferMapAsync(buffer, _READ, 0, whole, self._map_info)
+        _api.libf.wgpuDevicePoll(self._device, 1, ffi.NULL)
+        if not self._mapped:
+            raise RuntimeError("the device was lost while it was read from")
+        source = lib.wgpuBufferGetConstMappedRange(buffer, 0, whole)
+        ffi.memmove(target, source, nbytes)
+        lib.wgpuBufferUnmap(buffer)
