@@ -92,6 +92,19 @@ def test_contraction_of_rows_whose_elements_lie_far_apart(dtype, sizes):
     check_contraction(dtype, dtype, sizes, dense(sizes, (True, False, False)))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "sizes"),
+    [(float32, (1, 1, 65, 49, 78)), (float64, (1, 1, 9, 195, 256)), (float32, (1, 1, 269, 193, 5)),
+     (float32, (2, 1, 19, 241, 512)), (bfloat16, (1, 1, 33, 500, 259)),
+     (float16, (1, 1, 261, 50, 18)), (int32, (1, 1, 30, 200, 256))],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("transposed", list(itertools.product((False, True), repeat=2)))
+def test_contraction_of_strips_that_are_packed(dtype, sizes, transposed):
+    """Where rows clash or elements lie apart; ragged rows, columns and depths."""
+    check_contraction(dtype, dtype.compute, sizes, dense(sizes, (*transposed, False)))
+
+
 def test_contraction_with_broadcast_and_scattered_strides():
     sizes = (1, 3, 10, 21, 14)
     check_contraction(float32, float32, sizes, ((0, 0, 28, 2), (0, 600, 43, 2), (0, 500, 50, 2)))

@@ -11,15 +11,15 @@ from contraflow import config
 from contraflow.compiler.kernel import KernelCall, contraction, loops
 from contraflow.devices.cpu import jit, vectors
 from contraflow.dtypes import bfloat16, float16, float32, float64, int32
-from contraflow.render.llvm.contraction import BLOCK_ROWS
+from contraflow.render.llvm import contraction as products
+from contraflow.render.llvm.contraction import ContractionRenderer
 from contraflow.render.llvm.kernels import render
-from contraflow.render.llvm.text import REDUCE_STRENGTH
 
 TARGETS = {16: ("x86-64", "+sse4.1"), 32: ("x86-64-v3", ""), 64: ("x86-64-v4", "-prefer-256-bit")}
 
 
 def blocks(text, vector_bytes):
-    """The assembly of each block of rows, by its number of rows, whatever this machine is."""
+    """The assembly of each block, by its name, rows and vectors, whatever this machine is."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     cpu, features = TARGETS[vector_bytes]
@@ -27,8 +27,8 @@ def blocks(text, vector_bytes):
     target = triple.create_target_machine(cpu=cpu, features=features, opt=3, jit=True)
     with jit._without_idle_passes():
         assembly = target.emit_assembly(jit._parsed(text, target))
-    found = re.finditer(r"(?ms)^\w+_rows(\d+):(.*?)\.Lfunc_end", assembly)
-    return {int(match[1]): match[2].splitlines() for match in found}
+    found = re.finditer(r"(?ms)^\w+_(rows|packs)(\d+)x(\d+):(.*?)\.Lfunc_end", assembly)
+    return {(match[1], int(match[2]), int(match[3])): match[4].splitlines() for match in found}
 
 
 def loop_spills(lines):
@@ -51,10 +51,13 @@ def loop_spills(lines):
 def test_blocks_of_products_keep_their_sums_in_registers(dtype, vector_bytes):
     if dtype is float16 and vector_bytes == 16:
         pytest.skip("conversions of float16 are calls")
-    text = render(contraction(dtype, dtype.compute), vector_bytes=vector_bytes)
-    found = blocks(text, vector_bytes)
-    assert sorted(found) == list(range(1, BLOCK_ROWS[vector_bytes] + 1))
-    assert {rows: spills for rows, body in found.items() if (spills := loop_spills(body))} == {}
+    kernel = contraction(dtype, dtype.compute)
+    found = blocks(render(kernel, vector_bytes=vector_bytes), vector_bytes)
+    renderer = ContractionRenderer(kernel, "", vector_bytes)
+    assert set(found) == {
+        ("packs" if packs else "rows", *shape) for *shape, packs in renderer._shapes()
+    }
+    assert {shape: spills for shape, body in found.items() if (spills := loop_spills(body))} == {}
 
 
 def test_windows_share_the_blocks_of_products():
@@ -62,11 +65,11 @@ def test_windows_share_the_blocks_of_products():
     assert not any(map(loop_spills, blocks(text, 64).values()))
 
 
-def test_blocks_spill_without_strength_reduction():
-    """Why it is asked for, and that the tests above would notice."""
-    text = render(contraction(float32, float32), vector_bytes=64)
-    found = blocks(text.replace(REDUCE_STRENGTH, ""), 64)
-    assert len(loop_spills(found[14])) > 8
+def test_blocks_of_more_sums_than_there_are_registers_spill(monkeypatch):
+    """Which shows that the tests above would notice."""
+    monkeypatch.setitem(products.BLOCKS, 64, (16, 16, 16))
+    found = blocks(render(contraction(float32, float32), vector_bytes=64), 64)
+    assert len(loop_spills(found["rows", 16, 3])) > 8
 
 
 @pytest.mark.parametrize(
@@ -100,22 +103,38 @@ def test_the_vector_width_of_the_user_decides(monkeypatch):
         assert vectors.bytes_for(contraction(float32, float32, (1, 2))) == width
 
 
+def product(sizes, transposed=(False, False)):
+    """A product of matrices in some order, as a call and its two operands."""
+    m, n, k = sizes
+    rng = np.random.default_rng(3)
+    shapes = zip(transposed, ((m, k), (k, n)))
+    (am, ak), (bk, bn) = ((1, rows) if swap else (columns, 1) for swap, (rows, columns) in shapes)
+    strides = ((0, 0, am, ak), (0, 0, bk, bn), (0, 0, n, 1))
+    call = KernelCall(contraction(float32, float32), (1, 1, m, n, k), strides)
+    return call, *(rng.random(size, np.float32) for size in (m * k, k * n))
+
+
+def results(sizes, widths, transposed=(False, False)):
+    """All results of a product that differ in their bits, over widths and numbers of threads."""
+    call, a, b = product(sizes, transposed)
+    found = set()
+    for width in widths:
+        for parts in (1, 2, 3, 7):
+            c = np.empty(sizes[0] * sizes[1], np.float32)
+            run_native(call, [(a, 0), (b, 0), (c, 0)], width=width, edges=range(parts + 1))
+            found.add(c.tobytes())
+    return found
+
+
 @pytest.mark.parametrize("k", [1, 255, 256, 257, 1500])
 def test_products_have_the_same_bits_for_any_width_and_cut(k):
-    m, n, rng = 37, 50, np.random.default_rng(3)
-    call = KernelCall(
-        contraction(float32, float32),
-        (1, 1, m, n, k),
-        ((0, 0, k, 1), (0, 0, n, 1), (0, 0, n, 1)),
-    )
-    a, b = (rng.random(size, np.float32) for size in (m * k, k * n))
-    found = set()
-    for width in WIDTHS:
-        for edges in (range(2), range(4), range(8)):
-            c = np.empty(m * n, np.float32)
-            run_native(call, [(a, 0), (b, 0), (c, 0)], width=width, edges=edges)
-            found.add(c.tobytes())
-    assert len(found) == 1
+    assert len(results((37, 50, k), WIDTHS)) == 1
+
+
+@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True)])
+def test_packed_products_have_the_same_bits_for_any_cut(transposed):
+    """More rows than a strip has, and rows that clash, so that all that can be packed is."""
+    assert len(results((301, 250, 512), (32,), transposed)) == 1
 
 
 def test_every_panel_of_k_starts_from_zero():

@@ -21,7 +21,6 @@ from llvmlite.binding import ffi
 
 from contraflow import config, threads
 from contraflow.devices import cache
-from contraflow.render.llvm.text import REDUCE_STRENGTH
 
 FORMAT = "contraflow-cpu-4"  # changes when the options of code generation do
 
@@ -167,7 +166,7 @@ def _compiled(sources: Sequence[FunctionSource]) -> dict[str, bytes]:
 
 
 # Strength reduction of loops takes a third of the time and gains nothing for texts that are hoisted
-# already, except where they ask for it. Moving addresses into loops (cgp) takes a tenth and gains
+# already. Moving addresses into loops (cgp) takes a tenth and gains
 # nothing either. The others find nothing to do in texts like ours.
 _DISABLED = (
     "lsr", "cgp", "constant-hoisting", "tail-duplicate", "early-taildup", "postra-machine-licm",
@@ -209,17 +208,10 @@ def _emit(text: str, target: llvm.TargetMachine) -> bytes:
 
 
 def _parsed(text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
-    """The module of a text, with strength reduction in the functions that ask for it."""
+    """The module of a text."""
     module = llvm.parse_assembly(text, llvm.create_context())
     module.triple = target.triple
     module.data_layout = str(target.target_data)
-    if REDUCE_STRENGTH in text:
-        builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options())
-        passes = llvm.create_new_function_pass_manager()
-        passes.add_loop_strength_reduce_pass()
-        for f in module.functions:
-            if any(REDUCE_STRENGTH.encode() in group for group in f.attributes):
-                passes.run(f, builder)
     return module
 
 

@@ -1,13 +1,18 @@
 """Contractions as LLVM IR: register-blocked matrix multiplication for any sizes and strides.
 
-A panel of B, two vectors wide and DEPTH deep, is packed into scratch memory on the stack, converted
-to the accumulator's type and filled up to its width, so that all layouts run alike from there. One
-that few rows meet, and that needs none of this, is read where it lies.
-Blocks of rows of A meet it: each keeps rows x 2 vectors of sums in registers while it walks down,
-from zero, so that what is rounded is a sum of DEPTH products, or one of such sums.
-Where the elements of a row lie far apart, and many panels meet them, blocks are packed as well.
-Between panels the sums rest in C, or, where C has another type, gaps or fewer columns, in a strip
-of scratch, also two vectors wide, which is converted and written to C once, when all of K has been
+`panels.py` has the inner functions: a block of rows of A meets a panel of B, whose rows are a few
+vectors wide and DEPTH steps of k deep. Here are the loops around them, from the outside:
+
+    batches, chunks of columns, strips of rows, DEPTH steps of k, panels of B, blocks of rows
+
+A strip is as high as fits a second-level cache together with what else is used, and is packed where
+its rows or their elements lie so that they displace each other. So each element of A is packed once
+for a whole row of panels. A panel is packed once for all blocks of a strip, by the first of them on
+its way; where few blocks meet it, it is read where it lies.
+
+Blocks begin with sums of zero, so that what is rounded is a sum of DEPTH products, or one of such
+sums. Between panels the sums rest in C, or, where C has another type, gaps or columns that do not
+fill a vector, in scratch memory, which is converted and written to C once, when all of K has been
 added. So every sum is taken in the order of K, in the accumulator's type, and in panels that begin
 at multiples of DEPTH, however the work is cut and however wide vectors are.
 
@@ -16,35 +21,26 @@ Where C is narrow and tall its transpose is computed instead, to fill the vector
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from contraflow.compiler.kernel import Contraction
-from contraflow.dtypes import DType
-from contraflow.render.llvm.text import (
-    ARGUMENTS,
-    CodeStretch,
-    FunctionText,
-    convert,
-    mangled,
-    memory,
-    register,
-    wide,
-)
+from contraflow.render.llvm.panels import BLOCK_ARGUMENTS, DEPTH, LINE, PanelRenderer
+from contraflow.render.llvm.text import ARGUMENTS, CodeStretch, FunctionText, memory
 
-DEPTH = 256  # rows of a packed panel: 16 KiB with 32-byte vectors, half of a first-level cache
-STRIP_ROWS = 240
+# The most rows of a block with one vector, with two and so on, by bytes of a vector: as many sums
+# as registers hold beside a row of B and an element of A, and enough that none waits for another.
+BLOCKS = {16: (8, 4), 32: (8, 6, 4), 64: (8, 8, 8)}
+FEW_REGISTERS = (8, 4)  # the same where a product of integers takes a register of its own
+STRIP_BYTES = 1 << 18  # of a strip that is packed: a quarter of a second-level cache, or less
+CHUNK_BYTES = 1 << 18  # of the sums of a strip that do not rest in C
 # Up to so many rows packing a panel takes longer than it saves, if its own rows are not further
 # apart than so many elements: where they are, they displace each other in the cache.
 FEW_ROWS, NEAR_ROWS = 64, 128
-# Rows whose elements are further apart than FAR are packed, if MANY panels meet them: so many rows
-# that they fill PACKED_BYTES, a part of a second-level cache. So are rows that begin a multiple of
-# CLASH bytes apart, where a block has more of them than a first-level cache has places for those.
-FAR, MANY, PACKED_BYTES = 128, 8, 1 << 17
-CLASH, PLACES = 1 << 11, 8
-# Rows of a block by bytes of a vector: with two vectors of B they fill the registers.
-BLOCK_ROWS = {16: 4, 32: 6, 64: 14}
+# Strips are packed if MANY columns meet them, and the elements of a row lie apart, or rows begin a
+# multiple of CLASH bytes apart, so that they displace each other in a cache.
+MANY, CLASH = 192, 1 << 10
 
 
 class Sides(NamedTuple):
@@ -65,315 +61,71 @@ class Sides(NamedTuple):
     apart: tuple[str, str] = ("0", "0")
 
 
-class RowStrip(NamedTuple):
-    """A strip of rows, as names: where they begin in A and C, how many, and how they are cut."""
+class Stretch(NamedTuple):
+    """Rows or columns that are taken block by block, as names; see `_stretch`."""
 
-    a: str
+    start: str
+    stop: str
+    step: int | str
+    last: str  # where the last block begins
+
+
+class Strip(NamedTuple):
+    """A strip of rows that meets a chunk of columns, as names."""
+
+    a: str  # where the rows begin in A and C
     c: str
     height: str
-    last: str  # the first row of the last block
-    few: str  # whether they are too few to pack panels for
+    columns: Stretch
 
 
-class ContractionRenderer:
+class Panel(NamedTuple):
+    """A panel of B, as names: where it lies, how far apart its rows lie, whether the first block
+    that meets it has to pack it, and where it lies in B."""
+
+    b: str
+    pitch: str
+    packs: str = "false"
+    source: str = ""
+
+
+class ContractionRenderer(PanelRenderer):
     """Writes the functions of a contraction whose operands have one stride along each axis."""
 
+    packs_on_its_way = True  # whether the first block that meets a panel may pack it
+
     def __init__(self, kernel: Contraction, name: str, vector_bytes: int) -> None:
-        self.name = name
-        self.dtype, self.sum = kernel.dtype, kernel.accumulate
-        self.width = vector_bytes // self.sum.itemsize
-        self.columns = 2 * self.width
-        self.block = BLOCK_ROWS[vector_bytes]
-        self.strip_rows = STRIP_ROWS // self.block * self.block
-        fit = PACKED_BYTES // (DEPTH * self.sum.itemsize)
-        self.packed_rows = max(fit // self.block, 1) * self.block
-        self.packs_rows = self.dtype is self.sum  # others are converted as they are read
-        self.vector = register(self.sum, self.width)
-        self.align = self.sum.itemsize
+        self.heights = BLOCKS[vector_bytes]
+        if not kernel.accumulate.is_floating_point and vector_bytes < 64:
+            self.heights = FEW_REGISTERS
+        super().__init__(kernel, name, vector_bytes, self.heights[-1], len(self.heights))
+        fit = STRIP_BYTES // (DEPTH * self.sum.itemsize)
+        self.strip_rows = fit // self.block * self.block
+        # Panels of a chunk whose sums do not rest in C: one if that is an exception.
+        panel_bytes = self.strip_rows * self.columns * self.sum.itemsize
+        self.chunk = max(CHUNK_BYTES // panel_bytes, 1) if self.converts else 1
 
     def text(self) -> str:
         """The functions, the entry last."""
-        parts = [self._block(rows) for rows in range(1, self.block + 1)]
-        if self.packs_rows:
-            parts.append(self._pack_rows())
-        return "\n".join([*parts, self._pack(), self._write(), self._entry()])
+        shapes = self._shapes()
+        names = ", ".join(f"ptr @{self._block_name(*shape)}" for shape in shapes)
+        table = f"@{self.name}_blocks = internal constant [{len(shapes)} x ptr] [{names}]"
+        parts = [self._block(*shape) for shape in shapes]
+        parts += [self._pack_rows(), self._pack(), self._write(), self._entry()]
+        return "\n".join([table, *parts])
 
-    # --- pieces --------------------------------------------------------------------------------
+    def _shapes(self) -> list[tuple[int, int, bool]]:
+        """The rows and vectors of all blocks, and whether they pack, in the order of their table.
 
-    def _load(self, code: CodeStretch, pointer: str, dtype: DType, width: int) -> str:
-        align = dtype.itemsize
-        return code.let(f"load {memory(dtype, width)}, ptr {pointer}, align {align}")
+        With one vector there is one, for any number of rows.
+        """
+        most, *others = self.heights
+        shapes = [(most, 1, False)]
+        shapes += [(r, v, False) for v, rows in enumerate(others, 2) for r in range(1, rows + 1)]
+        packing = (self.block, self.vectors, True)
+        return [*shapes, packing] if self.packs_on_its_way and not self.converts else shapes
 
-    def _read_row(self, code: CodeStretch, row: str) -> list[str]:
-        """The two vectors of a row of a panel or strip."""
-        pointers = [code.at(row, memory(self.sum), str(v * self.width)) for v in range(2)]
-        return [self._load(code, pointer, self.sum, self.width) for pointer in pointers]
-
-    def _write_row(self, code: CodeStretch, row: str, vectors: list[str]) -> None:
-        for v, vector in enumerate(vectors):
-            pointer = code.at(row, memory(self.sum), str(v * self.width))
-            code.do(f"store {self.vector} {vector}, ptr {pointer}, align {self.align}")
-
-    def _row(self, code: CodeStretch, base: str, index: str) -> str:
-        return code.at(base, f"[{self.columns} x {memory(self.sum)}]", index)
-
-    def _row_apart(self, code: CodeStretch, base: str, index: str, pitch: str) -> str:
-        """Where a row of sums begins whose rows lie `pitch` elements apart."""
-        return code.at(base, memory(self.sum), code.integer("mul", index, pitch))
-
-    def _multiply_add(self, code: CodeStretch, a: str, b: str, c: str) -> str:
-        if self.sum.is_floating_point:
-            typed = ", ".join(f"{self.vector} {x}" for x in (a, b, c))
-            suffix = mangled(register(self.sum), self.width)
-            return code.let(f"call {self.vector} @llvm.fmuladd.{suffix}({typed})")
-        product = code.let(f"mul {self.vector} {a}, {b}")
-        return code.let(f"add {self.vector} {product}, {c}")
-
-    def _add(self, code: CodeStretch, a: str, b: str) -> str:
-        return code.let(f"{'fadd' if self.sum.is_floating_point else 'add'} {self.vector} {a}, {b}")
-
-    def _masks(self, code: CodeStretch, columns: str) -> list[str]:
-        """Which lanes of the two vectors are columns of C."""
-        limit = code.splat(columns, "i64", self.width)
-        return [code.let(f"icmp slt {lanes}, {limit}") for lanes in self._lanes()]
-
-    def _distances(self, code: CodeStretch, stride: str) -> list[str]:
-        """How far each lane of the two vectors lies from the first, for columns `stride` apart."""
-        step = code.splat(stride, "i64", self.width)
-        return [code.let(f"mul {lanes}, {step}") for lanes in self._lanes()]
-
-    def _lanes(self) -> Iterator[str]:
-        """The columns of a panel that the lanes of its two vectors hold, with their types."""
-        for start in (0, self.width):
-            columns = ", ".join(f"i64 {start + lane}" for lane in range(self.width))
-            yield f"{wide('i64', self.width)} <{columns}>"
-
-    def _flag(self, code: CodeStretch, *conditions: str) -> str:
-        flags = [code.let(f"icmp eq i64 {condition}") for condition in conditions]
-        result = flags[0]
-        for flag in flags[1:]:
-            result = code.let(f"and i1 {result}, {flag}")
-        return result
-
-    # --- functions -----------------------------------------------------------------------------
-
-    def _block(self, rows: int) -> str:
-        """Add `rows` rows of A, times the panel, to rows of sums, and write them to the target."""
-        function = FunctionText(
-            f"define internal void @{self.name}_rows{rows}(ptr %a, i64 %am, i64 %ak, ptr %panel, "
-            "i64 %width, ptr %sums, i64 %apart, ptr %target, i64 %pitch, i64 %depth) #1"
-        )
-        code = function.code()
-        starts = [
-            code.at("%a", memory(self.dtype), code.let(f"mul i64 %am, {r}")) for r in range(rows)
-        ]
-        nothing = [(self.vector, "zeroinitializer")] * (2 * rows)
-        with function.loop("0", "%depth", 1, nothing) as loop:
-            body = function.code()
-            step = body.integer("mul", loop.index, "%ak")
-            right = self._read_row(body, self._row_apart(body, "%panel", loop.index, "%width"))
-            following = []
-            for r, start in enumerate(starts):
-                pointer = body.at(start, memory(self.dtype), step)
-                value = self._load(body, pointer, self.dtype, 1)
-                value = convert(body, value, self.dtype, self.sum, 1)
-                left = body.splat(value, register(self.sum), self.width)
-                for v in range(2):
-                    following.append(
-                        self._multiply_add(body, left, right[v], loop.carried[2 * r + v])
-                    )
-            loop.following = following
-        end = function.code()
-        for r in range(rows):
-            before = self._read_row(end, self._row_apart(end, "%sums", str(r), "%apart"))
-            totals = map(partial(self._add, end), before, loop.carried[2 * r :])
-            self._write_row(end, self._row_apart(end, "%target", str(r), "%pitch"), list(totals))
-        return function.text()
-
-    def _pack(self) -> str:
-        """Copy a panel of B: `depth` rows of `columns` columns."""
-        function = FunctionText(
-            f"define internal void @{self.name}_pack"
-            "(ptr %b, i64 %bk, i64 %bn, i64 %depth, i64 %columns, ptr %panel) #0"
-        )
-        code = function.code()
-        whole = self._flag(code, "%bn, 1", f"%columns, {self.columns}")
-        along_columns = self._flag(code, "%bk, 1")
-        blocks = code.let(f"and i64 %depth, {-self.width}")
-        transposed = code.let(f"select i1 {along_columns}, i64 {blocks}, i64 0")
-        transposed = code.let(f"select i1 {whole}, i64 0, i64 {transposed}")
-        copied = code.let(f"select i1 {whole}, i64 %depth, i64 0")
-        rest = code.let(f"add i64 {copied}, {transposed}")
-        masks, distances = self._masks(code, "%columns"), self._distances(code, "%bn")
-        self._copy_rows(function, copied)
-        self._transpose_columns(function, transposed)
-        self._gather_rows(function, rest, masks, distances)
-        return function.text()
-
-    def _converted(self, code: CodeStretch, vectors: Sequence[str]) -> list[str]:
-        return [convert(code, x, self.dtype, self.sum, self.width) for x in vectors]
-
-    def _copy_rows(self, function: FunctionText, stop: str) -> None:
-        """Pack rows of B that are as wide as a panel and lie side by side."""
-        element = memory(self.dtype)
-        with function.loop("0", stop, 1) as loop:
-            body = function.code()
-            row = body.at("%b", element, body.integer("mul", loop.index, "%bk"))
-            pointers = [body.at(row, element, str(v * self.width)) for v in range(2)]
-            vectors = [self._load(body, pointer, self.dtype, self.width) for pointer in pointers]
-            vectors = self._converted(body, vectors)
-            self._write_row(body, self._row(body, "%panel", loop.index), vectors)
-
-    def _transpose_columns(self, function: FunctionText, stop: str) -> None:
-        """Pack columns of B that lie side by side, in squares of vectors."""
-        element = memory(self.dtype)
-        with function.loop("0", stop, DEPTH):  # at most once
-            code = function.code()
-            last = code.let("sub i64 %columns, 1")
-            columns = []
-            for n in range(self.columns):
-                # Beyond the last column any other does: what it adds up to is not written.
-                column = code.let(f"call i64 @llvm.smin.i64(i64 {last}, i64 {n})")
-                columns.append(code.at("%b", element, code.let(f"mul i64 %bn, {column}")))
-            with function.loop("0", stop, self.width) as loop:
-                body = function.code()
-                vectors = [
-                    self._load(body, body.at(column, element, loop.index), self.dtype, self.width)
-                    for column in columns
-                ]
-                vectors = self._converted(body, vectors)
-                halves = (vectors[: self.width], vectors[self.width :])
-                rows = zip(*(self._transpose(body, half) for half in halves))
-                for k, row_vectors in enumerate(rows):
-                    target = body.integer("add", loop.index, str(k))
-                    self._write_row(body, self._row(body, "%panel", target), list(row_vectors))
-
-    def _gather_rows(
-        self, function: FunctionText, start: str, masks: list[str], distances: list[str]
-    ) -> None:
-        """Pack rows of B from `start` on, whatever their strides and however few columns."""
-        element, kind = memory(self.dtype), memory(self.dtype, self.width)
-        with function.loop(start, "%depth", 1) as loop:
-            body = function.code()
-            row = body.at("%b", element, body.integer("mul", loop.index, "%bk"))
-            vectors = []
-            for mask, distance in zip(masks, distances):
-                pointers = body.let(
-                    f"getelementptr {element}, ptr {row}, {wide('i64', self.width)} {distance}"
-                )
-                suffix = f"{mangled(element, self.width)}.v{self.width}p0"
-                vectors.append(
-                    body.let(
-                        f"call {kind} @llvm.masked.gather.{suffix}(<{self.width} x ptr> "
-                        f"{pointers}, i32 {self.dtype.itemsize}, "
-                        f"{wide('i1', self.width)} {mask}, {kind} zeroinitializer)"
-                    )
-                )
-            target = self._row(body, "%panel", loop.index)
-            self._write_row(body, target, self._converted(body, vectors))
-
-    def _pack_rows(self) -> str:
-        """Copy a block of A, so that what its rows have at one depth lies side by side."""
-        function = FunctionText(
-            f"define internal void @{self.name}_pack_rows"
-            "(ptr %a, i64 %am, i64 %ak, i64 %rows, i64 %depth, ptr %packed) #0"
-        )
-        code = function.code()
-        element, align = memory(self.dtype), self.align
-        whole = self._flag(code, "%am, 1", f"%rows, {self.block}")
-        copied = code.let(f"select i1 {whole}, i64 %depth, i64 0")
-        kind = f"<{self.block} x {element}>"
-        with function.loop("0", copied, 1) as loop:
-            body = function.code()
-            source = body.at("%a", element, body.integer("mul", loop.index, "%ak"))
-            values = body.let(f"load {kind}, ptr {source}, align {align}")
-            target = body.at("%packed", f"[{self.block} x {element}]", loop.index)
-            body.do(f"store {kind} {values}, ptr {target}, align {align}")
-        with function.loop(copied, "%depth", 1) as loop:
-            body = function.code()
-            source = body.at("%a", element, body.integer("mul", loop.index, "%ak"))
-            target = body.at("%packed", element, body.integer("mul", loop.index, "%rows"))
-            with function.loop("0", "%rows", 1) as row:
-                body = function.code()
-                here = body.at(source, element, body.integer("mul", row.index, "%am"))
-                value = self._load(body, here, self.dtype, 1)
-                there = body.at(target, element, row.index)
-                body.do(f"store {element} {value}, ptr {there}, align {align}")
-        return function.text()
-
-    def _transpose(self, code: CodeStretch, rows: list[str]) -> list[str]:
-        """Transpose a square of vectors: exchange blocks of half the size, then of a quarter..."""
-        size = self.width // 2
-        while size:
-            result = list(rows)
-            for i in range(self.width):
-                if i & size:
-                    continue
-                a, b = rows[i], rows[i + size]
-                # Lane l of the new row i comes from column l & size of the pair of blocks.
-                low = [
-                    lane if not lane & size else self.width + lane - size
-                    for lane in range(self.width)
-                ]
-                high = [
-                    lane + size if not lane & size else self.width + lane
-                    for lane in range(self.width)
-                ]
-                for target, lanes in ((i, low), (i + size, high)):
-                    picks = ", ".join(f"i32 {lane}" for lane in lanes)
-                    result[target] = code.let(
-                        f"shufflevector {self.vector} {a}, {self.vector} {b}, "
-                        f"<{self.width} x i32> <{picks}>"
-                    )
-            rows, size = result, size // 2
-        return rows
-
-    def _write(self) -> str:
-        """Convert the strip and write `columns` columns of it to C."""
-        function = FunctionText(
-            f"define internal void @{self.name}_write"
-            "(ptr %strip, ptr %c, i64 %cm, i64 %cn, i64 %rows, i64 %columns) #0"
-        )
-        code = function.code()
-        contiguous = self._flag(code, "%cn, 1")
-        whole = self._flag(code, "%cn, 1", f"%columns, {self.columns}")
-        full = code.let(f"select i1 {whole}, i64 %rows, i64 0")
-        masked = code.let(f"select i1 {contiguous}, i64 %rows, i64 0")
-        masks, distances = self._masks(code, "%columns"), self._distances(code, "%cn")
-        element, kind = memory(self.dtype), memory(self.dtype, self.width)
-        suffix, align = mangled(element, self.width), self.dtype.itemsize
-
-        def row(index: str) -> tuple[CodeStretch, str, list[str]]:
-            body = function.code()
-            vectors = self._read_row(body, self._row(body, "%strip", index))
-            results = [convert(body, x, self.sum, self.dtype, self.width) for x in vectors]
-            return body, body.at("%c", element, body.integer("mul", index, "%cm")), results
-
-        # Of three loops one runs: whole vectors, some lanes of them, or lanes apart in memory.
-        with function.loop("0", full, 1) as loop:
-            body, start, results = row(loop.index)
-            for v, result in enumerate(results):
-                pointer = body.at(start, element, str(v * self.width))
-                body.do(f"store {kind} {result}, ptr {pointer}, align {align}")
-        with function.loop(full, masked, 1) as loop:
-            body, start, results = row(loop.index)
-            for v, result in enumerate(results):
-                pointer = body.at(start, element, str(v * self.width))
-                body.do(
-                    f"call void @llvm.masked.store.{suffix}.p0({kind} {result}, ptr {pointer}, "
-                    f"i32 {align}, {wide('i1', self.width)} {masks[v]})"
-                )
-        with function.loop(masked, "%rows", 1) as loop:
-            body, start, results = row(loop.index)
-            for v, result in enumerate(results):
-                lanes = wide("i64", self.width)
-                pointers = body.let(f"getelementptr {element}, ptr {start}, {lanes} {distances[v]}")
-                body.do(
-                    f"call void @llvm.masked.scatter.{suffix}.v{self.width}p0({kind} {result}, "
-                    f"<{self.width} x ptr> {pointers}, i32 {align}, "
-                    f"{wide('i1', self.width)} {masks[v]})"
-                )
-        return function.text()
+    # --- arguments -----------------------------------------------------------------------------
 
     def _sides(self, code: CodeStretch) -> Sides:
         """Read the arguments, and exchange A and B where C is narrow and tall."""
@@ -418,35 +170,67 @@ class ContractionRenderer:
             result.append(code.at(base, memory(self.dtype), offset))
         return result
 
-    def _scratch(self, code: CodeStretch) -> None:
-        """Reserve scratch memory beside the panel and the strip."""
+    # --- panels --------------------------------------------------------------------------------
 
-    def _begin_columns(self, function: FunctionText, b: str, column: str, extent: str) -> str:
+    def _scratch(self, code: CodeStretch) -> None:
+        """Reserve scratch memory beside the panel and the strips."""
+
+    def _begin_columns(
+        self, function: FunctionText, b: str, column: str, extent: str, turn: str, first: str
+    ) -> str:
         """Where the panel that begins at a column of B begins."""
-        code = function.code()
-        return code.at(b, memory(self.dtype), code.integer("mul", column, self.bn))
+        return self._ahead(function.code(), b, column, self.bn)
 
     def _provide(
         self, function: FunctionText, b: str, start: str, depth: str, columns: str, few: str
-    ) -> tuple[str, str]:
-        """The panel from row `start` on, packed if need be, and how far apart its rows lie."""
+    ) -> Panel:
+        """The panel from row `start` on, packed if need be."""
         code = function.code()
-        source = code.at(b, memory(self.dtype), code.integer("mul", start, self.bk))
-        ready = "false"
-        if self.dtype is self.sum:
-            ready = self._flag(code, f"{self.bn}, 1", f"{columns}, {self.columns}")
+        source = self._ahead(code, b, start, self.bk)
+        ready = packs = "false"
+        if not self.converts:
+            beside = self._flag(code, f"{self.bn}, 1")
+            ragged = code.let(f"and i64 {columns}, {self.width - 1}")
             near = code.let(f"icmp sle i64 {self.bk}, {NEAR_ROWS}")
-            ready = code.let(f"and i1 {ready}, {code.let(f'and i1 {few}, {near}')}")
-        with function.loop(code.let(f"zext i1 {ready} to i64"), "1", 1):
+            ready = self._all(code, beside, self._flag(code, f"{ragged}, 0"), few, near)
+            ready = self._any(
+                code, ready, self._all(code, beside, self._flag(code, f"{ragged}, 0"), self.single)
+            )
+            if self.packs_on_its_way:
+                wide_enough = self._flag(code, f"{columns}, {self.columns}")
+                packs = self._all(code, beside, wide_enough, self.full)
+                packs = code.let(f"select i1 {ready}, i1 false, i1 {packs}")
+        in_place = self._any(code, ready, packs)
+        with function.when(code.let(f"xor i1 {in_place}, true")):
             function.code().do(
                 f"call void @{self.name}_pack(ptr {source}, i64 {self.bk}, i64 {self.bn}, "
                 f"i64 {depth}, i64 {columns}, ptr {self.panel})"
             )
         code = function.code()
-        return (
-            code.let(f"select i1 {ready}, ptr {source}, ptr {self.panel}"),
-            code.let(f"select i1 {ready}, i64 {self.bk}, i64 {self.columns}"),
+        return Panel(
+            code.let(f"select i1 {in_place}, ptr {source}, ptr {self.panel}"),
+            code.let(f"select i1 {in_place}, i64 {self.bk}, i64 {self.columns}"),
+            packs,
+            source,
         )
+
+    def _coming(self, code: CodeStretch, panel: Panel, rows: Stretch, row: str) -> tuple[str, str]:
+        """The addresses that the block at a row fetches, as a start and a step per k: one line of
+        each row of the panel beside its own in B, until all have been fetched."""
+        lines = self.columns * self.sum.itemsize // LINE
+        beside = self._flag(code, f"{self.bn}, 1")
+        some = code.let(f"icmp slt i64 {row}, {code.let(f'mul i64 {rows.step}, {lines}')}")
+        number = code.let(f"sdiv i64 {row}, {rows.step}")
+        ahead = code.integer("mul", number, str(LINE // self.sum.itemsize))
+        ahead = code.integer("add", ahead, str(self.columns))
+        start = code.at(panel.source, memory(self.sum), ahead)
+        fetches = self._all(code, beside, some)
+        return (
+            code.let(f"select i1 {fetches}, ptr {start}, ptr {self.panel}"),
+            code.let(f"select i1 {fetches}, i64 {self.bk}, i64 0"),
+        )
+
+    # --- loops ---------------------------------------------------------------------------------
 
     def _entry(self) -> str:
         function = FunctionText(f"define void @{self.name}{ARGUMENTS} #0")
@@ -455,236 +239,255 @@ class ContractionRenderer:
         sides = self._sides(code)
         products = code.integer("mul", sides.outer, sides.k)
         self.empty = code.let(f"icmp eq i64 {products}, 0")
-        self.apart = self._apart(code, sides.rows[0], sides.depth)
+        self.direct = "false" if self.converts else self._flag(code, f"{sides.column}, 1")
+        self.packs_rows = self._packs_rows(code, sides)
         batches, rows, columns = self._cut(code, sides.b, sides.m, sides.n)
+        chunk = self._chunk(code)
         with function.loop(*batches, 1) as batch:
-            code = function.code()
-            a, b, c = self._matrices(code, sides, batch.index)
-            if self.packs_rows:
-                columns = self._packed_columns(function, sides, (a, b, c), rows, columns)
-            with function.loop(*rows, self.strip_rows) as block:
+            a, b, c = self._matrices(function.code(), sides, batch.index)
+            with function.loop(*columns, chunk) as part:
                 code = function.code()
-                height = self._at_most(code, self.strip_rows, rows[1], block.index)
-                strip = self._strip(code, sides, (a, c), block.index, height)
-                with function.loop(*columns, self.columns) as column:
-                    self._tile(function, sides, strip, b, column.index, columns[1])
+                end = self._least(code, code.let(f"add i64 {part.index}, {chunk}"), columns[1])
+                across = self._stretch(code, part.index, end, self.columns, self.width)
+                with function.loop(*rows, self.strip_rows) as row:
+                    strip = self._strip(function.code(), sides, (a, c), row.index, rows[1], across)
+                    self._add_products(function, sides, strip, b)
+                    self._finish(function, sides, strip)
         return function.text()
 
     def _reserve(self, code: CodeStretch) -> None:
         """Reserve scratch memory on the stack."""
-        row_type = f"[{self.columns} x {memory(self.sum)}]"
+        element = memory(self.sum)
+        row_type = f"[{self.columns} x {element}]"
         self.panel = code.let(f"alloca [{DEPTH} x {row_type}], align 64", "panel")
-        self.strip = code.let(f"alloca [{self.strip_rows} x {row_type}], align 64", "strip")
+        sums = f"[{self.chunk * self.strip_rows} x {row_type}]"
+        self.sums = code.let(f"alloca {sums}, align 64", "sums")
         self.zeros = code.let(f"alloca {row_type}, align 64", "zeros")
-        self._write_row(code, self.zeros, ["zeroinitializer"] * 2)
+        self._write_row(code, self.zeros, ["zeroinitializer"] * self.vectors)
+        packed = f"[{self.strip_rows} x [{DEPTH} x {element}]]"
+        self.packed = code.let(f"alloca {packed}, align 64", "packed")
         self._scratch(code)
-        if self.packs_rows:
-            kind = f"[{self.packed_rows} x [{DEPTH} x {memory(self.sum)}]]"
-            self.packed = code.let(f"alloca {kind}, align 64", "packed")
 
-    def _tile(
-        self, function: FunctionText, sides: Sides, strip: RowStrip, b: str, column: str, stop: str
-    ) -> None:
-        """The sums of a strip of rows and a panel of columns, from a column on."""
-        code, c_stride = function.code(), sides.rows[1]
-        extent = self._at_most(code, self.columns, stop, column)
-        c_tile = self._ahead(code, strip.c, column, sides.column)
-        # Where the sums lie: in C, if they may.
-        direct = "false"
-        if self.dtype is self.sum:
-            direct = self._flag(code, f"{sides.column}, 1", f"{extent}, {self.columns}")
-        sums = code.let(f"select i1 {direct}, ptr {c_tile}, ptr {self.strip}")
-        pitch = code.let(f"select i1 {direct}, i64 {c_stride}, i64 {self.columns}")
-        b_columns = self._begin_columns(function, b, column, extent)
-        # Sums of nothing, which no block writes.
-        unwritten = code.let(f"select i1 {self.empty}, i64 {strip.height}, i64 0")
-        with function.loop("0", unwritten, 1) as row:
-            code = function.code()
-            nothing = self._row_apart(code, sums, row.index, pitch)
-            self._write_row(code, nothing, ["zeroinitializer"] * 2)
-        self._add_products(function, sides, strip, b_columns, extent, (sums, pitch))
-        code = function.code()
-        with function.loop(code.let(f"zext i1 {direct} to i64"), "1", 1):
-            function.code().do(
-                f"call void @{self.name}_write(ptr {self.strip}, ptr {c_tile}, i64 {c_stride}, "
-                f"i64 {sides.column}, i64 {strip.height}, i64 {extent})"
-            )
+    def _packs_rows(self, code: CodeStretch, sides: Sides) -> str:
+        """Whether strips of A are packed."""
+        if self.converts:
+            return "true"
+        many = code.let(f"icmp sge i64 {sides.n}, {MANY}")
+        odd = code.let(f"and i64 {sides.rows[0]}, {CLASH // self.dtype.itemsize - 1}")
+        clash = self._flag(code, f"{odd}, 0")
+        apart = code.let(f"icmp ne i64 {sides.depth}, 1")
+        return self._all(code, many, self._any(code, clash, apart))
 
-    def _add_products(
-        self, function: FunctionText, sides: Sides, strip: RowStrip, b_columns: str, extent: str,
-        target: tuple[str, str],
-    ) -> None:  # fmt: skip
-        """Add the products of a strip of A and a panel of B, panel by panel in the order of K.
+    def _chunk(self, code: CodeStretch) -> str:
+        """The columns of a chunk: all, or those whose sums there is room for."""
+        least = str(self.chunk * self.columns)
+        if self.converts:
+            return least
+        return code.let(f"select i1 {self.direct}, i64 {1 << 62}, i64 {least}")
 
-        `target` says where the sums begin, and how far apart their rows lie.
-        """
-        (am, _), ak = sides.rows, sides.depth
-        sums, pitch = target
+    def _strip(
+        self, code: CodeStretch, sides: Sides, pointers: Sequence[str], start: str, stop: str,
+        columns: Stretch,
+    ) -> Strip:  # fmt: skip
+        """The strip of rows of A and C from `start` on."""
+        height = self._least(code, code.let(f"sub i64 {stop}, {start}"), self.strip_rows)
+        a, c = (self._ahead(code, x, start, stride) for x, stride in zip(pointers, sides.rows))
+        return Strip(a, c, height, columns)
+
+    def _add_products(self, function: FunctionText, sides: Sides, strip: Strip, b: str) -> None:
+        """Add the products of a strip of A and a chunk of B, in the order of K."""
+        code, (am, _), ak = function.code(), sides.rows, sides.depth
+        few = code.let(f"icmp sle i64 {strip.height}, {FEW_ROWS}")
+        self.single = code.let(f"icmp sle i64 {strip.height}, {self.block}")
+        whole = self._stretch(code, "0", strip.height, self.block, 1)
+        _, count = self._turn(code, "0", whole)
+        self.full = self._flag(code, f"{count}, {self.block}")
         with function.loop("0", sides.outer, 1) as outer:
             code = function.code()
             a_outer, b_outer = (
                 self._ahead(code, pointer, outer.index, stride)
-                for pointer, stride in zip((strip.a, b_columns), sides.apart)
+                for pointer, stride in zip((strip.a, b), sides.apart)
             )
             with function.loop("0", sides.k, DEPTH) as depth:
                 code = function.code()
-                length = self._at_most(code, DEPTH, sides.k, depth.index)
+                left = code.let(f"sub i64 {sides.k}, {depth.index}")
+                length = self._least(code, left, DEPTH)
                 a_depth = self._ahead(code, a_outer, depth.index, ak)
-                first = self._is_first(code, outer.index, depth.index)
-                panel = self._provide(function, b_outer, depth.index, length, extent, strip.few)
-                with function.loop("0", strip.height, self.block) as row:
+                first = self._flag(code, f"{code.let(f'or i64 {outer.index}, {depth.index}')}, 0")
+                with function.when(self.packs_rows):
+                    self._pack_strip(function, whole, (a_depth, am, ak), length)
+                with function.loop(strip.columns.start, strip.columns.stop, self.columns) as panel:
                     code = function.code()
-                    start, count = self._block_rows(code, row.index, strip)
-                    left = self._ahead(code, a_depth, start, am), am, ak
-                    right = self._row_apart(code, sums, start, pitch), pitch
-                    self._meet(function, left, panel, right, first, count, length)
+                    column, extent = self._turn(code, panel.index, strip.columns)
+                    turn = code.let(f"sub i64 {panel.index}, {strip.columns.start}")
+                    target = self._target(code, sides, strip, column, extent, turn)
+                    source = self._begin_columns(function, b_outer, column, extent, turn, first)
+                    found = self._provide(function, source, depth.index, length, extent, few)
+                    code = function.code()
+                    height, cases = self._height(code, extent)
+                    rows = self._stretch(code, "0", strip.height, height, 1)
+                    with function.loop("0", strip.height, height) as row:
+                        self._meet(
+                            function, rows, (a_depth, am, ak), found, target, row.index,
+                            first, length, cases,
+                        )  # fmt: skip
 
-    def _packed_columns(
-        self, function: FunctionText, sides: Sides, pointers: Sequence[str],
-        rows: tuple[str, str], columns: tuple[str, str],
-    ) -> tuple[str, str]:  # fmt: skip
-        """Whole columns of panels, by rows that are packed, if that is worth it; the rest is left.
+    def _height(self, code: CodeStretch, extent: str) -> tuple[str, str]:
+        """The rows of blocks with panels of so many columns, and where that with one row would be
+        in the table; the one that has any number of rows is the first."""
+        result, before = str(self.heights[0]), str(-self.heights[0])
+        for v in range(1, self.vectors):
+            more = code.let(f"icmp sgt i64 {extent}, {v * self.width}")
+            result = code.let(f"select i1 {more}, i64 {self.heights[v]}, i64 {result}")
+            others = sum(self.heights[1:v])
+            before = code.let(f"select i1 {more}, i64 {others}, i64 {before}")
+        packed = code.let(f"select i1 {self.packs_rows}, i64 {self.block}, i64 {result}")
+        return packed, before
 
-        A block of rows is packed once for all panels, so depth is the outer loop here.
-        """
-        code, ahead = function.code(), self._ahead
-        (a, b, c), (am, cm), ak = pointers, sides.rows, sides.depth
-        extent = code.let(f"sub i64 {columns[1]}, {columns[0]}")
-        whole = code.let(f"and i64 {extent}, {-self.columns}")
-        worth = code.let(f"and i1 {self._flag(code, f'{sides.column}, 1')}, {self.apart}")
-        for size, least in ((extent, MANY * self.columns), (sides.m, self.block)):
-            worth = code.let(f"and i1 {worth}, {code.let(f'icmp sge i64 {size}, {least}')}")
-        worth = code.let(f"select i1 {self.empty}, i1 false, i1 {worth}")
-        stop = code.let(f"add i64 {columns[0]}, {whole}")
-        stop = code.let(f"select i1 {worth}, i64 {stop}, i64 {columns[0]}")
-        height_all = code.let(f"select i1 {worth}, i64 {rows[1]}, i64 {rows[0]}")
-        with function.loop(rows[0], height_all, self.packed_rows) as block:
+    def _meet(
+        self, function: FunctionText, rows: Stretch, left: tuple[str, str, str], panel: Panel,
+        target: tuple[str, str], row: str, first: str, length: str, cases: str,
+    ) -> None:  # fmt: skip
+        """Add the block whose turn it is at `row`, times the panel, to what its target holds, or
+        to nothing at first."""
+        code, (a, am, ak), (b, pitch, packs, _) = function.code(), left, panel
+        start, count = self._turn(code, row, rows)
+        packed = self._packed_block(code, row)
+        a = code.let(
+            f"select i1 {self.packs_rows}, ptr {packed}, ptr {self._ahead(code, a, start, am)}"
+        )
+        am = code.let(f"select i1 {self.packs_rows}, i64 1, i64 {am}")
+        ak = code.let(f"select i1 {self.packs_rows}, i64 {self.block}, i64 {ak}")
+        at, apart = self._row_apart(code, target[0], start, target[1]), target[1]
+        before = code.let(f"select i1 {first}, ptr {self.zeros}, ptr {at}")
+        before_apart = code.let(f"select i1 {first}, i64 0, i64 {apart}")
+        number = code.integer("add", cases, count)
+        number = code.let(f"call i64 @llvm.smax.i64(i64 {number}, i64 0)")
+        other, step = self._coming(code, panel, rows, row) if panel.source else (self.panel, "0")
+        if packs != "false":
+            starts = self._flag(code, f"{row}, 0")
+            initial, later = self._all(code, packs, starts), code.let(f"xor i1 {starts}, true")
+            later = self._all(code, packs, later)
+            b = code.let(f"select i1 {later}, ptr {self.panel}, ptr {b}")
+            pitch = code.let(f"select i1 {later}, i64 {self.columns}, i64 {pitch}")
+            packing = len(self._shapes()) - 1
+            number = code.let(f"select i1 {initial}, i64 {packing}, i64 {number}")
+            other = code.let(f"select i1 {initial}, ptr {self.panel}, ptr {other}")
+        values = (
+            a, am, ak, b, pitch, length, before, before_apart, at, apart, other, step, count
+        )  # fmt: skip
+        kinds = re.findall(r"(\w+) %", BLOCK_ARGUMENTS)
+        arguments = ", ".join(f"{kind} {value}" for kind, value in zip(kinds, values, strict=True))
+        place = code.at(f"@{self.name}_blocks", "ptr", number)
+        code.do(f"call void {code.let(f'load ptr, ptr {place}')}({arguments})")
+
+    def _target(
+        self, code: CodeStretch, sides: Sides, strip: Strip, column: str, extent: str, turn: str
+    ) -> tuple[str, str]:
+        """Where the sums of a panel rest, and how far apart their rows lie."""
+        slot = self._slot(code, turn)
+        if self.converts:
+            return slot, str(self.columns)
+        c = self._ahead(code, strip.c, column, sides.column)
+        there = self._rests_in_c(code, extent)
+        return (
+            code.let(f"select i1 {there}, ptr {c}, ptr {slot}"),
+            code.let(f"select i1 {there}, i64 {sides.rows[1]}, i64 {self.columns}"),
+        )
+
+    def _rests_in_c(self, code: CodeStretch, extent: str) -> str:
+        """Whether the sums of a panel of so many columns rest in C."""
+        ragged = code.let(f"and i64 {extent}, {self.width - 1}")
+        return self._all(code, self.direct, self._flag(code, f"{ragged}, 0"))
+
+    def _slot(self, code: CodeStretch, turn: str) -> str:
+        """Where the sums of a panel rest that do not rest in C."""
+        if self.chunk == 1:  # of a chunk that is wider they rest in C, except for the last panel's
+            return self.sums
+        number = code.let(f"sdiv i64 {turn}, {self.columns}")
+        return self._row(code, self.sums, code.let(f"mul i64 {number}, {self.strip_rows}"))
+
+    def _finish(self, function: FunctionText, sides: Sides, strip: Strip) -> None:
+        """Write sums that rest elsewhere to C, and sums of nothing, which no block has written."""
+        with function.loop(strip.columns.start, strip.columns.stop, self.columns) as panel:
             code = function.code()
-            height = self._at_most(code, self.packed_rows, rows[1], block.index)
-            strip = self._strip(code, sides, (a, c), block.index, height)
-            with function.loop("0", sides.outer, 1) as outer:
-                code = function.code()
-                a_outer = ahead(code, strip.a, outer.index, sides.apart[0])
-                with function.loop("0", sides.k, DEPTH) as depth:
+            column, extent = self._turn(code, panel.index, strip.columns)
+            turn = code.let(f"sub i64 {panel.index}, {strip.columns.start}")
+            sums, pitch = self._target(code, sides, strip, column, extent, turn)
+            padded = code.let(f"add i64 {extent}, {self.width - 1}")
+            filled = code.let(f"and i64 {padded}, {-self.width}")
+            unwritten = code.let(f"select i1 {self.empty}, i64 {strip.height}, i64 0")
+            with function.loop("0", unwritten, 1) as row:
+                nothing = self._row_apart(function.code(), sums, row.index, pitch)
+                with function.loop("0", filled, self.width) as lane:
                     code = function.code()
-                    length = self._at_most(code, DEPTH, sides.k, depth.index)
-                    a_depth = ahead(code, a_outer, depth.index, ak)
-                    first = self._is_first(code, outer.index, depth.index)
-                    self._pack_strip(function, strip, (a_depth, am, ak), length)
-                    with function.loop(columns[0], stop, self.columns) as column:
-                        code = function.code()
-                        sums = code.at(strip.c, memory(self.dtype), column.index)
-                        b_columns = self._begin_columns(
-                            function, b, column.index, str(self.columns)
-                        )
-                        code = function.code()
-                        b_outer = ahead(code, b_columns, outer.index, sides.apart[1])
-                        panel = self._provide(
-                            function, b_outer, depth.index, length, str(self.columns), strip.few
-                        )
-                        with function.loop("0", height, self.block) as row:
-                            code = function.code()
-                            start, count = self._block_rows(code, row.index, strip)
-                            left = self._packed_block(code, start), "1", count
-                            target = self._row_apart(code, sums, start, cm), cm
-                            self._meet(function, left, panel, target, first, count, length)
-        return stop, columns[1]
+                    self._write_row(
+                        code, code.at(nothing, memory(self.sum), lane.index), ["zeroinitializer"]
+                    )
+            code = function.code()
+            there = "false" if self.converts else self._rests_in_c(code, extent)
+            with function.when(code.let(f"xor i1 {there}, true")):
+                code = function.code()
+                c = self._ahead(code, strip.c, column, sides.column)
+                code.do(
+                    f"call void @{self.name}_write(ptr {sums}, ptr {c}, i64 {sides.rows[1]}, "
+                    f"i64 {sides.column}, i64 {strip.height}, i64 {extent})"
+                )
 
     def _pack_strip(
-        self, function: FunctionText, strip: RowStrip, source: tuple[str, str, str], length: str
+        self, function: FunctionText, rows: Stretch, source: tuple[str, str, str], length: str
     ) -> None:
         """Pack the rows of a strip block by block; `source` has where they begin, and strides."""
         a_depth, am, ak = source
-        with function.loop("0", strip.height, self.block) as row:
+        with function.loop("0", rows.stop, self.block) as row:
             code = function.code()
-            start, count = self._block_rows(code, row.index, strip)
-            rows = self._ahead(code, a_depth, start, am)
-            packed = self._packed_block(code, start)
+            start, count = self._turn(code, row.index, rows)
+            source_rows = self._ahead(code, a_depth, start, am)
+            packed = self._packed_block(code, row.index)
             code.do(
-                f"call void @{self.name}_pack_rows(ptr {rows}, i64 {am}, i64 {ak}, "
+                f"call void @{self.name}_pack_rows(ptr {source_rows}, i64 {am}, i64 {ak}, "
                 f"i64 {count}, i64 {length}, ptr {packed})"
             )
 
     def _packed_block(self, code: CodeStretch, row: str) -> str:
-        """Where the packed block that begins with a row lies."""
+        """Where the packed block lies whose turn it is at a row."""
         return code.at(self.packed, f"[{DEPTH} x {memory(self.sum)}]", row)
 
-    def _meet(
-        self, function: FunctionText, left: tuple[str, str, str], panel: tuple[str, str],
-        target: tuple[str, str], first: str, count: str, length: str,
-    ) -> None:  # fmt: skip
-        """Add a block of rows times a panel to what its target holds, or to nothing at first.
+    # --- cutting -------------------------------------------------------------------------------
 
-        Rows have a pointer and the strides along m and k, panel and target how far apart rows lie.
+    def _stretch(
+        self, code: CodeStretch, start: str, stop: str, step: int | str, unit: int
+    ) -> Stretch:
+        """Rows or columns that are taken in blocks of `step`, which is so many units.
+
+        The last block shares evenly with the one before, in whole units: with few rows or vectors
+        the multipliers wait for their sums.
         """
-        code, (rows, pitch) = function.code(), target
-        before = code.let(f"select i1 {first}, ptr {self.zeros}, ptr {rows}")
-        apart = code.let(f"select i1 {first}, i64 0, i64 {pitch}")
-        (a, am, ak), (b, width) = left, panel
-        arguments = (
-            f"(ptr {a}, i64 {am}, i64 {ak}, ptr {b}, i64 {width}, ptr {before}, i64 {apart}, "
-            f"ptr {rows}, i64 {pitch}, i64 {length})"
-        )
-        calls = [f"call void @{self.name}_rows{r}{arguments}" for r in range(1, self.block + 1)]
-        function.switch(count, calls)
-
-    def _is_first(self, code: CodeStretch, outer: str, depth: str) -> str:
-        """Whether nothing has been added to the sums yet."""
-        return code.let(f"icmp eq i64 {code.let(f'or i64 {outer}, {depth}')}, 0")
-
-    def _ahead(self, code: CodeStretch, pointer: str, index: str, stride: str) -> str:
-        """Where an element of a matrix lies, `index` strides after another."""
-        return code.at(pointer, memory(self.dtype), code.integer("mul", index, stride))
-
-    def _strip(
-        self, code: CodeStretch, sides: Sides, pointers: Sequence[str], start: str, height: str
-    ) -> RowStrip:
-        """The strip of `height` rows of A and C from `start` on."""
-        last = self._last_block(code, height)
-        few = code.let(f"icmp sle i64 {height}, {FEW_ROWS}")
-        a, c = (self._ahead(code, x, start, stride) for x, stride in zip(pointers, sides.rows))
-        return RowStrip(a, c, height, last, few)
-
-    def _last_block(self, code: CodeStretch, height: str) -> str:
-        """Where the last block of rows begins.
-
-        It shares evenly with the one before: few rows leave the multipliers waiting.
-        """
-        padded = code.let(f"add i64 {height}, {self.block - 1}")
-        blocks = code.let(f"sdiv i64 {padded}, {self.block}")
-        whole = code.let(f"mul i64 {code.let(f'sub i64 {blocks}, 2')}, {self.block}")
-        left = code.let(f"sub i64 {height}, {whole}")
-        shared = code.let(f"sub i64 {height}, {code.let(f'sdiv i64 {left}, 2')}")
+        size = code.integer("sub", stop, start)
+        padded = code.let(f"add i64 {size}, {code.let(f'sub i64 {step}, 1')}")
+        blocks = code.let(f"sdiv i64 {padded}, {step}")
+        whole = code.let(f"mul i64 {code.let(f'sub i64 {blocks}, 2')}, {step}")
+        left = code.let(f"sub i64 {size}, {whole}")
+        half = code.let(f"sdiv i64 {code.let(f'add i64 {left}, {2 * unit - 1}')}, {2 * unit}")
+        half = code.integer("mul", half, str(unit))
+        last = code.integer("add", start, code.let(f"add i64 {whole}, {half}"))
         several = code.let(f"icmp sgt i64 {blocks}, 1")
-        return code.let(f"select i1 {several}, i64 {shared}, i64 0")
+        return Stretch(start, stop, step, code.let(f"select i1 {several}, i64 {last}, i64 {start}"))
 
-    def _block_rows(self, code: CodeStretch, row: str, strip: RowStrip) -> tuple[str, str]:
-        """The first row of the block whose turn it is at `row`, and how many it has."""
-        start = code.let(f"call i64 @llvm.smin.i64(i64 {row}, i64 {strip.last})")
-        following = code.let(f"add i64 {row}, {self.block}")
-        ends = code.let(f"icmp sge i64 {following}, {strip.height}")
-        stop = code.let(f"call i64 @llvm.smin.i64(i64 {following}, i64 {strip.last})")
-        stop = code.let(f"select i1 {ends}, i64 {strip.height}, i64 {stop}")
+    def _turn(self, code: CodeStretch, index: str, stretch: Stretch) -> tuple[str, str]:
+        """Where the block begins whose turn it is at `index`, and how long it is."""
+        start = self._least(code, index, stretch.last)
+        following = code.let(f"add i64 {index}, {stretch.step}")
+        ends = code.let(f"icmp sge i64 {following}, {stretch.stop}")
+        stop = self._least(code, following, stretch.last)
+        stop = code.let(f"select i1 {ends}, i64 {stretch.stop}, i64 {stop}")
         return start, code.let(f"sub i64 {stop}, {start}")
-
-    def _at_most(self, code: CodeStretch, most: int, stop: str, start: str) -> str:
-        left = code.let(f"sub i64 {stop}, {start}")
-        return code.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {most})")
-
-    def _apart(self, code: CodeStretch, am: str, ak: str) -> str:
-        """Whether the elements or rows of a block lie so far apart that it should be packed."""
-        far = code.let(f"icmp sgt i64 {ak}, {FAR}")
-        if self.block <= PLACES:
-            return far
-        odd = code.let(f"and i64 {am}, {CLASH // self.dtype.itemsize - 1}")
-        return code.let(f"or i1 {far}, {code.let(f'icmp eq i64 {odd}, 0')}")
 
     def _cut(self, code: CodeStretch, b: str, m: str, n: str) -> list[tuple[str, str]]:
         """The ranges of batches, rows and columns in these parts: one of the three is cut.
 
-        Batches where there are many, else rows or columns, whichever has more blocks, or columns
-        where there are enough: rows pack the same panels every time, columns the same rows, if
-        these lie far apart, and else nothing.
+        Batches where there are many, else rows or columns, whichever has more blocks: rows pack the
+        same panels every time, columns the same rows.
         """
         steps = (1, self.block, self.columns)
         units = []
@@ -692,12 +495,8 @@ class ContractionRenderer:
             padded = code.integer("add", size, str(step - 1))
             units.append(code.let(f"sdiv i64 {padded}, {step}"))
         many = code.let(f"icmp sge i64 {b}, {code.let('mul i64 %parts, 2')}")
-        least = code.let(f"call i64 @llvm.smax.i64(i64 %parts, i64 {MANY})")
-        enough = code.let(f"icmp sge i64 {units[2]}, {least}")
-        near = code.let(f"xor i1 {self.apart}, true")
-        wider = code.let(f"icmp sge i64 {units[2]}, {units[1]}")
-        by_columns = code.let(f"or i1 {wider}, {code.let(f'and i1 {near}, {enough}')}")
-        axis = code.let(f"select i1 {by_columns}, i64 2, i64 1")
+        wider = code.let(f"icmp sge i64 {n}, {m}")
+        axis = code.let(f"select i1 {wider}, i64 2, i64 1")
         axis = code.let(f"select i1 {many}, i64 0, i64 {axis}")
         ranges = []
         for i, (size, step) in enumerate(zip((b, m, n), steps)):
@@ -706,7 +505,7 @@ class ContractionRenderer:
             for edge in ("%first", "%last"):
                 unit = code.let(f"sdiv i64 {code.let(f'mul i64 {units[i]}, {edge}')}, %parts")
                 edges.append(code.integer("mul", unit, str(step)))
-            stop = code.let(f"call i64 @llvm.smin.i64(i64 {edges[1]}, i64 {size})")
+            stop = self._least(code, edges[1], size)
             ranges.append(
                 (
                     code.let(f"select i1 {here}, i64 {edges[0]}, i64 0"),

@@ -23,14 +23,14 @@ from contraflow.render.llvm.loops import LoopsRenderer
 from contraflow.render.llvm.scan import ScanRenderer
 from contraflow.render.llvm.scatter import ScatterRenderer
 from contraflow.render.llvm.sort import SortRenderer
-from contraflow.render.llvm.text import REDUCE_STRENGTH, write_apart
+from contraflow.render.llvm.text import write_apart
 from contraflow.render.llvm.window import WindowRenderer
 
 # The modules in which it is decided which text a kernel becomes.
 GENERATOR = (
     *SHARED, "render.llvm.text", "render.llvm.box", "render.llvm.contraction", "render.llvm.kept",
-    "render.llvm.loops", "render.llvm.scan", "render.llvm.scatter", "render.llvm.sort",
-    "render.llvm.window", "render.llvm.kernels",
+    "render.llvm.loops", "render.llvm.panels", "render.llvm.scan", "render.llvm.scatter",
+    "render.llvm.sort", "render.llvm.window", "render.llvm.kernels",
 )  # fmt: skip
 
 
@@ -60,7 +60,4 @@ def render(kernel: Kernel, *, vector_bytes: int) -> str:
         renderer = WindowRenderer if kernel.digits else ContractionRenderer
         body = renderer(kernel, name, vector_bytes).text()
     attributes = f'nounwind "prefer-vector-width"="{8 * vector_bytes}"'
-    groups = f"attributes #0 = {{ {attributes} }}\n"
-    if isinstance(kernel, Contraction):
-        groups += f"attributes #1 = {{ {attributes} {REDUCE_STRENGTH} }}\n"
-    return f"{body}{write_apart(body)}\n{groups}"
+    return f"{body}{write_apart(body)}\nattributes #0 = {{ {attributes} }}\n"

@@ -35,8 +35,6 @@ from contraflow.expressions.intrinsics import INTRINSICS, category
 
 # The parameters of the function of every kernel: memory, and which parts of the work it is to do.
 ARGUMENTS = "(ptr %bases, ptr %arguments, i64 %first, i64 %last, i64 %parts)"
-# The attribute of functions whose loops need LLVM's strength reduction, which others do without.
-REDUCE_STRENGTH = '"reduce-strength"'
 
 _REGISTER = {
     bool_: "i1", uint8: "i8", int8: "i8", int16: "i16", int32: "i32", uint32: "i32", int64: "i64",
@@ -109,6 +107,10 @@ class CodeStretch:
     def at(self, pointer: str, element: str, index: str) -> str:
         """The address of `pointer[index]`."""
         return self.let(f"getelementptr {element}, ptr {pointer}, i64 {index}", "p")
+
+    def fetch(self, pointer: str, *, write: bool = False) -> None:
+        """Have the cache line of an address fetched; the address may be any."""
+        self.do(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {int(write)}, i32 3, i32 1)")
 
     def word(self, pointer: str, index: int, name: str = "v") -> str:
         """The i64 at `pointer[index]`."""
@@ -184,8 +186,18 @@ class FunctionText:
         self._flow.append([f"  br label %{label}", f"{label}:"])
 
     @contextmanager
+    def when(self, condition: str) -> Iterator[None]:
+        """Write a block that runs if the i1 `condition` holds."""
+        self._count += 1
+        then, done = f"then{self._count}", f"after{self._count}"
+        self._flow.append([f"  br i1 {condition}, label %{then}, label %{done}"])
+        self._begin(then)
+        yield
+        self._continue(done)
+
+    @contextmanager
     def loop(
-        self, start: str, stop: str, step: int, carried: Sequence[tuple[str, str]] = ()
+        self, start: str, stop: str, step: int | str, carried: Sequence[tuple[str, str]] = ()
     ) -> Iterator[Loop]:
         """Write `for index in range(start, stop, step)`; `carried` holds (type, first value)s.
 
@@ -216,18 +228,6 @@ class FunctionText:
             rows.append((kind, name, first, value))
         for kind, name, first, value in rows:
             phis.append(f"  {name} = phi {kind} [ {first}, %{before} ], [ {value}, %{again} ]")
-        self._begin(done)
-
-    def switch(self, value: str, cases: Sequence[str]) -> None:
-        """Call the function `cases[i]` (a call's text) where the i64 `value` is i + 1."""
-        self._count += 1
-        labels = [f"case{self._count}_{i}" for i in range(1, len(cases) + 1)]
-        done = f"chosen{self._count}"
-        rows = " ".join(f"i64 {i}, label %{label}" for i, label in enumerate(labels, 1))
-        self._flow.append([f"  switch i64 {value}, label %{done} [ {rows} ]"])
-        for label, call in zip(labels, cases):
-            self._begin(label)
-            self._flow.append([f"  {call}", f"  br label %{done}"])
         self._begin(done)
 
     def text(self, result: str = "void") -> str:

@@ -15,14 +15,18 @@ import itertools
 from collections.abc import Sequence
 
 from contraflow.compiler.kernel import Contraction
-from contraflow.render.llvm.contraction import DEPTH, ContractionRenderer, Sides
+from contraflow.render.llvm.contraction import ContractionRenderer, Panel, Sides
+from contraflow.render.llvm.panels import DEPTH
 from contraflow.render.llvm.text import CodeStretch, FunctionText, mangled, memory, wide
 
 _SIZES = 6  # the first word of the sizes: three operands lie before, with two words each
+PANELS = 16  # of a chunk: so many have a table of where their columns lie
 
 
 class WindowRenderer(ContractionRenderer):
     """Writes the functions of a contraction with digits."""
+
+    packs_on_its_way = False
 
     def __init__(self, kernel: Contraction, name: str, vector_bytes: int) -> None:
         super().__init__(kernel, name, vector_bytes)
@@ -114,10 +118,17 @@ class WindowRenderer(ContractionRenderer):
     # --- columns -------------------------------------------------------------------------------
 
     def _scratch(self, code: CodeStretch) -> None:
-        self.table = code.let(f"alloca {self.table_type}, align 64", "table")
+        self.tables = code.let(f"alloca [{PANELS} x {self.table_type}], align 64", "tables")
 
-    def _begin_columns(self, function: FunctionText, b: str, column: str, extent: str) -> str:
+    def _chunk(self, code: CodeStretch) -> str:
+        most = str(PANELS * self.columns)
+        return self._least(code, super()._chunk(code), most)
+
+    def _begin_columns(
+        self, function: FunctionText, b: str, column: str, extent: str, turn: str, first: str
+    ) -> str:
         code = function.code()
+        self.table = code.at(self.tables, "i64", turn)
         digits = self._digits(code, of_depth=False)
         found, offset = self._split(code, column, digits)
         size, stride = digits[-1]
@@ -126,8 +137,8 @@ class WindowRenderer(ContractionRenderer):
         whole = self._flag(code, f"{stride}, 1", f"{extent}, {self.columns}")
         self.whole = code.let(f"and i1 {fits}, {whole}")
         self.first = found[-1]
-        known = code.let(f"zext i1 {self.whole} to i64")
-        with function.loop(known, "1", 1):
+        unknown = code.let(f"xor i1 {self.whole}, true")
+        with function.when(self._all(code, first, unknown)):
             function.code().do(
                 f"call void @{self.name}_table(ptr %arguments, i64 {column}, i64 {extent}, "
                 f"ptr {self.table})"
@@ -161,12 +172,12 @@ class WindowRenderer(ContractionRenderer):
 
     def _provide(
         self, function: FunctionText, b: str, start: str, depth: str, columns: str, few: str
-    ) -> tuple[str, str]:
+    ) -> Panel:
         function.code().do(
             f"call void @{self.name}_pack(ptr %arguments, ptr {b}, i64 {start}, i64 {depth}, "
             f"i64 {self.first}, i64 {columns}, i1 {self.whole}, ptr {self.table}, ptr {self.panel})"
         )
-        return self.panel, str(self.columns)
+        return Panel(self.panel, str(self.columns))
 
     def _pack(self) -> str:
         """Copy a panel of B: `depth` rows from `start` on, `columns` columns."""
@@ -209,7 +220,7 @@ class WindowRenderer(ContractionRenderer):
         with self.function.loop("0", end, 1, self.counter) as loop:
             body = self.function.code()
             row = body.at("%b", element, loop.carried[0])
-            pointers = [body.at(row, element, str(v * self.width)) for v in range(2)]
+            pointers = [body.at(row, element, str(v * self.width)) for v in range(self.vectors)]
             vectors = [self._load(body, pointer, self.dtype, self.width) for pointer in pointers]
             target = self._row(body, "%panel", loop.index)
             self._write_row(body, target, self._converted(body, vectors))
@@ -225,7 +236,7 @@ class WindowRenderer(ContractionRenderer):
             code = self.function.code()
             runs: list[list[tuple[str, str]]] = []  # for each vector: starts and masks
             digit = "%first"
-            for v in range(2):
+            for v in range(self.vectors):
                 remaining = code.let(f"sub i64 {size}, {digit}")
                 split = code.let(f"call i64 @llvm.smin.i64(i64 {remaining}, i64 {self.width})")
                 left = code.let(f"sub i64 %columns, {v * self.width}")
@@ -276,7 +287,6 @@ class WindowRenderer(ContractionRenderer):
         size, _ = self.digits[-1]
         with function.loop("0", end, DEPTH):  # at most once
             code = function.code()
-            columns = [code.at("%b", element, code.word("%table", n)) for n in range(self.columns)]
             stop = code.integer("add", digit, end)
             rounded = code.let(f"add i64 {stop}, {code.let(f'sub i64 {size}, 1')}")
             runs = code.let(f"sdiv i64 {rounded}, {size}") if self.depths > 1 else "1"
@@ -289,27 +299,34 @@ class WindowRenderer(ContractionRenderer):
                     length = code.let(f"call i64 @llvm.smin.i64(i64 {length}, i64 {left})")
                 short = code.let(f"icmp slt i64 {length}, {self.width}")
                 squares = code.let(f"select i1 {short}, i64 0, i64 {length}")
+                squared = code.let(f"select i1 {short}, i64 0, i64 %columns")
                 last = code.let(f"sub i64 {length}, {self.width}")
-                with function.loop("0", squares, self.width) as loop:
-                    body = function.code()
-                    # The last square overlaps the one before.
-                    at = body.let(f"call i64 @llvm.smin.i64(i64 {loop.index}, i64 {last})")
-                    source = body.integer("add", counter[0], at)
-                    vectors = [
-                        self._load(body, body.at(column, element, source), self.dtype, self.width)
-                        for column in columns
+                with function.loop("0", squared, self.width) as group:
+                    code = function.code()
+                    table = code.at("%table", "i64", group.index)
+                    columns = [
+                        code.at("%b", element, code.word(table, n)) for n in range(self.width)
                     ]
-                    vectors = self._converted(body, vectors)
-                    halves = (vectors[: self.width], vectors[self.width :])
-                    rows = zip(*(self._transpose(body, half) for half in halves))
-                    target = self._row(body, "%panel", body.integer("add", done, at))
-                    for k, row in enumerate(rows):
-                        self._write_row(body, self._row(body, target, str(k)), list(row))
+                    panel = code.at("%panel", memory(self.sum), group.index)
+                    with function.loop("0", squares, self.width) as loop:
+                        body = function.code()
+                        # The last square overlaps the one before.
+                        at = self._least(body, loop.index, last)
+                        source = body.integer("add", counter[0], at)
+                        vectors = [
+                            self._load(body, body.at(x, element, source), self.dtype, self.width)
+                            for x in columns
+                        ]
+                        rows = self._transpose(body, self._converted(body, vectors))
+                        target = self._row(body, panel, body.integer("add", done, at))
+                        for k, row in enumerate(rows):
+                            self._write_row(body, self._row(body, target, str(k)), [row])
                 with function.loop(squares, length, 1) as loop:
                     body = function.code()
                     source = body.integer("add", counter[0], loop.index)
-                    target = self._row(body, "%panel", body.integer("add", done, loop.index))
-                    self._write_row(body, target, self._gathered(body, source))
+                    self._gather(
+                        source, self._row(body, "%panel", body.integer("add", done, loop.index))
+                    )
                 code = function.code()
                 moved = self._advance(code, self.digits, self.returns, counter, length)
                 run.following = [code.integer("add", done, length), *moved]
@@ -318,24 +335,26 @@ class WindowRenderer(ContractionRenderer):
         """Every element by itself."""
         with self.function.loop("0", end, 1, self.counter) as loop:
             body = self.function.code()
-            vectors = self._gathered(body, loop.carried[0])
-            self._write_row(body, self._row(body, "%panel", loop.index), vectors)
-            loop.following = self._advance(body, self.digits, self.returns, loop.carried)
+            self._gather(loop.carried[0], self._row(body, "%panel", loop.index))
+            following = self.function.code()
+            loop.following = self._advance(following, self.digits, self.returns, loop.carried)
 
-    def _gathered(self, code: CodeStretch, offset: str) -> list[str]:
-        """The two vectors of a row, element by element; beyond the last column it is repeated."""
+    def _gather(self, offset: str, target: str) -> None:
+        """Pack a row, element by element; beyond the last column it is repeated."""
         element, kind = memory(self.dtype), memory(self.dtype, self.width)
         suffix = f"{mangled(element, self.width)}.v{self.width}p0"
         lanes, flags = wide("i64", self.width), wide("i1", self.width)
-        row, vectors = code.at("%b", element, offset), []
-        for v in range(2):
-            place = code.at("%table", "i64", str(v * self.width))
-            distances = code.let(f"load {lanes}, ptr {place}, align 8")
-            pointers = code.let(f"getelementptr {element}, ptr {row}, {lanes} {distances}")
-            vectors.append(
-                code.let(
+        row = self.function.code().at("%b", element, offset)
+        for start in range(0, self.columns, self.width):
+            some = self.function.code().let(f"icmp sgt i64 %columns, {start}")
+            with self.function.when(some):
+                code = self.function.code()
+                place = code.at("%table", "i64", str(start))
+                distances = code.let(f"load {lanes}, ptr {place}, align 8")
+                pointers = code.let(f"getelementptr {element}, ptr {row}, {lanes} {distances}")
+                found = code.let(
                     f"call {kind} @llvm.masked.gather.{suffix}(<{self.width} x ptr> {pointers}, "
                     f"i32 {self.dtype.itemsize}, {flags} splat (i1 true), {kind} zeroinitializer)"
                 )
-            )
-        return self._converted(code, vectors)
+                there = code.at(target, memory(self.sum), str(start))
+                self._write_row(code, there, self._converted(code, [found]))
