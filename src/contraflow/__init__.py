@@ -99,7 +99,7 @@ _LATER = {
     "save": "contraflow.serialize",
     "show_config": "contraflow.about",
 }
-_LATER_MODULES = {"amp", "data", "func", "linalg", "nn", "optim", "profiler", "special"}
+_LATER_MODULES = {"amp", "data", "func", "linalg", "nn", "optim", "profiler", "special", "webgpu"}
 
 
 # PyTorch's names for what is absent by choice, and what that is.

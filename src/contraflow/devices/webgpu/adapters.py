@@ -98,7 +98,12 @@ def told(function: Callable[..., T], *args: Any, **options: Any) -> T:
         raise WebgpuMemoryError(str(error)) from error
     except (wgpu.GPUError, RuntimeError) as error:
         text = str(error)
-        raise (DeviceLost if "lost" in text else DeviceError)(f"webgpu: {text}") from error
+        if "lost" in text:
+            raise DeviceLost(text.splitlines()[-1].strip()) from error
+        raise DeviceError(
+            f"webgpu: {text} This is a fault of contraflow or of the driver: please report it, "
+            "with what contraflow.show_config() says."
+        ) from error
 
 
 class WebgpuMemoryError(DeviceError):
@@ -107,3 +112,10 @@ class WebgpuMemoryError(DeviceError):
 
 class DeviceLost(DeviceError):
     """The device is gone, with everything on it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"webgpu: the device was lost ({reason}), with all tensors on it. "
+            "contraflow.webgpu.reset() opens it again; tensors of the cpu are as they were."
+        )
+        self.reason = reason

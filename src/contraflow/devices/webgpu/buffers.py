@@ -67,10 +67,17 @@ def rounded(nbytes: int) -> int:
 class MemoryPool:
     """The pieces of memory of a device, by size."""
 
-    def __init__(self, create: Callable[[int], Any], largest: int) -> None:
+    def __init__(
+        self, create: Callable[[int], Any], largest: int, before: MemoryPool | None = None
+    ) -> None:
+        """For a device, which was lost if there was a pool `before`."""
         self._create, self._largest = create, largest
         self._leases: dict[int, _Lease] = {}
         self._returned: list[_Lease] = []  # of buffers that are gone
+        self._lost: dict[int, _Lease] = {}  # buffers whose memory is gone
+        if before is not None:
+            self._returned = before._returned
+            self._lost = {**before._lost, **before._leases}
         self._idle: defaultdict[int, list[GpuMemory]] = defaultdict(list)
         self._known: dict[int, GpuMemory] = {}  # by number
         self.reserved = 0  # bytes of all pieces
@@ -85,7 +92,7 @@ class MemoryPool:
     def take(self, nbytes: int, batch: int) -> GpuMemory:
         """A piece of memory of this size, at least."""
         if self._returned:
-            self._collect(batch)
+            self.collect(batch)
         size = rounded(nbytes)
         idle = self._idle.get(size)
         if idle:
@@ -104,10 +111,11 @@ class MemoryPool:
         self.reserved += size
         return memory
 
-    def _collect(self, batch: int) -> None:
+    def collect(self, batch: int) -> None:
         """Take back the memory of buffers that are gone."""
         while self._returned:
             memory = self._returned.pop().memory
+            self._lost.pop(memory.number, None)
             if self._leases.pop(memory.number, None) is not None:
                 memory.batch = batch
                 self._idle[memory.nbytes].append(memory)
@@ -123,9 +131,20 @@ class MemoryPool:
             )
         return found
 
+    def find_to_write(self, number: int) -> GpuMemory:
+        """The same for memory that is about to be overwritten: what was lost with a device is made
+        again, for the outputs of programs stay where they are."""
+        lease = self._lost.pop(number, None)
+        if lease is not None:
+            memory = lease.memory
+            memory.buffer = self._create(memory.nbytes)
+            self._known[number], self._leases[number] = memory, lease
+            self.reserved += memory.nbytes
+        return self.find(number)
+
     def release(self, batch: int = -1) -> int:
         """Give memory that no buffer has back to the system; the number of bytes."""
-        self._collect(batch)
+        self.collect(batch)
         freed = 0
         for idle in self._idle.values():
             for memory in idle:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from os import getpid
 from typing import Any
 
 import numpy as np
@@ -75,8 +76,9 @@ class WebgpuDevice:
         names = ("max-buffer-size", "max-storage-buffer-binding-size")
         # Addresses within a buffer are numbers of 32 bits.
         self.largest = min(*(int(limits[name]) for name in names), WORD << 31) // WORD * WORD
-        self.pool = MemoryPool(self._create, self.largest)
-        self.lost: str | None = None
+        self.pool = MemoryPool(self._create, self.largest, getattr(self, "pool", None))
+        self.lost: str | None = None  # the reason
+        self._process = getpid()
         self.batch = 0  # counts submissions
         self._waiting: list[QueuedRun] = []
         self._count = 0  # kernels among them
@@ -103,11 +105,11 @@ class WebgpuDevice:
     def _create(self, nbytes: int) -> Any:
         self._check()
         try:
-            return self.calls.buffer(nbytes, STORAGE)
+            return self._guarded(self.calls.buffer, nbytes, STORAGE)
         except WebgpuMemoryError:
-            self.pool.release()
+            self.release_unused()
         try:
-            return self.calls.buffer(nbytes, STORAGE)
+            return self._guarded(self.calls.buffer, nbytes, STORAGE)
         except WebgpuMemoryError as error:
             raise WebgpuMemoryError(
                 f"webgpu: {self.description} has no memory left for a buffer of {nbytes:,} bytes; "
@@ -170,10 +172,10 @@ class WebgpuDevice:
             flat = words.view(np.uint8)
             for start in range(0, count * WORD, _STAGED):
                 stop = min(start + _STAGED, count * WORD)
-                self._fetch(memory.buffer, start, flat[start:stop])
+                self.fetch(memory.buffer, start, flat[start:stop])
         return words.astype(dtype.numpy, copy=False).reshape(buffer.shape)
 
-    def _fetch(self, buffer: Any, at: int, target: np.ndarray) -> None:
+    def fetch(self, buffer: Any, at: int, target: np.ndarray) -> None:
         """Fill an array with bytes of a buffer, after everything that waits."""
         nbytes = len(target)
         if nbytes > self._staging_bytes:
@@ -211,6 +213,11 @@ class WebgpuDevice:
             self._scratch[number, size] = weakref.ref(found)
         return found
 
+    def release_unused(self) -> int:
+        """Give memory that no tensor lies in back to the system; the number of bytes."""
+        with self.lock:
+            return self.pool.release()
+
     # --- the queue ------------------------------------------------------------------------
 
     def enqueue(self, items: Sequence[QueueItem], scalars: int = 0) -> None:
@@ -246,7 +253,7 @@ class WebgpuDevice:
     def check_indices(self) -> tuple[int, int] | None:
         """The tape line and the index of the first failure since the last check."""
         found = np.empty(_FAILURE, np.uint8)
-        self._fetch(self.failure, 0, found)
+        self.fetch(self.failure, 0, found)
         mark, index = found.view(np.int32)
         if not mark:
             return None
@@ -256,13 +263,15 @@ class WebgpuDevice:
     def synchronize(self) -> None:
         """Wait until everything is done."""
         with self.lock:
-            self._fetch(self.failure, 0, np.empty(_FAILURE, np.uint8))
+            self.fetch(self.failure, 0, np.empty(_FAILURE, np.uint8))
 
     def _check(self) -> None:
         if self.lost is not None:
-            raise DeviceLost(
-                f"webgpu: the device was lost ({self.lost}), with all tensors on it. "
-                "contraflow.webgpu.reset() opens it again."
+            raise DeviceLost(self.lost)
+        if getpid() != self._process:
+            raise DeviceError(
+                "webgpu: this process was forked from one that uses the device, which cannot be "
+                "shared. Start processes with multiprocessing's 'spawn'."
             )
 
     def _guarded(self, function: Any, *args: Any) -> Any:
@@ -270,8 +279,8 @@ class WebgpuDevice:
         try:
             return function(*args)
         except DeviceLost as error:
-            self.lost = str(error)
-            self._check()
+            self.lost = error.reason
+            raise
 
     # --- programs -------------------------------------------------------------------------
 

@@ -176,7 +176,9 @@ class WebgpuProgram:
             if slots[i].numel:
                 number, start = divmod(address, SPAN)
                 first = start // slots[i].dtype.itemsize
-                located[i] = _SlotPlace(device.pool.find(number), first)
+                pool, is_output = device.pool, slots[i].kind == "output"
+                memory = pool.find_to_write(number) if is_output else pool.find(number)
+                located[i] = _SlotPlace(memory, first)
         arenas = [device.scratch(n, nbytes) for n, nbytes in enumerate(self.plan.arenas)]
         for i, slot in enumerate(slots):
             if slot.kind == "temp" and slot.numel:
