@@ -152,6 +152,11 @@ def describe(x: Any) -> str:
     return type(x).__name__
 
 
+def describe_there(x: Any) -> str:
+    """The same with the device always, for messages that compare devices."""
+    return f"{describe_spec(x.dtype, x.shape)} on {x.device}"
+
+
 def describe_spec(dtype: object, shape: Sequence[int]) -> str:
     """Write a dtype and a shape the way every message and every tape does."""
     return f"{dtype}[{', '.join(map(str, shape))}]"

@@ -409,7 +409,7 @@ def test_gradients_lie_where_their_tensors_do():
     with pytest.raises(cf.DeviceError, match=message):
         (x * 2).backward(cf.ones(3))
     x.register_hook(lambda g: g.cpu())
-    message = r"hook: returned float32\[3\] for a gradient float32\[3\] on walled"
+    message = r"hook: returned float32\[3\] on cpu for a gradient float32\[3\] on walled"
     with pytest.raises(cf.GradientError, match=message):
         (x * 2).sum().backward()
 

@@ -7,9 +7,15 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from contraflow.errors import GradientError, GradientShapeError, describe, describe_spec
+from contraflow.errors import (
+    GradientError,
+    GradientShapeError,
+    describe,
+    describe_spec,
+    describe_there,
+)
 from contraflow.graph.saved import Saved, keep
-from contraflow.operation.context import changed, device_of, state
+from contraflow.operation.context import changed, device_of, other_devices, state
 from contraflow.ops.creation.create import full
 from contraflow.spec import Spec
 from contraflow.tensors.node import Node
@@ -79,6 +85,7 @@ class FunctionNode(Node):
         self.function, self.ctx = function, ctx
         self.kept: tuple[tuple[Saved | None, int], ...] = ()  # with the number of an own output
         self.outputs: list[Spec | None] = []
+        self.devices: list[str | None] = []  # of the arguments, where there are several
         ctx._node = weakref.ref(self)
 
     @property
@@ -164,6 +171,11 @@ class FunctionNode(Node):
                 f"{describe_spec(spec.dtype, spec.shape)}.",
                 op=self.name, line=location(self.line), shape=g.shape, expected=spec.shape,
             )  # fmt: skip
+        if self.devices and g.storage.device != self.devices[i]:
+            raise GradientError(
+                f"{self.name}.backward: returned {describe_there(g)} for {where}, which lies on "
+                f"{self.devices[i]}. Move it there: g.to({self.devices[i]!r})."
+            )
 
     def free(self) -> None:
         if self.kept:
@@ -236,6 +248,8 @@ class Function:
         if any(ctx.needs_input_grad):
             specs = [x.spec if _has_gradient(x) else None for x in args]
             node = FunctionNode(cls, ctx, edges, specs, line)
+            if other_devices:
+                node.devices = [x.storage.device if isinstance(x, Tensor) else None for x in args]
             outs = _place(node, args, outs)
             if any(watched):
                 current.context.push(node, args, outs)

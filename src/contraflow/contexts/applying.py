@@ -12,7 +12,7 @@ from typing import Any
 
 from contraflow import devices, thresholds
 from contraflow.dtypes import float32
-from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS, DeviceError
+from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS, DeviceError, describe_there
 from contraflow.graph.op_node import OpNode
 from contraflow.graph.recompute import recomputation
 from contraflow.operation import core
@@ -28,7 +28,7 @@ from contraflow.operation.op import Op
 from contraflow.shapes import View
 from contraflow.spec import Given, Params, Spec
 from contraflow.tensors.node import Form
-from contraflow.tensors.source_line import at, user_call, user_line
+from contraflow.tensors.source_line import OWNERS, at, user_call, user_line
 from contraflow.tensors.tensor import Tensor
 
 
@@ -204,7 +204,7 @@ def together(op: Op, inputs: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
         if isinstance(x, Tensor) and x.storage.device != device:
             if x.layout.shape or x.storage.device != "cpu":
                 raise _mixed(op, inputs)
-            if not x.storage.is_recorded:
+            if x._needs or not x.storage.is_recorded:  # numbers of a recording pass as they are
                 lacks = other_devices[device].limits.lacks if device != "cpu" else ()
                 # Beside tensors with dims its own size of float does not count.
                 x = x.to(device=device, dtype=float32 if x.dtype.name in lacks else None)
@@ -221,12 +221,16 @@ def _mixed(op: Op, inputs: tuple[Any, ...]) -> DeviceError:
     tensors = [(name, x) for name, x in tensors if x.shape or x.storage.device != "cpu"]
     (one, a), *rest = tensors
     other, b = next((name, x) for name, x in rest if x.storage.device != a.storage.device)
-    described = [f"{x.dtype}{list(x.shape)} on {x.storage.device}" for x in (a, b)]
     behind, there = (other, a) if b.storage.device == "cpu" else (one, b)
+    line = state().line or user_line()
+    called = OWNERS.get((line and line.called) or op.name, op.name)
+    if called != op.name:  # a part of what the user called, whose inputs have other names
+        one, other, behind = "one tensor", "another", "x"
+    if " " in behind:  # one of several that have no name of their own
+        behind = "x"
     return DeviceError(
-        f"{op.name}: {one} is {described[0]} and {other} is {described[1]}"
-        f"{at(state().line or user_line())}; tensors must lie on one device. Move one of them: "
-        f"{behind}.to({there.storage.device!r})."
+        f"{called}: {one} is {describe_there(a)} and {other} is {describe_there(b)}{at(line)}; "
+        f"tensors must lie on one device. Move one of them: {behind}.to({there.storage.device!r})."
     )
 
 

@@ -78,6 +78,7 @@ class Recorder(BottomContext):
         self._views: set[Value] = set()
         self._numbers: set[Value] = set()  # computed from host scalars as Python computes
         self._hosted: set[Value] = set()  # numbers of the host, and what is computed from them only
+        self._single: set[Value] = set()  # inputs on the cpu without dims, which other devices take
         self._regions = {0: 0}
         self._roles: dict[int, InputSource] = {}
         self._arguments: dict[int, int] = {}  # by id of the tensor
@@ -167,7 +168,8 @@ class Recorder(BottomContext):
             # The tape has another default.
             inputs = _cast(inputs, op.types(specs(op, inputs), params)[0])
         hosted = bool(other_devices) and not op.is_create and self._is_hosted(inputs)
-        if other_devices and not hosted:
+        passes = bool(other_devices) and self._passes(op, inputs)
+        if other_devices and not hosted and not passes:
             self._settle_device(op, inputs)
         current = state()
         line = current.line or user_line(_LIBRARY_FRAMES)
@@ -178,6 +180,8 @@ class Recorder(BottomContext):
             self._numbers.update(values)
         if hosted:
             self._hosted.update(values)
+        if passes and not op.is_copy and any(self.tape.specs[v].shape for v in values):
+            self._settle_device(op, inputs)
         return tuple([self._tensor(v, line) for v in values])
 
     def _is_hosted(self, inputs: tuple[Any, ...]) -> bool:
@@ -186,6 +190,11 @@ class Recorder(BottomContext):
         return bool(tensors) and all(
             self._values.get(id(x.storage)) in self._hosted for x in tensors
         )
+
+    def _passes(self, op: Op, inputs: tuple[Any, ...]) -> bool:
+        """Whether an op may be part of the tape of any device: one on tensors of the cpu without
+        dims, or a copy of a value that the tape has and that moves away."""
+        return _are_single(inputs) or (op.is_copy and inputs[0].storage.is_recorded)
 
     def _settle_device(self, op: Op, inputs: tuple[Any, ...]) -> None:
         """A tape has one device: that of the first op, beside those that compute numbers only."""
@@ -196,10 +205,23 @@ class Recorder(BottomContext):
         if self._device is None:
             self._device = self.tape.device = device
         elif device != self._device:
+            for x in inputs:
+                source = self._roles.get(id(x.storage)) if isinstance(x, Tensor) else None
+                if source is not None and source.role == "grad":  # which is added to
+                    raise self._refuse_write(describe(x), x.storage, self._device)
+            line = self.user_line()
+            called = OWNERS.get((line and line.called) or op.name, op.name)
+            other = self._device if device == "cpu" else device
+            remedy = (
+                f"make it there: device={other!r}."
+                if op.is_create
+                else f"move tensors to {other} before it is called, or before they are computed "
+                f"with."
+            )
             raise self.refusal(
-                f"{op.name} is applied on {device}, and other ops of the function on "
-                f"{self._device}",
-                "A compiled function computes on one device: move tensors to it before the call.",
+                f"{called} computes on {device}, and other parts of the function on {self._device}",
+                f"A compiled function computes on one device, but for tensors without dims: "
+                f"{remedy}",
             )
 
     def _moved(self, x: Tensor, source: str, device: str) -> Tensor:
@@ -216,6 +238,8 @@ class Recorder(BottomContext):
             assert isinstance(value, Value)
         elif device == self._device and id(x.storage) not in self._values:
             value = self._input_from_elsewhere(x, device)
+        elif device == self._device and _are_single((x,)):
+            value = self._value_of(x)
         else:
             raise self.refusal(
                 f"a tensor moves from {source} to {device}, and the function computes on "
@@ -309,6 +333,8 @@ class Recorder(BottomContext):
         self._values[id(storage)], self._held[id(storage)] = value, storage
         if self._device is None and storage.device != "cpu":
             self.tape.device = storage.device  # of views and copies, till an op is applied
+        if other_devices and _are_single((x,)) and storage.data.size == 1:
+            self._single.add(value)
         return value
 
     # --- effects --------------------------------------------------------------------------
@@ -316,11 +342,7 @@ class Recorder(BottomContext):
     def write(self, target: Tensor, value: Tensor, op: str, line: UserLine | None) -> None:
         storage = target.storage
         if other_devices and storage.device != (self._device or storage.device):
-            raise self.refusal(
-                f"{describe(target)}, which lies on {storage.device}, is written to, and the "
-                f"function computes on {self._device}",
-                "Return what is to be written, and write it outside.",
-            )
+            raise self._refuse_write(describe(target), storage, self._device)
         old, new = self._value_of(target), self.read(value, line)
         assert isinstance(new, Value)
         if not storage.is_recorded:
@@ -364,7 +386,7 @@ class Recorder(BottomContext):
         line = self.user_line()
         value = self._value_of(tensor)
         device = tensor.storage.device
-        if other_devices:
+        if other_devices and not tensor.storage.is_recorded and not _are_single((tensor,)):
             with changed(device=device):
                 self._settle_device(core.clone, (tensor,))
         (copy,) = self.tape.add(core.clone, (value,), {}, line, self._region())
@@ -554,6 +576,9 @@ class Recorder(BottomContext):
     def finish(self) -> Recording:
         """Collect the effects. Called while the function's results are still referenced."""
         tape = self.tape
+        if tape.device != "cpu":
+            for value in self._single:
+                self._take_along(value)
         recording = Recording(tape, self.sources, once=self._once)
         recording.leaves, recording.steps = self.symbols.leaves, self.symbols.steps
         for value, storage in self._inputs.items():
@@ -616,6 +641,31 @@ class Recorder(BottomContext):
         recording.hooks, recording.looks_around = self._hooks_read, self.looks_around
         recording.modules = [(weakref.ref(m), number) for m, number in self._modules.values()]
         return recording
+
+    def _take_along(self, value: Value) -> None:
+        """Have each replay copy an input that lies on the cpu to the device of the tape."""
+        storage, source, device = self._inputs[value], self.sources[value], self.tape.device
+        if self._values[id(storage)] != value and source.constant is None:
+            raise self._refuse_write(f"{self.tape.specs[value]}", storage, device)
+        if source.constant is not None:
+            copy = devices.lookup(device).upload(storage.fetched())
+            self.sources[value] = replace(source, constant=Storage(copy, device))
+        else:
+            self.sources[value] = replace(source, moved=device)
+
+    def _refuse_write(self, what: str, storage: Storage, device: str | None) -> CaptureError:
+        """The error for a write to a tensor of another device than the tape's."""
+        written, source = self._last_write.get(id(storage)), self._roles.get(id(storage))
+        remedy = "Return what is to be written, and write it outside."
+        if source is not None and source.role == "grad":
+            what = f"the gradient {what}"
+            remedy = "Set .grad to None before backward, or call backward outside."
+        return self.refusal(
+            f"{what}, which lies on {storage.device}, is written to, and the function computes on "
+            f"{device}",
+            remedy,
+            written and written[1],
+        )
 
     def placeholder(self, spec: Spec, device: str | None = None) -> Tensor:
         """A tensor that only a later caller can give, on the device of new tensors or another."""
@@ -699,6 +749,13 @@ def refusal(name: str, problem: str, remedy: str, line: UserLine | None = None) 
         source = linecache.getline(line.code.co_filename, line.number).strip()
         where = f"`{source}` at {line}: " if source else f"at {line}: "
     return CaptureError(f"compile({name}): {where}{problem}. {remedy}")
+
+
+def _are_single(inputs: Sequence[Any]) -> bool:
+    """Whether the tensors of inputs lie on the cpu and have no dims: any device's tape computes
+    with them."""
+    tensors = [x for x in inputs if isinstance(x, Tensor)]
+    return bool(tensors) and not any(x.layout.shape or x.storage.device != "cpu" for x in tensors)
 
 
 def _among(number: Tensor, others: Sequence[Tensor]) -> Tensor:

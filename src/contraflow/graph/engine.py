@@ -21,7 +21,7 @@ from contraflow.errors import (
     GradientShapeError,
     NotScalarError,
     describe,
-    describe_spec,
+    describe_there,
 )
 from contraflow.graph.cotangent import Cotangent, Cotangents, Sent, cotangents_of
 from contraflow.graph.frontier import Frontier
@@ -151,9 +151,8 @@ def _start(
             )
         elif other_devices and g.storage.device != root.storage.device:
             raise DeviceError(
-                f"backward: the gradient is {describe_spec(g.dtype, g.shape)} on {g.device}, and "
-                f"the tensor {describe_spec(root.dtype, root.shape)} on {root.device}. Move it "
-                f"there: g.to({str(root.device)!r})."
+                f"backward: the gradient is {describe_there(g)}, and the tensor "
+                f"{describe_there(root)}. Move it there: g.to({str(root.device)!r})."
             )
         edge = root.edge
         assert edge is not None
@@ -443,12 +442,13 @@ def _call_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
         replaced = hook(g)
         if replaced is not None:
             alike = getattr(replaced, "spec", None) == g.spec
+            shown = describe
             if other_devices and alike:
-                alike = replaced.storage.device == g.storage.device
+                alike, shown = replaced.storage.device == g.storage.device, describe_there
             if not alike:
                 message = (
-                    f"hook: returned {describe(replaced)} for a gradient {describe(g)}; it must "
-                    f"be a tensor of that shape, dtype and device, or None."
+                    f"hook: returned {shown(replaced)} for a gradient {shown(g)}; it must be a "
+                    f"tensor of that shape, dtype and device, or None."
                 )
                 shape = getattr(replaced, "shape", g.shape)
                 if shape == g.shape:

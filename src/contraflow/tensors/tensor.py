@@ -18,7 +18,7 @@ from contraflow import devices, dtypes
 from contraflow.devices.cpu import memory
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType
-from contraflow.errors import DeviceError, GradientError, describe
+from contraflow.errors import DeviceError, GradientError, describe, describe_there
 from contraflow.expressions.expression import Number
 from contraflow.operation import core
 from contraflow.operation.context import apply, changed, other_devices, state
@@ -399,9 +399,10 @@ class Tensor(TensorElements):
                 raise TypeError(f"grad: must be a Tensor or None, not {type(value).__name__}.")
             alike = value.layout.shape == self.layout.shape and value.dtype is self.dtype
             if not alike or value.storage.device != self.storage.device:
+                shown = describe_there if alike else describe
                 raise ValueError(
-                    f"grad: {describe(value)} does not fit {describe(self)}; shape, dtype and "
-                    f"device must be the same."
+                    f"grad: {shown(value)} does not fit {shown(self)}; shape, dtype and device "
+                    f"must be the same."
                 )
         state().context.touch_grad(self, reading=False)
         self._grad = value

@@ -100,8 +100,11 @@ def resolve(x: Tensor, key: Any) -> tuple[Tensor, list[Point]]:
         elif isinstance(k, (bool, np.bool_)) or (isinstance(k, Tensor) and _is_flag(k)):
             # A truth value chooses all or nothing of a new dim of size one.
             x = unsqueeze(x, dim)
-            flag = reshape(k, (1,)) if isinstance(k, Tensor) else tensor([bool(k)])
-            points.append((dim, flag))
+            if isinstance(k, Tensor):
+                points.append((dim, reshape(k, (1,))))
+            else:
+                chosen = tensor([0] if k else [], dtype=int64, device=x.storage.device)
+                points.append((dim, chosen))
             dim += 1
         elif isinstance(k, Tensor):
             known = not k.storage.is_recorded and not state().context.is_recording

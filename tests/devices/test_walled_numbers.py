@@ -1,0 +1,220 @@
+"""Tensors of the cpu without dims beside tensors of a device, in compiled functions too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.helpers.walled import AsynchronousDevice, WalledDevice, opened
+
+import contraflow as cf
+import contraflow.nn.functional as F
+from contraflow.testing import assert_close
+
+
+@pytest.fixture(autouse=True, params=[WalledDevice, AsynchronousDevice])
+def device(request):
+    with opened(request.param) as found:
+        yield found
+
+
+def same(function: Callable[..., Any], *args: cf.Tensor) -> Any:
+    """What a function gives, the same in eager mode and in three calls of the compiled one."""
+    compiled = cf.compile(function)
+    expected = function(*args)
+    for _ in range(3):
+        found = compiled(*args)
+        several = isinstance(found, tuple)
+        for a, b in zip(found, expected) if several else ((found, expected),):
+            assert a.device == b.device
+            assert_close(a, b)
+    assert compiled.captures == 1
+    return expected
+
+
+S, T = cf.tensor(2.0), cf.tensor(3.0)
+
+ARITHMETIC = {
+    "argument": lambda x, s: x * (s + 1),
+    "state": lambda x, s: x * (S + T),
+    "twice": lambda x, s: x * (s * 2) + (s * 2) + s,
+    "function": lambda x, s: x * s.exp().sin(),
+    "after": lambda x, s: x * 2 * (s - S),
+    "made inside": lambda x, s: x * (cf.tensor(3.0) + cf.tensor(1.0)),
+    "returned": lambda x, s: (x * 2, s + 1),
+    "moved": lambda x, s: x * (s + 1).to("walled"),
+    "condition": lambda x, s: cf.where(s > 1, x, -x),
+    "integers": lambda x, s: x * (cf.tensor(3) // 2 + s),
+    "sum of x": lambda x, s: (x.sum().cpu() + s, x * s),
+    "computed of moved": lambda x, s: x.mean().cpu() * s * 2,
+}
+
+
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_a_compiled_function_computes_with_numbers_of_the_cpu(name):
+    same(ARITHMETIC[name], cf.arange(4.0).to("walled"), cf.tensor(1.5))
+
+
+def test_other_numbers_are_not_another_recording():
+    f = cf.compile(lambda x, s: x * (s + 1))
+    x = cf.ones(2, device="walled")
+    assert [f(x, cf.tensor(float(i))).tolist() for i in range(4)] == [
+        [i + 1.0] * 2 for i in range(4)
+    ]
+    assert f.captures == 1
+
+
+def test_a_function_of_the_cpu_stays_there(device):
+    f = cf.compile(lambda s: s + 1)
+    assert str(f(cf.tensor(1.0)).device) == "cpu"
+    assert f.tape.device == "cpu"
+    assert device.runs == 0
+
+
+BACKWARD = {
+    "leaf": lambda x, w, v: (x * w).sum(),
+    "leaf in arithmetic": lambda x, w, v: (x * (w * 2 + 1)).sum() * w,
+    "moved leaf": lambda x, w, v: (x * w.to("walled")).sum(),
+    "moved vector": lambda x, w, v: (x * v.to("walled")).square().sum(),
+    "all": lambda x, w, v: (x * v.to("walled") * w).sum() * (w + 1),
+}
+
+
+@pytest.mark.parametrize("name", BACKWARD)
+@pytest.mark.parametrize("inside", [False, True])
+def test_gradients_reach_leaves_of_the_cpu(name, inside):
+    x = cf.arange(4.0).to("walled")
+
+    def run(compiler: Callable[..., Any]) -> list[Any]:
+        w, v = cf.tensor(2.0, requires_grad=True), cf.arange(4.0).requires_grad_()
+
+        def loss(x):
+            found = BACKWARD[name](x, w, v)
+            if inside:
+                found.backward()
+            return found.detach() if inside else found
+
+        call, grads = compiler(loss), []
+        for _ in range(3):
+            w.grad = v.grad = None
+            found = call(x)
+            if not inside:
+                found.backward()
+            grads += [(None if t.grad is None else t.grad.tolist()) for t in (w, v)]
+            assert all(t.grad is None or str(t.grad.device) == "cpu" for t in (w, v))
+        return grads
+
+    assert run(cf.compile) == run(lambda f: f)
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_gradients_of_the_cpu_do_not_accumulate_inside(shape):
+    w = cf.full(shape, 2.0, requires_grad=True)
+    x = cf.arange(3.0).to("walled")
+    step = cf.compile(lambda x: (x * w.to("walled")).sum().backward())
+    step(x)
+    kept = w.grad.tolist()
+    with pytest.raises(
+        cf.CaptureError,
+        match=r"at test_walled_numbers.py:\d+: the gradient float32\[3?\], which lies on cpu, is "
+        r"written to, and the function computes on walled. Set .grad to None before backward",
+    ):
+        step(x)
+    assert w.grad.tolist() == kept
+    w.grad = None
+    step(x)
+    assert w.grad.tolist() == kept
+
+
+def test_a_number_that_is_written_is_refused_with_the_line():
+    s, x = cf.tensor(1.0), cf.ones(2, device="walled")
+
+    @cf.compile
+    def f(x):
+        s.add_(1)
+        return x * s
+
+    with pytest.raises(
+        cf.CaptureError,
+        match=r"compile\(f\): `s.add_\(1\)` at test_walled_numbers.py:\d+: float32\[\], which lies "
+        r"on cpu, is written to, and the function computes on walled. Return what is to be",
+    ):
+        f(x)
+    assert s.item() == 1.0
+
+
+def test_tensors_with_dims_are_refused_with_the_device_to_move_to():
+    x, y = cf.ones(2, device="walled"), cf.ones(2)
+
+    @cf.compile
+    def f(x, y):
+        z = x * 2
+        return z, F.softmax(y, 0)
+
+    with pytest.raises(
+        cf.CaptureError,
+        match=r"softmax computes on cpu, and other parts of the function on walled. A compiled "
+        r"function computes on one device, but for tensors without dims: move tensors to walled",
+    ):
+        f(x, y)
+
+
+def test_truth_values_index_on_any_device():
+    x = cf.arange(6.0).reshape(2, 3).to("walled")
+    for key in (True, False, (True, slice(1)), (None, True), (0, True), (True, [1, 0])):
+        assert x[key].tolist() == x.cpu()[key].tolist()
+        same(lambda x, key=key: x[key], x)
+    y = x.clone()
+    y[True] = 1.0
+    y[False] = 2.0
+    assert y.tolist() == [[1.0] * 3] * 2
+
+
+def test_messages_name_both_sides_and_what_was_called():
+    x = cf.ones(2, 3, device="walled", requires_grad=True)
+    here = cf.ones(2, 3)
+    with pytest.raises(
+        cf.DeviceError,
+        match=r"^batch_norm: one tensor is float32\[2, 3\] on walled and another is float32\[3\] "
+        r"on cpu at test_walled_numbers.py:\d+; tensors must lie on one device. Move one of them: "
+        r"x.to\('walled'\).$",
+    ):
+        F.batch_norm(x, cf.zeros(3), cf.ones(3))
+    with pytest.raises(
+        cf.DeviceError, match=r"cat: input 0 is .* Move one of them: x.to\('walled'"
+    ):
+        cf.cat([x, here])
+    with pytest.raises(
+        ValueError, match=r"grad: float32\[2, 3\] on cpu does not fit float32\[2, 3\] on walled"
+    ):
+        x.grad = here
+    with pytest.raises(
+        cf.DeviceError, match=r"jvp: the tangent is float32\[2, 3\] on cpu, and the primal"
+    ):
+        cf.func.jvp(lambda x: x * 2, (x.detach(),), (here,))
+    x.register_hook(lambda g: here)
+    with pytest.raises(
+        cf.GradientError, match=r"hook: returned float32\[2, 3\] on cpu for a gradient"
+    ):
+        x.sum().backward()
+
+
+def test_a_custom_function_must_give_gradients_on_the_device_of_its_arguments():
+    class Double(cf.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return cf.ones(2)
+
+    x = cf.ones(2, device="walled", requires_grad=True)
+    y = Double.apply(x).sum()
+    with pytest.raises(
+        cf.GradientError,
+        match=r"Double.backward: returned float32\[2\] on cpu for argument 0 of Double.apply at "
+        r"test_walled_numbers.py:\d+, which lies on walled. Move it there: g.to\('walled'\).",
+    ):
+        y.backward()
