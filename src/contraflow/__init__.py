@@ -17,7 +17,12 @@ from contraflow.autograd.modes import (
     set_grad_enabled,
 )
 from contraflow.capture.compile import compile, is_compiling
-from contraflow.config import get_num_threads, set_num_threads
+from contraflow.config import (
+    get_float32_matmul_precision,
+    get_num_threads,
+    set_float32_matmul_precision,
+    set_num_threads,
+)
 from contraflow.devices import get_default_device, set_default_device
 from contraflow.devices.names import Device as device
 from contraflow.dtypes import (
@@ -180,6 +185,7 @@ __all__ = [
     "func",
     "get_default_device",
     "get_default_dtype",
+    "get_float32_matmul_precision",
     "get_num_threads",
     "get_printoptions",
     "get_rng_state",
@@ -217,6 +223,7 @@ __all__ = [
     "save",
     "set_default_device",
     "set_default_dtype",
+    "set_float32_matmul_precision",
     "set_grad_enabled",
     "set_num_threads",
     "set_printoptions",

@@ -63,5 +63,26 @@ def get_num_threads() -> int:
     return num_threads
 
 
+# How products of float32 are computed where a device has more than one way: "highest" is float32
+# throughout; "high" and "medium" allow factors of 10 bits (TF32).
+float32_matmul_precision: str = "highest"
+PRECISIONS = ("highest", "high", "medium")
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Set how exact products of float32 are on GPUs: "highest", or "high" and "medium" for TF32."""
+    global float32_matmul_precision
+    if precision not in PRECISIONS:
+        raise ValueError(
+            f"set_float32_matmul_precision: {precision!r} is not one of {', '.join(PRECISIONS)}."
+        )
+    float32_matmul_precision = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """How exact products of float32 are on GPUs."""
+    return float32_matmul_precision
+
+
 # Compiled functions depend on the environment variables that they read.
 environment, read_environment = os.environ, os.getenv

@@ -23,7 +23,7 @@ from contraflow.devices.cuda import driver as driver_module
 from contraflow.devices.cuda import memory
 from contraflow.devices.cuda.device import CudaDevice
 from contraflow.devices.cuda.driver import Driver
-from contraflow.devices.cuda.runs import CALLS, Runs
+from contraflow.devices.cuda.runs import CALLS, CudaRuns
 from contraflow.errors import DeviceError
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings is not installed")
@@ -159,17 +159,17 @@ def test_uploads_of_any_size():
 
 def fail(device: CudaDevice, kind: int, mark: int, index: int) -> None:
     """What a kernel writes that finds an index out of range."""
-    seen = ctypes.c_int64.from_address(device.pending.words(kind) + 16).value
+    seen = ctypes.c_int64.from_address(device.outcomes.words(kind) + 16).value
     (ctypes.c_int64 * 2).from_address(seen)[:] = [mark, index]
-    (ctypes.c_int64 * 2).from_address(device.pending.words(kind))[:] = [mark, index]
-    ctypes.c_int64.from_address(device.pending.words(kind) + 24).value = kind
+    (ctypes.c_int64 * 2).from_address(device.outcomes.words(kind))[:] = [mark, index]
+    ctypes.c_int64.from_address(device.outcomes.words(kind) + 24).value = kind
 
 
 def test_a_failure_is_told_once_with_op_and_line():
     with recorded() as (device, _):
         x = cf.ones(4, 3, device="recorded")
         found = x[cf.tensor([0, 7], device="recorded")]
-        (run,) = device.pending._waiting
+        (run,) = device.outcomes.pending._runs
         fail(device, 0, (run.number << 32) + 1, 7)
         with pytest.raises(IndexError, match=r"getitem: index 7 .* at test_cuda_driver.py:\d+"):
             cf.ones(3, device="recorded")
@@ -200,22 +200,22 @@ def test_calls_behind_one_that_failed_are_taken_back():
         step(tokens)
         step(tokens)
         assert cell.value == 6
-        runs = device.pending._waiting
+        runs = device.outcomes.pending._runs
         assert [run.late.undo is not None for run in runs] == [True] * 3
         fail(device, CALLS, (runs[1].number << 32) + 1, 9)
         with pytest.raises(IndexError, match=r"index 9 is out of range for size 5"):
             device.synchronize()
         assert cell.value == 4
-        assert ctypes.c_int64.from_address(device.pending.words(CALLS) + 24).value == 0
+        assert ctypes.c_int64.from_address(device.outcomes.words(CALLS) + 24).value == 0
 
 
 def test_runs_that_wait_are_bounded():
     with recorded() as (device, library):
         x = cf.ones(4, 3, device="recorded")
         at = cf.tensor([0], device="recorded")
-        for _ in range(5 * Runs.MOST):
+        for _ in range(5 * CudaRuns.MOST):
             x[at]
-        assert len(device.pending._waiting) <= Runs.MOST
+        assert len(device.outcomes.pending._runs) <= CudaRuns.MOST
         assert ("cuEventSynchronize", 0) in library.calls
 
 

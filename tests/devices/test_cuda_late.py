@@ -88,7 +88,7 @@ def test_many_steps_without_a_wait(device):
     step, _, _ = training(1)
     losses = [step(tokens(0, 1), tokens(1, 2)) for _ in range(300)]
     assert losses[-1].item() < 0.5 * losses[0].item()
-    assert len(device.pending._waiting) == 0
+    assert len(device.outcomes.pending._runs) == 0
 
 
 def test_writing_in_place_waits_for_the_index():

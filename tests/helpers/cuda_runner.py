@@ -20,15 +20,21 @@ from tests.helpers import gpu_attention, gpu_functions, gpu_kernels, gpu_ordered
 from tests.helpers.gpu_case import CASES, check
 
 from contraflow.compiler.interpret import BoundOperand
-from contraflow.compiler.kernel import Kernel, KernelCall
+from contraflow.compiler.kernel import Kernel, KernelCall, Loops
 from contraflow.render.clike import cuda, source
 
 DECLARED_BY = (gpu_attention, gpu_functions, gpu_kernels, gpu_ordered)
 
 
+def variant_of(kernel: Kernel, index_bits: int) -> cuda.TextVariant:
+    """The text that is tried with so many index bits; threads share columns in that of 32."""
+    tiled = isinstance(kernel, Loops) and kernel.kind == "column" and index_bits == 32
+    return cuda.TextVariant(index_bits, tiled=tiled)
+
+
 def compile_kernel(kernel: Kernel, index_bits: int, architecture: str = "sm_90") -> bytes:
     """The machine code of a kernel, or a RuntimeError with the compiler's log. Needs no GPU."""
-    text = cuda.render(kernel, cuda.TextVariant(index_bits)).encode()
+    text = cuda.render(kernel, variant_of(kernel, index_bits)).encode()
     status, program = nvrtc.nvrtcCreateProgram(text, kernel.name.encode(), 0, [], [])
     options = [text.encode() for text in (f"--gpu-architecture={architecture}", *cuda.OPTIONS)]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
@@ -103,7 +109,7 @@ def run_call(
     block = ctypes.create_string_buffer(words, len(words))
     places = [ctypes.addressof(block) + at for at in range(0, len(words), 8)]
     table = (ctypes.c_void_p * len(places))(*places)
-    grid, threads = cuda.launch(call)
+    grid, threads = cuda.launch(call, variant_of(kernel, index_bits))
     if grid[0]:
         must(driver.cuLaunchKernel(function, *grid, *threads, 0, 0, ctypes.addressof(table), 0))
     must(driver.cuCtxSynchronize())

@@ -37,7 +37,7 @@ class RecordingDriver:
 
     CUresult = CUresult
     CUdevice_attribute = CUmemAllocationType = CUmemLocationType = _Names()
-    CUmemPool_attribute = _Names()
+    CUmemPool_attribute = CUstreamCaptureMode = CUgraphNodeType = _Names()
     CUmemPoolProps = CUmemLocation = SimpleNamespace
 
     def __init__(self, total: int = 1 << 30) -> None:
@@ -51,6 +51,8 @@ class RecordingDriver:
         self._memory: dict[int, Any] = {}
         self._held = [0, 0]
         self._names: dict[int, str] = {}  # of functions
+        self._graphs: dict[int, list[str]] = {}  # the kernels of graphs
+        self._captured: list[str] | None = None
         # Handles are higher than any size or flag that is passed beside them.
         self._numbers = itertools.count(1 << 62)
 
@@ -196,4 +198,51 @@ class RecordingDriver:
         return (handle,)
 
     def _cuLaunchKernel(self, function, *rest):
-        self.launched.append(self._names[function.value])
+        launched = self.launched if self._captured is None else self._captured
+        launched.append(self._names[function.value])
+
+    # --- graphs ---------------------------------------------------------------------------
+
+    def _cuStreamBeginCapture(self, stream, mode):
+        self._captured = []
+
+    def _cuStreamEndCapture(self, stream):
+        (handle,) = self._handle("graph")
+        self._graphs[handle], self._captured = self._captured, None
+        return (handle,)
+
+    def _cuGraphCreate(self, flags):
+        (handle,) = self._handle("graph")
+        self._graphs[handle] = []
+        return (handle,)
+
+    def _cuGraphGetNodes(self, graph, most):
+        return self._graphs[graph], len(self._graphs[graph])
+
+    def _cuGraphNodeGetType(self, node):
+        return ("CU_GRAPH_NODE_TYPE_KERNEL",)
+
+    def _cuGraphKernelNodeGetParams(self, node):
+        return (node,)
+
+    def _cuGraphAddKernelNode(self, graph, needs, count, parameters):
+        assert len(needs) == count
+        self._graphs[graph].append(parameters)
+        return (parameters,)
+
+    def _cuGraphKernelNodeCopyAttributes(self, node, source):
+        assert node == source
+
+    def _cuGraphInstantiate(self, graph, flags):
+        (handle,) = self._handle("executable")
+        self._graphs[handle] = self._graphs[graph]
+        return (handle,)
+
+    def _cuGraphDestroy(self, graph):
+        del self._graphs[graph]
+
+    def _cuGraphExecDestroy(self, graph):
+        del self._graphs[graph]
+
+    def _cuGraphLaunch(self, graph, stream):
+        self.launched += self._graphs[graph.value]

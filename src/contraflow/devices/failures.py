@@ -42,7 +42,7 @@ class PendingRuns:
 
     def __init__(self) -> None:
         self._runs: list[PendingRun] = []
-        self._count = 0
+        self.last = 0  # the number of the last run that was noted
         self._errors: list[tuple[int, Exception]] = []
 
     def __len__(self) -> int:
@@ -54,9 +54,9 @@ class PendingRuns:
 
     def add(self, late: LateFailure, clear: Callable[[], None]) -> int:
         """Note a run; its number, by which it is named from now on."""
-        self._count += 1
-        self._runs.append(PendingRun(self._count, late, clear))
-        return self._count
+        self.last += 1
+        self._runs.append(PendingRun(self.last, late, clear))
+        return self.last
 
     def ended_well(self, last: int) -> None:
         """All runs up to a number are over, and those that failed were told before."""

@@ -21,10 +21,10 @@ extern "C" __global__ void __launch_bounds__(256) scatter_3cd3b881a5cf(
     long long offset0, long long offset1, long long offset2,
     long long stride1_1,
     long long line) {
-    const long long thread = threadIdx.x;
-    const long long threads = blockDim.x;
     const long long group = blockIdx.x;
     const long long groups = gridDim.x;
+    const long long thread = threadIdx.x;
+    const long long threads = blockDim.x;
     const long long scalar3 = given3;
     const long long scalar4 = given4;
     const long long points = size0;

@@ -22,10 +22,10 @@ extern "C" __global__ void __launch_bounds__(256) scatter_e7338ddb8456(
     long long offset0, long long offset1, long long offset2, long long offset3,
     long long stride1_1,
     long long line) {
-    const long long thread = threadIdx.x;
-    const long long threads = blockDim.x;
     const long long group = blockIdx.x;
     const long long groups = gridDim.x;
+    const long long thread = threadIdx.x;
+    const long long threads = blockDim.x;
     const long long scalar4 = given4;
     const long long scalar5 = given5;
     const long long rows = size0;

@@ -5,10 +5,10 @@ extern "C" __global__ void __launch_bounds__(256) row_081da45b9f40(
     long long size0, long long size1,
     long long offset0, long long offset1, long long offset2,
     long long stride0_0) {
-    const long long thread = threadIdx.x;
-    const long long threads = blockDim.x;
     const long long group = blockIdx.x;
     const long long groups = gridDim.x;
+    const long long thread = threadIdx.x;
+    const long long threads = blockDim.x;
     __shared__ float lanes_float32_0[256];
     __shared__ long long lanes_int64_0[256];
     const long long points = size0;
@@ -30,30 +30,42 @@ extern "C" __global__ void __launch_bounds__(256) row_081da45b9f40(
             fold0_0 = v6;
             fold0_1 = v7;
         }
-        lanes_float32_0[thread] = fold0_0;
-        lanes_int64_0[thread] = fold0_1;
-        __syncthreads();
-        for (long long reach = threads / 2; reach > 0; reach = reach / 2) {
-            if (thread < reach) {
-                const float v8 = lanes_float32_0[thread];
-                const long long v9 = lanes_int64_0[thread];
-                const float v10 = lanes_float32_0[thread + reach];
-                const long long v11 = lanes_int64_0[thread + reach];
-                const bool v12 = v8 > v10;
-                const bool v13 = v8 == v10;
-                const bool v14 = v9 < v11;
-                const bool v15 = v13 & v14;
-                const bool v16 = v12 | v15;
-                const float v17 = v16 ? v8 : v10;
-                const long long v18 = v16 ? v9 : v11;
-                lanes_float32_0[thread] = v17;
-                lanes_int64_0[thread] = v18;
+        for (long long reach = 16; reach >= 1; reach = reach / 2) {
+            const float v8 = __shfl_xor_sync(0xffffffffu, fold0_0, reach);
+            const long long v9 = __shfl_xor_sync(0xffffffffu, fold0_1, reach);
+            const bool v10 = fold0_0 > v8;
+            const bool v11 = fold0_0 == v8;
+            const bool v12 = fold0_1 < v9;
+            const bool v13 = v11 & v12;
+            const bool v14 = v10 | v13;
+            const float v15 = v14 ? fold0_0 : v8;
+            const long long v16 = v14 ? fold0_1 : v9;
+            fold0_0 = v15;
+            fold0_1 = v16;
+        }
+        if (threads > 32) {
+            if (thread % 32 < 1) {
+                lanes_float32_0[thread / 32 * 1 + thread % 32] = fold0_0;
+                lanes_int64_0[thread / 32 * 1 + thread % 32] = fold0_1;
+            }
+            __syncthreads();
+            fold0_0 = lanes_float32_0[0];
+            fold0_1 = lanes_int64_0[0];
+            for (long long warp = 1; warp < threads / 32; warp += 1) {
+                const float v17 = lanes_float32_0[warp];
+                const long long v18 = lanes_int64_0[warp];
+                const bool v19 = fold0_0 > v17;
+                const bool v20 = fold0_0 == v17;
+                const bool v21 = fold0_1 < v18;
+                const bool v22 = v20 & v21;
+                const bool v23 = v19 | v22;
+                const float v24 = v23 ? fold0_0 : v17;
+                const long long v25 = v23 ? fold0_1 : v18;
+                fold0_0 = v24;
+                fold0_1 = v25;
             }
             __syncthreads();
         }
-        fold0_0 = lanes_float32_0[0];
-        fold0_1 = lanes_int64_0[0];
-        __syncthreads();
         if (thread == 0) {
             operand1[offset1 + i0] = fold0_0;
             operand2[offset2 + i0] = fold0_1;

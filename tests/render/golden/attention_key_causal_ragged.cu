@@ -18,10 +18,10 @@ extern "C" __global__ void __launch_bounds__(256) attention_key_causal_float32_f
     long long stride5_0, long long stride5_1, long long stride5_2,
     long long stride6_0, long long stride6_1, long long stride6_2, long long stride6_3,
     long long stride7_0, long long stride7_1, long long stride7_2, long long stride7_3) {
-    const long long thread = threadIdx.x;
-    const long long threads = blockDim.x;
     const long long group = blockIdx.x;
     const long long groups = gridDim.x;
+    const long long thread = threadIdx.x;
+    const long long threads = blockDim.x;
     __shared__ float left_tile[528];
     __shared__ float right_tile[1040];
     __shared__ float weights[2080];

@@ -12,10 +12,10 @@ extern "C" __global__ void __launch_bounds__(256) attention_out_causal_float32_f
     long long stride2_0, long long stride2_1, long long stride2_2, long long stride2_3,
     long long stride3_0, long long stride3_1, long long stride3_2, long long stride3_3,
     long long stride4_0, long long stride4_1, long long stride4_2) {
-    const long long thread = threadIdx.x;
-    const long long threads = blockDim.x;
     const long long group = blockIdx.x;
     const long long groups = gridDim.x;
+    const long long thread = threadIdx.x;
+    const long long threads = blockDim.x;
     __shared__ float left_tile[528];
     __shared__ float right_tile[1040];
     __shared__ float weights[2080];

@@ -16,10 +16,10 @@ extern "C" __global__ void __launch_bounds__(256) attention_query_causal_float32
     long long stride4_0, long long stride4_1, long long stride4_2,
     long long stride5_0, long long stride5_1, long long stride5_2,
     long long stride6_0, long long stride6_1, long long stride6_2, long long stride6_3) {
-    const long long thread = threadIdx.x;
-    const long long threads = blockDim.x;
     const long long group = blockIdx.x;
     const long long groups = gridDim.x;
+    const long long thread = threadIdx.x;
+    const long long threads = blockDim.x;
     __shared__ float left_tile[528];
     __shared__ float right_tile[1040];
     __shared__ float weights[2080];

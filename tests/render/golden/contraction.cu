@@ -7,10 +7,10 @@ extern "C" __global__ void __launch_bounds__(256) contraction_float32_float32(
     long long stride0_0, long long stride0_1, long long stride0_2, long long stride0_3,
     long long stride1_0, long long stride1_1, long long stride1_2, long long stride1_3,
     long long stride2_0, long long stride2_1, long long stride2_2, long long stride2_3) {
-    const long long thread = threadIdx.x;
-    const long long threads = blockDim.x;
     const long long group = blockIdx.x;
     const long long groups = gridDim.x;
+    const long long thread = threadIdx.x;
+    const long long threads = blockDim.x;
     __shared__ float a_tile[1040];
     __shared__ float b_tile[1024];
     const long long row_tiles = (size2 + 63) / 64;

@@ -7,10 +7,10 @@ extern "C" __global__ void __launch_bounds__(256) row_f649c314a993(
     long long stride0_0,
     long long stride1_1,
     long long stride2_1) {
-    const long long thread = threadIdx.x;
-    const long long threads = blockDim.x;
     const long long group = blockIdx.x;
     const long long groups = gridDim.x;
+    const long long thread = threadIdx.x;
+    const long long threads = blockDim.x;
     __shared__ float lanes_float32_0[256];
     __shared__ float lanes_float32_1[256];
     const long long points = size0 * size1;
@@ -57,28 +57,38 @@ extern "C" __global__ void __launch_bounds__(256) row_f649c314a993(
         const bool v14 = v12 | v13;
         const float v15 = v14 ? fold1_0 : fold1_0_block;
         fold1_0 = v15;
-        lanes_float32_0[thread] = fold0_0;
-        lanes_float32_1[thread] = fold1_0;
-        __syncthreads();
-        for (long long reach = threads / 2; reach > 0; reach = reach / 2) {
-            if (thread < reach) {
-                const float v16 = lanes_float32_0[thread];
-                const float v17 = lanes_float32_0[thread + reach];
-                const float v18 = v16 + v17;
-                lanes_float32_0[thread] = v18;
-                const float v19 = lanes_float32_1[thread];
-                const float v20 = lanes_float32_1[thread + reach];
-                const bool v21 = v19 > v20;
-                const bool v22 = isnan(v19);
-                const bool v23 = v21 | v22;
-                const float v24 = v23 ? v19 : v20;
-                lanes_float32_1[thread] = v24;
+        for (long long reach = 16; reach >= 1; reach = reach / 2) {
+            const float v16 = __shfl_xor_sync(0xffffffffu, fold0_0, reach);
+            const float v17 = fold0_0 + v16;
+            fold0_0 = v17;
+            const float v18 = __shfl_xor_sync(0xffffffffu, fold1_0, reach);
+            const bool v19 = fold1_0 > v18;
+            const bool v20 = isnan(fold1_0);
+            const bool v21 = v19 | v20;
+            const float v22 = v21 ? fold1_0 : v18;
+            fold1_0 = v22;
+        }
+        if (threads > 32) {
+            if (thread % 32 < 1) {
+                lanes_float32_0[thread / 32 * 1 + thread % 32] = fold0_0;
+                lanes_float32_1[thread / 32 * 1 + thread % 32] = fold1_0;
+            }
+            __syncthreads();
+            fold0_0 = lanes_float32_0[0];
+            fold1_0 = lanes_float32_1[0];
+            for (long long warp = 1; warp < threads / 32; warp += 1) {
+                const float v23 = lanes_float32_0[warp];
+                const float v24 = fold0_0 + v23;
+                fold0_0 = v24;
+                const float v25 = lanes_float32_1[warp];
+                const bool v26 = fold1_0 > v25;
+                const bool v27 = isnan(fold1_0);
+                const bool v28 = v26 | v27;
+                const float v29 = v28 ? fold1_0 : v25;
+                fold1_0 = v29;
             }
             __syncthreads();
         }
-        fold0_0 = lanes_float32_0[0];
-        fold1_0 = lanes_float32_1[0];
-        __syncthreads();
         if (thread == 0) {
             operand1[offset1 + i0 + i1 * stride1_1] = fold0_0;
             operand2[offset2 + i0 + i1 * stride2_1] = fold1_0;

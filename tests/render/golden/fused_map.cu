@@ -9,10 +9,10 @@ extern "C" __global__ void __launch_bounds__(256) map_b4d1cf74b0b1(
     long long stride0_1,
     long long stride3_0,
     long long stride4_0) {
-    const long long thread = threadIdx.x;
-    const long long threads = blockDim.x;
     const long long group = blockIdx.x;
     const long long groups = gridDim.x;
+    const long long thread = threadIdx.x;
+    const long long threads = blockDim.x;
     const float scalar2 = (float)given2;
     const long long points = size0 * size1;
     for (long long point = group * threads + thread; point < points; point += groups * threads) {

@@ -9,10 +9,10 @@ extern "C" __global__ void __launch_bounds__(256) merge_16d0be614c91(
     long long stride0_0, long long stride0_1,
     long long stride1_0, long long stride1_1,
     long long stride2_0) {
-    const long long thread = threadIdx.x;
-    const long long threads = blockDim.x;
     const long long group = blockIdx.x;
     const long long groups = gridDim.x;
+    const long long thread = threadIdx.x;
+    const long long threads = blockDim.x;
     const long long scalar3 = given3;
     const long long scalar4 = given4;
     const long long points = size0 * size1 * size2;

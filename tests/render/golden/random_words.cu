@@ -4,10 +4,10 @@ extern "C" __global__ void __launch_bounds__(256) map_92508de39e72(
     float* operand3,
     long long size0,
     long long offset0, long long offset2, long long offset3) {
-    const long long thread = threadIdx.x;
-    const long long threads = blockDim.x;
     const long long group = blockIdx.x;
     const long long groups = gridDim.x;
+    const long long thread = threadIdx.x;
+    const long long threads = blockDim.x;
     const long long scalar1 = given1;
     const long long points = size0;
     for (long long point = group * threads + thread; point < points; point += groups * threads) {

@@ -5,10 +5,10 @@ extern "C" __global__ void __launch_bounds__(256) scan_2a148969f646(
     long long offset0, long long offset1,
     long long stride0_0, long long stride0_2,
     long long stride1_0, long long stride1_2) {
-    const long long thread = threadIdx.x;
-    const long long threads = blockDim.x;
     const long long group = blockIdx.x;
     const long long groups = gridDim.x;
+    const long long thread = threadIdx.x;
+    const long long threads = blockDim.x;
     const long long points = size0 * size1;
     for (long long point = group * threads + thread; point < points; point += groups * threads) {
         const long long i1 = point % size1;

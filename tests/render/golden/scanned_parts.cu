@@ -8,10 +8,10 @@ extern "C" __global__ void __launch_bounds__(256) scan_01367d7184f0(
     long long stride0_0,
     long long stride1_0,
     long long stride3_1) {
-    const long long thread = threadIdx.x;
-    const long long threads = blockDim.x;
     const long long group = blockIdx.x;
     const long long groups = gridDim.x;
+    const long long thread = threadIdx.x;
+    const long long threads = blockDim.x;
     const long long scalar2 = given2;
     const long long points = size0 * size1;
     for (long long point = group * threads + thread; point < points; point += groups * threads) {

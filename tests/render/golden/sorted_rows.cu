@@ -6,10 +6,10 @@ extern "C" __global__ void __launch_bounds__(256) sort_71b561402bb1(
     long long offset0, long long offset1,
     long long stride0_1,
     long long stride1_1) {
-    const long long thread = threadIdx.x;
-    const long long threads = blockDim.x;
     const long long group = blockIdx.x;
     const long long groups = gridDim.x;
+    const long long thread = threadIdx.x;
+    const long long threads = blockDim.x;
     __shared__ int keys[1024];
     __shared__ int positions[1024];
     const long long scalar2 = given2;

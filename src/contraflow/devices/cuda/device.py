@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
+from collections import deque
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +15,9 @@ from contraflow.devices.cuda.compiler import Kernels
 from contraflow.devices.cuda.driver import Driver, bindings, count_devices
 from contraflow.devices.cuda.exchange import CudaExchange
 from contraflow.devices.cuda.memory import CudaBuffer, Memory, Transfers
+from contraflow.devices.cuda.products import Products
 from contraflow.devices.cuda.program import CudaProgram
-from contraflow.devices.cuda.runs import Runs
+from contraflow.devices.cuda.runs import CudaRuns
 from contraflow.dtypes import DType, from_numpy
 from contraflow.errors import DeviceError
 from contraflow.render.clike import cuda
@@ -21,6 +25,14 @@ from contraflow.shapes import Shape
 
 ARENA_GRAIN = 2 << 20  # arenas are multiples of this
 _NOT_BLOCKING = 1  # a stream that does not wait for the legacy one, which others use
+
+
+class KeptGraph(weakref.ref[Any]):
+    """A graph of the driver, as long as its owner lives."""
+
+    __slots__ = ("handle",)
+
+    handle: Any
 
 
 class CudaDevice:
@@ -39,9 +51,13 @@ class CudaDevice:
         self.memory.make_room = self._drop_arena
         self.exchange = CudaExchange(self)
         self.kernels = Kernels(driver)
-        self.pending = Runs(driver, self.stream, self.memory)
+        self.outcomes = CudaRuns(driver, self.stream, self.memory)
         self._transfers = Transfers(driver, self.stream)
+        self.products = Products(driver.is_real)
         self._arena = (0, 0)  # where it lies, and its size
+        self._workspace = 0
+        self._executables: set[KeptGraph] = set()
+        self._ended: deque[KeptGraph] = deque()  # those whose owners are gone
         self.uploads = self.downloads = self.runs = 0
 
     @property
@@ -77,7 +93,7 @@ class CudaDevice:
         with self.lock:
             self.downloads += 1
             self._transfers.download(buffer.pointer, array)
-            self.pending.finish()
+            self.outcomes.finish()
         return array
 
     def copy(self, source: CudaBuffer, target: CudaBuffer) -> None:
@@ -96,7 +112,7 @@ class CudaDevice:
         """Wait until everything that was asked for is done."""
         with self.lock:
             self.driver("cuStreamSynchronize", self.stream)
-            self.pending.finish()
+            self.outcomes.finish()
 
     def arena(self, size: int) -> int:
         """Memory for the temporaries of the program that runs next: programs run one after the
@@ -109,12 +125,28 @@ class CudaDevice:
             self._arena = (pointer, size)
         return pointer
 
+    def workspace(self, size: int) -> int:
+        """Memory for a library, as long as one call of it is running."""
+        if not self._workspace:
+            self._workspace = self.memory.take(size)
+        return self._workspace
+
     def _drop_arena(self) -> None:
         (pointer, size), self._arena = self._arena, (0, 0)
         if size:
             self.memory.give(pointer, size)
 
     # --- programs -------------------------------------------------------------------------
+
+    def keep_executable(self, owner: Any, handle: Any) -> None:
+        """Keep a graph that can be launched as long as its owner lives."""
+        while self._ended:
+            ended = self._ended.popleft()
+            self.driver("cuGraphExecDestroy", ended.handle)
+            self._executables.discard(ended)
+        kept = KeptGraph(owner, self._ended.append)
+        kept.handle = handle
+        self._executables.add(kept)
 
     def load(self, plan: Plan) -> CudaProgram:
         """Compile a plan's kernels."""

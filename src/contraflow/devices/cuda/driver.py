@@ -134,10 +134,15 @@ class Driver:
     def quick(self, name: str) -> Callable[..., int]:
         """A call of the driver that gives its status alone, without what `cuda.bindings` adds: for
         what happens at every step. Arguments are those of C, as objects of `ctypes`."""
-        if not isinstance(self.library, ModuleType):  # one of a test
+        if not self.is_real:
             return lambda *args: int(getattr(self.library, name)(*args)[0])
         found: Callable[..., int] = getattr(_library(), name)
         return found
+
+    @property
+    def is_real(self) -> bool:
+        """Whether there is a GPU behind it, and not a test."""
+        return isinstance(self.library, ModuleType)
 
     def attribute(self, name: str) -> int:
         """A property of the GPU, by the driver's name for it."""

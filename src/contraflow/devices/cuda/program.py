@@ -1,39 +1,31 @@
-"""Plans as programs of a GPU: kernels launched one after the other on the device's stream."""
+"""Plans as programs of a GPU: launches on the device's stream, or one CUDA graph.
+
+A compiled call is recorded as a graph when it has run a few times: by then it shows which of its
+buffers lie elsewhere at every call. Ops of eager mode are launched: nearly all are one kernel.
+"""
 
 from __future__ import annotations
 
-import ctypes
-import struct
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from contraflow.compiler.plan import SCALARS, HostStep, KernelStep, Plan, Slot
-from contraflow.devices.cuda.compiler import text_of
-from contraflow.devices.cuda.runs import CALLS, OPS
+from contraflow import config
+from contraflow.compiler.plan import HostStep, Plan
+from contraflow.devices.cuda.graph import CannotRecord, PlanGraph
+from contraflow.devices.cuda.launches import StreamLaunches
+from contraflow.devices.cuda.memory import BufferLoan
+from contraflow.devices.cuda.runs import CALLS, LINE_BITS, OPS
 from contraflow.devices.failures import LateFailure
+from contraflow.devices.run_words import RunWords
+from contraflow.devices.segments import kernel_steps
 from contraflow.operation.context import state
-from contraflow.render.clike import cuda, source
 
 if TYPE_CHECKING:
     from contraflow.devices.cuda.device import CudaDevice
 
-
-def variants(steps: Sequence[KernelStep], slots: Sequence[Slot]) -> list[cuda.TextVariant]:
-    """The variant of the text of each step.
-
-    Steps behind the last that may fail are guarded where they write what others see: a failed call
-    leaves state and gradients as they were.
-    """
-    last_risk = max((i for i, step in enumerate(steps) if step.may_fail), default=-1)
-    found = []
-    for i, step in enumerate(steps):
-        written = set(step.writes)
-        guarded = i > last_risk and any(slots[slot].kind != "temp" for slot in written)
-        operands = enumerate(zip(step.call.kernel.operands, step.bindings))
-        apart = frozenset(i for i, (o, b) in operands if o.mode == "in" and b.slot not in written)
-        found.append(cuda.TextVariant(cuda.index_bits(step.call), guarded, frozenset(), apart))
-    return found
+LEAST_STEPS = 3  # of a graph: fewer are launched as fast
+RUNS_BEFORE_GRAPH = 5
+MOST_GRAPHS = 6  # that a program records; then its launches stay as they are
 
 
 class CudaProgram:
@@ -42,75 +34,21 @@ class CudaProgram:
     def __init__(self, device: CudaDevice, plan: Plan) -> None:
         self._device, self._plan = device, plan
         assert not any(isinstance(step, HostStep) for step in plan.steps)
-        self._steps = [step for step in plan.steps if isinstance(step, KernelStep)]
+        self._steps = kernel_steps(plan)
         self._may_fail = any(step.may_fail for step in self._steps)
-        external = [i for i, slot in enumerate(plan.slots) if slot.kind != "temp"]
-        self._outputs = [n for n, i in enumerate(external) if plan.slots[i].kind == "output"]
-        # Per word of the launches that is not fixed, where it lies among them.
-        self._of_slot: dict[int, list[int]] = {i: [] for i in range(len(plan.slots))}
-        self._of_scalar: list[list[int]] = [[] for _ in plan.scalar_dtypes]
-        self._of_failure: list[int] = []
-        self._of_line: list[tuple[int, int]] = []  # and the tape line
-        self._external = external
-        self._temporary = [i for i, slot in enumerate(plan.slots) if slot.kind == "temp"]
-        kinds = ("d" if dtype.is_floating_point else "q" for dtype in plan.scalar_dtypes)
-        self._pack = struct.Struct("=" + "".join(kinds)).pack
-        self._scalars: tuple[float | int, ...] | None = None  # that the words hold
-        self._given = [0] * len(external)
-        self._placed = [0] * len(external)  # addresses that the words hold
-        self._arena = self._failure = 0
-        self._launches = self._build()
-        self.put: Callable[[int, int], None] = self._given.__setitem__
-
-    def _build(self) -> list[tuple[str, Callable[[], int]]]:
-        """The launches, with a name for each."""
-        slots = self._plan.slots
-        chosen = variants(self._steps, slots)
-        functions = self._device.kernels.functions(
-            [text_of(step.call.kernel, v) for step, v in zip(self._steps, chosen)]
-        )
-        words = bytearray()
-        found = []
-        for step, variant, function in zip(self._steps, chosen, functions):
-            grid, block = cuda.launch(step.call)
-            if grid[0]:
-                first = len(words) // 8
-                words += self._packed(step, variant.guarded, first)
-                found.append((step.call.kernel.name, function, grid, block, first))
-        self._words = (ctypes.c_uint64 * (len(words) // 8)).from_buffer(words)
-        at = ctypes.addressof(self._words)
-        self._table = (ctypes.c_void_p * len(self._words))(*range(at, at + 8 * len(self._words), 8))
-        table, stream = ctypes.addressof(self._table), self._device.stream_handle
-        launch = self._device.driver.quick("cuLaunchKernel")
-        nothing = ctypes.c_void_p(0)
-        launches: list[tuple[str, Callable[[], int]]] = []
-        for name, function, grid, block, first in found:
-            extents = [ctypes.c_uint(n) for n in (*grid, *block, 0)]
-            arguments = ctypes.c_void_p(table + 8 * first)
-            handle = ctypes.c_void_p(int(function))
-            launches.append((name, partial(launch, handle, *extents, stream, arguments, nothing)))
-        return launches
-
-    def _packed(self, step: KernelStep, guarded: bool, first: int) -> bytes:
-        """The words of a launch, which lie at `first`; those that are not fixed are noted."""
-        kernel, at = step.call.kernel, first
-        for operand, binding in zip(kernel.operands, step.bindings):
-            if operand.mode == "scalar":
-                assert binding.slot == SCALARS
-                self._of_scalar[binding.offset].append(at)
-            elif operand.mode != "position":
-                self._of_slot[binding.slot].append(at)
-            at += operand.mode != "position"
-        offsets = [binding.offset for binding in step.bindings]
-        bound = [0] * len(step.bindings)
-        words = cuda.pack(step.call, bound, offsets, step.line, 0, guarded)
-        if cuda.takes_failure(kernel, guarded):
-            self._of_failure.append(at)
-        if source.checks_indices(kernel):
-            self._of_line.append((first + len(words) // 8 - 1, step.line))
-        return words
-
-    # --- runs -----------------------------------------------------------------------------
+        self._words = RunWords(plan)
+        self.put: Callable[[int, int], None] = self._words.put
+        self._launches = StreamLaunches(device, self._steps, plan.slots, self._words)
+        self._outputs = [
+            i
+            for i, slot in enumerate(self._words.slots, self._words.first)
+            if plan.slots[slot].kind == "output"
+        ]
+        self._graph: PlanGraph | None = None
+        self._varying: frozenset[int] = frozenset()
+        self._last: list[int] = []  # the words of the last run, while they are watched
+        self._runs = self._graphs = 0
+        self.why_no_graph = "" if len(self._steps) >= LEAST_STEPS else "it has few steps"
 
     def replay(self, buffers: Sequence[Any], scalars: Sequence[float | int]) -> None:
         """Run all steps. `buffers` are those of the input and output slots, in slot order."""
@@ -125,7 +63,7 @@ class CudaProgram:
     ) -> None:
         """The same, with buffers given by their addresses."""
         with self._device.lock:
-            self._given[:] = addresses
+            self._words.set_addresses(*addresses)
             self.rerun(scalars, late)
 
     def rerun(self, scalars: tuple[float | int, ...], late: LateFailure | None = None) -> None:
@@ -133,60 +71,108 @@ class CudaProgram:
         device = self._device
         with device.lock:
             device.driver.enter()
-            device.pending.check()
+            device.outcomes.check()
             device.runs += 1
-            self._place(scalars, late)
-            if state().context.timeline is not None:
-                self._run_noted(state().context.timeline)
-                return
-            for name, launch in self._launches:
-                status = launch()
-                if status:
-                    device.driver.fail(name, status)
+            self._words.set_scalars(*scalars)
+            timeline = state().context.timeline
+            if (
+                late is None
+                or late.undo is None
+                or timeline is not None
+                or self.why_no_graph
+                or not self._run_graph(late)
+            ):
+                self._run_launches(late, timeline)
 
-    def _place(self, scalars: tuple[float | int, ...], late: LateFailure | None) -> None:
-        """Write the words of the launches that are new."""
-        words, device = self._words, self._device
-        if self._given != self._placed:
-            for i, address, before in zip(self._external, self._given, self._placed):
-                if address != before:
-                    for at in self._of_slot[i]:
-                        words[at] = address
-            self._placed[:] = self._given
-        if self._temporary:
-            arena = device.arena(self._plan.arena_bytes)
-            if arena != self._arena:
-                for i in self._temporary:
-                    for at in self._of_slot[i]:
-                        words[at] = arena + self._plan.slots[i].offset
-                self._arena = arena
-        if scalars is not self._scalars and self._of_scalar:
-            bits = struct.unpack(f"={len(scalars)}Q", self._pack(*scalars))
-            for places, word in zip(self._of_scalar, bits):
-                for at in places:
-                    words[at] = word
-            self._scalars = scalars
-        if self._of_failure:
-            is_call = late is not None and late.undo is not None
-            failure = device.pending.words(CALLS if is_call else OPS)
-            if failure != self._failure:
-                for at in self._of_failure:
-                    words[at] = failure
-                self._failure = failure
-        results = []
-        if self._may_fail and late is not None and late.undo is None:
-            loans = device.memory.loans
-            found = [loans.get(self._given[n]) for n in self._outputs]
-            results = [loan for loan in found if loan is not None]
-        number = device.pending.begin(late, self._may_fail, results)
-        for at, line in self._of_line:
-            words[at] = number | line
+    # --- one graph ------------------------------------------------------------------------
 
-    def _run_noted(self, timeline: Any) -> None:
-        """Run kernels one at a time, and note each."""
-        for name, launch in self._launches:
-            with timeline.event(name, "kernel", None):
+    def _run_graph(self, late: LateFailure) -> bool:
+        """Run the graph, if there is one or can be one by now."""
+        device, words = self._device, self._words.block[:]
+        arena = device.arena(self._plan.arena_bytes)
+        graph = self._graph
+        if (
+            graph is None
+            or not graph.fits(words)
+            or graph.arena not in (None, arena)
+            or (graph.precision != config.float32_matmul_precision)
+        ):
+            if not self._watch(words):
+                return False
+            graph = self._record(arena)
+            if graph is None:
+                return False
+        if not self._may_fail and self._launches.has_products and len(device.outcomes.pending):
+            device.outcomes.wait()  # products are not guarded
+        number = device.outcomes.begin(late, self._may_fail, ())
+        status = graph.run(words, number)
+        if status:
+            device.driver.fail("cuGraphLaunch", status)
+        return True
+
+    def _watch(self, words: list[int]) -> bool:
+        """Note which buffers lie elsewhere than at the last run; whether that was done for long."""
+        before, self._last = self._last, words
+        self._runs += 1
+        if self._graph is None and self._graphs == 0 and self._runs < RUNS_BEFORE_GRAPH:
+            return False
+        first = self._words.first
+        moved = {
+            slot for slot, a, b in zip(self._words.slots, words[first:], before[first:]) if a != b
+        }
+        if self._graph is not None:
+            fixed = dict(zip(self._graph._fixed, self._graph.fixed_words))
+            moved = {
+                slot
+                for i, slot in enumerate(self._words.slots, first)
+                if fixed.get(i, words[i]) != words[i]
+            }
+        self._varying |= moved
+        return True
+
+    def _record(self, arena: int) -> PlanGraph | None:
+        self._graph = None
+        self._graphs += 1
+        if self._graphs > MOST_GRAPHS:
+            self.why_no_graph = "its buffers lie elsewhere too often"
+            return None
+        try:
+            self._graph = PlanGraph(
+                self._device, self._plan, self._steps, self._words, self._varying, arena
+            )
+        except CannotRecord as error:
+            self.why_no_graph = str(error)
+        return self._graph
+
+    # --- launches -------------------------------------------------------------------------
+
+    def _run_launches(self, late: LateFailure | None, timeline: Any) -> None:
+        """Launch one step after the other."""
+        device, launches = self._device, self._launches
+        is_call = late is not None and late.undo is not None
+        arena = device.arena(self._plan.arena_bytes) if self._plan.arena_bytes else 0
+        if is_call and launches.has_products and len(device.outcomes.pending):
+            device.outcomes.wait()  # products are not guarded
+        number = device.outcomes.begin(late, self._may_fail, self._made(late))
+        failure = device.outcomes.words(CALLS if is_call else OPS)
+        launches.place(arena, failure, number << LINE_BITS)
+        waits = is_call and launches.has_products and self._may_fail
+        for i, (name, launch) in enumerate(launches.launches):
+            if timeline is None:
                 status = launch()
-                if status:
-                    self._device.driver.fail(name, status)
-                self._device.driver("cuStreamSynchronize", self._device.stream)
+            else:
+                with timeline.event(name, "kernel", None):
+                    status = launch()
+                    device.driver("cuStreamSynchronize", device.stream)
+            if status:
+                device.driver.fail(name, status)
+            if waits and i == launches.last_risk:
+                device.outcomes.wait()
+
+    def _made(self, late: LateFailure | None) -> list[BufferLoan]:
+        """The memory of the results of an op of eager mode that may fail."""
+        if not self._may_fail or late is None or late.undo is not None:
+            return []
+        loans = self._device.memory.loans
+        found = [loans.get(self._words.block[i]) for i in self._outputs]
+        return [loan for loan in found if loan is not None]

@@ -33,7 +33,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contraflow.compiler.kernel import Attention, Contraction, Kernel, KernelCall, Limits, Merge
+from contraflow.compiler.kernel import (
+    Attention,
+    Contraction,
+    Kernel,
+    KernelCall,
+    Limits,
+    Loops,
+    Merge,
+)
 from contraflow.dtypes import HALVES, DType, bool_, float64, int64
 from contraflow.expressions.expression import Number
 from contraflow.render.clike import bodies, source
@@ -54,6 +62,9 @@ LIMITS = Limits(
 OPTIONS = ("--fmad=false",)
 
 FAILURE_WORDS = 5
+
+TILE = 8  # columns of a block that share its threads: as many floats as are read at once
+TILE_THREADS = 512  # of such a block at most
 
 # More blocks than this would only wait: the threads take another point instead.
 MOST_BLOCKS = 1 << 16
@@ -127,14 +138,31 @@ __device__ float round_bfloat16(float x) { return from_bfloat16(to_bfloat16(x));
 }
 
 
+class TextVariant(NamedTuple):
+    """The assumptions of a text about the calls of the kernel that it serves."""
+
+    index_bits: int = 64  # of coordinates
+    guarded: bool = False  # it writes what must stay as it is where an index was wrong before
+    indirect: frozenset[int] = frozenset()  # operands given by the address of their word
+    apart: frozenset[int] = frozenset()  # operands in memory that nothing else writes meanwhile
+    numbered: bool = False  # a number to add to the tape line lies at an address, `run`
+    tiled: bool = False  # the threads of a block share columns
+    grouped: bool = False  # one launch is several calls, whose arguments lie in a table
+
+
+PLAIN = TextVariant()
+
+
 class Cuda:
     """The syntax of CUDA C++."""
 
     column = "cuda"
     barrier = "__syncthreads();"
+    shuffle = "__shfl_xor_sync(0xffffffffu, {0}, {1})"
 
-    def __init__(self, index_bits: int) -> None:
-        self.index = "int" if index_bits == 32 else "long long"
+    def __init__(self, variant: TextVariant) -> None:
+        self.index = "int" if variant.index_bits == 32 else "long long"
+        self.tile = TILE if variant.tiled else 0
 
     def type_of(self, dtype: DType) -> str:
         """The type of a variable."""
@@ -227,18 +255,10 @@ def _wrap(value: int, dtype: DType) -> int:
     return (value - low) % (high - low + 1) + low
 
 
-class TextVariant(NamedTuple):
-    """The assumptions of a text about the calls of the kernel that it serves."""
-
-    index_bits: int = 64  # of coordinates
-    guarded: bool = False  # it writes what must stay as it is where an index was wrong before
-    indirect: frozenset[int] = frozenset()  # operands given by the address of their word
-    apart: frozenset[int] = frozenset()  # operands in memory that nothing else writes meanwhile
-
-
 # The modules in which it is decided which text a kernel becomes.
 GENERATOR = (
-    *SHARED, "render.clike.bodies", "render.clike.contraction", "render.clike.cuda",
+    *SHARED, "render.clike.attention", "render.clike.bodies", "render.clike.contraction",
+    "render.clike.cuda",
     "render.clike.loops", "render.clike.ordered", "render.clike.sort", "render.clike.source",
     "render.clike.writer",
 )  # fmt: skip
@@ -246,24 +266,18 @@ GENERATOR = (
 
 def text_identity(kernel: Kernel, variant: TextVariant) -> str:
     """The identity of the text that `render` would write, without writing it."""
-    bits, guarded, indirect, apart = variant
-    parts = (digest(GENERATOR), kernel.identity, bits, guarded, sorted(indirect), sorted(apart))
-    return " ".join(map(str, parts))
+    fields = (sorted(x) if isinstance(x, frozenset) else x for x in variant)
+    return " ".join(map(str, (digest(GENERATOR), kernel.identity, *fields)))
 
 
-_PLAIN = TextVariant()
-
-
-def render(kernel: Kernel, variant: TextVariant = _PLAIN) -> str:
+def render(kernel: Kernel, variant: TextVariant = PLAIN) -> str:
     """The CUDA C++ of a kernel."""
-    syntax = Cuda(variant.index_bits)
+    syntax = Cuda(variant)
     body = bodies.write(kernel, syntax)
     entry = [_cast_scalar(kernel, i, syntax) for i in source.scalars(kernel)]
     lines = [
         f"    const {syntax.index} thread = threadIdx.x;",
         f"    const {syntax.index} threads = blockDim.x;",
-        f"    const {syntax.index} group = blockIdx.x;",
-        f"    const {syntax.index} groups = gridDim.x;",
         *(
             f"    __shared__ {syntax.type_of(array.dtype)} {array.name}[{array.length}];"
             for array in body.shared
@@ -274,25 +288,52 @@ def render(kernel: Kernel, variant: TextVariant = _PLAIN) -> str:
     guard = ["    if (failure[3]) return;"] if variant.guarded else []
     text = "\n".join(lines)
     functions = [code for mark, code in _FUNCTIONS.items() if mark in text]
-    head = f'extern "C" __global__ void __launch_bounds__({source.THREADS}) {kernel.name}('
+    most = TILE_THREADS if variant.tiled else source.THREADS
+    head = f'extern "C" __global__ void __launch_bounds__({most}) {kernel.name}('
     parameters = [_declared(group) for group in _parameters(kernel, syntax, variant)]
-    if not variant.indirect:
-        return "\n".join([*functions, head, f"{_listed(parameters)}) {{", *guard, text, "}", ""])
-    # A function of its own: pointers that are apart are known to be so as parameters alone.
-    names = [
-        f"*{name}" if name in _indirect_names(variant) else name
-        for group in _parameters(kernel, syntax, variant)
-        for _, name in group
+    place = [
+        f"    const {syntax.index} group = blockIdx.x;",
+        f"    const {syntax.index} groups = gridDim.x;",
     ]
-    outer = _parameters(kernel, syntax, variant, outside=True)
-    return "\n".join(
-        [
-            *functions, "static __device__ __forceinline__ void body(",
-            f"{_listed(parameters)}) {{", text, "}", "",
-            head, f"{_listed([_declared(group) for group in outer])}) {{", *guard,
-            f"    body({', '.join(names)});", "}", "",
+    if not (variant.indirect or variant.numbered or variant.grouped):
+        lines = [*functions, head, f"{_listed(parameters)}) {{", *guard, *place, text, "}", ""]
+        return "\n".join(lines)
+    # A function of its own: pointers that are apart are known to be so as parameters alone.
+    parameters.append(f"{syntax.index} group, {syntax.index} groups")
+    lines = [
+        *functions, "static __device__ __forceinline__ void body(", f"{_listed(parameters)}) {{",
+        text, "}", "", head,
+    ]  # fmt: skip
+    outer = [
+        parameter
+        for group in _parameters(kernel, syntax, variant, outside=True)
+        for parameter in group
+    ]
+    if variant.grouped:
+        lines += [
+            "    const unsigned long long* table, const int4* places) {",
+            "    const int4 place = places[blockIdx.x];  // the call, the block and their number",
+            f"    const unsigned long long* given = table + place.x * {len(outer)}LL;",
+            *(
+                f"    {type_name} const {name} = ({type_name})given[{i}];"
+                for i, (type_name, name) in enumerate(outer)
+            ),
+            f"    const {syntax.index} group = place.y;",
+            f"    const {syntax.index} groups = place.z;",
         ]
-    )  # fmt: skip
+    else:
+        lines += [f"{_listed([f'{kind} {name}' for kind, name in outer])}) {{", *place]
+    return "\n".join(
+        [*lines, *guard, f"    body({', '.join(_passed(kernel, syntax, variant))});", "}", ""]
+    )
+
+
+def _passed(kernel: Kernel, syntax: Cuda, variant: TextVariant) -> list[str]:
+    """The arguments of the function that is the body of a kernel."""
+    given = {f"{kind}{i}": f"*{kind}{i}" for i in variant.indirect for kind in ("operand", "given")}
+    given["line"] = "line + *run" if variant.numbered else "line"
+    names = [name for group in _parameters(kernel, syntax, variant) for _, name in group]
+    return [*(given.get(name, name) for name in names), "group", "groups"]
 
 
 def _cast_scalar(kernel: Kernel, number: int, syntax: Cuda) -> str:
@@ -307,10 +348,6 @@ def _listed(parameters: Sequence[str]) -> str:
 
 def _declared(group: Sequence[tuple[str, str]]) -> str:
     return ", ".join(f"{type_name} {name}" for type_name, name in group)
-
-
-def _indirect_names(variant: TextVariant) -> set[str]:
-    return {f"{kind}{i}" for i in variant.indirect for kind in ("operand", "given")}
 
 
 def _parameters(
@@ -334,6 +371,8 @@ def _parameters(
             groups.append([(pointer, f"operand{i}")])
     if takes_failure(kernel, variant.guarded):
         groups.append([("long long*", "failure")])
+    if outside and variant.numbered:
+        groups.append([("const long long*", "run")])
     # A line of sizes, one of offsets, and one of strides per operand.
     names = source.integer_names(kernel)
     for kind, group in groupby(names, key=lambda name: name.rstrip("0123456789")):
@@ -359,23 +398,29 @@ def pack(
     offsets: Sequence[int],
     line: int = 0,
     failure: int = 0,
-    guarded: bool = False,
+    variant: TextVariant = PLAIN,
+    run: int = 0,
 ) -> bytes:
     """The arguments of a call, 8 bytes each, in the order of the kernel's parameters.
 
-    `bound` has per operand a device pointer or a scalar's value; `offsets` its first element.
+    `bound` has per operand a device pointer or a scalar's value, or where that lies if it is
+    indirect; `offsets` its first element.
     """
     kernel = call.kernel
     words = []
-    for operand, value in zip(kernel.operands, bound, strict=True):
-        if operand.mode == "scalar" and operand.dtype.is_floating_point:
+    for i, (operand, value) in enumerate(zip(kernel.operands, bound, strict=True)):
+        if operand.mode == "scalar" and i in variant.indirect:
+            words.append(struct.pack("<Q", value))
+        elif operand.mode == "scalar" and operand.dtype.is_floating_point:
             words.append(struct.pack("<d", value))
         elif operand.mode == "scalar":
             words.append(struct.pack("<q", int(value)))
         elif operand.mode != "position":
             words.append(struct.pack("<Q", value))
-    if takes_failure(kernel, guarded):
+    if takes_failure(kernel, variant.guarded):
         words.append(struct.pack("<Q", failure))
+    if variant.numbered:
+        words.append(struct.pack("<Q", run))
     integers = source.integer_values(call, offsets, line)
     return b"".join([*words, struct.pack(f"<{len(integers)}q", *integers)])
 
@@ -419,11 +464,31 @@ class Launch(NamedTuple):
     block: tuple[int, int, int]
 
 
-def launch(call: KernelCall) -> Launch:
+def is_tiled(call: KernelCall) -> bool:
+    """Whether the threads of a block share columns: those are long, and too few for all threads."""
+    kernel = call.kernel
+    if not isinstance(kernel, Loops) or not kernel.inner or source.is_cooperative(kernel):
+        return False
+    columns = math.prod(call.sizes[: kernel.outer])
+    return source.swept_points(call) >= 2 * WARP and columns < _MANY_COLUMNS
+
+
+_MANY_COLUMNS = 1 << 18  # threads that keep a large GPU busy
+
+
+def launch(call: KernelCall, variant: TextVariant = PLAIN) -> Launch:
     """The geometry of a call. The same call always has the same, so its sums repeat bit for bit."""
+    kernel = call.kernel
     groups = source.count_groups(call)
     threads = source.THREADS
-    if not isinstance(call.kernel, Contraction | Attention) and source.is_cooperative(call.kernel):
+    if variant.tiled:
+        assert isinstance(kernel, Loops)
+        shares = 1 << max(source.swept_points(call) - 1, 0).bit_length()
+        threads = min(TILE_THREADS, max(WARP, TILE * shares))
+        groups = -(-math.prod(call.sizes[: kernel.outer]) // TILE)
+    elif not isinstance(call.kernel, Contraction | Attention) and source.is_cooperative(
+        call.kernel
+    ):
         # A power of two, as the tree needs, and no more than there are elements to sweep.
         elements = source.swept_points(call)
         threads = max(WARP, min(threads, 1 << max(elements - 1, 0).bit_length()))

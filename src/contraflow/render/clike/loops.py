@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 
@@ -31,7 +31,8 @@ class LoopsWriter(BoxWriter):
     def __init__(self, kernel: Loops, syntax: Syntax) -> None:
         super().__init__(kernel, syntax)
         self.kernel, self.cut = kernel, kernel.cut
-        self.cooperative = is_cooperative(kernel)
+        # Threads of a group that share a point; of a tile of columns several points at a time.
+        self.width = 1 if is_cooperative(kernel) else syntax.tile if kernel.inner else 0
 
     def write_points(self) -> None:
         """Write the loop over the outer axes: everything."""
@@ -40,26 +41,34 @@ class LoopsWriter(BoxWriter):
         self.index("points", self.extent(outer))
         start, step = "group * threads + thread", "groups * threads"
         elements = self.extent(range(kernel.outer, kernel.outer + kernel.inner))
-        if self.cooperative:
+        position = "point"
+        if self.width == 1:
             start, step = "group", "groups"
-            if kernel.cut is None:
-                self.index("elements", elements)
+        elif self.width:
+            start, step, position = f"group * {self.width}", f"groups * {self.width}", "own"
+            self.index("column", f"thread % {self.width}")
+        if self.width and kernel.cut is None:
+            self.index("elements", elements)
         with self.loop("point", start, "points", step):
-            self.split("point", outer)
+            if self.width > 1:  # threads beyond the last column do the work of the first again
+                self.line(self.syntax.constant("within", "bool", "point + column < points") + ";")
+                self.index("own", "within ? point + column : point")
+                self.conditions = ("within",)
+            self.split(position, outer)
             if kernel.cut is not None:
                 self.find_part(kernel.cut)
-                if self.cooperative:
+                if self.width:
                     self.index("elements", elements)
             for reductions, stores in kernel.passes:
                 self.write_pass(reductions, stores)
             last = [store for store in kernel.stores if not store.inner]
             if last:
                 reductions, _ = kernel.passes[-1] if kernel.passes else ((0,), ())
-                if self.cooperative and not reductions:
+                if self.width and not reductions:
                     # The last sweep of other threads may still read what is written here.
                     self.line(self.syntax.barrier)
-                alone = self.block("if (thread == 0)") if self.cooperative else nullcontext()
-                with alone:
+                first = f"if (thread < {self.width})" if self.width > 1 else "if (thread == 0)"
+                with self.block(first) if self.width else nullcontext():
                     self.store(last)
 
     def write_pass(self, reductions: Sequence[int], stores: Sequence[int]) -> None:
@@ -97,8 +106,8 @@ class LoopsWriter(BoxWriter):
                     self.line(f"{turns} = 0;")
         if rounds:
             self.end_block(reductions)
-        if self.cooperative and reductions:
-            self.fold_threads(reductions)
+        if self.width and reductions:
+            (self.fold_warps if self.syntax.shuffle else self.fold_threads)(reductions)
 
     def end_block(self, reductions: Sequence[int]) -> None:
         """Fold the result of a block into that of all blocks."""
@@ -118,8 +127,11 @@ class LoopsWriter(BoxWriter):
     def sweep(self, stack: ExitStack) -> None:
         """Open the loops over the inner axes: each thread's share, or all of them."""
         inner = range(self.kernel.outer, self.kernel.outer + self.kernel.inner)
-        if self.cooperative:
-            stack.enter_context(self.loop("element", "thread", "elements", "threads"))
+        if self.width:
+            ends = ("thread", "elements", "threads")
+            if self.width > 1:
+                ends = (f"thread / {self.width}", "elements", f"threads / {self.width}")
+            stack.enter_context(self.loop("element", *ends))
             self.split("element", inner)
             return
         stack.enter_context(self.scope())
@@ -160,6 +172,41 @@ class LoopsWriter(BoxWriter):
                 self.line(f"{name} = {lane}[0];")
         # The next pass or point writes the lanes again.
         self.line(self.syntax.barrier)
+
+    def fold_warps(self, reductions: Sequence[int]) -> None:
+        """Write the fold of the threads' results, first within warps: always in the same order."""
+        lanes, width = self.lanes(reductions), self.width
+        reach = self.syntax.variable("reach", self.syntax.index, "16")
+        with self.block(f"for ({reach}; reach >= {width}; reach = reach / 2)"):
+            self.fold_with(reductions, lambda name, lane: self.syntax.shuffle.format(name, "reach"))
+        with self.block("if (threads > 32)"):
+            with self.block(f"if (thread % 32 < {width})"):
+                for r in reductions:
+                    for lane, name in zip(lanes[r], fold_names(self.kernel, r)):
+                        self.line(f"{lane}[thread / 32 * {width} + thread % 32] = {name};")
+            self.line(self.syntax.barrier)
+            column = "column" if width > 1 else "0"
+            for r in reductions:
+                for lane, name in zip(lanes[r], fold_names(self.kernel, r)):
+                    self.line(f"{name} = {lane}[{column}];")
+            with self.loop("warp", "1", "threads / 32", "1"):
+                at = f"warp * {width} + {column}" if width > 1 else "warp"
+                self.fold_with(reductions, lambda name, lane: f"{lane}[{at}]")
+            # The next pass or point writes the lanes again.
+            self.line(self.syntax.barrier)
+
+    def fold_with(self, reductions: Sequence[int], other: Callable[[str, str], str]) -> None:
+        """Write the fold of each thread's results with those of another thread."""
+        lanes = self.lanes(reductions)
+        for r in reductions:
+            names = fold_names(self.kernel, r)
+            dtypes = [e.dtype for e in self.kernel.reductions[r].combine]
+            right = [
+                self.define(dtype, other(name, lane))
+                for name, lane, dtype in zip(names, lanes[r], dtypes)
+            ]
+            for name, text in zip(names, self.combine(r, names, right)):
+                self.line(f"{name} = {text};")
 
     def lanes(self, reductions: Sequence[int]) -> dict[int, list[str]]:
         """Shared arrays for the components of reductions; passes use the same ones in turn."""

@@ -87,6 +87,9 @@ class Syntax(Protocol):
     column: str  # of the INTRINSICS table
     index: str  # the type of coordinates and addresses
     barrier: str
+    # The value that another thread of the same warp has, by how far it is away; "" without any.
+    shuffle: str
+    tile: int  # columns that the threads of a group share; 0: a thread walks along each alone
 
     def type_of(self, dtype: DType) -> str:
         """The type of a variable that holds a value of `dtype`."""

@@ -100,6 +100,8 @@ class Wgsl:
     """The syntax of WGSL."""
 
     column = "wgsl"
+    shuffle = ""
+    tile = 0
     index = "i32"
     barrier = "workgroupBarrier();"
 

@@ -200,6 +200,7 @@ class BoxWriter(Writer):
     """Writes the expressions of a kernel that visits a box of points."""
 
     carried: frozenset[str] = frozenset()  # leaves that change from point to point of a loop
+    conditions: tuple[str, ...] = ()  # of every store
     cut: int | None = None  # the axis of which only the points from `start` to `stop` are visited
 
     def __init__(self, kernel: Box, syntax: Syntax) -> None:
@@ -287,7 +288,7 @@ class BoxWriter(Writer):
             dtype = self.operands[store.operand].dtype
             address = self.address(store.operand)
             text = self.syntax.store(store.operand, dtype, address, value.text)
-            condition = " && ".join(value.checks)
+            condition = " && ".join([*value.checks, *self.conditions])
             self.line(f"if ({condition}) {{ {text} }}" if condition else text)
 
 

@@ -1,0 +1,519 @@
+"""The steps of a plan as one CUDA graph, in which each waits for those that it needs alone.
+
+A graph keeps the arguments with which it was recorded. Those that change are read from a block of
+words in the GPU's memory, which is brought up to date before each launch, in the order of the
+stream: host scalars, the number of the run, and the addresses of buffers that *vary*. Others are
+fixed; where one of these turns out to vary, the program records another graph.
+
+The library of products wants fixed addresses. A buffer that varies and is a factor is copied to a
+fixed place first; a result that varies, or that must stay as it is if the run fails, is made in a
+fixed place and copied at the end, unless an index was wrong.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import heapq
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from contraflow import config
+from contraflow.compiler.kernel import READS, WRITES
+from contraflow.compiler.plan import SCALARS, KernelStep, Plan
+from contraflow.devices.cuda.compiler import KernelText, text_of
+from contraflow.devices.cuda.launches import ArgumentBlock, ProductStep, variants, with_products
+from contraflow.devices.cuda.memory import CudaBuffer
+from contraflow.devices.cuda.runs import CALLS, LINE_BITS
+from contraflow.devices.run_words import WORD, RunWords
+from contraflow.dtypes import uint8
+from contraflow.errors import DeviceError
+from contraflow.render.clike import cuda, source
+
+if TYPE_CHECKING:
+    from contraflow.devices.cuda.device import CudaDevice
+
+MOST_BRANCHES = 2000  # steps; in longer programs each waits for the one before it
+MOST_APART = 1 << 29  # bytes of temporaries up to which none of them takes the place of another
+ALIGNMENT = 256
+MOST_GROUPED_BLOCKS = 1024  # of each call among those of one launch
+PAIRS = 120  # words that one launch brings up to date
+
+# Words of the block, given by value: indices and contents.
+SET_WORDS = f"""
+struct Pairs {{ unsigned long long value[{PAIRS}]; unsigned int index[{PAIRS}]; }};
+extern "C" __global__ void set_words(
+    unsigned long long* words, long long count, const __grid_constant__ Pairs pairs) {{
+    if (threadIdx.x < count) words[pairs.index[threadIdx.x]] = pairs.value[threadIdx.x];
+}}
+"""
+
+# Copies of whole buffers. A row: from, to, bytes, and whether the first two are given by the
+# addresses of their words.
+COPY_BUFFERS = """
+extern "C" __global__ void __launch_bounds__(256) copy_buffers(
+    const unsigned long long* rows, const long long* failure) {
+    if (failure && failure[3]) return;
+    rows += 5 * blockIdx.y;
+    unsigned long long from = rows[0], to = rows[1];
+    if (rows[3]) from = *(const unsigned long long*)from;
+    if (rows[4]) to = *(const unsigned long long*)to;
+    const long long bytes = rows[2], step = (long long)gridDim.x * 256;
+    const long long first = blockIdx.x * 256LL + threadIdx.x;
+    if ((from | to) % 16 == 0) {
+        for (long long i = first; i < bytes / 16; i += step)
+            ((int4*)to)[i] = ((const int4*)from)[i];
+        for (long long i = bytes / 16 * 16 + first; i < bytes; i += step)
+            ((char*)to)[i] = ((const char*)from)[i];
+    } else {
+        for (long long i = first; i < bytes; i += step) ((char*)to)[i] = ((const char*)from)[i];
+    }
+}
+"""
+
+
+class Region(NamedTuple):
+    """Memory that a node touches: a range of addresses, or a slot that varies."""
+
+    start: int
+    stop: int
+    slot: int = -1
+
+    def meets(self, other: Region) -> bool:
+        """Whether two have memory in common."""
+        if self.slot >= 0 or other.slot >= 0:
+            return self.slot == other.slot
+        return self.start < other.stop and other.start < self.stop
+
+
+class KernelNode(NamedTuple):
+    """A call of a kernel: nodes of the same text can become one launch."""
+
+    step: KernelStep
+    variant: cuda.TextVariant
+
+    @property
+    def geometry(self) -> cuda.Launch:
+        """Blocks and threads."""
+        return cuda.launch(self.step.call, self.variant)
+
+    def is_like(self, other: KernelNode | Callable[[], int]) -> bool:
+        """Whether both can be in one launch."""
+        return (
+            isinstance(other, KernelNode)
+            and other.variant == self.variant
+            and other.step.call.kernel.identity == self.step.call.kernel.identity
+            and other.geometry.block == self.geometry.block
+        )
+
+
+class GraphNode(NamedTuple):
+    """A call of a kernel or another launch, with the memory that it reads and writes."""
+
+    work: KernelNode | Callable[[], int]
+    reads: list[Region]
+    writes: list[Region]
+
+
+class PlanGraph:
+    """A plan recorded as a graph, for fixed addresses of some buffers."""
+
+    def __init__(
+        self, device: CudaDevice, plan: Plan, steps: Sequence[KernelStep], words: RunWords,
+        varying: frozenset[int], arena: int,
+    ) -> None:  # fmt: skip
+        self._device, self._plan, self._words = device, plan, words
+        self.varying = varying  # slots
+        self.precision = config.float32_matmul_precision
+        self._held: list[CudaBuffer] = []  # memory of its own
+        run = words.block[:]
+        # Words of the block that are read: those of scalars, of buffers that vary, and the number.
+        self._read = [
+            i
+            for i in range(len(run))
+            if i >= words.first_scalar or words.slots[i - words.first] in varying
+        ]
+        self._fixed = [i for i in range(len(run)) if i not in set(self._read)]
+        self.fixed_words = [run[i] for i in self._fixed]
+        self._number_word = len(run)
+        self._block = self._take(WORD * (len(run) + 1))
+        self._known: list[int | None] = [None] * (len(run) + 1)
+        given = {slot: run[i] for i, slot in enumerate(words.slots, words.first)}
+        self._bases = [given.get(i, 0) for i in range(len(plan.slots))]
+        self.arena = self._place_temporaries(arena)
+        self._keep: list[Any] = []
+        self._prepare_words()
+        self._executable = self._instantiate(self._nodes(steps))
+
+    def _take(self, size: int) -> int:
+        self._held.append(self._device.allocate((size,), uint8))
+        return self._held[-1].pointer
+
+    def _place_temporaries(self, arena: int) -> int | None:
+        """Give temporaries their places: apart, so that steps wait for no others than those whose
+        results they read; in the arena, which is given back then, where that would be too much."""
+        temporary = [i for i, slot in enumerate(self._plan.slots) if slot.kind == "temp"]
+        sizes = [-(-self._plan.slots[i].nbytes // ALIGNMENT) * ALIGNMENT for i in temporary]
+        if sum(sizes) > MOST_APART:
+            for i in temporary:
+                self._bases[i] = arena + self._plan.slots[i].offset
+            return arena
+        at = self._take(sum(sizes)) if temporary else 0
+        for i, size in zip(temporary, sizes):
+            self._bases[i] = at
+            at += size
+        return None
+
+    # --- launches -------------------------------------------------------------------------
+
+    def _prepare_words(self) -> None:
+        """The launch that brings words up to date."""
+        (function,) = self._device.kernels.functions(
+            [KernelText("set_words", SET_WORDS, lambda: SET_WORDS)]
+        )
+        self._pairs = (ctypes.c_uint8 * (12 * PAIRS))()
+        self._values = (ctypes.c_uint64 * PAIRS).from_buffer(self._pairs, 0)
+        self._indices = (ctypes.c_uint32 * PAIRS).from_buffer(self._pairs, 8 * PAIRS)
+        self._count = ctypes.c_int64(0)
+        block = ctypes.c_uint64(self._block)
+        parts = (block, self._count, self._pairs)
+        table = (ctypes.c_void_p * 3)(*map(ctypes.addressof, parts))
+        self._keep += [block, table]
+        extents = [ctypes.c_uint(n) for n in (1, 1, 1, 128, 1, 1, 0)]
+        call, nothing = self._device.driver.quick("cuLaunchKernel"), ctypes.c_void_p(0)
+        arguments = ctypes.c_void_p(ctypes.addressof(table))
+        handle = ctypes.c_void_p(int(function))
+        self._set_words: Callable[[], int] = lambda: call(
+            handle, *extents, self._device.stream_handle, arguments, nothing
+        )
+        self._launch = self._device.driver.quick("cuGraphLaunch")
+
+    def _staged(self, planned: Sequence[Any], may_fail: bool) -> tuple[list[int], list[int]]:
+        """The slots that are copied to a fixed place before the steps, and from one behind them."""
+        slots = self._plan.slots
+        written = {slot for p in planned for slot in _step_of(p).writes}
+        inputs: dict[int, None] = {}
+        outputs: dict[int, None] = {}
+        for product in planned:
+            if not isinstance(product, ProductStep):
+                continue
+            for operand, binding in zip(product.step.call.kernel.operands, product.step.bindings):
+                slot = binding.slot
+                if slots[slot].kind == "temp":
+                    continue
+                if operand.mode in WRITES and (slot in self.varying or may_fail):
+                    outputs[slot] = None
+                elif slot in self.varying and slot not in written:
+                    inputs[slot] = None
+                elif slot in self.varying and slots[slot].kind == "output":
+                    outputs[slot] = None
+                elif slot in self.varying:
+                    raise CannotRecord("a factor of a product varies, and is written in place")
+        return list(inputs), list(outputs)
+
+    def _nodes(self, steps: Sequence[KernelStep]) -> list[GraphNode]:
+        device, slots = self._device, self._plan.slots
+        may_fail = any(step.may_fail for step in steps)
+        planned = with_products(device, steps, slots)
+        inputs, outputs = self._staged(planned, may_fail)
+        places = {slot: self._take(slots[slot].nbytes) for slot in (*inputs, *outputs)}
+        outside = {slot: self._bases[slot] for slot in places}
+        for slot, place in places.items():
+            self._bases[slot] = place
+        moving = self.varying.difference(places)
+        nodes = []
+        if inputs:
+            rows = [
+                self._row(self._word_of(slot), places[slot], slots[slot].nbytes, 1, 0)
+                for slot in inputs
+            ]
+            nodes.append(self._copies(inputs, rows, guarded=False, inwards=True))
+        nodes += self._step_nodes(steps, planned, moving)
+        if outputs:
+            rows = []
+            for slot in outputs:
+                varies = slot in self.varying
+                target = self._word_of(slot) if varies else outside[slot]
+                rows.append(self._row(places[slot], target, slots[slot].nbytes, 0, varies))
+            node = self._copies(outputs, rows, guarded=True, inwards=False)
+            for slot in outputs:
+                if slot not in self.varying:
+                    at = outside[slot]
+                    node.writes.append(Region(at, at + slots[slot].nbytes))
+            nodes.append(node)
+        return nodes
+
+    def _word_of(self, slot: int) -> int:
+        """Where the address of a buffer lies."""
+        words = self._words
+        return self._block + WORD * (words.first + words.slots.index(slot))
+
+    @staticmethod
+    def _row(source: int, target: int, size: int, through: int, varies: int) -> list[int]:
+        return [source, target, size, through, int(varies)]
+
+    def _copies(
+        self, copied: Sequence[int], rows: list[list[int]], guarded: bool, inwards: bool
+    ) -> GraphNode:
+        """The node that copies buffers to their fixed places, or from there."""
+        device = self._device
+        (function,) = device.kernels.functions(
+            [KernelText("copy_buffers", COPY_BUFFERS, lambda: COPY_BUFFERS)]
+        )
+        place = self._uploaded(np.array(rows, np.uint64))
+        failure = device.outcomes.words(CALLS) if guarded else 0
+        block = ArgumentBlock([place.to_bytes(8, "little") + failure.to_bytes(8, "little")])
+        self._keep.append(block)
+        most = max(row[2] for row in rows)
+        geometry = cuda.Launch((min(64, -(-most // 4096)), len(rows), 1), (256, 1, 1))
+        fixed = [self._region(slot, frozenset()) for slot in copied]
+        other = [Region(0, 0, slot) for slot in copied if slot in self.varying]
+        reads, writes = (other, fixed) if inwards else (fixed, other)
+        return GraphNode(block.launch(device, 0, function, geometry), reads, writes)
+
+    def _step_nodes(
+        self, steps: Sequence[KernelStep], planned: Sequence[Any], moving: frozenset[int]
+    ) -> list[GraphNode]:
+        nodes: list[GraphNode] = []
+        for step, variant, found in zip(steps, variants(steps, self._plan.slots), planned):
+            operands = list(zip(step.call.kernel.operands, step.bindings))
+            reads = [self._region(b.slot, moving) for o, b in operands if o.mode in READS]
+            writes = [self._region(b.slot, moving) for o, b in operands if o.mode in WRITES]
+            if isinstance(found, ProductStep):
+                nodes.append(GraphNode(self._product(found), reads, writes))
+                continue
+            node = KernelNode(step, self._variant(step, variant, moving))
+            if node.geometry.grid[0]:
+                nodes.append(GraphNode(node, reads, writes))
+        return nodes
+
+    def _uploaded(self, array: np.ndarray) -> int:
+        """Memory with a copy of a table."""
+        device, place = self._device, self._take(array.nbytes)
+        at = array.__array_interface__["data"][0]
+        device.driver("cuMemcpyHtoDAsync", place, at, array.nbytes, device.stream)
+        device.driver("cuStreamSynchronize", device.stream)
+        return place
+
+    def _launches(self, groups: Sequence[Sequence[KernelNode | Callable[[], int]]]) -> list[Any]:
+        """A launch for each group of nodes."""
+        kernels = [group for group in groups if isinstance(group[0], KernelNode)]
+        texts, packed, geometries = [], [], []
+        for group in kernels:
+            calls = [node for node in group if isinstance(node, KernelNode)]
+            variant = calls[0].variant._replace(grouped=len(calls) > 1)
+            texts.append(text_of(calls[0].step.call.kernel, variant))
+            if len(calls) == 1:
+                packed.append(self._packed(*calls[0]))
+                geometries.append(calls[0].geometry)
+                continue
+            table = np.frombuffer(b"".join(self._packed(*call) for call in calls), np.uint64)
+            blocks = [min(call.geometry.grid[0], MOST_GROUPED_BLOCKS) for call in calls]
+            places = [(i, b, n, 0) for i, n in enumerate(blocks) for b in range(n)]
+            addresses = [self._uploaded(table), self._uploaded(np.array(places, np.int32))]
+            packed.append(b"".join(at.to_bytes(8, "little") for at in addresses))
+            geometries.append(cuda.Launch((len(places), 1, 1), calls[0].geometry.block))
+        functions = iter(self._device.kernels.functions(texts))
+        block = ArgumentBlock(packed)
+        self._keep.append(block)
+        numbered = iter(range(len(packed)))
+        launches: list[Any] = []
+        for group in groups:
+            if isinstance(group[0], KernelNode):
+                i = next(numbered)
+                launches.append(block.launch(self._device, i, next(functions), geometries[i]))
+            else:
+                launches.append(group[0])
+        return launches
+
+    def _variant(
+        self, step: KernelStep, variant: cuda.TextVariant, moving: frozenset[int]
+    ) -> cuda.TextVariant:
+        indirect = frozenset(
+            i
+            for i, (operand, binding) in enumerate(zip(step.call.kernel.operands, step.bindings))
+            if operand.mode == "scalar" or (operand.mode != "position" and binding.slot in moving)
+        )
+        return variant._replace(indirect=indirect, numbered=source.checks_indices(step.call.kernel))
+
+    def _packed(self, step: KernelStep, variant: cuda.TextVariant) -> bytes:
+        bound = []
+        for i, (operand, binding) in enumerate(zip(step.call.kernel.operands, step.bindings)):
+            if operand.mode == "position":
+                bound.append(0)
+            elif binding.slot == SCALARS:
+                bound.append(self._block + WORD * (self._words.first_scalar + binding.offset))
+            elif i in variant.indirect:
+                bound.append(self._word_of(binding.slot))
+            else:
+                bound.append(self._bases[binding.slot])
+        offsets = [binding.offset for binding in step.bindings]
+        failure = self._device.outcomes.words(CALLS)
+        number = self._block + WORD * self._number_word
+        return cuda.pack(step.call, bound, offsets, step.line, failure, variant, number)
+
+    def _product(self, found: ProductStep) -> Callable[[], int]:
+        """A product with a workspace of its own: several may run at the same time."""
+        device = self._device
+        addresses = found.addresses(self._bases)
+        product = device.products.find(found.form, found.is_aligned(addresses))
+        assert product is not None
+        workspace = self._take(product.workspace) if product.workspace else 0
+
+        multiply = partial(product, *addresses, workspace, device.stream_handle)
+        # The kernel is loaded now, not while a stream is recorded.
+        status = multiply()
+        if status:
+            raise DeviceError(f"cuda: cublasLtMatmul failed with status {status}.")
+        return multiply
+
+    def _region(self, slot: int, moving: frozenset[int]) -> Region:
+        if slot in moving:
+            return Region(0, 0, slot)
+        at = self._bases[slot]
+        return Region(at, at + self._plan.slots[slot].nbytes)
+
+    # --- the graph ------------------------------------------------------------------------
+
+    def _instantiate(self, nodes: Sequence[GraphNode]) -> Any:
+        driver = self._device.driver
+        graph = driver("cuGraphCreate", 0)
+        needs = dependencies(nodes)
+        groups = schedule(nodes, needs)
+        self.count = len(groups)
+        group_of = {i: n for n, group in enumerate(groups) for i in group}
+        made: list[Any] = []
+        behind: list[int] = []  # all that a group waits for, as bits
+        for n, launch in enumerate(self._launches([[nodes[i].work for i in g] for g in groups])):
+            waits, found = 0, []
+            for m in sorted({group_of[j] for i in groups[n] for j in needs[i]}, reverse=True):
+                if not waits >> m & 1:
+                    found.append(made[m])
+                    waits |= behind[m] | 1 << m
+            behind.append(waits)
+            made.append(self._add(graph, launch, found))
+        executable = driver("cuGraphInstantiate", graph, 0)
+        driver("cuGraphDestroy", graph)
+        self._device.keep_executable(self, executable)
+        return ctypes.c_void_p(int(executable))
+
+    def _add(self, graph: Any, launch: Callable[[], int], needs: list[Any]) -> Any:
+        """Add what a launch does, behind other nodes: a kernel, or a graph of several."""
+        driver, stream = self._device.driver, self._device.stream
+        library = driver.library
+        mode = library.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        driver("cuStreamBeginCapture", stream, mode)
+        try:
+            status = launch()
+        finally:
+            part = driver("cuStreamEndCapture", stream)
+        if status:
+            driver.fail("cuLaunchKernel", status)
+        nodes, count = driver("cuGraphGetNodes", part, 16)
+        kernel = library.CUgraphNodeType.CU_GRAPH_NODE_TYPE_KERNEL
+        if count != 1 or driver("cuGraphNodeGetType", nodes[0]) != kernel:
+            return driver("cuGraphAddChildGraphNode", graph, needs, len(needs), part)
+        parameters = driver("cuGraphKernelNodeGetParams", nodes[0])
+        node = driver("cuGraphAddKernelNode", graph, needs, len(needs), parameters)
+        # The parameters lack the size of clusters, without which some kernels cannot run.
+        driver("cuGraphKernelNodeCopyAttributes", node, nodes[0])
+        return node
+
+    # --- runs -----------------------------------------------------------------------------
+
+    def fits(self, words: Sequence[int]) -> bool:
+        """Whether the buffers that are fixed are where they were."""
+        return [words[i] for i in self._fixed] == self.fixed_words
+
+    def run(self, words: Sequence[int], number: int) -> int:
+        """Launch it with the words of a run; the status."""
+        known, count = self._known, 0
+        for i in self._read:
+            word = words[i]
+            if word != known[i]:
+                if count == PAIRS:
+                    count = self._flush(count)
+                self._values[count] = known[i] = word
+                self._indices[count] = i
+                count += 1
+        if number:
+            if count == PAIRS:
+                count = self._flush(count)
+            self._values[count], self._indices[count] = number << LINE_BITS, self._number_word
+            count += 1
+        if count:
+            self._flush(count)
+        return self._launch(self._executable, self._device.stream_handle)
+
+    def _flush(self, count: int) -> int:
+        self._count.value = count
+        status = self._set_words()
+        if status:
+            self._device.driver.fail("set_words", status)
+        return 0
+
+
+class CannotRecord(Exception):
+    """A program that no graph can be made of; its text says why."""
+
+
+def _step_of(planned: ProductStep | KernelStep) -> KernelStep:
+    return planned.step if isinstance(planned, ProductStep) else planned
+
+
+def dependencies(nodes: Sequence[GraphNode]) -> list[list[int]]:
+    """Per node the earlier ones that it waits for, without those that they wait for themselves."""
+    if len(nodes) > MOST_BRANCHES:
+        return [[i - 1] if i else [] for i in range(len(nodes))]
+    result: list[list[int]] = []
+    behind: list[int] = []  # all that a node waits for, as bits
+    for i, node in enumerate(nodes):
+        waits, found = 0, []
+        for j in reversed(range(i)):
+            if not waits >> j & 1 and _clash(node, nodes[j]):
+                found.append(j)
+                waits |= behind[j] | 1 << j
+        behind.append(waits)
+        result.append(found)
+    return result
+
+
+def schedule(nodes: Sequence[GraphNode], needs: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Nodes in groups that are launched together. The one from which the way to the end is longest
+    comes first, with all that are like it and need not wait any more: so updates of parameters and
+    gradients of biases wait for each other."""
+    followers: list[list[int]] = [[] for _ in nodes]
+    for i, waited in enumerate(needs):
+        for j in waited:
+            followers[j].append(i)
+    height = [0] * len(nodes)
+    for i in reversed(range(len(nodes))):
+        height[i] = 1 + max((height[j] for j in followers[i]), default=0)
+    waiting = [len(waited) for waited in needs]
+    ready = [(-height[i], i) for i, count in enumerate(waiting) if not count]
+    heapq.heapify(ready)
+    groups = []
+    while ready:
+        _, first = heapq.heappop(ready)
+        work = nodes[first].work
+        group = [first]
+        if isinstance(work, KernelNode):
+            group += [i for _, i in ready if work.is_like(nodes[i].work)]
+            ready = [found for found in ready if found[1] not in set(group)]
+            heapq.heapify(ready)
+        groups.append(sorted(group))
+        for j in (j for i in group for j in followers[i]):
+            waiting[j] -= 1
+            if not waiting[j]:
+                heapq.heappush(ready, (-height[j], j))
+    return groups
+
+
+def _clash(later: GraphNode, earlier: GraphNode) -> bool:
+    """Whether one writes what the other touches."""
+    for region in earlier.writes:
+        if any(region.meets(x) for x in (*later.reads, *later.writes)):
+            return True
+    return any(region.meets(x) for region in earlier.reads for x in later.writes)
