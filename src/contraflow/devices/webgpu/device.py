@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from contraflow import threads
-from contraflow.compiler.kernel import Kernel
+from contraflow.compiler.kernel import KernelCall
 from contraflow.compiler.plan import Plan
 from contraflow.devices.webgpu import adapters, raw_calls
 from contraflow.devices.webgpu.adapters import DeviceLost, WebgpuMemoryError
@@ -90,7 +90,7 @@ class WebgpuDevice:
         self._staging = self.calls.buffer(4096, STAGING)
         self._staging_bytes = 4096
         self._layouts: dict[tuple[tuple[int, str], ...], Any] = {}
-        self._pipelines: dict[str, tuple[Any, Any]] = {}  # by identities of kernels, with layouts
+        self._pipelines: dict[tuple[str, bool], tuple[Any, Any]] = {}  # with layouts, by text
         # Temporaries of programs: those of all programs lie in the same memory, one after another.
         self._scratch: dict[tuple[int, int], weakref.ref[GpuMemory]] = {}
 
@@ -289,18 +289,20 @@ class WebgpuDevice:
         with self.lock:
             return WebgpuProgram(self, plan)
 
-    def pipeline(self, kernel: Kernel) -> tuple[Any, Any]:
-        """The pipeline of a kernel, and the layout of its bind group."""
-        found = self._pipelines.get(kernel.identity)
+    def pipeline(self, call: KernelCall) -> tuple[Any, Any]:
+        """The pipeline of a call, and the layout of its bind group."""
+        kernel, large = call.kernel, wgsl.is_wide(call)
+        key = kernel.identity, large
+        found = self._pipelines.get(key)
         if found is None:
             kinds = wgsl.bindings(kernel)
-            key = tuple(kinds.items())
-            if key not in self._layouts:
-                self._layouts[key] = self.calls.layout(kinds, dynamic=1)
-            layout = self._layouts[key]
-            code = wgsl.render(kernel)
+            layout_key = tuple(kinds.items())
+            if layout_key not in self._layouts:
+                self._layouts[layout_key] = self.calls.layout(kinds, dynamic=1)
+            layout = self._layouts[layout_key]
+            code = wgsl.render(kernel, large)
             found = self.calls.pipeline(code, kernel.name, layout), layout
-            self._pipelines[kernel.identity] = found
+            self._pipelines[key] = found
         return found
 
 

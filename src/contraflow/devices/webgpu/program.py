@@ -53,7 +53,7 @@ class WebgpuProgram:
     def _load(self) -> None:
         device = self.device
         self._generation = device.generation
-        self._pipelines = [device.pipeline(step.call.kernel) for step in self._steps]
+        self._pipelines = [device.pipeline(step.call) for step in self._steps]
         self._bound: OrderedDict[tuple[int, ...], _Bound] = OrderedDict()
         self._arguments: dict[tuple[int, ...], Any] = {}
 

@@ -133,6 +133,7 @@ class GroupArray(NamedTuple):
     name: str
     dtype: DType
     length: int
+    vector: str = ""  # the type of its elements, where they are vectors of four
 
 
 class Body(NamedTuple):

@@ -30,12 +30,15 @@ from contraflow.errors import DeviceError
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Number
 from contraflow.expressions.intrinsics import INTRINSICS
-from contraflow.render.clike import bodies, source
+from contraflow.render.clike import bodies, source, wide
 
 # Limits that every WebGPU device guarantees.
 STORAGE_BUFFERS = 8
 SHARED_BYTES = 16384
 GROUPS_PER_AXIS = 65535
+
+# Large tiles from so many on: fewer would leave most of a GPU without work.
+WIDE_GROUPS = 48
 
 _STORED = {"bool": "u32", "int32": "i32", "int64": "i32", "uint32": "u32", "float32": "f32"}
 
@@ -212,11 +215,31 @@ def bindings(kernel: Kernel) -> dict[int, str]:
     return layout
 
 
-def render(kernel: Kernel) -> str:
-    """The WGSL of a kernel, or a DeviceError where WebGPU cannot run it."""
+def is_wide(call: KernelCall) -> bool:
+    """Whether a call is a product of so many tiles that each may be large (`wide.py`)."""
+    kernel = call.kernel
+    if not isinstance(kernel, Contraction) or kernel.digits or kernel.dtype is not float32:
+        return False
+    return kernel.accumulate is float32 and _wide_groups(call) >= WIDE_GROUPS
+
+
+def _wide_groups(call: KernelCall) -> int:
+    g, b, m, n, _ = call.sizes
+    return g * b * -(-m // wide.TILE) * -(-n // wide.TILE)
+
+
+def render(kernel: Kernel, large: bool = False) -> str:
+    """The WGSL of a kernel, or a DeviceError where WebGPU cannot run it; the one for calls that
+    are wide if `large`."""
     _check_storage(kernel)
     syntax = Wgsl(kernel.name, halved(kernel))
-    body = bodies.write(kernel, syntax)
+    if large:
+        assert isinstance(kernel, Contraction)
+        writer = wide.WideWriter(kernel, syntax)
+        writer.write_points()
+        body = source.Body(writer.lines, writer.shared)
+    else:
+        body = bodies.write(kernel, syntax)
     _check_shared(kernel, body.shared)
     integers = source.integer_names(kernel)
     scalars = source.scalars(kernel)
@@ -244,7 +267,8 @@ def render(kernel: Kernel) -> str:
         declarations.append("@group(0) @binding(1) var<uniform> scalars: Scalars;")
     declarations += _storage(kernel)
     declarations += [
-        f"var<workgroup> {array.name}: array<{syntax.type_of(array.dtype)}, {array.length}>;"
+        f"var<workgroup> {array.name}: "
+        f"array<{array.vector or syntax.type_of(array.dtype)}, {array.length}>;"
         for array in body.shared
     ]
     functions = [code for mark, code in _FUNCTIONS.items() if mark in text]
@@ -335,7 +359,7 @@ def _check_storage(kernel: Kernel) -> None:
 
 
 def _check_shared(kernel: Kernel, shared: Sequence[source.GroupArray]) -> None:
-    size = 4 * sum(array.length for array in shared)
+    size = 4 * sum(array.length * (4 if array.vector else 1) for array in shared)
     if size > SHARED_BYTES:
         raise DeviceError(
             f"{kernel.name}: the kernel shares {size} bytes within a workgroup, but webgpu "
@@ -375,6 +399,6 @@ def pack_scalars(kernel: Kernel, values: Sequence[Number]) -> bytes:
 
 def launch(call: KernelCall) -> tuple[int, int, int]:
     """The number of workgroups: in two dimensions past what one may have."""
-    groups = source.count_groups(call)
+    groups = _wide_groups(call) if is_wide(call) else source.count_groups(call)
     rows = -(-groups // GROUPS_PER_AXIS)
     return (-(-groups // rows), rows, 1) if rows else (0, 1, 1)
