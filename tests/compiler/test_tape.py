@@ -35,7 +35,7 @@ tape step
 
 
 def stands_on_tapes(op: Op) -> bool:
-    if op.dynamic or op.kind.lowering == "composite":
+    if op.dynamic or op.kind.lowering == "composite" or op.own_kernel:
         return False
     return op.kind.lowering != "view" or op.name == "strided"
 

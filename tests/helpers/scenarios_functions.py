@@ -181,7 +181,7 @@ indexing = EagerFile("test_indexing")
 def has_mask(key: Any) -> bool:
     """Whether reading by a key has a shape that depends on values."""
     parts = key if isinstance(key, tuple) else (key,)
-    return any(isinstance(k, (bool, np.ndarray)) and np.asarray(k).dtype == bool for k in parts)
+    return any(isinstance(k, np.ndarray) and k.dtype == bool for k in parts)
 
 
 BY_VALUES = "nothing is computed while a function is being recorded"

@@ -430,7 +430,9 @@ def to_dtype(x, *, dtype):
 @elementwise(
     ref=lambda x, device, source, non_blocking=False: np.copy(x),
     vjp={"x": lambda g, device, source: to_device(g, device=source, source=device)},
-    samples=lambda: (Sample((Array((3, 4)),), {"device": "cpu", "source": "cpu"}),),
+    samples=lambda: (
+        Sample((Array((3, 4)),), {"device": "cpu", "source": "cpu", "non_blocking": False}),
+    ),
     method=False,
     internal=True,
     zero_if=("x",),
