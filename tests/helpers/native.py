@@ -30,6 +30,7 @@ def run_native(
     width: int = 32,
     edges: Sequence[int] = (0, 1),
     line: int = 0,
+    pairs: bool = False,
 ) -> list[tuple[int, int]]:
     """Run a call over arrays bound as for `run_call`; give the (line + 1, index) records.
 
@@ -54,8 +55,8 @@ def run_native(
     else:
         words += strided_arguments(call)
     arguments = np.array(words, np.int64)
-    name = entry_name(kernel, vector_bytes=width)
-    function = KERNEL(jit.function(name, render(kernel, vector_bytes=width)))
+    name = entry_name(kernel, vector_bytes=width, pairs=pairs)
+    function = KERNEL(jit.function(name, render(kernel, vector_bytes=width, pairs=pairs)))
     for first, last in itertools.pairwise(edges):
         function(bases.ctypes.data, arguments.ctypes.data, first, last, edges[-1])
     return [(int(a), int(b)) for a, b in errors.reshape(-1, 2)]
@@ -83,6 +84,7 @@ def check(
     *,
     widths: Sequence[int] = WIDTHS,
     ulps: float = 0,
+    pairs: bool = False,
 ) -> None:
     """Assert that machine code at all widths, and cut in any way, does what `run_call` does.
 
@@ -105,12 +107,12 @@ def check(
     run_call(call, expected, scalars)
     for width in widths:
         first = copies(at_end=True)
-        run_native(call, first, scalars, width=width)
+        run_native(call, first, scalars, width=width, pairs=pairs)
         for i in results:
             assert_close(first[i][0], expected[i][0], ulps)
         for edges in (range(3), range(4), range(8), (0, 4, 6, 7)):
             again = copies()
-            run_native(call, again, scalars, width=width, edges=edges)
+            run_native(call, again, scalars, width=width, edges=edges, pairs=pairs)
             for i in results:
                 np.testing.assert_array_equal(bits(again[i][0]), bits(first[i][0]))
 

@@ -14,8 +14,8 @@ from contraflow.compiler.kernel import (
     Contraction,
     KernelCall,
 )
+from contraflow.devices.cpu import jit
 from contraflow.dtypes import (
-    DType,
     bfloat16,
     float16,
     float32,
@@ -29,7 +29,7 @@ from contraflow.dtypes import (
 # --- contractions ------------------------------------------------------------------------------
 
 
-def check_contraction(dtype: DType, accumulate: DType, sizes, strides, arrays=None) -> None:
+def check_contraction(dtype, accumulate, sizes, strides, arrays=None, **how) -> None:
     *batch, m, n, k = sizes
     extents = ((*batch, m, k), (*batch, k, n), (*batch, m, n))
     lengths = [
@@ -38,7 +38,8 @@ def check_contraction(dtype: DType, accumulate: DType, sizes, strides, arrays=No
     ]
     arrays = arrays or [sample(dtype, lengths[0]), sample(dtype, lengths[1], 1)]
     call = KernelCall(Contraction(dtype, accumulate), sizes, strides)
-    check(call, [*((a, 0) for a in arrays), guarded(dtype, lengths[2])], ulps=4 + k**0.5)
+    bound = [*((a, 0) for a in arrays), guarded(dtype, lengths[2])]
+    check(call, bound, ulps=4 + k**0.5, **how)
 
 
 def dense(sizes, transposed=(False, False, False)):
@@ -103,6 +104,39 @@ def test_contraction_of_rows_whose_elements_lie_far_apart(dtype, sizes):
 def test_contraction_of_strips_that_are_packed(dtype, sizes, transposed):
     """Where rows clash or elements lie apart; ragged rows, columns and depths."""
     check_contraction(dtype, dtype.compute, sizes, dense(sizes, (*transposed, False)))
+
+
+@pytest.mark.parametrize("dtype", [float32, float64, bfloat16, int16], ids=str)
+@pytest.mark.parametrize(
+    "transposed", [(False, False, False), (False, True, False), (True, True, True)]
+)
+def test_contraction_of_one_row_or_column(dtype, transposed):
+    for sizes in (
+        (1, 1, 1, 37, 100), (2, 1, 1, 1, 4500), (1, 1, 1, 2500, 9), (1, 3, 40, 1, 31),
+        (1, 1, 1, 5, 0),
+    ):  # fmt: skip
+        check_contraction(dtype, dtype.compute, sizes, dense(sizes, transposed))
+
+
+@pytest.mark.skipif(not jit.has_feature("avx512bf16"), reason="it has no products of pairs")
+@pytest.mark.parametrize("transposed", list(itertools.product((False, True), repeat=3)))
+def test_contraction_of_pairs(transposed):
+    for sizes in (
+        (1, 1, 13, 37, 29), (1, 2, 7, 16, 301), (3, 2, 70, 5, 9), (1, 1, 1, 50, 10),
+        (1, 1, 50, 1, 1), (1, 1, 265, 97, 515), (1, 1, 9, 1500, 64), (1, 1, 3, 4, 0),
+    ):  # fmt: skip
+        strides = dense(sizes, transposed)
+        check_contraction(bfloat16, float32, sizes, strides, widths=(32, 64), pairs=True)
+
+
+@pytest.mark.skipif(not jit.has_feature("avx512bf16"), reason="it has no products of pairs")
+def test_contraction_of_pairs_with_other_strides():
+    sizes = (1, 3, 10, 21, 15)
+    for strides in (
+        ((0, 0, 30, 2), (0, 640, 43, 2), (0, 500, 50, 2)),
+        ((0, 150, 15, 1), (0, 0, 0, 1), (0, 210, 21, 1)),
+    ):
+        check_contraction(bfloat16, float32, sizes, strides, widths=(32, 64), pairs=True)
 
 
 def test_contraction_with_broadcast_and_scattered_strides():

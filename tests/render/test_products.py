@@ -60,6 +60,15 @@ def test_blocks_of_products_keep_their_sums_in_registers(dtype, vector_bytes):
     assert {shape: spills for shape, body in found.items() if (spills := loop_spills(body))} == {}
 
 
+@pytest.mark.parametrize("vector_bytes", [32, 64])
+def test_blocks_of_pairs_keep_their_sums_in_registers(monkeypatch, vector_bytes):
+    monkeypatch.setitem(TARGETS, vector_bytes, ("x86-64-v4", "-prefer-256-bit,+avx512bf16"))
+    text = render(contraction(bfloat16, float32), vector_bytes=vector_bytes, pairs=True)
+    found = blocks(text, vector_bytes)
+    assert any("vdpbf16ps" in line for line in found["rows", 4, 3])
+    assert not any(map(loop_spills, found.values()))
+
+
 def test_windows_share_the_blocks_of_products():
     text = render(contraction(float32, float32, (2, 2)), vector_bytes=64)
     assert not any(map(loop_spills, blocks(text, 64).values()))
@@ -96,6 +105,20 @@ def test_vectors_suit_the_processor_and_the_kernel(monkeypatch, processor, wides
         assert vectors.bytes_for(kernel) == widest
 
 
+@pytest.mark.parametrize(
+    ("processor", "feature", "pairs"),
+    [("znver4", True, True), ("znver4", False, False), ("sapphirerapids", True, False)],
+)
+def test_pairs_are_multiplied_where_that_is_fast(monkeypatch, processor, feature, pairs):
+    monkeypatch.setattr(jit, "processor", lambda: processor)
+    monkeypatch.setattr(jit, "vector_bytes", lambda: 64)
+    monkeypatch.setattr(jit, "has_feature", lambda name: feature and name == "avx512bf16")
+    monkeypatch.setattr(config, "vector_bytes", None)
+    assert vectors.multiplies_pairs(contraction(bfloat16, float32)) == pairs
+    for other in (contraction(float16, float32), contraction(bfloat16, float32, (2, 2))):
+        assert not vectors.multiplies_pairs(other)
+
+
 def test_the_vector_width_of_the_user_decides(monkeypatch):
     monkeypatch.setattr(jit, "processor", lambda: "znver4")
     for width in (16, 64):
@@ -129,6 +152,12 @@ def results(sizes, widths, transposed=(False, False)):
 @pytest.mark.parametrize("k", [1, 255, 256, 257, 1500])
 def test_products_have_the_same_bits_for_any_width_and_cut(k):
     assert len(results((37, 50, k), WIDTHS)) == 1
+
+
+@pytest.mark.parametrize("k", [1, 15, 260, 9000])
+@pytest.mark.parametrize("transposed", [(False, False), (False, True)])
+def test_products_of_one_row_have_the_same_bits_for_any_width_and_cut(k, transposed):
+    assert len(results((1, 50, k), WIDTHS, transposed)) == 1
 
 
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True)])

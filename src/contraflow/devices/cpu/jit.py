@@ -39,6 +39,11 @@ def _features() -> llvm.targets.FeatureMap:
     return threads.run(llvm.get_host_cpu_features)
 
 
+def has_feature(name: str) -> bool:
+    """Whether the processor has a feature, as LLVM spells it."""
+    return bool(_features().get(name))
+
+
 @functools.cache
 def features() -> str:
     """The processor's features, as LLVM spells them."""

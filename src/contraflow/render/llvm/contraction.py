@@ -26,7 +26,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from contraflow.compiler.kernel import Contraction
-from contraflow.render.llvm.panels import BLOCK_ARGUMENTS, DEPTH, LINE, PanelRenderer
+from contraflow.render.llvm.panels import BLOCK_ARGUMENTS, DEPTH, LINE
+from contraflow.render.llvm.single_row import SingleRowRenderer
 from contraflow.render.llvm.text import ARGUMENTS, CodeStretch, FunctionText, memory
 
 # The most rows of a block with one vector, with two and so on, by bytes of a vector: as many sums
@@ -34,10 +35,10 @@ from contraflow.render.llvm.text import ARGUMENTS, CodeStretch, FunctionText, me
 BLOCKS = {16: (8, 4), 32: (8, 6, 4), 64: (8, 8, 8)}
 FEW_REGISTERS = (8, 4)  # the same where a product of integers takes a register of its own
 STRIP_BYTES = 1 << 18  # of a strip that is packed: a quarter of a second-level cache, or less
-CHUNK_BYTES = 1 << 18  # of the sums of a strip that do not rest in C
+CHUNK_BYTES = 1 << 19  # of the sums of a strip that do not rest in C
 # Up to so many rows packing a panel takes longer than it saves, if its own rows are not further
 # apart than so many elements: where they are, they displace each other in the cache.
-FEW_ROWS, NEAR_ROWS = 64, 128
+FEW_ROWS, NEAR_ROWS = 128, 128
 # Strips are packed if MANY columns meet them, and the elements of a row lie apart, or rows begin a
 # multiple of CLASH bytes apart, so that they displace each other in a cache.
 MANY, CLASH = 192, 1 << 10
@@ -89,10 +90,10 @@ class Panel(NamedTuple):
     source: str = ""
 
 
-class ContractionRenderer(PanelRenderer):
+class ContractionRenderer(SingleRowRenderer):
     """Writes the functions of a contraction whose operands have one stride along each axis."""
 
-    packs_on_its_way = True  # whether the first block that meets a panel may pack it
+    plain = True  # whether B has one stride along each axis
 
     def __init__(self, kernel: Contraction, name: str, vector_bytes: int) -> None:
         self.heights = BLOCKS[vector_bytes]
@@ -111,7 +112,10 @@ class ContractionRenderer(PanelRenderer):
         names = ", ".join(f"ptr @{self._block_name(*shape)}" for shape in shapes)
         table = f"@{self.name}_blocks = internal constant [{len(shapes)} x ptr] [{names}]"
         parts = [self._block(*shape) for shape in shapes]
-        parts += [self._pack_rows(), self._pack(), self._write(), self._entry()]
+        parts += [self._pack_rows(), self._pack(), self._write()]
+        if self.plain and not self.converts:
+            parts += [self._sweep(), self._dots()]
+        parts.append(self._entry())
         return "\n".join([table, *parts])
 
     def _shapes(self) -> list[tuple[int, int, bool]]:
@@ -123,7 +127,7 @@ class ContractionRenderer(PanelRenderer):
         shapes = [(most, 1, False)]
         shapes += [(r, v, False) for v, rows in enumerate(others, 2) for r in range(1, rows + 1)]
         packing = (self.block, self.vectors, True)
-        return [*shapes, packing] if self.packs_on_its_way and not self.converts else shapes
+        return [*shapes, packing] if self.plain and not self.converts else shapes
 
     # --- arguments -----------------------------------------------------------------------------
 
@@ -196,7 +200,7 @@ class ContractionRenderer(PanelRenderer):
             ready = self._any(
                 code, ready, self._all(code, beside, self._flag(code, f"{ragged}, 0"), self.single)
             )
-            if self.packs_on_its_way:
+            if self.plain:
                 wide_enough = self._flag(code, f"{columns}, {self.columns}")
                 packs = self._all(code, beside, wide_enough, self.full)
                 packs = code.let(f"select i1 {ready}, i1 false, i1 {packs}")
@@ -217,17 +221,21 @@ class ContractionRenderer(PanelRenderer):
     def _coming(self, code: CodeStretch, panel: Panel, rows: Stretch, row: str) -> tuple[str, str]:
         """The addresses that the block at a row fetches, as a start and a step per k: one line of
         each row of the panel beside its own in B, until all have been fetched."""
-        lines = self.columns * self.sum.itemsize // LINE
+        size = self.dtype.itemsize
+        lines = -(-self.columns * size // LINE) * self.pair
         beside = self._flag(code, f"{self.bn}, 1")
         some = code.let(f"icmp slt i64 {row}, {code.let(f'mul i64 {rows.step}, {lines}')}")
         number = code.let(f"sdiv i64 {row}, {rows.step}")
-        ahead = code.integer("mul", number, str(LINE // self.sum.itemsize))
-        ahead = code.integer("add", ahead, str(self.columns))
-        start = code.at(panel.source, memory(self.sum), ahead)
+        start = code.at(panel.source, memory(self.dtype), str(self.columns))
+        if self.pair == 2:
+            start = self._ahead(code, start, code.let(f"and i64 {number}, 1"), self.bk)
+            number = code.let(f"lshr i64 {number}, 1")
+        start = code.at(start, f"[{LINE} x i8]", number)
+        step = code.let(f"mul i64 {self.bk}, {size * self.pair}")
         fetches = self._all(code, beside, some)
         return (
             code.let(f"select i1 {fetches}, ptr {start}, ptr {self.panel}"),
-            code.let(f"select i1 {fetches}, i64 {self.bk}, i64 0"),
+            code.let(f"select i1 {fetches}, i64 {step}, i64 0"),
         )
 
     # --- loops ---------------------------------------------------------------------------------
@@ -245,7 +253,10 @@ class ContractionRenderer(PanelRenderer):
         chunk = self._chunk(code)
         with function.loop(*batches, 1) as batch:
             a, b, c = self._matrices(function.code(), sides, batch.index)
-            with function.loop(*columns, chunk) as part:
+            start = columns[0]
+            if self.plain and not self.converts:
+                start = self._one_row(function, sides, (a, b, c), rows, columns)
+            with function.loop(start, columns[1], chunk) as part:
                 code = function.code()
                 end = self._least(code, code.let(f"add i64 {part.index}, {chunk}"), columns[1])
                 across = self._stretch(code, part.index, end, self.columns, self.width)
@@ -254,6 +265,45 @@ class ContractionRenderer(PanelRenderer):
                     self._add_products(function, sides, strip, b)
                     self._finish(function, sides, strip)
         return function.text()
+
+    def _one_row(
+        self, function: FunctionText, sides: Sides, pointers: Sequence[str],
+        rows: tuple[str, str], columns: tuple[str, str],
+    ) -> str:  # fmt: skip
+        """Write the only row of C, if that is all there is, and B lies well; give the column from
+        which on there is something left to do."""
+        code, (a, b, c) = function.code(), pointers
+        single = self._flag(code, f"{sides.m}, 1", f"{rows[0]}, 0", f"{rows[1]}, 1")
+        single = self._all(code, single, code.let(f"xor i1 {self.empty}, true"))
+        dots = self._all(code, single, self._flag(code, f"{self.bk}, 1", f"{sides.depth}, 1"))
+        sweeps = self._all(code, single, self._flag(code, f"{self.bn}, 1"), self.direct)
+        sweeps = code.let(f"select i1 {dots}, i1 false, i1 {sweeps}")
+        extent = code.integer("sub", columns[1], columns[0])
+        b = self._ahead(code, b, columns[0], self.bn)
+        c = self._ahead(code, c, columns[0], sides.column)
+        ways = (
+            (dots, self.dot_depth, f"_dots(ptr {{a}}, ptr {{b}}, i64 {self.bn}, i64 {{length}}, "
+             f"i64 {extent}, ptr {c}, i64 {sides.column}, i1 {{first}})"),
+            (sweeps, DEPTH, f"_sweep(ptr {{a}}, i64 {sides.depth}, ptr {{b}}, i64 {self.bk}, "
+             f"i64 {{length}}, i64 {extent}, ptr {c}, i1 {{first}})"),
+        )  # fmt: skip
+        for chosen, step, call in ways:
+            code = function.code()
+            with function.loop(
+                "0", code.let(f"select i1 {chosen}, i64 {sides.k}, i64 0"), step
+            ) as k:
+                code = function.code()
+                length = self._least(code, code.let(f"sub i64 {sides.k}, {k.index}"), step)
+                values = {
+                    "a": self._ahead(code, a, k.index, sides.depth),
+                    "b": self._ahead(code, b, k.index, self.bk),
+                    "length": length,
+                    "first": self._flag(code, f"{k.index}, 0"),
+                }
+                code.do(f"call void @{self.name}{call.format(**values)}")
+        code = function.code()
+        done = self._any(code, dots, sweeps)
+        return code.let(f"select i1 {done}, i64 {columns[1]}, i64 {columns[0]}")
 
     def _reserve(self, code: CodeStretch) -> None:
         """Reserve scratch memory on the stack."""
@@ -308,10 +358,10 @@ class ContractionRenderer(PanelRenderer):
                 self._ahead(code, pointer, outer.index, stride)
                 for pointer, stride in zip((strip.a, b), sides.apart)
             )
-            with function.loop("0", sides.k, DEPTH) as depth:
+            with function.loop("0", sides.k, DEPTH * self.pair) as depth:
                 code = function.code()
                 left = code.let(f"sub i64 {sides.k}, {depth.index}")
-                length = self._least(code, left, DEPTH)
+                length = self._least(code, left, DEPTH * self.pair)
                 a_depth = self._ahead(code, a_outer, depth.index, ak)
                 first = self._flag(code, f"{code.let(f'or i64 {outer.index}, {depth.index}')}, 0")
                 with function.when(self.packs_rows):
@@ -361,6 +411,8 @@ class ContractionRenderer(PanelRenderer):
         at, apart = self._row_apart(code, target[0], start, target[1]), target[1]
         before = code.let(f"select i1 {first}, ptr {self.zeros}, ptr {at}")
         before_apart = code.let(f"select i1 {first}, i64 0, i64 {apart}")
+        if self.pair == 2:
+            length = code.let(f"lshr i64 {code.let(f'add i64 {length}, 1')}, 1")
         number = code.integer("add", cases, count)
         number = code.let(f"call i64 @llvm.smax.i64(i64 {number}, i64 0)")
         other, step = self._coming(code, panel, rows, row) if panel.source else (self.panel, "0")

@@ -20,6 +20,7 @@ from contraflow.render.generator import SHARED, digest
 from contraflow.render.llvm.contraction import ContractionRenderer
 from contraflow.render.llvm.kept import keep_values
 from contraflow.render.llvm.loops import LoopsRenderer
+from contraflow.render.llvm.pairs import PairsRenderer
 from contraflow.render.llvm.scan import ScanRenderer
 from contraflow.render.llvm.scatter import ScatterRenderer
 from contraflow.render.llvm.sort import SortRenderer
@@ -29,24 +30,26 @@ from contraflow.render.llvm.window import WindowRenderer
 # The modules in which it is decided which text a kernel becomes.
 GENERATOR = (
     *SHARED, "render.llvm.text", "render.llvm.box", "render.llvm.contraction", "render.llvm.kept",
-    "render.llvm.loops", "render.llvm.panels", "render.llvm.scan", "render.llvm.scatter",
-    "render.llvm.sort", "render.llvm.window", "render.llvm.kernels",
+    "render.llvm.loops", "render.llvm.pairs", "render.llvm.panels", "render.llvm.scan",
+    "render.llvm.scatter", "render.llvm.single_row", "render.llvm.sort", "render.llvm.window",
+    "render.llvm.kernels",
 )  # fmt: skip
 
 
-def entry_name(kernel: Kernel, *, vector_bytes: int) -> str:
+def entry_name(kernel: Kernel, *, vector_bytes: int, pairs: bool = False) -> str:
     """The name of the function that `render` writes."""
-    return f"{kernel.name}_v{vector_bytes}"
+    return f"{kernel.name}_v{vector_bytes}{'_pairs' if pairs else ''}"
 
 
-def text_identity(kernel: Kernel, *, vector_bytes: int) -> str:
+def text_identity(kernel: Kernel, *, vector_bytes: int, pairs: bool = False) -> str:
     """The identity of the text that `render` would write, without writing it."""
-    return f"{digest(GENERATOR)} {kernel.identity} {vector_bytes}"
+    return f"{digest(GENERATOR)} {kernel.identity} {vector_bytes} {pairs}"
 
 
-def render(kernel: Kernel, *, vector_bytes: int) -> str:
-    """The LLVM IR of a kernel for vectors of `vector_bytes`."""
-    name = entry_name(kernel, vector_bytes=vector_bytes)
+def render(kernel: Kernel, *, vector_bytes: int, pairs: bool = False) -> str:
+    """The LLVM IR of a kernel for vectors of `vector_bytes`; with `pairs`, that of a contraction of
+    bfloat16 for a processor that multiplies pairs of them (AVX512-BF16)."""
+    name = entry_name(kernel, vector_bytes=vector_bytes, pairs=pairs)
     if isinstance(kernel, Loops):
         body = LoopsRenderer(keep_values(kernel), name, vector_bytes).text()
     elif isinstance(kernel, Scatter):
@@ -57,7 +60,9 @@ def render(kernel: Kernel, *, vector_bytes: int) -> str:
         body = SortRenderer(kernel, name, vector_bytes).text()
     else:
         assert isinstance(kernel, Contraction), "rows are sorted whole, so none are merged"
-        renderer = WindowRenderer if kernel.digits else ContractionRenderer
+        renderer = PairsRenderer if pairs else ContractionRenderer
+        if kernel.digits:
+            renderer = WindowRenderer
         body = renderer(kernel, name, vector_bytes).text()
     attributes = f'nounwind "prefer-vector-width"="{8 * vector_bytes}"'
     return f"{body}{write_apart(body)}\nattributes #0 = {{ {attributes} }}\n"

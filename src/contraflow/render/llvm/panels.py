@@ -38,6 +38,8 @@ BLOCK_ARGUMENTS = (
 class PanelRenderer:
     """Writes the inner functions of a contraction, for blocks of `rows` x `vectors` vectors."""
 
+    pair = 1  # steps of k that lie side by side in a panel
+
     def __init__(
         self, kernel: Contraction, name: str, vector_bytes: int, rows: int, vectors: int
     ) -> None:
@@ -116,12 +118,31 @@ class PanelRenderer:
             result = code.let(f"or i1 {result}, {flag}")
         return result
 
+    def _one_of(self, code: CodeStretch, stop: str, *conditions: str) -> list[str]:
+        """The ends of loops to `stop`, of which one runs: that of the first condition that holds,
+        or else one more."""
+        ends, taken = [], "false"
+        for chosen in (*conditions, "true"):
+            here = self._all(code, chosen, code.let(f"xor i1 {taken}, true"))
+            taken = self._any(code, taken, here)
+            ends.append(code.let(f"select i1 {here}, i64 {stop}, i64 0"))
+        return ends
+
     def _least(self, code: CodeStretch, a: str, b: str | int) -> str:
         return code.let(f"call i64 @llvm.smin.i64(i64 {a}, i64 {b})")
 
     def _ahead(self, code: CodeStretch, pointer: str, index: str, stride: str) -> str:
         """Where an element of a matrix lies, `index` strides after another."""
         return code.at(pointer, memory(self.dtype), code.integer("mul", index, stride))
+
+    def _runs(self, code: CodeStretch, starts: Sequence[str], at: str) -> list[str]:
+        """A vector of what lies side by side along k from each start on, `at` steps further."""
+        pointers = [code.at(start, memory(self.dtype), at) for start in starts]
+        for pointer in pointers:
+            code.fetch(code.at(pointer, "i8", str(4 * LINE)))
+        return self._converted(
+            code, [self._load(code, p, self.dtype, self.width) for p in pointers]
+        )
 
     def _converted(self, code: CodeStretch, vectors: Sequence[str]) -> list[str]:
         return [convert(code, x, self.dtype, self.sum, self.width) for x in vectors]
@@ -161,7 +182,7 @@ class PanelRenderer:
     def _block(self, rows: int, vectors: int, packs: bool = False) -> str:
         """Add rows of A, times rows of B, to what lies at `before`, and write that to sums.
 
-        On its way it fetches what lies at `other` and `step` elements further at each step of k;
+        On its way it fetches what lies at `other` and `step` bytes further at each step of k;
         one that packs writes the rows of B there. There are `rows` rows, or, with one vector, which
         is rare, `count`: the last one is repeated then.
         """
@@ -194,7 +215,7 @@ class PanelRenderer:
                 following = body.at(other, element, str(self.columns))
             else:
                 body.fetch(other)
-                following = body.at(other, element, "%step")
+                following = body.at(other, "i8", "%step")
             totals = []
             for r, start in enumerate(starts):
                 value = self._load(body, body.at(start, element, place), self.sum, 1)
@@ -234,21 +255,13 @@ class PanelRenderer:
         long = code.let(f"icmp sge i64 %depth, {self.width}")
         along = self._all(code, self._flag(code, "%ak, 1"), long)
         beside = self._flag(code, "%am, 1", f"%rows, {self.block}")
-        # Of three loops one runs: squares, whole rows side by side, or element by element.
-        squares = code.let(f"select i1 {along}, i64 %depth, i64 0")
-        copied = code.let(f"select i1 {beside}, i64 %depth, i64 0")
-        copied = code.let(f"select i1 {along}, i64 0, i64 {copied}")
-        single = code.let(f"select i1 {self._any(code, along, beside)}, i64 0, i64 %depth")
+        squares, copied, single = self._one_of(code, "%depth", along, beside)
         final = code.let(f"sub i64 %depth, {self.width}")
         with function.loop("0", squares, self.width) as loop:
             body = function.code()
             # The last square overlaps the one before.
             at = self._least(body, loop.index, final)
-            pointers = [body.at(start, element, at) for start in starts]
-            for pointer in pointers:
-                body.fetch(body.at(pointer, "i8", str(4 * LINE)))
-            vectors = [self._load(body, p, self.dtype, self.width) for p in pointers]
-            packed = self._interleaved(body, self._converted(body, vectors))
+            packed = self._interleaved(body, self._runs(body, starts, at))
             target = body.at("%packed", f"[{self.block} x {memory(self.sum)}]", at)
             self._write_row(body, target, packed)
         for stop, gathers in ((copied, False), (single, True)):
@@ -315,12 +328,7 @@ class PanelRenderer:
         whole = self._flag(code, "%bn, 1", f"%columns, {self.columns}")
         long = code.let(f"icmp sge i64 %depth, {self.width}")
         along = self._all(code, self._flag(code, "%bk, 1"), long)
-        # Of four loops one runs.
-        taken, ends = "false", []
-        for chosen in (whole, beside, along, "true"):
-            here = self._all(code, chosen, code.let(f"xor i1 {taken}, true"))
-            taken = self._any(code, taken, here)
-            ends.append(code.let(f"select i1 {here}, i64 %depth, i64 0"))
+        ends = self._one_of(code, "%depth", whole, beside, along)
         masks, distances = self._masks(code, "%columns"), self._distances(code, "%bn")
         self._copy_rows(function, ends[0])
         self._copy_lanes(function, ends[1], masks)
@@ -364,10 +372,9 @@ class PanelRenderer:
 
     def _transpose_columns(self, function: FunctionText, stop: str) -> None:
         """Pack columns of B that lie side by side, in squares of vectors."""
-        element = memory(self.dtype)
         code = function.code()
         last = code.let("sub i64 %columns, 1")
-        final = code.let(f"sub i64 %depth, {self.width}")
+        final = code.let(f"sub i64 {stop}, {self.width}")
         some = code.let(f"icmp sgt i64 {stop}, 0")
         with function.loop(
             "0", code.let(f"select i1 {some}, i64 %columns, i64 0"), self.width
@@ -387,11 +394,7 @@ class PanelRenderer:
             with function.loop("0", stop, self.width) as loop:
                 body = function.code()
                 at = self._least(body, loop.index, final)  # the last square overlaps another
-                pointers = [body.at(column, element, at) for column in columns]
-                for pointer in pointers:
-                    body.fetch(body.at(pointer, "i8", str(4 * LINE)))
-                vectors = [self._load(body, p, self.dtype, self.width) for p in pointers]
-                rows = self._transpose(body, self._converted(body, vectors))
+                rows = self._transpose(body, self._runs(body, columns, at))
                 start = self._row(body, panel, at)
                 for k, row in enumerate(rows):
                     self._write_row(body, self._row(body, start, str(k)), [row])

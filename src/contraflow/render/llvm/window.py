@@ -26,7 +26,7 @@ PANELS = 16  # of a chunk: so many have a table of where their columns lie
 class WindowRenderer(ContractionRenderer):
     """Writes the functions of a contraction with digits."""
 
-    packs_on_its_way = False
+    plain = False
 
     def __init__(self, kernel: Contraction, name: str, vector_bytes: int) -> None:
         super().__init__(kernel, name, vector_bytes)
