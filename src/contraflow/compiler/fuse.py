@@ -102,6 +102,7 @@ class _Fuser:
     def __init__(self, tape: Tape, host: set[Value], limits: Limits) -> None:
         self.tape, self.host, self.limits = tape, host, limits
         self.scope = TapeScope(tape, host)
+        self.scope.narrow = limits.int64_bits < 64
         self.scope.layouts = narrow_layouts(tape, host, limits.narrow)
         self.groups: list[Group | Use | None] = []
         self.maker: dict[Value, int] = {}  # the position in `groups` of what makes a value
@@ -379,6 +380,7 @@ class _Fuser:
             group.reductions += 1
         group.lines.append(number)
         group.indexes = group.indexes or visit.line.op.kind.indexes
+        group.may_fail = group.may_fail or visit.may_fail
         group.reads.update([v for v, _ in visit.reads])
         group.kept.update(self.kept.intersection(visit.line.outs))
         for v in visit.line.outs:
@@ -436,7 +438,7 @@ def is_within_limits(limits: Limits, group: Group, visit: Visit) -> bool:
     if visit.reduced is not None and group.reductions >= limits.folds:
         return False
     operands = len(group.reads) + len(group.made) + len(line.inputs) + len(line.outs)
-    operands += group.indexes or line.op.kind.indexes  # memory for the record of a wrong index
+    operands += group.may_fail or visit.may_fail  # memory for the record of a failure
     return operands <= limits.bindings and len(group.lines) < limits.lines
 
 

@@ -67,6 +67,8 @@ class Limits(NamedTuple):
     # Whether kernels may read and write different parts of one piece of memory, so that temporaries
     # lie in one arena. Else each has a piece for itself, and one of a later time may take it over.
     arena: bool = True
+    # The bits that int64 is computed in; results that do not fit fail, as a wrong index does.
+    int64_bits: int = 64
     element_bytes: int = 0  # what an element takes in memory, whatever its dtype; 0: its itemsize
     windows: bool = False  # whether a contraction may have digits
     # Matrices with at most this many columns are stored column-major: their rows are shorter than

@@ -112,6 +112,7 @@ class Visit(NamedTuple):
     operands: tuple[Any, ...]  # as `TapeScope.access` finds them
     reads: tuple[Access, ...]  # those of them that are values in memory
     reduced: frozenset[int] | None  # the dims it reduces, if it does
+    may_fail: bool = False  # whether it may check something, so that failures are recorded
 
 
 class TapeScope:
@@ -122,6 +123,7 @@ class TapeScope:
         self.views: dict[Value, Access] = {}  # strided lines, folded into their reads
         self.fills: dict[Value, Any] = {}  # values that are one number throughout
         self.layouts: dict[Value, View] = {}  # of values that are not row-major
+        self.narrow = False  # whether int64 has 32 bits
         self._found: dict[Value, Any] = {}
         self._visits: dict[int, Visit] = {}
 
@@ -164,11 +166,17 @@ class TapeScope:
             if line.op.kind.lowering == "reduce" and isinstance(first, Value):
                 shape = self.tape.specs[first].shape
                 dims = reduced_dims(line.op, line.params, len(shape))
-                found = Visit(line, shape, operands, reads, dims)
+                found = Visit(line, shape, operands, reads, dims, self._may_fail(line))
             else:
-                found = Visit(line, self.tape.specs[line.outs[0]].shape, operands, reads, None)
+                shape = self.tape.specs[line.outs[0]].shape
+                found = Visit(line, shape, operands, reads, None, self._may_fail(line))
             self._visits[number] = found
         return found
+
+    def _may_fail(self, line: TapeLine) -> bool:
+        if line.op.kind.indexes or line.op.fails is not None:
+            return True
+        return self.narrow and any(self.tape.specs[v].dtype is int64 for v in line.outs)
 
 
 @dataclass(eq=False, repr=False)
@@ -180,6 +188,7 @@ class Group:
     inner: frozenset[int] = frozenset()  # dims of the domain that are reduced over
     lines: list[int] = field(default_factory=list)
     indexes: bool = False  # whether a line reads at positions of its own
+    may_fail: bool = False  # whether a line may check something
     reductions: int = 0  # how many of the lines reduce
     # For each value made here: the strides, over the domain's axes, it would be stored with.
     made: dict[Value, Shape] = field(default_factory=dict)
@@ -238,7 +247,9 @@ def lower_group(scope: TapeScope, group: Group, wanted: set[Value]) -> list[Kern
         if v in wanted
     )
     dtypes = tuple(naming.dtypes)
-    pattern = Pattern(group.domain, group.inner, tuple(lines), dtypes, results, get_default_dtype())
+    pattern = Pattern(
+        group.domain, group.inner, tuple(lines), dtypes, results, get_default_dtype(), scope.narrow
+    )
     kernels, partials = lower_pattern(pattern)
     for elements, dtype in partials:
         naming.target(scope.tape.new(Spec((elements,), dtype)), 0)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from contraflow import thresholds
 from contraflow.compiler.folds import Partial, Settled, classes, cut, pruned, rewritten, roots_of
 from contraflow.compiler.kernel import Kernel, KernelCall, KernelFold, Operand, Store
+from contraflow.compiler.narrow_integers import guarded, halves, joined
 from contraflow.dtypes import DType, int64
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
@@ -79,6 +80,7 @@ class Pattern(NamedTuple):
     arguments: tuple[DType, ...]
     results: tuple[StoredResult, ...]
     default_dtype: DType  # which dtype rules may ask for
+    narrow: bool = False  # whether int64 has 32 bits, so that results are checked
 
 
 class Lowered(NamedTuple):
@@ -252,20 +254,26 @@ class Builder:
             outs = self._index(line, params, casts)
         else:
             inputs = [self.operand(line, i, c) for i, c in enumerate(casts)]
-            outs = self._expression(line, params, inputs)
-        may_fail = line.op.kind.indexes or line.op.fails is not None
+            outs = self._expression(line, params, inputs, dtypes)
+        may_fail = line.op.kind.indexes or line.op.fails is not None or self.pattern.narrow
         if may_fail and self.checks is None and any(e.fn == "checked" for e in s.walk(outs)):
             self.checks = number
         self.made += [s.cast(e, dtype.compute) for e, dtype in zip(outs, dtypes, strict=True)]
 
     def _expression(
-        self, line: PatternLine, params: dict[str, Any], inputs: Sequence[Expr]
+        self,
+        line: PatternLine,
+        params: dict[str, Any],
+        inputs: Sequence[Expr],
+        dtypes: Sequence[DType],
     ) -> tuple[Expr, ...]:
         """A body over its operands. It is built over placeholders first: what the operands are
         made of, which may be long, is not walked through again for every line."""
         if line.op.is_elementwise:
             kinds = tuple([type(value) for _, value in line.params])
             outs = _body(line.op, line.params, kinds, *[e.dtype for e in inputs])
+            if self.pattern.narrow:
+                outs = guarded([s.cast(e, d.compute) for e, d in zip(outs, dtypes, strict=True)])
         else:
             leaves = [s.leaf("input", e.dtype, i) for i, e in enumerate(inputs)]
             outs = line.op.kind.expression(line.op, line.given, params, leaves)
@@ -296,8 +304,13 @@ class Builder:
         values = self.with_positions(values, "reduced", counting, [x])
         if not dims:  # over no dims: the element itself
             return values
-        self.reductions.append(KernelFold(values, combine, identity))
-        number = len(self.reductions) - 1
+        fold = KernelFold(values, combine, identity)
+        number = len(self.reductions)
+        parts = halves(fold) if self.pattern.narrow else None
+        if parts is not None:
+            self.reductions.append(parts)
+            return (joined(*(s.leaf("reduced", int64, (number, i)) for i in range(2))),)
+        self.reductions.append(fold)
         return tuple(s.leaf("reduced", v.dtype, (number, i)) for i, v in enumerate(values))
 
     def _index(

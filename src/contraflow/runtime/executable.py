@@ -20,6 +20,7 @@ from contraflow.compiler.fuse import fuse
 from contraflow.compiler.host_numbers import host_values, wide_numbers
 from contraflow.compiler.interpret import range_problem, run_tape
 from contraflow.compiler.lower import Fused
+from contraflow.compiler.narrow_integers import OVERFLOW
 from contraflow.compiler.passes import optimize
 from contraflow.compiler.plan import HostStep, make_plan
 from contraflow.compiler.tape import Tape, TapeLine, Value
@@ -360,7 +361,9 @@ class Native:
         line, kind, text = self._failed(error)
         if line is None:
             return error
-        if line.op.fails is None:  # the op that the user called will be named
+        if (
+            line.op.fails is None and kind is IndexError
+        ):  # the op that the user called will be named
             return OutOfRange(f"{text.rstrip('.')}.")
         found: Exception = kind(f"{line.op.name}: {text}.")
         return found
@@ -371,6 +374,12 @@ class Native:
         if number is None:
             return None, IndexError, ""
         line = self.tape.lines[number]
+        if index == OVERFLOW and self.device.limits.int64_bits < 64:
+            bits = self.device.limits.int64_bits
+            return line, OverflowError, (
+                f"a result does not fit the {bits} bits that int64 has on {self.device.name}; "
+                "compute it in float32, or on the cpu"
+            )  # fmt: skip
         kind, text = line.op.fails or (IndexError, range_problem(self.tape, line, index))
         return line, kind, text
 

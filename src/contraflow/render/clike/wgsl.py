@@ -49,6 +49,7 @@ LIMITS = Limits(
     aliasing=False,
     arena=False,
     element_bytes=4,
+    int64_bits=32,
     lacks=frozenset(dtype.name for dtype in ALL) - _STORED.keys(),
     folds=source.FOLDS,
     windows=True,

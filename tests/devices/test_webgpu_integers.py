@@ -1,0 +1,111 @@
+"""int64 on the webgpu device has 32 bits: what does not fit is an error, and what fits is exact."""
+
+from __future__ import annotations
+
+import operator
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import contraflow as cf
+
+MOST, LEAST = 2**31 - 1, -(2**31)
+TEXT = r"a result does not fit the 32 bits that int64 has on webgpu; compute it in float32"
+
+pytestmark = pytest.mark.usefixtures("webgpu")
+
+
+def there(*numbers: int) -> cf.Tensor:
+    return cf.tensor(list(numbers), dtype=cf.int64, device="webgpu")
+
+
+FITS: dict[str, tuple[Callable[[], cf.Tensor], list[int]]] = {
+    "add": (lambda: there(MOST - 1) + 1, [MOST]),
+    "sub": (lambda: there(LEAST + 1) - 1, [LEAST]),
+    "mul": (lambda: there(65536) * 32767, [65536 * 32767]),
+    "mul to the least": (lambda: there(-65536) * 32768, [LEAST]),
+    "square": (lambda: there(46340) * there(46340), [46340**2]),
+    "neg": (lambda: -there(MOST), [-MOST]),
+    "shift": (lambda: there(1) << 30, [1 << 30]),
+    "negative shift": (lambda: there(-1) << 31, [LEAST]),
+    "cast": (lambda: cf.tensor([-(2.0**31)], device="webgpu").long(), [LEAST]),
+    "sum that comes back": (lambda: there(MOST, MOST, -MOST, 5, -6).sum(0, True), [MOST - 1]),
+    "negative sum": (lambda: there(-MOST, -1).sum(0, keepdim=True), [LEAST]),
+    "long sum": (lambda: cf.arange(60_000, device="webgpu").sum(0, True), [59_999 * 30_000]),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_what_fits_is_exact(name):
+    compute, expected = FITS[name]
+    assert compute().tolist() == expected
+
+
+FAILS: dict[str, tuple[Callable[[], Any], str]] = {
+    "add": (lambda: there(MOST) + 1, "add"),
+    "sub": (lambda: there(LEAST) - 1, "sub"),
+    "mul": (lambda: there(65536) * 32768, "mul"),
+    "square": (lambda: there(46341) * there(46341), "mul"),
+    "far": (lambda: there(MOST) * there(MOST), "mul"),
+    "neg": (lambda: -there(LEAST), "neg"),
+    "abs": (lambda: there(LEAST).abs(), "abs"),
+    "pow": (lambda: there(100_000).pow(2), "square"),
+    "shift": (lambda: there(1) << 31, ""),
+    "far shift": (lambda: there(3) << 40, ""),
+    "cast": (lambda: cf.tensor([3e9], device="webgpu").long(), "to_dtype"),
+    "sum": (lambda: there(MOST, 1).sum(), "sum"),
+    "long sum": (lambda: cf.arange(100_000, device="webgpu").sum(), "sum"),
+    "sum of rows": (lambda: there(1, 2, MOST, 1).reshape(2, 2).sum(1), "sum"),
+}
+
+
+@pytest.mark.parametrize("name", FAILS)
+def test_what_does_not_fit_is_an_error_of_the_op(name):
+    compute, op = FAILS[name]
+    with pytest.raises(OverflowError, match=rf"^\w*{op}\w*: {TEXT}"):
+        compute()
+
+
+def test_a_compiled_function_names_the_line_and_writes_nothing():
+    count = there(MOST - 1)
+
+    @cf.compile
+    def step(x):
+        count.add_(x)
+        return count * 1
+
+    assert step(there(1)).tolist() == [MOST]
+    count.copy_(there(MOST - 1))
+    step(there(0))
+    with pytest.raises(OverflowError, match=rf"add_?: {TEXT}.* at test_webgpu_integers.py:\d+"):
+        step(there(2))
+    assert count.tolist() == [MOST - 1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_arithmetic_is_exact_or_an_error(seed):
+    draw = random.Random(seed)
+    for _ in range(25):
+        f = draw.choice((operator.add, operator.sub, operator.mul))
+        sizes = [draw.choice((2**31, 2**20, 2**16, 300)) for _ in range(2)]
+        a, b = (draw.randrange(-size, size) for size in sizes)
+        wanted = f(a, b)
+        if LEAST <= wanted <= MOST:
+            assert f(there(a), there(b)).item() == wanted, (f, a, b)
+        else:
+            with pytest.raises(OverflowError):
+                f(there(a), there(b)).item()
+
+
+def test_counting_needs_no_check(webgpu, monkeypatch):
+    x = cf.tensor(np.arange(100) % 3 == 0, device="webgpu")
+    monkeypatch.setattr(webgpu, "check_indices", None)
+    assert x.sum().item() == 34
+
+
+def test_int32_wraps_as_on_the_cpu():
+    x = cf.tensor([MOST], dtype=cf.int32)
+    assert (x.to("webgpu") + 1).tolist() == (x + 1).tolist() == [LEAST]
