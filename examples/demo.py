@@ -6,6 +6,7 @@ see what it changes: the speed, and not the numbers.
 
     python examples/demo.py            # about ten seconds
     python examples/demo.py --quick    # a fifth of the steps
+    python examples/demo.py --device webgpu
 """
 
 import argparse
@@ -105,7 +106,7 @@ def write(model: Writer, length: int = SAMPLE) -> str:
         for _ in range(length):
             logits = model(cf.tensor([codes[-CONTEXT:]]))[0]
             # Halving the temperature makes likely characters likelier still.
-            chances = F.softmax(logits / 0.5, 0).numpy().astype(np.float64)
+            chances = F.softmax(logits / 0.5, 0).cpu().numpy().astype(np.float64)
             codes.append(random.choice(len(ALPHABET), p=chances / chances.sum()))
     model.train()
     return "".join(ALPHABET[code] for code in codes[CONTEXT:])
@@ -218,7 +219,10 @@ def main() -> None:
     """Train, compare, explain, and fail on purpose."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a fifth of the steps")
-    quick = parser.parse_args().quick
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or webgpu")
+    given = parser.parse_args()
+    quick = given.quick
+    cf.set_default_device(given.device)
     sys.stdout.reconfigure(errors="replace")  # a terminal without block characters shows "?"
     steps = 160 if quick else 800
 

@@ -19,18 +19,21 @@ found by its bits, and the built-in max, min and exponentials are not used.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 
 import numpy as np
 
-from contraflow.compiler.kernel import Attention, Contraction, Kernel, KernelCall, Limits
+from contraflow.compiler.kernel import Attention, Contraction, Kernel, KernelCall, Limits, Loops
 from contraflow.dtypes import ALL, DType, bool_, float32, int32, int64, uint32
 from contraflow.errors import DeviceError
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Number
 from contraflow.expressions.intrinsics import INTRINSICS
 from contraflow.render.clike import bodies, source, wide
+from contraflow.render.clike.loops import prepare
+from contraflow.render.clike.writer import Writer
 
 # Limits that every WebGPU device guarantees.
 STORAGE_BUFFERS = 8
@@ -39,6 +42,7 @@ GROUPS_PER_AXIS = 65535
 
 # Large tiles from so many on: fewer would leave most of a GPU without work.
 WIDE_GROUPS = 48
+WIDE_MAP_GROUPS = 1024
 
 _STORED = {"bool": "u32", "int32": "i32", "int64": "i32", "uint32": "u32", "float32": "f32"}
 
@@ -217,16 +221,22 @@ def bindings(kernel: Kernel) -> dict[int, str]:
 
 
 def is_wide(call: KernelCall) -> bool:
-    """Whether a call is a product of so many tiles that each may be large (`wide.py`)."""
+    """Whether a call is a product of so many tiles, or a map of so many points, that each thread
+    may have more of them (`wide.py`)."""
     kernel = call.kernel
-    if not isinstance(kernel, Contraction) or kernel.digits or kernel.dtype is not float32:
-        return False
-    return kernel.accumulate is float32 and _wide_groups(call) >= WIDE_GROUPS
+    if isinstance(kernel, Contraction):
+        floats = kernel.dtype is kernel.accumulate is float32
+        return floats and not kernel.digits and _wide_groups(call) >= WIDE_GROUPS
+    if isinstance(kernel, Loops) and not kernel.inner and not kernel.checks_indices:
+        return _wide_groups(call) >= WIDE_MAP_GROUPS
+    return False
 
 
 def _wide_groups(call: KernelCall) -> int:
-    g, b, m, n, _ = call.sizes
-    return g * b * -(-m // wide.TILE) * -(-n // wide.TILE)
+    if isinstance(call.kernel, Contraction):
+        g, b, m, n, _ = call.sizes
+        return g * b * -(-m // wide.TILE) * -(-n // wide.TILE)
+    return -(-math.prod(call.sizes) // (source.THREADS * wide.POINTS))
 
 
 def render(kernel: Kernel, large: bool = False) -> str:
@@ -234,13 +244,7 @@ def render(kernel: Kernel, large: bool = False) -> str:
     are wide if `large`."""
     _check_storage(kernel)
     syntax = Wgsl(kernel.name, halved(kernel))
-    if large:
-        assert isinstance(kernel, Contraction)
-        writer = wide.WideWriter(kernel, syntax)
-        writer.write_points()
-        body = source.Body(writer.lines, writer.shared)
-    else:
-        body = bodies.write(kernel, syntax)
+    body = _wide_body(kernel, syntax) if large else bodies.write(kernel, syntax)
     _check_shared(kernel, body.shared)
     integers = source.integer_names(kernel)
     scalars = source.scalars(kernel)
@@ -281,6 +285,16 @@ def render(kernel: Kernel, large: bool = False) -> str:
         "    @builtin(num_workgroups) extent: vec3<u32>) {"
     )
     return "\n".join([*declarations, "", *functions, entry, text, "}", ""])
+
+
+def _wide_body(kernel: Kernel, syntax: Wgsl) -> source.Body:
+    assert isinstance(kernel, Contraction | Loops)
+    if isinstance(kernel, Contraction):
+        writer: Writer = wide.WideWriter(kernel, syntax)
+    else:
+        writer = wide.WideMapWriter(prepare(kernel, syntax.column), syntax)
+    writer.write_points()
+    return source.Body(writer.lines, writer.shared)
 
 
 def _struct(name: str, members: Sequence[str]) -> str:

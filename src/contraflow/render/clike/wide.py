@@ -1,14 +1,18 @@
-"""The body of large products in float32, for languages with vectors: 8 x 8 sums per thread.
+"""The bodies of large calls: products in float32, for languages with vectors, and maps.
 
-A group computes a tile of 128 x 128. Vectors of four rows of A, and of four columns of B, at one k
-pass through shared memory; the next ones are loaded while those there are multiplied. Vectors are
-stored where the xor of their number and k says: threads that store neighbours along k would meet in
-one bank of memory else.
+Of a product a thread has 8 x 8 sums, and a group a tile of 128 x 128. Vectors of four rows of A,
+and of four columns of B, at one k pass through shared memory; the next ones are loaded while those
+there are multiplied. Vectors are stored where the xor of their number and k says: threads that
+store neighbours along k would meet in one bank of memory else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from contraflow.compiler.kernel import Contraction
+from contraflow.render.clike.loops import LoopsWriter
 from contraflow.render.clike.source import THREADS, GroupArray, Syntax
 from contraflow.render.clike.writer import Writer
 
@@ -20,6 +24,7 @@ STEPS = 4  # products of so many k are written out
 # Products that are added up from zero: the sums of such panels are added up in the result.
 PANEL = 1024
 VECTOR = "vec4<f32>"
+POINTS = 4  # of a map that a thread has at a time
 _PARTS = "xyzw"
 
 
@@ -163,3 +168,47 @@ class WideWriter(Writer):
                             ):  # fmt: skip
                                 self.line(line)
                             self.line(self.syntax.store(2, dtype, "at", name))
+
+
+class WideMapWriter(LoopsWriter):
+    """Writes the body of a map in which each thread has several points at a time: all are loaded
+    and computed before the first is stored, so that loads do not wait for each other."""
+
+    def write_points(self) -> None:
+        """Write the loop over the outer axes: everything."""
+        kernel, syntax = self.kernel, self.syntax
+        outer, stores = range(kernel.outer), kernel.stores
+        whole = f"threads * {POINTS}"
+        self.index("points", self.extent(outer))
+        with self.loop("first", f"group * ({whole}) + thread", "points", f"groups * ({whole})"):
+            with self.block(f"if (first + threads * {POINTS - 1} < points)"):
+                for number in range(POINTS):
+                    for i, store in enumerate(stores):
+                        dtype = store.value.dtype
+                        zero = syntax.literal(0, dtype)
+                        name = f"value{i}_{number}"
+                        self.line(syntax.variable(name, syntax.type_of(dtype), zero) + ";")
+                    with self.at_point(f"first + threads * {number}"):
+                        found = self.compute([store.value for store in stores])
+                        for i, value in enumerate(found):
+                            self.line(f"value{i}_{number} = {value.text};")
+                for number in range(POINTS):
+                    with self.at_point(f"first + threads * {number}"):
+                        for i, store in enumerate(stores):
+                            dtype, address = store.value.dtype, self.address(store.operand)
+                            name = f"value{i}_{number}"
+                            self.line(syntax.store(store.operand, dtype, address, name))
+            with (
+                self.block("else"),
+                self.loop("point", "first", "points", "threads"),
+            ):
+                self.split("point", outer)
+                self.store(stores)
+
+    @contextmanager
+    def at_point(self, point: str) -> Iterator[None]:
+        """Write a block about one point."""
+        with self.block(""):
+            self.index("point", point)
+            self.split("point", range(self.kernel.outer))
+            yield
