@@ -13,7 +13,7 @@ INSTALLED_DEV := .venv/.installed-dev
 INSTALLED_PEERS := .venv-peers/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-peers test-cuda lint format stub seeds accuracy explain bench bench-peers peers clean
+.PHONY: help demo test test-all test-peers test-cuda lint format stub names seeds accuracy explain bench bench-peers peers clean
 .NOTPARALLEL:
 
 help: ## list the targets
@@ -45,6 +45,9 @@ format: $(INSTALLED_DEV) ## let ruff mend what it can
 
 stub: $(INSTALLED_DEV) ## write the type stub of the tensor methods anew
 	$(BIN)/python -m contraflow.stubs
+
+names: $(INSTALLED_DEV) ## decide about each name of PyTorch's and write docs/names.md
+	$(BIN)/python -m tests.helpers.torch_names $(ARGS)
 
 seeds: $(INSTALLED_DEV) ## try each promise of the five originals and write docs/seeds.md
 	$(BIN)/python -m tests.helpers.seeds $(ARGS)

@@ -1,5 +1,6 @@
 """contraflow: tensors that remember how they were computed, and a compiler for whole steps."""
 
+import math
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,12 @@ from contraflow.config import (
 from contraflow.devices import get_default_device, set_default_device
 from contraflow.devices.names import Device as device
 from contraflow.dtypes import (
+    C_NAMES as _C_NAMES,
+)
+from contraflow.dtypes import (
+    TENSOR_NAMES as _TENSOR_NAMES,
+)
+from contraflow.dtypes import (
     DType as dtype,
 )
 from contraflow.dtypes import (
@@ -44,7 +51,6 @@ from contraflow.dtypes import (
 from contraflow.dtypes import (
     bool_ as bool,
 )
-from contraflow.errors import AbsentByChoice as _Absent
 from contraflow.errors import (
     CaptureError,
     DeviceError,
@@ -53,6 +59,7 @@ from contraflow.errors import (
     NotScalarError,
     OverwrittenError,
 )
+from contraflow.names import missing as _missing
 from contraflow.operation.op import REGISTRY as _REGISTRY
 from contraflow.ops.creation.create import (
     as_tensor,
@@ -96,53 +103,96 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Names that few programs use and that take a while to import, with their modules.
-_LATER = {
-    "autocast": "contraflow.amp.autocast",
-    "draw": "contraflow.autograd.drawing",
-    "load": "contraflow.serialize",
-    "save": "contraflow.serialize",
-    "show_config": "contraflow.about",
+# Names that few programs use and that take a while to import, or that stand for others: the modules
+# that have them. `new=old` gives a thing of the module another name.
+_LATER_FROM = {
+    "about": "show_config",
+    "amp.autocast": "autocast get_autocast_dtype is_autocast_enabled",
+    "amp.grad_scaler": "GradScaler",
+    "autograd.anomaly": "is_anomaly_enabled",
+    "autograd.drawing": "draw",
+    "dtypes": "can_cast finfo iinfo promote_types",
+    "func": "vmap",
+    "nn.functional": (
+        "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout batch_norm bilinear ctc_loss "
+        "embedding embedding_bag feature_alpha_dropout instance_norm max_pool1d_with_indices"
+    ),
+    "ops.creation.arrays": (
+        "asarray empty_permuted empty_strided frombuffer range=range_ scalar_tensor"
+    ),
+    "ops.creation.sampling": "binomial poisson",
+    "ops.queries": (
+        "adjoint broadcast_shapes conj conj_physical detach detach_ fill frexp frobenius_norm "
+        "get_device gradient is_complex is_conj "
+        "is_floating_point is_inference is_neg is_nonzero is_same_size is_signed is_storage "
+        "is_tensor isreal norm_except_dim nuclear_norm numel pinverse real "
+        "resolve_conj resolve_neg result_type typename unravel_index"
+    ),
+    "serialize": "load save",
+    "settings": (
+        "are_deterministic_algorithms_enabled get_deterministic_debug_mode "
+        "get_num_interop_threads "
+        "is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled "
+        "set_default_tensor_type set_deterministic_debug_mode "
+        "set_flush_denormal set_num_interop_threads set_warn_always use_deterministic_algorithms"
+    ),
+    "shapes": (
+        "Size=Sizes channels_last channels_last_3d contiguous_format memory_format=MemoryFormat "
+        "preserve_format strided"
+    ),
+    "signal.windows": ("bartlett_window blackman_window hamming_window hann_window kaiser_window"),
+    "tensors.generator": "default_generator initial_seed seed",
+    "utils.dlpack": "to_dlpack",
 }
-_LATER_MODULES = {"amp", "data", "func", "linalg", "nn", "optim", "profiler", "special", "webgpu"}
-
-
-# PyTorch's names for what is absent by choice, and what that is.
-_ABSENT = {
-    "complex": "complex numbers",
-    "complex64": "complex numbers",
-    "complex128": "complex numbers",
-    "view_as_complex": "complex numbers",
-    "view_as_real": "complex numbers",
-    "polar": "complex numbers",
-    "fft": "Fourier transforms",
-    "stft": "Fourier transforms",
-    "istft": "Fourier transforms",
-    "sparse": "sparse tensors",
-    "sparse_coo_tensor": "sparse tensors",
-    "sparse_csr_tensor": "sparse tensors",
-    "quantize_per_tensor": "quantised tensors",
-}
+_LATER: dict[str, tuple[str, str]] = {}
+for _module, _names in _LATER_FROM.items():
+    for _name in _names.split():
+        _public, _, _own = _name.partition("=")
+        _LATER[_public] = (_module, _own or _public)
+_LATER_MODULES = {
+    "accelerator", "amp", "backends", "data", "distributed", "func", "jit", "linalg", "nn", "optim",
+    "profiler", "random", "signal", "special", "testing", "utils", "webgpu",
+}  # fmt: skip
+_METHODS = ("as_strided_", "fill_", "resize_as_", "zero_")  # functions as well
+_CONSTANTS: dict[str, object] = {
+    "e": math.e, "inf": math.inf, "nan": math.nan, "newaxis": None, "pi": math.pi, **_C_NAMES
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
     """Ops are public under their own names: `contraflow.tanh` is the op tanh."""
     if name in _LATER:
-        found: object = getattr(import_module(_LATER[name]), name)
+        module, own = _LATER[name]
+        found: object = getattr(import_module(f"contraflow.{module}"), own)
         return found
     if name in _LATER_MODULES:
         return import_module(f"contraflow.{name}")
-    if name in _ABSENT:
-        raise _Absent(
-            f"{name}: there are no {_ABSENT[name]} in contraflow; see docs/differences.md."
-        )
+    if name in _CONSTANTS:
+        return _CONSTANTS[name]
+    if name.endswith("Tensor") and name.removesuffix("Tensor") in _TENSOR_NAMES:
+        return import_module("contraflow.tensors.typed").TENSOR_TYPES[name]
     op = _REGISTRY.find(name)
+    if op is not None and not op.internal:
+        return op
     in_place = _REGISTRY.find(name.removesuffix("_"))
-    if op is None and in_place is not None and in_place.inplace:
+    if (in_place is not None and in_place.inplace) or name in (
+        "fill_",
+        "zero_",
+        "resize_as_",
+        "as_strided_",
+    ):
         return getattr(Tensor, name)
-    if op is None or op.internal:
-        raise AttributeError(f"module 'contraflow' has no attribute {name!r}")
-    return op
+    raise _missing("contraflow", name)
+
+
+def __dir__() -> list[str]:
+    """Every public name: what is here, and what `__getattr__` finds."""
+    ops_there = {n for op in _REGISTRY.values() if not op.internal for n in (op.name, *op.aliases)}
+    inplace = {f"{op.name}_" for op in _REGISTRY.values() if op.inplace}
+    types = {f"{title}Tensor" for title in _TENSOR_NAMES}
+    here = {name for name in globals() if not name.startswith("_")} - {"TYPE_CHECKING"}
+    named = {*_LATER, *_LATER_MODULES, *_CONSTANTS, *types, *ops_there, *inplace}
+    return sorted({*here, *named, "__version__"} - {"import_module", "math"})
 
 
 __all__ = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -32,6 +33,15 @@ class DType:
     def is_signed(self) -> bool:
         """Whether this type holds negative numbers."""
         return self.numpy.kind not in "bu"
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether this type holds complex numbers: none does."""
+        return False
+
+    def to_real(self) -> DType:
+        """The type of the real part: itself."""
+        return self
 
     @property
     def compute(self) -> DType:
@@ -68,6 +78,18 @@ _BY_NAME = {d.name: d for d in (*ALL, uint32)}
 _BY_NUMPY = {d.numpy: d for d in (*ALL, uint32)}
 _ORDER = {d: i for i, d in enumerate(ALL)}
 _default = float32
+
+
+# PyTorch's names for types are C's too, of types and of conversions.
+C_NAMES = {
+    "float": float32, "double": float64, "half": float16, "short": int16, "int": int32,
+    "long": int64,
+}  # fmt: skip
+# And these, of types of tensors: FloatTensor.
+TENSOR_NAMES = {
+    "Float": float32, "Double": float64, "Half": float16, "BFloat16": bfloat16, "Byte": uint8,
+    "Char": int8, "Short": int16, "Int": int32, "Long": int64, "Bool": bool_,
+}  # fmt: skip
 
 
 def by_name(name: str) -> DType:
@@ -157,3 +179,75 @@ def fold(dtypes: Iterable[DType]) -> DType:
     for dtype in iterator:
         result = _pair(result, dtype)
     return result
+
+
+def promote_types(type1: DType, type2: DType) -> DType:
+    """The dtype of the sum of two tensors with dims.
+
+    >>> promote_types(int64, float16)
+    contraflow.float16
+    """
+    for given in (type1, type2):
+        _check_dtype("promote_types", given)
+    return _pair(type1, type2)
+
+
+def can_cast(from_: DType, to: DType) -> bool:
+    """Whether the result of a computation in one dtype may be written into another.
+
+    >>> can_cast(float64, float32), can_cast(float32, int64)
+    (True, False)
+    """
+    for given in (from_, to):
+        _check_dtype("can_cast", given)
+    if from_.category == to.category == INT and from_.is_signed and not to.is_signed:
+        return False
+    return from_.category <= to.category
+
+
+def _check_dtype(op: str, given: object) -> None:
+    if not isinstance(given, DType):
+        raise TypeError(f"{op}: {given!r} is not a dtype. Use one such as contraflow.float32.")
+
+
+class finfo:
+    """The limits of a floating-point dtype, the default one unless given.
+
+    >>> finfo(float16).max
+    65504.0
+    """
+
+    def __init__(self, type: DType | None = None) -> None:
+        given = get_default_dtype() if type is None else type
+        _check_dtype("finfo", given)
+        if not given.is_floating_point:
+            raise TypeError(f"finfo: {given} is not floating-point. Use iinfo.")
+        found: Any = ml_dtypes.finfo(given.numpy)  # type: ignore[no-untyped-call]
+        self.dtype, self.bits = given.name, int(found.bits)
+        self.eps, self.max, self.min = float(found.eps), float(found.max), float(found.min)
+        self.tiny = self.smallest_normal = float(found.smallest_normal)
+        self.resolution = float(found.resolution)
+
+    def __repr__(self) -> str:
+        fields = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        numbers = ", ".join(f"{name}={getattr(self, name):g}" for name in fields)
+        return f"finfo({numbers}, dtype={self.dtype})"
+
+
+class iinfo:
+    """The limits of an integer dtype.
+
+    >>> iinfo(int8)
+    iinfo(min=-128, max=127, dtype=int8)
+    """
+
+    def __init__(self, type: DType) -> None:
+        _check_dtype("iinfo", type)
+        if type.category != INT:
+            raise TypeError(f"iinfo: {type} is not an integer dtype.")
+        found: Any = np.iinfo(type.name)
+        self.dtype, self.bits = type.name, found.bits
+        self.max, self.min = found.max, found.min
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

@@ -22,6 +22,7 @@ from contraflow.errors import (
     describe_there,
 )
 from contraflow.graph import engine
+from contraflow.names import getter
 from contraflow.operation.context import apply, changed, state
 from contraflow.operation.public import public
 from contraflow.ops.creation.create import eye, full, zeros_like
@@ -196,6 +197,26 @@ def grad(
 
 
 @public
+def grad_and_value(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that gives the gradient of a scalar function and its value, in this order.
+
+    >>> import contraflow as cf
+    >>> cf.func.grad_and_value(lambda x: (x * x).sum())(cf.tensor([1.0, 2.0]))
+    (tensor([2., 4.]), tensor(5.))
+    """
+    both = value_and_grad(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        value, found = both(*args, **kwargs)
+        return found, value
+
+    return wrapped
+
+
+@public
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of a function, and its vector-Jacobian product as a function of a cotangent.
 
@@ -324,6 +345,25 @@ def jvp(
         if isinstance(x, Tensor):
             context.set_tangent(x, None)
     return (output, pushed, aux) if has_aux else (output, pushed)
+
+
+@public
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """The value of a function, and its Jacobian-vector product as a function of tangents.
+
+    The function is run again for each product.
+
+    >>> import contraflow as cf
+    >>> value, push = cf.func.linearize(lambda x: x * x, cf.tensor([1.0, 2.0]))
+    >>> push(cf.tensor([1.0, 10.0]))
+    tensor([ 2., 40.])
+    """
+    value = func(*primals)
+
+    def push(*tangents: Any) -> Any:
+        return jvp(func, primals, tangents)[1]
+
+    return value, push
 
 
 @public
@@ -572,3 +612,49 @@ def functional_call(
         return module(*inputs, **(kwargs or {}))
     finally:
         deque(put_back, maxlen=0)  # in one call, which an interrupt does not end halfway
+
+
+@public
+def stack_module_state(
+    models: Sequence[Any],
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The parameters of modules of one class stacked by name, and their buffers.
+
+    With `vmap` and `functional_call` the modules are called as one ensemble.
+
+    >>> import contraflow as cf
+    >>> models = [cf.nn.Linear(2, 1) for _ in range(3)]
+    >>> parameters, buffers = cf.func.stack_module_state(models)
+    >>> parameters["weight"].shape, buffers
+    ((3, 1, 2), {})
+    """
+    if not models:
+        raise ValueError("stack_module_state: there are no modules.")
+    kinds = {type(model) for model in models}
+    if len(kinds) > 1 or len({model.training for model in models}) > 1:
+        raise ValueError("stack_module_state: the modules must be of one class and in one mode.")
+
+    def stacked(rows: Sequence[Mapping[str, Tensor]], grad: bool) -> dict[str, Tensor]:
+        found = {}
+        for name in rows[0]:
+            members = [row[name].detach() for row in rows]
+            made = cat([x.unsqueeze(0) for x in members], 0)
+            found[name] = made.requires_grad_(rows[0][name].requires_grad) if grad else made
+        return found
+
+    parameters = [dict(model.named_parameters()) for model in models]
+    buffers = [dict(model.named_buffers()) for model in models]
+    return stacked(parameters, True), stacked(buffers, False)
+
+
+@public
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Let batch norms keep no running statistics, in place, so that `vmap` can run a module."""
+    for module in root.modules():
+        if hasattr(module, "track_running_stats") and hasattr(module, "running_mean"):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
+
+
+globals()["__getattr__"] = getter(__name__)

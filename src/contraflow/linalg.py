@@ -6,11 +6,13 @@ Nearly every function is an op, declared in `ops/linalg`.
 from typing import Any, NoReturn
 
 from contraflow.errors import describe
+from contraflow.names import getter
 from contraflow.operation.public import public
 from contraflow.ops.linalg import matrices, products
 from contraflow.ops.linalg.decompositions import det, eigh, eigvalsh, qr, slogdet, svd, svdvals
 from contraflow.ops.linalg.matrices import (
     cond,
+    householder_product,
     lstsq,
     matrix_exp,
     matrix_norm,
@@ -101,6 +103,7 @@ __all__ = [
     "eigh",
     "eigvals",
     "eigvalsh",
+    "householder_product",
     "inv",
     "lstsq",
     "matmul",
@@ -123,3 +126,5 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+globals()["__getattr__"] = getter(__name__)

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from contraflow.autograd.modes import Mode
 from contraflow.errors import bytes_text
 from contraflow.graph.op_node import called
+from contraflow.names import getter
 from contraflow.operation.context import Context, state
 from contraflow.operation.op import Op
 from contraflow.spec import Params
@@ -258,3 +259,6 @@ def record_function(name: str) -> Iterator[None]:
     timeline = state().context.timeline
     with nullcontext() if timeline is None else timeline.event(name, "user", user_line()):
         yield
+
+
+globals()["__getattr__"] = getter(__name__)

@@ -17,6 +17,37 @@ Shape = tuple[int, ...]
 Lengths = int | Sequence[int]  # one for every dim, or one for each
 
 
+class Sizes(tuple[int, ...]):
+    """A shape as users get it: a tuple of sizes that can say how many elements they make.
+
+    >>> Sizes((2, 3)).numel()
+    6
+    """
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """The number of elements of a tensor of this shape."""
+        return math.prod(self)
+
+
+class MemoryFormat(NamedTuple):
+    """An order of elements in memory. Functions take one and lay out results row-major anyway."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return f"contraflow.{self.name}"
+
+
+contiguous_format, preserve_format = (
+    MemoryFormat("contiguous_format"),
+    MemoryFormat("preserve_format"),
+)
+channels_last, channels_last_3d = MemoryFormat("channels_last"), MemoryFormat("channels_last_3d")
+strided = MemoryFormat("strided")  # PyTorch's layout of tensors that are not sparse
+
+
 class View(NamedTuple):
     """Element (i, j, ...) lies at `offset + i * strides[0] + j * strides[1] + ...`."""
 
@@ -85,7 +116,7 @@ class View(NamedTuple):
 @lru_cache(maxsize=8192)
 def contiguous(shape: Shape) -> View:
     """The row-major view of a fresh storage."""
-    return View(shape, contiguous_strides(shape), 0)
+    return View(Sizes(shape), contiguous_strides(shape), 0)
 
 
 @lru_cache(maxsize=8192)

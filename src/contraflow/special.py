@@ -3,8 +3,10 @@
 Each is an op, most of them declared in `ops/elementwise`; many have another name outside.
 """
 
+from contraflow.names import getter
 from contraflow.ops.elementwise.basic import erf
 from contraflow.ops.elementwise.basic import sigmoid as expit
+from contraflow.ops.elementwise.bessel import i0, i0e, i1, i1e
 from contraflow.ops.elementwise.integers import round_ as round
 from contraflow.ops.elementwise.mathematics import (
     digamma,
@@ -37,6 +39,10 @@ __all__ = [
     "expit",
     "expm1",
     "gammaln",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
     "log1p",
     "log_softmax",
     "logit",
@@ -51,3 +57,5 @@ __all__ = [
     "xlog1py",
     "xlogy",
 ]
+
+globals()["__getattr__"] = getter(__name__)

@@ -14,6 +14,7 @@ from contraflow import dtypes
 from contraflow.autograd import grad
 from contraflow.dtypes import DType, tolerance
 from contraflow.errors import describe_spec
+from contraflow.names import getter
 from contraflow.operation.context import apply
 from contraflow.operation.op import Op
 from contraflow.operation.samples import Array, Sample
@@ -210,3 +211,6 @@ def _check_direction(
             f"check_gradients: order {level}: the rules give {analytic:.10g} in a random "
             f"direction, differences {numeric:.10g}."
         )
+
+
+globals()["__getattr__"] = getter(__name__)

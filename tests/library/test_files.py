@@ -206,8 +206,8 @@ def test_training_state_goes_on(path):
 def test_objects_that_are_no_data(path):
     with refused(
         TypeError,
-        "save: 'a.1' is builtin_function_or_method. Files hold tensors, numbers, strings, None, ",
-        "dicts, lists, tuples, and what has a state_dict.",
+        "save: 'a.1' is builtin_function_or_method. Files hold tensors, arrays, numbers, ",
+        "strings, paths, None, dicts, lists, tuples, and what has a state_dict.",
     ):
         cf.save({"a": [1, print]}, path)
     with refused(
@@ -222,7 +222,7 @@ def test_objects_that_are_no_data(path):
         ValueError, "save: '0.0.0'… is nested more than 100 deep; perhaps it contains itself."
     ):
         cf.save(loop, path)
-    with refused(TypeError, "load: int is not the path of a file."):
+    with refused(TypeError, "load: int is neither a path nor a file."):
         cf.load(3)
     assert list(path.parent.iterdir()) == []
 

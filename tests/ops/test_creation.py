@@ -169,11 +169,14 @@ def test_devices_have_names() -> None:
         (lambda: cf.tensor([1j]), NotImplementedError,
          "tensor: there are no complex tensors; see docs/differences.md."),
         (lambda: cf.fft, AbsentByChoice,
-         "fft: there are no Fourier transforms in contraflow; see docs/differences.md."),
+         "fft: there are no Fourier transforms here. Use NumPy's outside of the graph, or a "
+         "product with a matrix of sines and cosines. See docs/names.md."),
         (lambda: cf.complex64, AbsentByChoice,
-         "complex64: there are no complex numbers in contraflow; see docs/differences.md."),
+         "complex64: there are no complex numbers here. Keep real and imaginary parts in a last "
+         "dim of size two. See docs/names.md."),
         (lambda: cf.sparse, AbsentByChoice,
-         "sparse: there are no sparse tensors in contraflow; see docs/differences.md."),
+         "sparse: there are no sparse tensors here. Use dense ones with index_add, scatter_add or "
+         "embedding. See docs/names.md."),
     ],
 )  # fmt: skip
 def test_wrong_arguments(call: Callable[[], Any], error: type[Exception], text: str) -> None:
@@ -362,5 +365,5 @@ def test_hasattr_of_what_is_absent() -> None:
     assert not hasattr(cf, "complex64")
     assert getattr(cf, "fft", None) is None
     for kind in (NotImplementedError, AttributeError):
-        with pytest.raises(kind, match="complex64: there are no complex numbers in contraflow"):
+        with pytest.raises(kind, match="complex64: there are no complex numbers here"):
             _ = cf.complex64

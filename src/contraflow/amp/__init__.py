@@ -5,9 +5,11 @@ from contraflow.amp.autocast import (
     custom_bwd,
     custom_fwd,
     get_autocast_dtype,
+    is_autocast_available,
     is_autocast_enabled,
 )
 from contraflow.amp.grad_scaler import GradScaler
+from contraflow.names import getter
 
 __all__ = [
     "GradScaler",
@@ -15,5 +17,8 @@ __all__ = [
     "custom_bwd",
     "custom_fwd",
     "get_autocast_dtype",
+    "is_autocast_available",
     "is_autocast_enabled",
 ]
+
+globals()["__getattr__"] = getter(__name__)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from contraflow.autograd.modes import Mode
-from contraflow.devices.names import Device
+from contraflow.devices.names import TYPES, Device
 from contraflow.dtypes import DType, bfloat16, float16
 from contraflow.operation.context import changed, state
 from contraflow.tensors.tensor import Tensor
@@ -60,6 +60,11 @@ def _default(device_type: str) -> DType:
 def is_autocast_enabled(device_type: str | None = None) -> bool:
     """Whether ops compute in a low dtype now."""
     return state().autocast is not None
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether autocast knows a kind of device."""
+    return device_type in TYPES
 
 
 def get_autocast_dtype(device_type: str) -> DType:

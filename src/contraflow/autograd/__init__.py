@@ -23,11 +23,13 @@ from contraflow.autograd.modes import (
 from contraflow.autograd.store import Gradients
 from contraflow.errors import brief, describe
 from contraflow.graph import engine, parallel
+from contraflow.names import missing
 from contraflow.ops.creation.create import zeros_like
+from contraflow.ops.shape.joining import stack
 from contraflow.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
-    from contraflow.autograd import functional
+    from contraflow.autograd import forward_ad, functional
     from contraflow.autograd.gradient_checks import gradcheck, gradgradcheck
 
 Tensors = Tensor | Sequence[Tensor]
@@ -82,15 +84,19 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
     materialize_grads: bool = False,
     *,
     workers: int = 1,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of `outputs` with respect to `inputs`; `.grad` is not touched.
 
-    `materialize_grads` gives zeros instead of None for inputs that were not used. Several `workers`
-    are threads that share the nodes; see `docs/autograd.md` for when that helps.
+    `materialize_grads` gives zeros instead of None for inputs that were not used. Where
+    `is_grads_batched`, the first dim of each of `grad_outputs` counts vectors, for each of which
+    there is a gradient. Several `workers` are threads that share the nodes; see `docs/autograd.md`
+    for when that helps.
 
     >>> import contraflow as cf
     >>> x = cf.tensor([1.0, 2.0], requires_grad=True)
@@ -103,10 +109,43 @@ def grad(
     given = _gradients_of("grad", roots, grad_outputs)
     unused = materialize_grads if allow_unused is None else allow_unused
     order = parallel.order(workers, "grad")
-    found = engine.grad(roots, targets, given, retain_graph, create_graph, unused, order)
+    if is_grads_batched:
+        found = _batched(roots, targets, given, retain_graph, create_graph, unused)
+    else:
+        found = engine.grad(roots, targets, given, retain_graph, create_graph, unused, order)
     if materialize_grads:
         return tuple(zeros_like(x) if g is None else g for x, g in zip(targets, found))
     return found
+
+
+def _batched(
+    roots: tuple[Any, ...], targets: tuple[Any, ...], given: tuple[Any, ...],
+    retain_graph: bool | None, create_graph: bool, unused: bool,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """The gradients for each of the vectors along the first dim of some cotangents."""
+    counts = {0 if g is None or not g.ndim else g.shape[0] for g in given}
+    if len(counts) != 1 or counts == {0}:
+        raise ValueError("grad: with is_grads_batched, all grad_outputs need one first dim.")
+    (count,) = counts
+    rows = [
+        engine.grad(
+            roots, targets, tuple(g[i] for g in given),
+            True if i + 1 < count else retain_graph, create_graph, unused,
+        )
+        for i in range(count)
+    ]  # fmt: skip
+    return tuple(None if row[0] is None else stack(row) for row in zip(*rows))
+
+
+def Variable(data: Tensor, requires_grad: bool = False) -> Tensor:
+    """The tensor, which PyTorch's variables have become: detached, and requiring grad if asked.
+
+    >>> import contraflow as cf
+    >>> Variable(cf.ones(2), requires_grad=True)
+    tensor([1., 1.], requires_grad=True)
+    """
+    made = data.detach()
+    return made.requires_grad_() if requires_grad else made
 
 
 def gradients(
@@ -151,18 +190,24 @@ def __getattr__(name: str) -> Any:
     """Attributes that few programs use and that take a while to import."""
     if name == "functional":
         return import_module("contraflow.autograd.functional")
+    if name == "forward_ad":
+        return import_module("contraflow.autograd.forward_ad")
+    if name == "grad_mode":
+        return import_module("contraflow.autograd.modes")
     if name in ("gradcheck", "gradgradcheck"):
         return getattr(import_module("contraflow.autograd.gradient_checks"), name)
-    raise AttributeError(f"module 'contraflow.autograd' has no attribute {name!r}")
+    raise missing("contraflow.autograd", name)
 
 
 __all__ = [
     "Function",
     "Gradients",
     "Node",
+    "Variable",
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "functional",
     "grad",
     "gradcheck",

@@ -357,11 +357,15 @@ def _saved(x: Any) -> Any:
 def checkpoint(
     function: Callable[..., Any],
     *args: Any,
+    use_reentrant: bool | None = None,
     preserve_rng_state: bool = True,
     determinism_check: str = "default",
+    debug: bool = False,
     **kwargs: Any,
 ) -> Any:
     """Run `function(*args, **kwargs)` without keeping what its backward needs.
+
+    `use_reentrant` and `debug` have no effect: there is one way, the one that is not reentrant.
 
     Backward runs the function again, with the random numbers of the first run. Tensors that it
     takes from outside, as arguments or in any other way, must not be overwritten or replaced until
@@ -392,7 +396,14 @@ def checkpoint(
 
 
 @public
-def checkpoint_sequential(functions: Sequence[Callable[..., Any]], segments: int, x: Any) -> Any:
+def checkpoint_sequential(
+    functions: Sequence[Callable[..., Any]],
+    segments: int,
+    x: Any,
+    use_reentrant: bool | None = None,
+    *,
+    preserve_rng_state: bool = True,
+) -> Any:
     """Apply functions one after the other, in `segments` checkpointed groups.
 
     More segments than functions are one for each function; without functions `x` is the result.
@@ -411,7 +422,7 @@ def checkpoint_sequential(functions: Sequence[Callable[..., Any]], segments: int
     segments = min(segments, len(functions))
     for i in range(segments):
         first, last = len(functions) * i // segments, len(functions) * (i + 1) // segments
-        x = checkpoint(_Chain(functions[first:last]), x)
+        x = checkpoint(_Chain(functions[first:last]), x, preserve_rng_state=preserve_rng_state)
     return x
 
 

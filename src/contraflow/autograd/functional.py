@@ -13,6 +13,7 @@ from typing import Any
 from contraflow import func as transforms
 from contraflow.errors import GradientError, NotScalarError, describe
 from contraflow.graph import engine
+from contraflow.names import getter
 from contraflow.operation.context import changed
 from contraflow.ops.creation.create import ones_like
 from contraflow.tensors.tensor import Tensor
@@ -172,3 +173,6 @@ def vhp(
     )
     found = pull(call.tangents(v))
     return call.finish(value), call.finish(call.like_inputs(found))
+
+
+globals()["__getattr__"] = getter(__name__)

@@ -8,6 +8,7 @@ from typing import Any
 from contraflow.autograd.modes import Mode
 from contraflow.errors import GradientError, bytes_text, describe
 from contraflow.graph.saved import Saved, SavedHooks
+from contraflow.names import getter
 from contraflow.operation.context import state
 from contraflow.spec import Spec
 from contraflow.tensors.hooks import Handle
@@ -19,6 +20,7 @@ __all__ = [
     "Node",
     "register_multi_grad_hook",
     "registered_hooks",
+    "save_on_cpu",
     "saved_tensors_hooks",
 ]
 
@@ -43,6 +45,24 @@ class saved_tensors_hooks(Mode):
 
     def changes(self) -> dict[str, Any]:
         return {"saved_hooks": (*state().saved_hooks, self._hooks)}
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Keep values saved for backward on the host until they are needed.
+
+    >>> import contraflow as cf
+    >>> x = cf.ones(2, requires_grad=True)
+    >>> with save_on_cpu():
+    ...     y = x.exp().sum()
+    >>> y.backward()
+    >>> x.grad
+    tensor([2.7183, 2.7183])
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        super().__init__(
+            lambda x: (x.device, x.to("cpu", copy=True)), lambda kept: kept[1].to(kept[0])
+        )
 
 
 class MultiHandle:
@@ -274,3 +294,6 @@ def _saved(node: Node) -> dict[str, Saved]:
 def quoted(label: str) -> str:
     """A label as graphviz takes it between quotes."""
     return label.replace('"', '\\"')
+
+
+globals()["__getattr__"] = getter(__name__)

@@ -6,20 +6,16 @@ The implementation (`capture/compiled.py`, and the compiler) is loaded with the 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contraflow import config, threads, thresholds
+from contraflow.compiler import is_compiling as is_compiling
 from contraflow.operation.context import other_devices, state
 from contraflow.runtime import eager_programs
 
 if TYPE_CHECKING:
     from contraflow.capture.compiled import Compiled
-
-
-def is_compiling() -> bool:
-    """Whether the running function is being recorded."""
-    return state().context.is_recording
 
 
 def runs_native(tensors: Sequence[Any]) -> bool:
@@ -61,11 +57,21 @@ def compile(
     enabled: bool = True,
     cache_size: int = 16,
     name: str | None = None,
+    fullgraph: bool = True,
+    dynamic: bool | None = None,
+    backend: Any = "contraflow",
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    disable: bool = False,
 ) -> Any:
     """Record a function of tensors, or a module, and replay it as one program.
 
     The first `verify` calls also run eagerly, on the same state, and must agree. With
     `enabled=False` every call is eager. `cache_size` programs are kept.
+
+    The others are PyTorch's. `disable=True` is `enabled=False`. The rest has no effect: functions
+    are always captured whole, or a `CaptureError` names the line, sizes that change are symbols,
+    and there is one compiler.
 
     >>> import contraflow as cf
     >>> @cf.compile
@@ -80,10 +86,10 @@ def compile(
         raise ValueError(
             f"compile: cache_size is {cache_size!r}; it must be a number of programs, at least 1."
         )
-    options = CompileOptions(enabled, cache_size, name, verify)
+    chosen = CompileOptions(enabled and not disable, cache_size, name, verify)
     if fn is None:
-        return functools.partial(wrap, options=options)
-    return wrap(fn, options)
+        return functools.partial(wrap, options=chosen)
+    return wrap(fn, chosen)
 
 
 @functools.singledispatch

@@ -21,6 +21,7 @@ from contraflow.data.samplers import (
     WeightedRandomSampler,
 )
 from contraflow.data.workers import WorkerInfo, get_worker_info
+from contraflow.names import getter
 
 __all__ = [
     "BatchSampler",
@@ -43,3 +44,5 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+
+globals()["__getattr__"] = getter(__name__)

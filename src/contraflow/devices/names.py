@@ -10,7 +10,7 @@ class Device:
 
     >>> Device("cuda:1")
     device(type='cuda', index=1)
-    >>> Device("cuda", 1) == Device("cuda:1")
+    >>> Device("cuda", 1) == Device("cuda:1") == "cuda:1"
     True
     """
 
@@ -43,12 +43,14 @@ class Device:
         return f"device(type={self.type!r}{index})"
 
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return str(self) == other
         if not isinstance(other, Device):
             return NotImplemented
         return (self.type, self.index) == (other.type, other.index)
 
     def __hash__(self) -> int:
-        return hash((self.type, self.index))
+        return hash(str(self))  # a device equals its name
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return Device, (str(self),)

@@ -1,6 +1,7 @@
 """Neural networks: modules, layers, containers, and their functional forms."""
 
-from contraflow.nn import functional, init, modules, parameter, utils
+from contraflow.names import getter
+from contraflow.nn import attention, functional, init, modules, parallel, parameter, utils
 from contraflow.nn.activations import (
     CELU,
     ELU,
@@ -116,6 +117,7 @@ from contraflow.nn.norm import (
     LayerNorm,
     LocalResponseNorm,
     RMSNorm,
+    SyncBatchNorm,
 )
 from contraflow.nn.padding import (
     CircularPad1d,
@@ -134,6 +136,7 @@ from contraflow.nn.padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
+from contraflow.nn.parallel import DataParallel
 from contraflow.nn.parameter import (
     Buffer,
     Parameter,
@@ -225,6 +228,7 @@ __all__ = [
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
+    "DataParallel",
     "Dropout",
     "Dropout1d",
     "Dropout2d",
@@ -325,6 +329,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SyncBatchNorm",
     "Tanh",
     "Tanhshrink",
     "Threshold",
@@ -345,9 +350,13 @@ __all__ = [
     "ZeroPad1d",
     "ZeroPad2d",
     "ZeroPad3d",
+    "attention",
     "functional",
     "init",
     "modules",
+    "parallel",
     "parameter",
     "utils",
 ]  # fmt: skip
+
+globals()["__getattr__"] = getter(__name__)

@@ -1,6 +1,10 @@
-"""Multi-head attention."""
+"""Multi-head attention, and PyTorch's choice among kernels for it, which has no effect."""
 
 from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType
@@ -13,6 +17,33 @@ from contraflow.ops.creation.create import zeros
 from contraflow.tensors.tensor import Tensor
 
 _Optional = Parameter | None
+
+
+class SDPBackend(enum.IntEnum):
+    """PyTorch's kernels for attention. The compiler makes its own."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+
+@contextmanager
+def sdpa_kernel(
+    backends: SDPBackend | Sequence[SDPBackend], set_priority: bool = False
+) -> Iterator[None]:
+    """A block with other kernels for attention. It has no effect.
+
+    >>> with sdpa_kernel(SDPBackend.MATH):
+    ...     pass
+    """
+    chosen = [backends] if isinstance(backends, SDPBackend) else backends
+    for backend in chosen:
+        if not isinstance(backend, SDPBackend):
+            raise TypeError(f"sdpa_kernel: {backend!r} is not an SDPBackend.")
+    yield
 
 
 class MultiheadAttention(Module):

@@ -190,6 +190,10 @@ class _Named(Module, Generic[V]):
         for name, value in dict(entries).items():
             self[name] = value
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """An entry, or another value where there is none."""
+        return self._entries().get(name, default)
+
     def pop(self, name: str) -> V:
         """Take an entry out."""
         value = self._entries().pop(name)
@@ -245,6 +249,21 @@ class ParameterDict(_Named[Parameter]):
 
     def __setitem__(self, name: str, parameter: Tensor) -> None:
         self.register_parameter(name, _parameter("ParameterDict", name, parameter))
+
+    def setdefault(self, name: str, default: Any = None) -> Parameter:
+        """An entry, which becomes another one where there is none."""
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def popitem(self) -> tuple[str, Parameter]:
+        """Take the last entry out, with its name."""
+        name = next(reversed(list(self.keys())))
+        return name, self.pop(name)
+
+    def copy(self) -> ParameterDict:
+        """Another dict of the same parameters."""
+        return ParameterDict(dict(self.items()))
 
     def __repr__(self) -> str:
         entries = [f"({name}): Parameter {describe(p)}" for name, p in self.items()]

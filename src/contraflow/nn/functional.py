@@ -7,8 +7,11 @@ embeddings are in `lookup.py`, unpooling in `unpool.py`.
 
 from __future__ import annotations
 
+from typing import Any
+
 from contraflow.autograd.modes import no_grad
 from contraflow.errors import describe
+from contraflow.names import getter
 from contraflow.nn.ctc import ctc_loss
 from contraflow.nn.fractional import fractional_max_pool2d, fractional_max_pool3d
 from contraflow.nn.inplace import (
@@ -326,6 +329,51 @@ def instance_norm(
     return affine(out, weight, bias)
 
 
+# --- PyTorch's older names ----------------------------------------------------------------------
+
+
+@public
+def upsample(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """Images resized; PyTorch deprecates it: use `interpolate`."""
+    out: Tensor = interpolate(input, size, scale_factor, mode, align_corners)
+    return out
+
+
+@public
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """Images resized by their nearest pixels; PyTorch deprecates it: use `interpolate`."""
+    return upsample(input, size, scale_factor)
+
+
+@public
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """Images resized with `align_corners`; PyTorch deprecates it: use `interpolate`."""
+    return upsample(input, size, scale_factor, "bilinear", True)
+
+
+def _with_indices(pool: Any) -> Any:
+    @public
+    def with_indices(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return pool(input, *args, **{**kwargs, "return_indices": True})
+
+    name = getattr(pool, "name", None) or pool.__name__
+    with_indices.__name__ = with_indices.__qualname__ = f"{name}_with_indices"
+    with_indices.__doc__ = f"`{name}` with `return_indices=True`."
+    return with_indices
+
+
+max_pool1d_with_indices = _with_indices(max_pool1d)
+max_pool2d_with_indices = _with_indices(max_pool2d)
+max_pool3d_with_indices = _with_indices(max_pool3d)
+adaptive_max_pool1d_with_indices = _with_indices(adaptive_max_pool1d)
+adaptive_max_pool2d_with_indices = _with_indices(adaptive_max_pool2d)
+adaptive_max_pool3d_with_indices = _with_indices(adaptive_max_pool3d)
+fractional_max_pool2d_with_indices = _with_indices(fractional_max_pool2d)
+fractional_max_pool3d_with_indices = _with_indices(fractional_max_pool3d)
+
 __all__ = [
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
@@ -449,3 +497,5 @@ for _name in __all__:
     _function = globals()[_name]
     # A part of other ops that is public here is known by its name here.
     OWNERS[_function.name if isinstance(_function, Op) else _name] = _name
+
+globals()["__getattr__"] = getter(__name__)

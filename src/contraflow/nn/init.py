@@ -11,6 +11,7 @@ import numpy as np
 
 from contraflow.autograd.modes import no_grad
 from contraflow.errors import describe
+from contraflow.names import getter
 from contraflow.ops.creation.create import as_tensor, eye
 from contraflow.ops.creation.random import rand, randn
 from contraflow.ops.elementwise.arithmetic import clamp
@@ -219,3 +220,11 @@ def fans(name: str, weight: Tensor) -> tuple[int, int]:
         raise ValueError(f"{name}: {describe(weight)} has fewer than two dims, so it has no fans.")
     field = numel(weight.shape[2:])
     return weight.shape[1] * field, weight.shape[0] * field
+
+
+# PyTorch's older names, which it deprecates: they write in place too.
+constant, dirac, normal, orthogonal, sparse = constant_, dirac_, normal_, orthogonal_, sparse_
+kaiming_normal, kaiming_uniform = kaiming_normal_, kaiming_uniform_
+uniform, xavier_normal, xavier_uniform = uniform_, xavier_normal_, xavier_uniform_
+
+globals()["__getattr__"] = getter(__name__)

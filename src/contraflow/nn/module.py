@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self, TypeVar
 
+from contraflow import threads
 from contraflow.autograd.modes import no_grad
 from contraflow.dtypes import bfloat16, float16, float32, float64
 from contraflow.errors import describe
@@ -20,7 +21,7 @@ from contraflow.nn.parameter import Buffer, Parameter, is_lazy
 from contraflow.nn.registry import ModuleRegistry
 from contraflow.nn.summary import summarize
 from contraflow.operation.context import state
-from contraflow.ops.creation.create import zeros
+from contraflow.ops.creation.create import zeros, zeros_like
 from contraflow.tensors.epoch import Structure, names_attribute
 from contraflow.tensors.hooks import Hook, HookHandle
 from contraflow.tensors.storage import serials
@@ -454,7 +455,32 @@ class Module:
 
     def cuda(self, device: Any = None) -> Self:
         """Move to a CUDA device."""
+        if isinstance(device, int):
+            device = f"cuda:{device}"
         return self.to("cuda" if device is None else device)
+
+    def type(self, dst_type: Any) -> Self:
+        """Convert the floating-point parameters and buffers to a dtype, given as one or by name."""
+        return self.to(zeros(()).type(dst_type).dtype)
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Move to a device without the elements: they become zeros."""
+        return self._convert(lambda tensor: zeros_like(tensor, device=device))
+
+    def share_memory(self) -> Self:
+        """The module itself: processes do not share tensors."""
+        return self
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile the calls of this module, in place; `contraflow.compile` gives another one.
+
+        >>> import contraflow as cf
+        >>> model = cf.nn.Linear(2, 1)
+        >>> model.compile()
+        >>> model(cf.ones(3, 2)).shape
+        (3, 1)
+        """
+        threads.imported("contraflow.nn.compiled").compile_in_place(self, *args, **kwargs)
 
     # --- state ----------------------------------------------------------------------------
 

@@ -239,6 +239,51 @@ class BatchNorm3d(_BatchNorm):
     inputs = ("n, c, d, h, w",)
 
 
+class SyncBatchNorm(_BatchNorm):
+    """A batch norm [n, c, ...] whose batch is that of all processes. There is one process here.
+
+    >>> import contraflow as cf
+    >>> cf.nn.SyncBatchNorm.convert_sync_batchnorm(cf.nn.BatchNorm1d(2))(cf.ones(3, 2)).shape
+    (3, 2)
+    """
+
+    inputs = ("n, c", "n, c, l", "n, c, h, w", "n, c, d, h, w")
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Device | str | None = None,
+        dtype: DType | None = None,
+    ) -> None:
+        if process_group is not None:
+            raise NotImplementedError(
+                "SyncBatchNorm: there is one process, so process_group must be None."
+            )
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """A module with its batch norms replaced by these, which share their tensors."""
+        made = module
+        if isinstance(module, _BatchNorm) and not isinstance(module, cls):
+            made = cls(
+                module.num_features, module.eps, module.momentum, module.affine,
+                module.track_running_stats, process_group,
+            )  # fmt: skip
+            for kind in ("_parameters", "_buffers"):
+                for name, value in module.__dict__[kind].items():
+                    setattr(made, name, value)
+            made.train(module.training)
+        for name, child in list(module.named_children()):
+            made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return made
+
+
 class _InstanceNorm(_Running):
     def __init__(
         self,

@@ -28,6 +28,7 @@ from contraflow.errors import TRANSLATED, retold
 from contraflow.operation.context import apply, call_near, other_devices
 from contraflow.operation.gradient_rules import Backward, BoundRule, Rule, is_arithmetic, picker
 from contraflow.operation.promotion import DTYPE_RULES, Types
+from contraflow.operation.public import WITHOUT_EFFECT, written
 from contraflow.operation.samples import Failure, Sample
 from contraflow.shapes import View
 from contraflow.spec import Given, Params, Spec
@@ -38,6 +39,12 @@ if TYPE_CHECKING:
 
 # PyTorch's names for the first two tensors of a function; those of `linalg` are matrices.
 FIRST_NAMES = (("input", "A"), ("other", "B"))
+
+# NumPy's names for parameters; and arguments that are the same for every function of PyTorch's,
+# "" here: `out` is written to, the others have no effect.
+OTHER_NAMES = {
+    "axis": "dim", "keepdims": "keepdim", "out": "", **dict.fromkeys(WITHOUT_EFFECT, "")
+}  # fmt: skip
 
 REQUIRED = inspect.Parameter.empty  # in place of the default of a parameter that has none
 
@@ -289,12 +296,25 @@ class Op(Traits):
                 for name in names:
                     if name in kwargs and name not in self.inputs:
                         kwargs[own] = kwargs.pop(name)
+            if not kwargs.keys().isdisjoint(OTHER_NAMES):
+                own_names = self._own_names(kwargs)
+                if own_names.keys() != kwargs.keys():
+                    return written(self.name, kwargs.get("out"), self(*args, **own_names))
         try:
             if other_devices:
                 return call_near(self.call, args, kwargs)
             return self.call(*args, **kwargs)
         except tuple(TRANSLATED) as error:
             raise retold(error, self.name, self.takes, args, kwargs)  # noqa: B904 (it has its cause)
+
+    def _own_names(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Keyword arguments under the names of this op, without those that are not its business."""
+        known = {*self.inputs, *self.params}
+        return {
+            name if name in known else own: value
+            for name, value in kwargs.items()
+            if name in known or (own := OTHER_NAMES.get(name, name))
+        }
 
     def takes(self) -> str:
         """The arguments of the public signature, as a message lists them."""

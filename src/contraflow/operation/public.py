@@ -8,10 +8,13 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-from contraflow.errors import TRANSLATED, retold
+from contraflow.errors import TRANSLATED, describe, retold
 from contraflow.operation.context import call_near, other_devices
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# PyTorch's arguments that have no effect here: results lie row-major, in memory of one kind.
+WITHOUT_EFFECT = frozenset(("layout", "memory_format", "pin_memory"))
 
 
 def public(function: F) -> F:
@@ -34,3 +37,44 @@ def public(function: F) -> F:
     # With the function's own globals it still counts as one of its module, as doctest asks.
     wrapper = FunctionType(call.__code__, function.__globals__, closure=call.__closure__)
     return cast(F, functools.update_wrapper(wrapper, function))
+
+
+def creation(function: F) -> F:
+    """Decorator of a function that makes a tensor: `public`, with PyTorch's arguments about memory.
+
+    `layout`, `memory_format` and `pin_memory` have no effect; `out` is a tensor that is written to.
+    """
+    inner = public(function)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs or kwargs.keys().isdisjoint(memory):
+            return inner(*args, **kwargs)
+        given = {name: value for name, value in kwargs.items() if name not in memory}
+        return finish(function.__name__, kwargs.get("out"), inner(*args, **given))
+
+    memory, finish = WITHOUT_EFFECT | {"out"}, written
+    wrapper = FunctionType(call.__code__, function.__globals__, closure=call.__closure__)
+    return cast(F, functools.update_wrapper(wrapper, inner))
+
+
+def written(op: str, out: Any, value: Any) -> Any:
+    """A result after it was written into `out`, which may be None, or several for several."""
+    if out is None:
+        return value
+    if isinstance(value, tuple):
+        if not isinstance(out, (tuple, list)) or len(out) != len(value):
+            raise TypeError(f"{op}: out must be {len(value)} tensors.")
+        return type(value)(*(written(op, to, part) for to, part in zip(out, value)))
+    if not hasattr(out, "copy_"):
+        raise TypeError(f"{op}: out must be a tensor, not {type(out).__name__}.")
+    if out.shape != value.shape:
+        if out.numel():
+            raise ValueError(
+                f"{op}: the result {describe(value)} does not fit into out, {describe(out)}."
+            )
+        out.resize_(value.shape)
+    if value.dtype.category > out.dtype.category:
+        raise TypeError(
+            f"{op}: the result is {value.dtype} and cannot be written into out, {describe(out)}."
+        )
+    return out.copy_(value)

@@ -1,6 +1,8 @@
 """Optimizers and learning-rate schedules."""
 
-from contraflow.optim import lr_scheduler
+from contraflow.names import getter
+from contraflow.optim import lr_scheduler, swa_utils
+from contraflow.optim.adafactor import Adafactor
 from contraflow.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
 from contraflow.optim.lbfgs import LBFGS
 from contraflow.optim.muon import Muon
@@ -14,6 +16,7 @@ __all__ = [
     "LBFGS",
     "SGD",
     "Adadelta",
+    "Adafactor",
     "Adagrad",
     "Adam",
     "AdamW",
@@ -27,4 +30,7 @@ __all__ = [
     "RMSprop",
     "Rprop",
     "lr_scheduler",
+    "swa_utils",
 ]
+
+globals()["__getattr__"] = getter(__name__)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from contraflow.operation.context import apply
 from contraflow.ops.creation.create import zeros_like
 from contraflow.ops.elementwise.basic import abs_, maximum, sqrt
 from contraflow.ops.nn.update import running_averages, scaled_step
 from contraflow.optim.optimizer import (
+    Implementation,
     Optimizer,
     OptimizerState,
     ParamGroup,
     Updated,
     check_betas,
+    check_implementation,
     check_not_negative,
     choose,
     directed,
@@ -76,7 +78,9 @@ class Adam(_TwoMeans):
         *,
         maximize: bool = False,
         decoupled_weight_decay: bool = False,
+        **implementation: Unpack[Implementation],
     ) -> None:
+        check_implementation("Adam", implementation)
         super().__init__(
             params,
             {
@@ -121,10 +125,11 @@ class AdamW(Adam):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        **implementation: Unpack[Implementation],
     ) -> None:
         super().__init__(
             params, lr, betas, eps, weight_decay, amsgrad,
-            maximize=maximize, decoupled_weight_decay=True,
+            maximize=maximize, decoupled_weight_decay=True, **implementation,
         )  # fmt: skip
 
 
@@ -142,7 +147,9 @@ class NAdam(_TwoMeans):
         decoupled_weight_decay: bool = False,
         *,
         maximize: bool = False,
+        **implementation: Unpack[Implementation],
     ) -> None:
+        check_implementation("NAdam", implementation)
         super().__init__(
             params,
             {
@@ -188,7 +195,9 @@ class RAdam(_TwoMeans):
         decoupled_weight_decay: bool = False,
         *,
         maximize: bool = False,
+        **implementation: Unpack[Implementation],
     ) -> None:
+        check_implementation("RAdam", implementation)
         super().__init__(
             params,
             {
@@ -227,7 +236,9 @@ class Adamax(_Averaging):
         weight_decay: float = 0.0,
         *,
         maximize: bool = False,
+        **implementation: Unpack[Implementation],
     ) -> None:
+        check_implementation("Adamax", implementation)
         super().__init__(
             params,
             {

@@ -17,7 +17,7 @@ import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from contraflow.autograd.modes import enable_grad, no_grad
 from contraflow.capture.compile import compile, runs_native
@@ -48,6 +48,25 @@ __all__ = [
     "register_optimizer_step_post_hook",
     "register_optimizer_step_pre_hook",
 ]
+
+
+class Implementation(TypedDict, total=False):
+    """PyTorch's choices among implementations of an optimizer. There is one here, which is fused.
+
+    A step can be differentiated, or captured by `contraflow.compile`, whatever they say.
+    """
+
+    foreach: bool | None
+    fused: bool | None
+    capturable: bool
+    differentiable: bool
+
+
+def check_implementation(name: str, given: Mapping[str, Any]) -> None:
+    """Refuse a keyword that is not one of these choices."""
+    unknown = given.keys() - Implementation.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"{name}: argument {min(unknown)!r} is unknown.")
 
 
 class Updated(NamedTuple):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from contraflow.ops.creation.create import zeros_like
 from contraflow.optim.optimizer import (
+    Implementation,
     Optimizer,
     OptimizerState,
     ParamGroup,
     Updated,
+    check_implementation,
     check_not_negative,
     choose,
     directed,
@@ -41,7 +43,9 @@ class SGD(Optimizer):
         nesterov: bool = False,
         *,
         maximize: bool = False,
+        **implementation: Unpack[Implementation],
     ) -> None:
+        check_implementation("SGD", implementation)
         super().__init__(
             params,
             {
@@ -104,7 +108,9 @@ class ASGD(Optimizer):
         weight_decay: float = 0.0,
         *,
         maximize: bool = False,
+        **implementation: Unpack[Implementation],
     ) -> None:
+        check_implementation("ASGD", implementation)
         super().__init__(
             params,
             {

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from contraflow.ops.creation.create import full_like, zeros_like
 from contraflow.ops.elementwise.basic import maximum, minimum, sign, where
 from contraflow.optim.optimizer import (
+    Implementation,
     Optimizer,
     OptimizerState,
     ParamGroup,
     Updated,
     check_betas,
+    check_implementation,
     check_not_negative,
     directed,
     together,
@@ -78,7 +80,9 @@ class Rprop(Optimizer):
         step_sizes: tuple[float, float] = (1e-6, 50.0),
         *,
         maximize: bool = False,
+        **implementation: Unpack[Implementation],
     ) -> None:
+        check_implementation("Rprop", implementation)
         super().__init__(
             params,
             {

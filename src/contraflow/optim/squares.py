@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from contraflow.ops.creation.create import full_like, zeros_like
 from contraflow.ops.elementwise.basic import sqrt
 from contraflow.optim.optimizer import (
+    Implementation,
     Optimizer,
     OptimizerState,
     ParamGroup,
     Updated,
+    check_implementation,
     check_not_negative,
     directed,
     together,
@@ -33,7 +35,9 @@ class Adagrad(Optimizer):
         eps: float = 1e-10,
         *,
         maximize: bool = False,
+        **implementation: Unpack[Implementation],
     ) -> None:
+        check_implementation("Adagrad", implementation)
         super().__init__(
             params,
             {
@@ -73,7 +77,9 @@ class Adadelta(Optimizer):
         weight_decay: float = 0.0,
         *,
         maximize: bool = False,
+        **implementation: Unpack[Implementation],
     ) -> None:
+        check_implementation("Adadelta", implementation)
         super().__init__(
             params,
             {
@@ -123,7 +129,9 @@ class RMSprop(Optimizer):
         centered: bool = False,
         *,
         maximize: bool = False,
+        **implementation: Unpack[Implementation],
     ) -> None:
+        check_implementation("RMSprop", implementation)
         super().__init__(
             params,
             {

@@ -13,9 +13,10 @@ more than the file has. The header and each tensor carry a checksum.
 A new file is written beside the old one and takes its place when it is whole and on the disk, so a
 crash leaves one or the other.
 
-    header.py     the header of a file
-    structure.py  objects as JSON beside arrays, and back
-    files.py      `save` and `load`
+    header.py       the header of a file
+    structure.py    objects as JSON beside arrays, and back
+    torch_files.py  PyTorch's own files, read without running them
+    files.py        `save` and `load`
 
 The rest of the library knows only those two.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import mmap as memory
 import os
 import re
@@ -29,6 +30,7 @@ from contraflow.serialize.header import (
     read_header,
 )
 from contraflow.serialize.structure import FileContents, unpack
+from contraflow.serialize.torch_files import Locator, is_torch_file, read_torch_file
 from contraflow.shapes import contiguous
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
@@ -41,11 +43,12 @@ MapLocation = (
 )
 
 
-def save(obj: Any, path: FilePath) -> None:
+def save(obj: Any, path: FilePath | BinaryIO) -> None:
     """Write tensors, numbers, strings and None, in dicts, lists and tuples, to a safetensors file.
 
     Whatever has a `state_dict` is asked for it. Tensors that share memory still do when loaded. The
-    file appears whole or not at all, in place of an older one.
+    file appears whole or not at all, in place of an older one. A file object, such as a BytesIO, is
+    written to as it is.
 
     >>> import contraflow as cf, pathlib, tempfile
     >>> model = cf.nn.Linear(3, 2)
@@ -59,7 +62,7 @@ def save(obj: Any, path: FilePath) -> None:
     >>> optimizer.load_state_dict(loaded["optimizer"])
     >>> cf.set_rng_state(loaded["random"])
     """
-    target = _as_path("save", path).resolve()
+    target = None if _is_file(path, "write") else _as_path("save", path).resolve()
     packed = FileContents(obj)
     # The widest first, so that each lies at a multiple of its element's size.
     regions = sorted(packed.regions.items(), key=lambda item: -item[1].itemsize)
@@ -69,19 +72,31 @@ def save(obj: Any, path: FilePath) -> None:
         return header_bytes(packed.structure, regions, checksums, packed.copies, packed.devices)
 
     def write(file: BinaryIO) -> None:
+        begin = file.tell()
         file.write(header(checksums))
         for name, array in regions:
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
             checksums[name] = checksum_of(data)
             file.write(data)
-        file.seek(0)
+        end = file.tell()
+        file.seek(begin)
         file.write(header(checksums))
+        file.seek(end)
 
-    _replace(target, write)
+    if target is None:
+        write(path)  # type: ignore[arg-type]
+    else:
+        _replace(target, write)
 
 
-def load(path: FilePath, mmap: bool = False, *, map_location: MapLocation = None) -> Any:
-    """Read what `save` has written, or the tensors of any other safetensors file as a dict.
+def load(
+    path: FilePath | BinaryIO,
+    map_location: MapLocation | bool = None,
+    *,
+    mmap: bool | None = None,
+    weights_only: bool | None = None,
+) -> Any:
+    """Read what `save` has written, the tensors of any other safetensors file, or a PyTorch file.
 
     Tensors are read to the cpu, or to the device that `map_location` names. A dict of devices gives
     those for the devices that tensors lay on; tensors of others come back to theirs. So do those
@@ -90,6 +105,10 @@ def load(path: FilePath, mmap: bool = False, *, map_location: MapLocation = None
     tensors lie in the file itself: they are read when they are used, cannot be written to, and
     their checksums are not looked at. A `save` to the same path does not disturb them.
 
+    An index of a model that lies in several files ("*.index.json") is read with all of them.
+    PyTorch's own files (.pt, .pth, .bin) are read without running anything they say, whatever
+    `weights_only` is: tensors, containers and numbers are made, and all else is refused by name.
+
     >>> import contraflow as cf, pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "weights.safetensors")
@@ -97,30 +116,73 @@ def load(path: FilePath, mmap: bool = False, *, map_location: MapLocation = None
     ...     cf.load(path)
     {'bias': tensor([0., 0.]), 'sizes': (3, 4)}
     """
-    source = _as_path("load", path)
+    if isinstance(map_location, bool):  # `load(path, True)` asks for mmap
+        map_location, mmap = None, map_location
     located = _locator(map_location)
+    if _is_file(path, "read"):
+        if mmap:
+            raise ValueError("load: tensors cannot lie in a file object. Leave out mmap.")
+        return _read("the file object", path, located, False)  # type: ignore[arg-type]
+    source = _as_path("load", path)
+    if source.name.endswith(".index.json"):
+        return _read_parts(source, located, bool(mmap))
+    with source.open("rb") as file:
+        return _read(str(source), file, located, bool(mmap))
+
+
+def _read(name: str, file: BinaryIO, located: Locator, mmap: bool) -> Any:
+    start = file.read(4)
+    file.seek(0)
+    if is_torch_file(start):
+        if mmap:
+            raise ValueError(f"load: {name} is a PyTorch file, which cannot be mapped.")
+        try:
+            return read_torch_file(file, located)
+        except Damaged as error:
+            raise ValueError(
+                f"load: {name} is a PyTorch file, but it cannot be read: {error}."
+            ) from None
     try:
-        with source.open("rb") as file:
-            header = read_header(file)
-            read = _mapped(file) if mmap else _copied(file)
-            tensors: dict[str, Tensor] = {}
-            for entry in header.entries:
-                storage = read(entry)
-                if entry.name not in header.copies:
-                    storage = located(storage, entry.dtype, header.devices.get(entry.name, "cpu"))
-                    if mmap and storage.device != "cpu":
-                        raise ValueError(
-                            f"load: tensors on {storage.device} cannot lie in the file. Leave out "
-                            f"mmap."
-                        )
-                    view = contiguous(entry.shape)
-                    tensors[entry.name] = Tensor.of_storage(storage, view, entry.dtype)
+        header = read_header(file)
+        read = _mapped(file) if mmap else _copied(file)
+        tensors: dict[str, Tensor] = {}
+        for entry in header.entries:
+            storage = read(entry)
+            if entry.name not in header.copies:
+                storage = located(storage, entry.dtype, header.devices.get(entry.name, "cpu"))
+                if mmap and storage.device != "cpu":
+                    raise ValueError(
+                        f"load: tensors on {storage.device} cannot lie in the file. Leave out mmap."
+                    )
+                view = contiguous(entry.shape)
+                tensors[entry.name] = Tensor.of_storage(storage, view, entry.dtype)
         return unpack(header.structure, tensors) if header.is_ours else tensors
     except Damaged as error:
-        raise ValueError(f"load: {source} is not a whole safetensors file: {error}.") from None
+        raise ValueError(f"load: {name} is not a whole safetensors file: {error}.") from None
 
 
-def _locator(map_location: MapLocation) -> Callable[[Storage, DType, str], Storage]:
+def _read_parts(index: Path, located: Locator, mmap: bool) -> dict[str, Tensor]:
+    """The tensors of a model that lies in several files beside an index."""
+    try:
+        names = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        parts = sorted(set(names.values()))
+        safe = all(isinstance(part, str) and part == Path(part).name for part in parts)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ValueError(f"load: {index} is not an index of a model in several files.") from None
+    if not safe:
+        raise ValueError(f"load: {index} names files that do not lie beside it.")
+    found: dict[str, Tensor] = {}
+    for part in parts:
+        with index.with_name(part).open("rb") as file:
+            held = _read(str(index.with_name(part)), file, located, mmap)
+        lacking = [name for name, where in names.items() if where == part and name not in held]
+        if lacking:
+            raise ValueError(f"load: {part} does not hold {lacking[0]!r}, which the index names.")
+        found.update((name, held[name]) for name, where in names.items() if where == part)
+    return {name: found[name] for name in names}
+
+
+def _locator(map_location: MapLocation) -> Locator:
     """How memory that was read is moved to its device: a function of it, its dtype, and where it
     lay."""
     if map_location is None or isinstance(map_location, (str, Device)):
@@ -166,9 +228,13 @@ def _moved(storage: Storage, device: Device | str) -> Storage:
     return moved
 
 
+def _is_file(x: Any, method: str) -> bool:
+    return hasattr(x, method) and hasattr(x, "seek")
+
+
 def _as_path(op: str, path: Any) -> Path:
     if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"{op}: {type(path).__name__} is not the path of a file.")
+        raise TypeError(f"{op}: {type(path).__name__} is neither a path nor a file.")
     return Path(path)
 
 

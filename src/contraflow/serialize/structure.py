@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,12 @@ class FileContents:
             return self._pack_tensor(x, path)
         if isinstance(x, DType):
             return {"dtype": x.name}
+        if isinstance(x, np.generic):
+            return self._pack(x.item(), path)
+        if isinstance(x, np.ndarray):
+            return {"array": self._pack_tensor(Tensor.of_data("save", x, None), path)}
+        if isinstance(x, PurePath):
+            return {"path": str(x)}
         if isinstance(x, (Mapping, list, tuple)):
             inside = parts(x, Mapping) or ()
             packed = [(key, self._pack(value, (*path, key))) for key, value in inside]
@@ -64,8 +71,8 @@ class FileContents:
         if callable(getattr(x, "state_dict", None)) and not isinstance(x, type):
             return self._pack(x.state_dict(), path)
         raise TypeError(
-            f"save: {_dotted(path)} is {type(x).__name__}. Files hold tensors, numbers, strings, "
-            f"None, dicts, lists, tuples, and what has a state_dict."
+            f"save: {_dotted(path)} is {type(x).__name__}. Files hold tensors, arrays, numbers, "
+            f"strings, paths, None, dicts, lists, tuples, and what has a state_dict."
         )
 
     def _pack_tensor(self, x: Tensor, path: tuple[Any, ...]) -> dict[str, Any]:
@@ -166,6 +173,10 @@ def unpack(x: Any, tensors: Mapping[str, Tensor], depth: int = 0) -> Any:
     kind, content = next(iter(x.items()), ("nothing", None))
     if kind == "tensor":
         return _unpack_tensor(x, tensors)
+    if kind == "array" and isinstance(content, dict) and "tensor" in content:
+        return _unpack_tensor(content, tensors).numpy()
+    if kind == "path" and isinstance(content, str):
+        return Path(content)
     if kind == "tuple" and isinstance(content, list):
         return tuple(unpack(item, tensors, depth + 1) for item in content)
     if kind == "float" and content in ("nan", "inf", "-inf"):

@@ -13,9 +13,10 @@ from contraflow import devices, dtypes
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType
 from contraflow.errors import DeviceError, GradientError, describe
+from contraflow.names import missing_method
 from contraflow.operation import core
 from contraflow.operation.context import changed, state
-from contraflow.shapes import Shape, View, normalize_dim, numel
+from contraflow.shapes import Sizes, View, normalize_dim, numel
 from contraflow.spec import Spec
 from contraflow.tensors import dlpack
 from contraflow.tensors.storage import Storage
@@ -191,12 +192,18 @@ class TensorElements(Methods):
             raise TypeError("len: a 0-d tensor has no length.")
         return self.layout.shape[0]
 
+    if not TYPE_CHECKING:  # which would take any name for one of a tensor's
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_method(name, dir(type(self)))
+
     # --- description ----------------------------------------------------------------------
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> Sizes:
         """The size of each dim."""
-        return self.layout.shape
+        shape = self.layout.shape
+        return shape if type(shape) is Sizes else Sizes(shape)
 
     @property
     def ndim(self) -> int:
@@ -216,7 +223,7 @@ class TensorElements(Methods):
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dim."""
         shape = self.layout.shape
-        return shape if dim is None else shape[normalize_dim("size", dim, len(shape))]
+        return self.shape if dim is None else shape[normalize_dim("size", dim, len(shape))]
 
     def dim(self) -> int:
         """The number of dims."""
@@ -236,9 +243,64 @@ class TensorElements(Methods):
         self.storage.look_around()
         return self.layout.offset
 
-    def is_contiguous(self) -> bool:
-        """Whether the elements lie in row-major order without gaps."""
+    def is_contiguous(self, memory_format: object = None) -> bool:
+        """Whether the elements lie in row-major order without gaps.
+
+        `memory_format` has no effect: results always lie in that order.
+        """
         return self.layout.is_contiguous
+
+    def nelement(self) -> int:
+        """The number of elements, under PyTorch's other name."""
+        return numel(self.layout.shape)
+
+    def ndimension(self) -> int:
+        """The number of dims, under PyTorch's other name."""
+        return len(self.layout.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    def get_device(self) -> int:
+        """The index of the device among those of its type, -1 for the cpu."""
+        device = self.device
+        return -1 if device.type == "cpu" else device.index or 0
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether the elements lie in the memory of the host."""
+        return self.storage.device == "cpu"
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the elements lie in the memory of a CUDA device."""
+        return self.device.type == "cuda"
+
+    def is_complex(self) -> bool:
+        """Whether the dtype is a complex one: none is."""
+        return False
+
+    def is_signed(self) -> bool:
+        """Whether the dtype holds negative numbers."""
+        return self.dtype.is_signed
+
+    def is_nonzero(self) -> bool:
+        """Whether the one element is not zero."""
+        return bool(self._element("is_nonzero()"))
+
+    def is_same_size(self, other: TensorElements) -> bool:
+        """Whether another tensor has the same shape."""
+        return self.layout.shape == other.layout.shape
+
+    def is_set_to(self, other: TensorElements) -> bool:
+        """Whether another tensor shows the same elements of the same memory."""
+        return self.storage is other.storage and self.layout == other.layout
+
+    def untyped_storage(self) -> Storage:
+        """The memory that this tensor and its views share."""
+        return self.storage
 
     def element_size(self) -> int:
         """Bytes of one element."""
@@ -263,3 +325,37 @@ class TensorElements(Methods):
     @property
     def _version(self) -> int:
         return self.storage.version
+
+
+def _never(what: str) -> property:
+    return property(lambda self: False, doc=f"Whether this is {what}: no tensor here is.")
+
+
+# Questions about kinds of tensors that do not exist here. Programs ask before they go another way.
+for _name, _what in {
+    "is_meta": "a tensor without elements", "is_sparse": "a sparse tensor",
+    "is_sparse_csr": "a sparse tensor", "is_quantized": "a quantised tensor",
+    "is_nested": "a nested tensor", "is_mkldnn": "in a format of oneDNN",
+    "is_mps": "on a device of Metal's; see the device webgpu", "is_xpu": "on Intel's device",
+    "is_xla": "on a device of XLA's", "is_vulkan": "on Vulkan's device; see webgpu",
+}.items():  # fmt: skip
+    setattr(TensorElements, _name, _never(_what))
+
+
+def _plainly(name: str, what: str) -> None:
+    def answer(self: TensorElements) -> bool:
+        return False
+
+    answer.__name__, answer.__qualname__ = name, f"TensorElements.{name}"
+    answer.__doc__ = f"Whether {what}: never here."
+    setattr(TensorElements, name, answer)
+
+
+for _name, _what in {
+    "is_conj": "elements are conjugated when they are read",
+    "is_neg": "elements are negated when they are read",
+    "is_shared": "other processes see the memory",
+    "is_coalesced": "this is a sparse tensor in order",
+    "is_distributed": "elements lie in several processes",
+}.items():  # fmt: skip
+    _plainly(_name, _what)

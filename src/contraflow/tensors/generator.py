@@ -7,14 +7,16 @@ position (`philox.py`), so they are the same on every device, eager and compiled
 from __future__ import annotations
 
 import itertools
+import secrets
 
 from contraflow import threads
+from contraflow.devices.names import CPU, Device
 from contraflow.operation.context import state
 
 serials = itertools.count()
 
 
-def _as_int64(seed: int) -> int:
+def _as_int64(seed: object) -> int:
     """A seed reduced to what kernels take."""
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise TypeError(f"manual_seed: {seed!r} is not an integer.")
@@ -22,10 +24,17 @@ def _as_int64(seed: int) -> int:
 
 
 class Generator:
-    """A stream of random numbers. A draw of n words advances it by ceil(n / 4) blocks."""
+    """A stream of random numbers. A draw of n words advances it by ceil(n / 4) blocks.
 
-    def __init__(self, seed: int = 0) -> None:
-        self.seed = _as_int64(seed)
+    One generator serves all devices: a `device`, which PyTorch takes here, has no effect.
+
+    >>> Generator(device="cpu").manual_seed(3).initial_seed()
+    3
+    """
+
+    def __init__(self, seed: object = 0, *, device: object = None) -> None:
+        named = isinstance(seed, str) or (hasattr(seed, "index") and hasattr(seed, "type"))
+        self.seed = 0 if named else _as_int64(seed)
         self.offset = 0
         self.serial = next(serials)  # later generators have higher numbers
         self._lock = threads.lock()
@@ -45,6 +54,15 @@ class Generator:
     def draw(self, words: int) -> tuple[int, int]:
         """The seed and offset for a draw of `words` words, as inputs of a random op."""
         return state().context.draw(self, -(-words // 4))
+
+    @property
+    def device(self) -> Device:
+        """The cpu: a generator is two numbers there, and serves all devices."""
+        return CPU
+
+    def initial_seed(self) -> int:
+        """The seed of the stream."""
+        return self.get_state()[0]
 
     def get_state(self) -> tuple[int, int]:
         """Seed and offset."""
@@ -73,3 +91,15 @@ def get_rng_state() -> tuple[int, int]:
 def set_rng_state(saved: tuple[int, int]) -> None:
     """Put the default generator back into a state from `get_rng_state`."""
     default_generator.set_state(saved)
+
+
+def initial_seed() -> int:
+    """The seed of the default generator."""
+    return default_generator.initial_seed()
+
+
+def seed() -> int:
+    """Seed the default generator with a number that nobody knows before, and return it."""
+    drawn = secrets.randbits(63)
+    default_generator.manual_seed(drawn)
+    return drawn

@@ -109,6 +109,16 @@ class Storage:
             return Storage, (self.data,)
         return _uploaded, (devices.lookup(self.device).download(self.data), self.device)
 
+    def data_ptr(self) -> int:
+        """The address of the memory."""
+        if self.device == "cpu":
+            return int(self.data.ctypes.data)
+        return devices.lookup(self.device).address(self.data)
+
+    def nbytes(self) -> int:
+        """Bytes of the memory."""
+        return int(self.data.nbytes)
+
     def look_around(self) -> None:
         """Something depends on where in this memory a tensor lies, or on what else is there."""
 

@@ -24,7 +24,7 @@ from contraflow.operation import core
 from contraflow.operation.context import apply, changed, other_devices, state
 from contraflow.operation.op import Op
 from contraflow.operation.public import public
-from contraflow.shapes import View, contiguous, contiguous_strides
+from contraflow.shapes import Sizes, View, contiguous, contiguous_strides, numel
 from contraflow.tensors import convert, grad_slot
 from contraflow.tensors.elements import TensorElements
 from contraflow.tensors.epoch import Structure
@@ -56,10 +56,19 @@ class Tensor(TensorElements):
 
     __array_priority__ = 1000  # numpy_array * tensor calls the tensor's method
 
-    def __init__(self, *args: Any) -> None:
-        raise TypeError(
-            "Tensor: use contraflow.tensor(data), zeros, from_numpy or another function."
-        )
+    def __new__(cls, *args: Any, device: Any = None, **kwargs: Any) -> Any:
+        """PyTorch's old constructor: `Tensor(2, 3)` has a shape, `Tensor([2, 3])` these elements.
+
+        It starts with zeros, in the default dtype. `contraflow.tensor` says what it does more
+        clearly.
+        """
+        if cls is not Tensor:
+            return _new(cls)  # whose own __init__ makes it
+        if kwargs:
+            raise TypeError(
+                f"Tensor: takes sizes or data, not {', '.join(kwargs)}. Use contraflow.tensor."
+            )
+        return Tensor.of_sizes_or_data("Tensor", args, dtypes.get_default_dtype(), device)
 
     # --- making ---------------------------------------------------------------------------
 
@@ -116,6 +125,20 @@ class Tensor(TensorElements):
             t.storage.inference = True
         return t.requires_grad_() if requires_grad else t
 
+    @staticmethod
+    def of_sizes_or_data(op: str, args: tuple[Any, ...], dtype: DType, device: Any) -> Tensor:
+        """A tensor by PyTorch's old constructors: of zeros for sizes, else a copy of data."""
+        sized = len(args) != 1 or isinstance(args[0], (int, Sizes))
+        if not sized:
+            if isinstance(args[0], Tensor) and args[0].dtype is dtype and device is None:
+                return args[0].detach()
+            return Tensor.of_data(op, args[0], dtype, device)
+        sizes = args[0] if len(args) == 1 and isinstance(args[0], Sizes) else args or (0,)
+        if not all(isinstance(n, int) and n >= 0 for n in sizes):
+            raise TypeError(f"{op}: takes sizes, or one sequence or array of elements.")
+        zeros: Tensor = core.full(tuple(sizes), 0, dtype=dtype, device=device)
+        return zeros
+
     def alias(self) -> Tensor:
         """Another tensor over the same elements, outside any graph."""
         t = _new(Tensor)
@@ -166,6 +189,22 @@ class Tensor(TensorElements):
         return transposed
 
     @property
+    def mH(self) -> Tensor:
+        """The last two dims exchanged, and conjugated, which real numbers are."""
+        return self.mT
+
+    def adjoint(self) -> Tensor:
+        """The last two dims exchanged, and conjugated, which real numbers are."""
+        return self.mT
+
+    @property
+    def H(self) -> Tensor:
+        """A matrix transposed, and conjugated, which real numbers are."""
+        if self.ndim not in (0, 2):
+            raise ValueError(f"H: {describe(self)} is not a matrix. Use x.mH.")
+        return self.T
+
+    @property
     def T(self) -> Tensor:
         """The dims in reverse order."""
         reverse: Tensor = core.permute(self, tuple(reversed(range(self.ndim))))
@@ -200,6 +239,23 @@ class Tensor(TensorElements):
             moved = core.to_device(moved, **where)
         return core.clone(self) if copy and moved is self else moved
 
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """PyTorch's name of the type of this tensor, or the values in another dtype.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2).type(), cf.ones(2).type(cf.int64).type()
+        ('torch.FloatTensor', 'torch.LongTensor')
+        """
+        if dtype is None:
+            title = next(k for k, d in dtypes.TENSOR_NAMES.items() if d is self.dtype)
+            where = "" if self.storage.device == "cpu" else f"{self.device.type}."
+            return f"torch.{where}{title}Tensor"
+        named = dtypes.TENSOR_NAMES.get(str(dtype).removesuffix("Tensor").split(".")[-1])
+        dtype = getattr(dtype, "dtype", dtype) if named is None else named
+        if not isinstance(dtype, DType):
+            raise TypeError(f"type: {dtype!r} is not a dtype. Use one such as contraflow.float32.")
+        return self.to(dtype)
+
     def type_as(self, other: Tensor) -> Tensor:
         """The values in the dtype of another tensor."""
         return self.to(other.dtype)
@@ -208,8 +264,13 @@ class Tensor(TensorElements):
         """The tensor on the cpu."""
         return self.to("cpu")
 
-    def cuda(self, device: Device | str | None = None, non_blocking: bool = False) -> Tensor:
+    def cuda(
+        self, device: Device | str | int | None = None, non_blocking: bool = False,
+        memory_format: object = None,
+    ) -> Tensor:  # fmt: skip
         """The tensor on a CUDA device."""
+        if isinstance(device, int):
+            device = f"cuda:{device}"
         return self.to("cuda" if device is None else device, non_blocking=non_blocking)
 
     def pin_memory(self, device: Device | str | None = None) -> Tensor:
@@ -243,6 +304,66 @@ class Tensor(TensorElements):
         """Whether `pin_memory` made it, for this device or for any."""
         pinned = self.storage.pinned
         return pinned == str(Device(device)) if device is not None else bool(pinned)
+
+    def new(self, *args: Any, device: Any = None) -> Tensor:
+        """PyTorch's old constructor, in the dtype of this tensor, and on its device."""
+        where = self.storage.device if device is None else device
+        return Tensor.of_sizes_or_data("new", args, self.dtype, where)
+
+    def share_memory_(self) -> Tensor:
+        """The tensor itself: processes do not share tensors, and `is_shared` says so."""
+        return self
+
+    def record_stream(self, stream: Any) -> None:
+        """Nothing: memory is given back when no program needs it."""
+
+    def resize_(self, *sizes: Any, memory_format: object = None) -> Tensor:
+        """Change the shape in place; elements that are new are zeros.
+
+        >>> import contraflow as cf
+        >>> cf.arange(3).resize_(2, 2)
+        tensor([[0, 1],
+                [2, 0]])
+        """
+        given = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
+        shape = tuple(int(n) for n in given)
+        if min(shape, default=0) < 0:
+            raise ValueError(f"resize_: {shape} has a negative size.")
+        if self.requires_grad:
+            raise GradientError(
+                f"resize_: {describe(self)} requires grad. Use x.reshape, or x.detach() before."
+            )
+        if shape == self.layout.shape:
+            return self
+        flat, count = core.reshape(self.detach(), (-1,)), numel(shape)
+        if count <= flat.shape[0]:
+            kept = flat[:count]
+        else:
+            kept = core.full((count,), 0, dtype=self.dtype, device=self.device)
+            kept[: flat.shape[0]].copy_(flat)
+        self.data = core.reshape(kept, shape)
+        return self
+
+    def resize_as_(self, other: Tensor, memory_format: object = None) -> Tensor:
+        """Take the shape of another tensor, in place; elements that are new are zeros."""
+        return self.resize_(*other.shape)
+
+    def set_(self, source: Tensor) -> Tensor:
+        """Show the elements of another tensor from now on, in its memory."""
+        self.data = source
+        return self
+
+    def apply_(self, callable: Callable[[Any], Any]) -> Tensor:
+        """Write what a Python function gives for each element. It is slow: prefer ops."""
+        flat = [callable(value) for value in self.detach().flatten().tolist()]
+        new = Tensor.of_data("apply_", flat, self.dtype).reshape(self.shape)
+        return self.copy_(new)
+
+    def map_(self, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+        """Write what a Python function gives for each element and another tensor's. It is slow."""
+        pairs = zip(self.detach().flatten().tolist(), tensor.expand(self.shape).flatten().tolist())
+        new = Tensor.of_data("map_", [callable(a, b) for a, b in pairs], self.dtype)
+        return self.copy_(new.reshape(self.shape))
 
     def where(self, condition: Tensor, other: Tensor | Number) -> Tensor:
         """The elements where the condition holds, those of `other` elsewhere."""
@@ -408,6 +529,16 @@ class Tensor(TensorElements):
         self._grad = value
 
     _grad: Any = property(grad_slot.look, grad_slot.put)  # without telling the context
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether `retain_grad` was asked of a tensor that is not a leaf."""
+        return self._retains
+
+    @property
+    def output_nr(self) -> int:
+        """Which of the outputs of its `grad_fn` this is."""
+        return self._index
 
     def retain_grad(self) -> None:
         """Keep the gradient of a tensor that is not a leaf, in `.grad`."""

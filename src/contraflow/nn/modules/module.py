@@ -7,6 +7,7 @@ or goes.
 from __future__ import annotations
 
 from contraflow.nn.call import EVERY, ForwardHook
+from contraflow.nn.module import Module as Module
 from contraflow.tensors.hooks import Hook, HookHandle
 
 

@@ -1,14 +1,22 @@
-"""Ready parametrizations: weight normalization and spectral normalization."""
+"""Ready parametrizations: weight norm, spectral norm, and orthogonal weights."""
 
 from __future__ import annotations
 
 from contraflow.autograd.modes import no_grad
 from contraflow.errors import describe
+from contraflow.names import getter
 from contraflow.nn import functional as F
 from contraflow.nn.module import Module
 from contraflow.nn.utils.parametrize import register_parametrization
+from contraflow.ops.creation.create import eye, zeros_like
 from contraflow.ops.creation.random import randn
-from contraflow.ops.linalg.matrices import vector_norm
+from contraflow.ops.elementwise.basic import where
+from contraflow.ops.linalg.decompositions import qr
+from contraflow.ops.linalg.matrices import householder_product, matrix_exp, vector_norm
+from contraflow.ops.linalg.solve import solve
+from contraflow.ops.shape.diagonals import tril
+from contraflow.ops.shape.joining import cat
+from contraflow.ops.shape.parts import diagonal
 from contraflow.ops.shape.view import movedim, reshape
 from contraflow.tensors.tensor import Tensor
 
@@ -46,6 +54,14 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     return register_parametrization(module, name, WeightNorm(dim), unsafe=True)
 
 
+@no_grad()
+def iterate(matrix: Tensor, u: Tensor, v: Tensor, count: int, eps: float) -> None:
+    """Bring estimates of the first singular vectors closer to them, in place."""
+    for _ in range(count):
+        u.copy_(F.normalize(matrix @ v, dim=0, eps=eps))
+        v.copy_(F.normalize(matrix.T @ u, dim=0, eps=eps))
+
+
 class SpectralNorm(Module):
     """weight / sigma, the largest singular value as found by power iteration in training."""
 
@@ -79,20 +95,21 @@ class SpectralNorm(Module):
         return matrix
 
     def _iterate(self, matrix: Tensor, count: int) -> None:
-        with no_grad():
-            for _ in range(count):
-                self._u.copy_(F.normalize(matrix @ self._v, dim=0, eps=self.eps))
-                self._v.copy_(F.normalize(matrix.T @ self._u, dim=0, eps=self.eps))
+        iterate(matrix, self._u, self._v, count, self.eps)
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
             out: Tensor = F.normalize(weight, dim=0, eps=self.eps)
             return out
+        return self.divided(weight, self._u, self._v, self.training)
+
+    def divided(self, weight: Tensor, u: Tensor, v: Tensor, training: bool) -> Tensor:
+        """A weight by its largest singular value, after power iterations in training."""
         matrix = self._matrix(weight)
-        if self.training:
-            self._iterate(matrix, self.n_power_iterations)
+        if training:
+            iterate(matrix, u, v, self.n_power_iterations, self.eps)
         # Copies, since the next call overwrites them and backward may come later.
-        return weight / (self._u.clone() @ (matrix @ self._v.clone()))
+        return weight / (u.clone() @ (matrix @ v.clone()))
 
     def right_inverse(self, value: Tensor) -> Tensor:
         """The weight itself: it may have this norm already."""
@@ -114,3 +131,109 @@ def spectral_norm(
         dim = 1 if type(module).__name__.startswith("ConvTranspose") else 0
     norm = SpectralNorm(weight, n_power_iterations, dim, eps)
     return register_parametrization(module, name, norm)
+
+
+class Orthogonal(Module):
+    """A matrix with orthonormal columns, or rows if it is wide, by one of three maps.
+
+    "matrix_exp" and "cayley" take the lower triangle to a skew-symmetric matrix, "householder" the
+    columns below the diagonal to reflections. With a `base` the result is the base times that.
+    """
+
+    base: Tensor
+
+    def __init__(self, weight: Tensor, orthogonal_map: str, use_trivialization: bool) -> None:
+        super().__init__()
+        if orthogonal_map not in ("matrix_exp", "cayley", "householder"):
+            raise ValueError(
+                f"orthogonal: orthogonal_map is {orthogonal_map!r}; it must be 'matrix_exp', "
+                f"'cayley' or 'householder'."
+            )
+        if weight.ndim < 2:
+            raise ValueError(f"orthogonal: {describe(weight)} is not a matrix.")
+        if orthogonal_map != "householder" and not use_trivialization:
+            raise NotImplementedError(
+                f"orthogonal: {orthogonal_map!r} needs use_trivialization, without which a weight "
+                f"cannot be taken back to its original."
+            )
+        self.orthogonal_map = orthogonal_map
+        self.tall = weight.shape[-2] >= weight.shape[-1]
+        self.has_base = use_trivialization
+        if use_trivialization:
+            self.register_buffer("base", self._completed(weight if self.tall else weight.mT))
+
+    def _completed(self, tall: Tensor) -> Tensor:
+        """A square orthogonal matrix whose first columns span those of a tall one."""
+        rows, columns = tall.shape[-2:]
+        more = randn(*tall.shape[:-1], rows - columns, dtype=tall.dtype, device=tall.device)
+        with no_grad():
+            q, r = qr(cat([tall.detach(), more], -1) if rows > columns else tall.detach())
+            signs = diagonal(r, 0, -2, -1).sign().unsqueeze(-2)
+            out: Tensor = q * where(signs == 0, 1.0, signs)
+        return out
+
+    def forward(self, weight: Tensor) -> Tensor:
+        x = weight if self.tall else weight.mT
+        rows, columns = x.shape[-2:]
+        if self.orthogonal_map == "householder":
+            below = tril(x, -1)
+            tau = 2.0 / (1.0 + (below * below).sum(-2))
+            q = householder_product(below, tau) * diagonal(x, 0, -2, -1).unsqueeze(-2)
+        else:
+            low = tril(x)
+            if rows > columns:
+                low = cat(
+                    [low, zeros_like(low[..., :1]).expand(*low.shape[:-1], rows - columns)], -1
+                )
+            skew = low - low.mT
+            if self.orthogonal_map == "matrix_exp":
+                q = matrix_exp(skew)
+            else:
+                unit = eye(rows, dtype=x.dtype, device=x.device)
+                q = solve(unit - skew * 0.5, unit + skew * 0.5)
+            q = q[..., :columns]
+        out: Tensor = self.base @ q if self.has_base else q
+        return out if self.tall else out.mT
+
+    def right_inverse(self, value: Tensor) -> Tensor:
+        """An original whose image is `value`, which should be orthogonal already."""
+        if not self.has_base:
+            raise NotImplementedError(
+                "orthogonal: a weight without a base cannot be assigned. Pass "
+                "use_trivialization=True."
+            )
+        self.base.copy_(self._completed(value if self.tall else value.mT))
+        # Each map takes minus the unit matrix to the unit matrix.
+        unit = eye(*value.shape[-2:], dtype=value.dtype, device=value.device)
+        out: Tensor = (-unit).expand(value.shape).clone()
+        return out
+
+
+def orthogonal(
+    module: Module,
+    name: str = "weight",
+    orthogonal_map: str | None = None,
+    *,
+    use_trivialization: bool = True,
+) -> Module:
+    """Keep a weight orthogonal: its columns, or its rows if there are more of them.
+
+    It starts with the orthogonal factor of what it was. `orthogonal_map` is "matrix_exp",
+    "cayley" or "householder"; by default the first for square weights and the last for others.
+
+    >>> import contraflow as cf
+    >>> weight = orthogonal(cf.nn.Linear(3, 2)).weight
+    >>> (weight @ weight.T).allclose(cf.eye(2), atol=1e-5)
+    True
+    """
+    weight = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"orthogonal: {type(module).__name__} has no parameter {name!r}.")
+    if orthogonal_map is None:
+        square = weight.ndim > 1 and weight.shape[-2] == weight.shape[-1]
+        orthogonal_map = "matrix_exp" if square else "householder"
+    made = Orthogonal(weight, orthogonal_map, use_trivialization)
+    return register_parametrization(module, name, made, unsafe=True)
+
+
+globals()["__getattr__"] = getter(__name__)

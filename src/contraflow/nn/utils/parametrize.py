@@ -10,6 +10,7 @@ from typing import Any
 
 from contraflow.autograd.modes import no_grad
 from contraflow.errors import describe
+from contraflow.names import getter
 from contraflow.nn.containers import ModuleDict, ModuleList
 from contraflow.nn.module import Module
 from contraflow.nn.parameter import Parameter
@@ -165,3 +166,6 @@ def remove_parametrizations(
     else:
         module.register_buffer(tensor_name, value)
     return module
+
+
+globals()["__getattr__"] = getter(__name__)

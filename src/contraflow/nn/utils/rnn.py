@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from contraflow.dtypes import float16, float32, float64
+from contraflow.names import getter
 from contraflow.operation.public import public
 from contraflow.ops.creation.create import tensor
 from contraflow.ops.elementwise.basic import where
@@ -28,6 +30,41 @@ class PackedSequence(NamedTuple):
     batch_sizes: tuple[int, ...]
     sorted_indices: Tensor | None = None
     unsorted_indices: Tensor | None = None
+
+    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """The sequences in another dtype or on another device, where the indices go too."""
+        data = self.data.to(*args, **kwargs)
+        order = (None if x is None else x.to(data.device) for x in self[2:])
+        return PackedSequence(data, self.batch_sizes, *order)
+
+    def cpu(self) -> PackedSequence:
+        """The sequences on the cpu."""
+        return self.to("cpu")
+
+    def cuda(self) -> PackedSequence:
+        """The sequences on a CUDA device."""
+        return self.to("cuda")
+
+    def float(self) -> PackedSequence:
+        """The sequences in float32."""
+        return self.to(float32)
+
+    def double(self) -> PackedSequence:
+        """The sequences in float64."""
+        return self.to(float64)
+
+    def half(self) -> PackedSequence:
+        """The sequences in float16."""
+        return self.to(float16)
+
+    def pin_memory(self) -> PackedSequence:
+        """The sequences themselves."""
+        return self
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the sequences lie on a CUDA device."""
+        return self.data.is_cuda
 
 
 def _lengths(name: str, lengths: Any, most: int, count: int) -> np.ndarray:
@@ -154,3 +191,16 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """The sequences that were packed."""
     return unpad_sequence(*pad_packed_sequence(packed_sequences))
+
+
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
+    """The order that undoes another one.
+
+    >>> import contraflow as cf
+    >>> invert_permutation(cf.tensor([2, 0, 1]))
+    tensor([1, 2, 0])
+    """
+    return None if permutation is None else permutation.argsort()
+
+
+globals()["__getattr__"] = getter(__name__)

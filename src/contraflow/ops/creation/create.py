@@ -23,7 +23,7 @@ from contraflow.expressions.expression import Number
 from contraflow.operation.context import apply, changed, other_devices, state
 from contraflow.operation.kinds import LINEAR, create
 from contraflow.operation.op import Op
-from contraflow.operation.public import public
+from contraflow.operation.public import creation, public
 from contraflow.operation.samples import Sample
 from contraflow.ops.elementwise.basic import where
 from contraflow.shapes import Shape, contiguous
@@ -146,7 +146,7 @@ def _full(
     return _constant("full", (size,), fill_value, dtype, device, requires_grad)
 
 
-@public
+@creation
 def zeros(
     *size: Any, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
@@ -156,7 +156,7 @@ def zeros(
     return _constant("zeros", size, 0, dtype, device, requires_grad)
 
 
-@public
+@creation
 def ones(
     *size: Any, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
@@ -166,7 +166,7 @@ def ones(
     return _constant("ones", size, 1, dtype, device, requires_grad)
 
 
-@public
+@creation
 def empty(
     *size: Any, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
@@ -176,7 +176,7 @@ def empty(
     return _constant("empty", size, 0, dtype, device, requires_grad)
 
 
-@public
+@creation
 def full_like(
     input: Tensor, fill_value: Number | Tensor, *, dtype: DType | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
@@ -187,7 +187,7 @@ def full_like(
     return _constant("full_like", input.shape, fill_value, dtype, device, requires_grad)
 
 
-@public
+@creation
 def zeros_like(
     input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
@@ -198,7 +198,7 @@ def zeros_like(
     return _constant("zeros_like", input.shape, 0, dtype, device, requires_grad)
 
 
-@public
+@creation
 def ones_like(
     input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
@@ -209,7 +209,7 @@ def ones_like(
     return _constant("ones_like", input.shape, 1, dtype, device, requires_grad)
 
 
-@public
+@creation
 def empty_like(
     input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
@@ -260,7 +260,7 @@ def new_empty(
     return _constant("new_empty", size, 0, dtype or self.dtype, device, requires_grad)
 
 
-@public
+@creation
 def eye(
     n: int, m: int | None = None, *, dtype: DType | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
@@ -341,7 +341,7 @@ def _evenly(op: str, start: Any, end: Any, steps: Any, dtype: DType) -> Tensor:
     return where(at < steps // 2, at * step + start, end - (steps - 1 - at) * step)
 
 
-@public
+@creation
 def linspace(
     start: Any, end: Any, steps: int, *, dtype: DType | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
@@ -356,7 +356,7 @@ def linspace(
         return finish(_evenly("linspace", start, end, steps, dtype).to(dtype), requires_grad)
 
 
-@public
+@creation
 def logspace(
     start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DType | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
@@ -375,7 +375,7 @@ def logspace(
 # --- data from elsewhere -----------------------------------------------------------------------
 
 
-@public
+@creation
 def tensor(
     data: Any, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,

@@ -26,7 +26,7 @@ from contraflow.expressions import philox
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import LINEAR, composite, random
 from contraflow.operation.op import Op
-from contraflow.operation.public import public
+from contraflow.operation.public import creation
 from contraflow.operation.samples import Failure, Sample
 from contraflow.ops.creation.create import check_options, finish, on, shape_of
 from contraflow.ops.elementwise.basic import where
@@ -144,7 +144,7 @@ def check_floating(
     return dtype
 
 
-@public
+@creation
 def rand(
     *size: Any, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False, generator: Generator | None = None,
@@ -155,7 +155,7 @@ def rand(
     return finish(drawn, requires_grad)
 
 
-@public
+@creation
 def randn(
     *size: Any, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False, generator: Generator | None = None,

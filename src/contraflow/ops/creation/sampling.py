@@ -6,6 +6,7 @@ in a compiled function.
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -14,12 +15,14 @@ from contraflow.devices.names import Device
 from contraflow.dtypes import DType, float64, int64
 from contraflow.errors import describe
 from contraflow.operation.context import changed
-from contraflow.operation.public import public
+from contraflow.operation.public import creation, public
 from contraflow.ops.creation import checks
 from contraflow.ops.creation.create import check_options, finish, shape_of
 from contraflow.ops.creation.random import check_floating, draw, integers, uniform
 from contraflow.ops.creation.random import normal as standard_normal
-from contraflow.ops.elementwise.basic import log, where
+from contraflow.ops.elementwise.basic import exp, log, where
+from contraflow.ops.elementwise.integers import ceil
+from contraflow.ops.elementwise.mathematics import tan
 from contraflow.ops.index.search import searchsorted
 from contraflow.ops.reduction.order import argsort, cumsum, topk
 from contraflow.shapes import Shape, broadcast_shapes
@@ -31,7 +34,7 @@ from contraflow.tensors.writing import check_write, write
 # --- like another tensor -----------------------------------------------------------------------
 
 
-@public
+@creation
 def rand_like(
     input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False, generator: Generator | None = None,
@@ -41,7 +44,7 @@ def rand_like(
     return finish(draw(uniform, input.shape, dtype, generator, device=device), requires_grad)
 
 
-@public
+@creation
 def randn_like(
     input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False, generator: Generator | None = None,
@@ -84,7 +87,7 @@ def _limits(dtype: DType) -> tuple[int, int]:
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.is_signed else (0, (1 << bits) - 1)
 
 
-@public
+@creation
 def randint(
     low: int, high: Any = None, size: Any = None, *, dtype: DType | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
@@ -105,7 +108,7 @@ def randint(
     return finish(drawn, requires_grad)
 
 
-@public
+@creation
 def randint_like(
     input: Tensor, low: int, high: int | None = None, *, dtype: DType | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
@@ -117,7 +120,7 @@ def randint_like(
     return finish(drawn, requires_grad)
 
 
-@public
+@creation
 def randperm(
     n: int, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False, generator: Generator | None = None,
@@ -139,7 +142,7 @@ def randperm(
 # --- distributions -----------------------------------------------------------------------------
 
 
-@public
+@creation
 def normal(
     mean: Tensor | float, std: Tensor | float = 1.0, size: Any = None, *,
     dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
@@ -322,3 +325,116 @@ def random_(
         self, "random_",
         lambda: _integers("random_", low, high, self.shape, self.dtype, generator),
     )  # fmt: skip
+
+
+@method
+def log_normal_(
+    self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Write exp of normal numbers of a mean and a standard deviation."""
+    dtype = check_floating("log_normal_", self.dtype)
+    if std < 0:
+        raise ValueError(f"log_normal_: std is {std}; it must not be negative.")
+
+    def drawn() -> Tensor:
+        return exp(draw(standard_normal, self.shape, dtype, generator) * std + mean)
+
+    return _overwrite(self, "log_normal_", drawn)
+
+
+@method
+def cauchy_(
+    self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Write numbers of Cauchy's distribution: median + sigma tan(pi (u - 1/2))."""
+    dtype = check_floating("cauchy_", self.dtype)
+    if sigma <= 0:
+        raise ValueError(f"cauchy_: sigma is {sigma}; it must be positive.")
+
+    def drawn() -> Tensor:
+        at = draw(uniform, self.shape, dtype, generator)
+        return tan((at - 0.5) * math.pi) * sigma + median
+
+    return _overwrite(self, "cauchy_", drawn)
+
+
+@method
+def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Write how many trials of probability `p` it took until one succeeded: 1, 2, ..."""
+    if not 0 < p < 1:
+        raise ValueError(f"geometric_: p is {p}; it must be in (0, 1).")
+
+    def drawn() -> Tensor:
+        waits = log(1.0 - draw(uniform, self.shape, float64, generator)) / math.log1p(-p)
+        return ceil(waits).clamp(min=1.0)
+
+    return _overwrite(self, "geometric_", drawn)
+
+
+# --- counts ------------------------------------------------------------------------------------
+
+
+def _counts(
+    of: Tensor, mean: Tensor, log_mass: Any, step: Any, generator: Generator | None
+) -> Tensor:
+    """Counts by inversion: the number of terms of the distribution function below a draw.
+
+    Terms are added from zero on, those of all elements together, up to far beyond the largest mean.
+    """
+    last = float(mean.max()) if mean.numel() else 0.0
+    terms = math.ceil(last + 12.0 * math.sqrt(last) + 30.0)
+    if terms > 1 << 20:
+        raise ValueError(f"a mean of {last:g} is too large for this way of drawing.")
+    at = draw(uniform, tuple(of.shape), float64, generator)
+    count, below = at * 0.0, at * 0.0
+    mass = exp(log_mass)
+    for k in range(terms):
+        below = below + mass
+        count = count + (at >= below).to(float64)
+        mass = step(mass, k)
+    return count
+
+
+@public
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Counts of Poisson's distribution with the mean that each element gives.
+
+    >>> poisson(Tensor.of_data("tensor", [0.0], None))
+    tensor([0.])
+    """
+    check_floating("poisson", input.dtype)
+    with changed(grad=False, device=input.storage.device):
+        rate = input.detach().to(float64)
+        _check_values("poisson", input, (rate >= 0) & (rate < 1e5), "means are from 0 to 1e5")
+        # A mean so large that exp(-mean) vanishes is the sum of smaller ones.
+        parts = max(1, math.ceil(float(rate.max()) / 500.0)) if rate.numel() else 1
+        share = rate / parts
+        total = rate * 0.0
+        for _ in range(parts):
+            total = total + _counts(
+                input, share, -share, lambda mass, k: mass * share / (k + 1.0), generator
+            )
+    return total.to(input.dtype)
+
+
+@public
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """How many of `count` trials succeed, each with a probability.
+
+    >>> ones = Tensor.of_data("tensor", [3.0], None)
+    >>> binomial(ones, ones / 3)
+    tensor([3.])
+    """
+    dtype = check_floating("binomial", prob.dtype)
+    shape = broadcast_shapes("binomial", [count.shape, prob.shape])
+    with changed(grad=False, device=prob.storage.device):
+        n, p = (x.detach().to(float64).expand(shape) for x in (count, prob))
+        possible = (n >= 0) & (n <= 1e5) & (p >= 0) & (p <= 1)
+        _check_values("binomial", prob, possible, "counts are from 0 to 1e5, probabilities to 1")
+        most = int(n.max()) if n.numel() else 0
+        total = n * 0.0
+        for k in range(most):
+            total = total + ((draw(uniform, tuple(shape), float64, generator) < p) & (n > k)).to(
+                float64
+            )
+    return total.to(dtype)

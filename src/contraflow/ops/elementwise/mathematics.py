@@ -21,7 +21,17 @@ from contraflow.operation.kinds import composite, elementwise
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.creation.create import arange
 from contraflow.ops.elementwise.arithmetic import clamp
-from contraflow.ops.elementwise.basic import cos, exp, log, reciprocal, rsqrt, sigmoid, sin, where
+from contraflow.ops.elementwise.basic import (
+    cos,
+    exp,
+    flat,
+    log,
+    reciprocal,
+    rsqrt,
+    sigmoid,
+    sin,
+    where,
+)
 from contraflow.ops.reduction.reduce import sum_
 from contraflow.shapes import whole
 from contraflow.tensors.tensor import Tensor
@@ -482,3 +492,14 @@ def sinc(x):
     """sin(pi x) / (pi x), and 1 at 0."""
     angle = x * math.pi
     return s.select(s.eq(x, 0.0), 1.0, s.sin(angle) / angle)
+
+
+@elementwise(
+    ref=lambda x: np.where(np.isnan(x), x, np.where(x < 0, np.pi, 0.0)).astype(x.dtype),
+    dtype="float",
+    vjp={"x": flat},
+    avoid=(0.0,),
+)
+def angle(x):
+    """The angle of a real number: pi of a negative one, else 0."""
+    return s.select(s.isnan(x), x, s.select(x < 0, s.const(math.pi, x.dtype), 0.0))

@@ -537,3 +537,53 @@ def vander(x, *, N=None, increasing=False):
     factors = cat([ones_like(column), expand(column, *x.shape, max(n - 1, 0))], -1)
     powers = cumprod(factors, -1)[..., :n]
     return powers if increasing else flip(powers, -1)
+
+
+# --- reflections ---------------------------------------------------------------------------------
+
+
+def _np_householder_product(x: np.ndarray, tau: np.ndarray) -> np.ndarray:
+    rows, columns = x.shape[-2:]
+    out = np.broadcast_to(np.eye(rows, columns, dtype=x.dtype), x.shape).copy()
+    for i in reversed(range(tau.shape[-1])):
+        v = np.where(np.arange(rows) > i, x[..., i], np.arange(rows) == i)
+        out = out - tau[..., i, None, None] * v[..., :, None] * (v[..., None, :] @ out)
+    return out
+
+
+@composite(
+    ref=_np_householder_product,
+    samples=lambda: (
+        Sample((Array((4, 3)), Array((3,)))),
+        Sample((Array((2, 3, 3)), Array((2, 2)))),
+    ),
+    failures=lambda: (
+        Failure((Array((2, 3)), Array((2,))), {}, ValueError,
+                "householder_product: float64[2, 3] must have at least as many rows as columns"),
+        Failure((Array((3, 2)), Array((3,))), {}, ValueError,
+                "householder_product: tau, float64[3], does not fit float64[3, 2]"),
+    ),
+    method=False,
+    internal=True,
+)  # fmt: skip
+def householder_product(x, tau):
+    """The first columns of a product of reflections I - tau v v^T, whose v are the columns of x.
+
+    Of each v the element on the diagonal counts as 1, and those above as 0.
+    """
+    if x.ndim < 2 or x.shape[-2] < x.shape[-1]:
+        raise ValueError(
+            f"householder_product: {describe(x)} must have at least as many rows as columns."
+        )
+    if tau.shape[:-1] != x.shape[:-2] or not tau.ndim or tau.shape[-1] > x.shape[-1]:
+        raise ValueError(f"householder_product: tau, {describe(tau)}, does not fit {describe(x)}.")
+    rows, columns = x.shape[-2:]
+    dtype, wide = x.dtype, x.dtype.compute
+    x, tau = to_dtype(x, dtype=wide), to_dtype(tau, dtype=wide)
+    unit = expand(identity_mask(rows).to(wide)[:, :columns], x.shape)
+    v = tril(x, -1) + unit
+    out = unit
+    for i in reversed(range(tau.shape[-1])):
+        column = v[..., i : i + 1]
+        out = out - tau[..., i : i + 1].unsqueeze(-1) * column * (column.mT @ out)
+    return to_dtype(out, dtype=dtype)

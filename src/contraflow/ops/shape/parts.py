@@ -257,6 +257,7 @@ def _every(n: int, size: int) -> list[int]:
 
 
 @composite(
+    aliases=("unsafe_split",),
     ref=lambda x, split_size_or_sections, dim: _np_split(
         x, split_size_or_sections if isinstance(split_size_or_sections, tuple)
         else np.diff(_every(x.shape[dim], split_size_or_sections)), dim),
@@ -296,6 +297,7 @@ def split(x, *, split_size_or_sections, dim=0):
 
 
 @composite(
+    aliases=("unsafe_split_with_sizes",),
     ref=lambda x, split_sizes, dim: _np_split(x, split_sizes, dim),
     samples=lambda: (Sample((Array((5, 3)),), {"split_sizes": (4, 1), "dim": 0}),),
     several=True,
@@ -311,6 +313,7 @@ def _chunk_ref(x: np.ndarray, chunks: int, dim: int) -> tuple[np.ndarray, ...]:
 
 
 @composite(
+    aliases=("unsafe_chunk",),
     ref=lambda x, chunks, dim: _chunk_ref(x, chunks, dim),
     samples=lambda: (
         Sample((Array((7, 2)),), {"chunks": 3, "dim": 0}),

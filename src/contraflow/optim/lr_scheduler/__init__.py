@@ -9,6 +9,7 @@
 A warm-up is `LinearLR`, before another schedule in a `SequentialLR`.
 """
 
+from contraflow.names import getter
 from contraflow.optim.lr_scheduler.combined import ChainedScheduler, SequentialLR
 from contraflow.optim.lr_scheduler.cycles import (
     CosineAnnealingLR,
@@ -47,3 +48,5 @@ __all__ = [
     "SequentialLR",
     "StepLR",
 ]
+
+globals()["__getattr__"] = getter(__name__)

@@ -1,0 +1,43 @@
+"""Devices other than the cpu, under PyTorch's names that do not say which."""
+
+from __future__ import annotations
+
+from contraflow import devices
+from contraflow.devices.names import Device
+from contraflow.names import getter
+
+
+def current_accelerator(check_available: bool = False) -> Device | None:
+    """The device that new tensors are made on, unless that is the cpu; None then."""
+    device = devices.get_default_device()
+    return None if device.type == "cpu" else device
+
+
+def is_available() -> bool:
+    """Whether the default device is another one than the cpu."""
+    return current_accelerator() is not None
+
+
+def device_count() -> int:
+    """The number of devices of that kind that are used: one, or none."""
+    return int(is_available())
+
+
+def current_device_index() -> int:
+    """The index of the device in use."""
+    device = current_accelerator()
+    return 0 if device is None else device.index or 0
+
+
+def synchronize(device: Device | str | int | None = None) -> None:
+    """Wait until everything that was asked of the device is done."""
+    found = current_accelerator() if device is None or isinstance(device, int) else Device(device)
+    if found is not None:
+        devices.lookup(str(found)).synchronize()
+
+
+__all__ = [
+    "current_accelerator", "current_device_index", "device_count", "is_available", "synchronize",
+]  # fmt: skip
+
+globals()["__getattr__"] = getter(__name__)

@@ -1,0 +1,258 @@
+"""PyTorch programs as they are: `import torch` means contraflow.
+
+    python -m contraflow.as_torch PROGRAM --epochs 3    run a program
+    python -m contraflow.as_torch --check PROGRAM       say what it needs and what is missing
+
+`import contraflow.as_torch` at the beginning of a program does the same for what follows. It must
+come before the first `import torch`. The module `torch` shows the names of contraflow, with a
+version that programs take for PyTorch's; a name that is absent is refused with the file and the
+line that asked for it. Packages that know PyTorch (einops) then work with contraflow's tensors.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.abc
+import importlib.machinery
+import os
+import runpy
+import sys
+from collections.abc import Iterator, Sequence
+from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
+
+import contraflow
+from contraflow import threads
+from contraflow.absent import find
+from contraflow.errors import DeviceError
+
+VERSION = "2.13.0+contraflow"
+_INSIDE = os.path.dirname(__file__) + os.sep
+
+
+class TorchModule(ModuleType):
+    """The module `torch` of programs: contraflow's names, and a few that only PyTorch has."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            found = getattr(contraflow, name)
+        except AttributeError as error:
+            raise _with_line(error) from None
+        self.__dict__[name] = found
+        return found
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(contraflow), *self.__dict__})
+
+
+def _with_line(error: AttributeError) -> AttributeError:
+    """The error for a name that is absent, with the line of the program that asked for it."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
+        frame = frame.f_back
+    where = f"{os.path.relpath(frame.f_code.co_filename)}, line {frame.f_lineno}"
+    return type(error)(f"{where}: {error}")
+
+
+class _Existing(importlib.abc.Loader):
+    """A loader of a module that is there already."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module, self._spec = module, module.__spec__
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec  # which the import has exchanged
+
+
+class TorchFinder(importlib.abc.MetaPathFinder):
+    """Finds `torch` and what is below it: the modules of contraflow at the same paths."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The module of contraflow that a name of PyTorch's stands for; None for other names."""
+        if fullname == "torch":
+            return importlib.machinery.ModuleSpec(fullname, _Existing(_torch()), is_package=True)
+        if not fullname.startswith("torch."):
+            return None
+        own = f"contraflow.{fullname.removeprefix('torch.')}"
+        try:
+            module = importlib.import_module(own)
+        except ModuleNotFoundError as error:
+            if error.name is None or not own.startswith(error.name):
+                raise  # one that is there needs something that is not
+            # Without its name, which `from torch import x` would take for an answer.
+            raise ModuleNotFoundError(_refusal(fullname)) from None
+        return importlib.machinery.ModuleSpec(fullname, _Existing(module), is_package=True)
+
+
+def _refusal(fullname: str) -> str:
+    absent, _ = find(fullname.removeprefix("torch."))
+    why = "it is not there." if absent is None else f"{absent.reason} {absent.remedy}"
+    return f"{fullname}: {why} See docs/names.md."
+
+
+def _torch() -> TorchModule:
+    """The module `torch`, made once."""
+    found = sys.modules.get("torch")
+    if isinstance(found, TorchModule):
+        return found
+    module = TorchModule("torch", contraflow.__doc__)
+    module.__path__ = []  # so that what is below it is asked for
+    module.__file__ = contraflow.__file__
+    version = SimpleNamespace(__version__=VERSION, cuda=None, hip=None, git_version="contraflow")
+    module.__dict__.update(__version__=VERSION, version=version)
+    if not hasattr(contraflow, "cuda"):
+        module.__dict__["cuda"] = _cuda()
+    for name in dir(contraflow):  # at once, so that compiled functions find plain attributes
+        if not name.startswith("_"):
+            module.__dict__[name] = getattr(contraflow, name)
+    return module
+
+
+def _cuda() -> SimpleNamespace:
+    """The questions that programs ask of `torch.cuda` before they choose a device."""
+
+    def device_count() -> int:
+        try:
+            count: int = threads.imported("contraflow.devices.cuda.driver").count_devices()
+        except DeviceError:  # what CUDA needs is not installed
+            return 0
+        return count
+
+    def is_available() -> bool:
+        return device_count() > 0
+
+    def nothing(*args: object) -> None:
+        """Nothing: one generator serves all devices, and memory is given back by itself."""
+
+    return SimpleNamespace(
+        device_count=device_count, is_available=is_available, manual_seed=nothing,
+        manual_seed_all=nothing, empty_cache=nothing, amp=contraflow.amp,
+    )  # fmt: skip
+
+
+def install() -> None:
+    """Let `import torch` mean contraflow from now on."""
+    found = sys.modules.get("torch")
+    if found is not None and not isinstance(found, TorchModule):
+        raise ImportError(
+            "as_torch: PyTorch itself is imported already. Import contraflow.as_torch before torch."
+        )
+    if not any(isinstance(finder, TorchFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, TorchFinder())
+
+
+def uninstall() -> None:
+    """Let `import torch` mean PyTorch again; programs that have imported it keep what they have."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, TorchFinder)]
+    for name in [name for name in sys.modules if name == "torch" or name.startswith("torch.")]:
+        del sys.modules[name]
+
+
+# --- what a program needs ----------------------------------------------------------------------
+
+
+class NameUse(NamedTuple):
+    """A name of PyTorch's in a program."""
+
+    file: str
+    line: int
+    path: str  # without `torch.`
+
+
+def uses(text: str, file: str) -> Iterator[NameUse]:
+    """The names of PyTorch's that a program uses, by its imports and the attributes of those."""
+    tree = ast.parse(text, file)
+    known: dict[str, str] = {}  # names of the program, and the paths of PyTorch's they stand for
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "torch":
+                    known[alias.asname or "torch"] = alias.name if alias.asname else "torch"
+                    if alias.name != "torch":
+                        yield NameUse(file, node.lineno, alias.name.removeprefix("torch."))
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "torch":
+            if node.level:
+                continue
+            for alias in node.names:
+                path = f"{node.module}.{alias.name}"
+                if alias.name != "*":
+                    known[alias.asname or alias.name] = path
+                    yield NameUse(file, node.lineno, path.removeprefix("torch."))
+    inner: set[int] = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or id(node) in inner:
+            continue
+        parts, at = [node.attr], node.value
+        while isinstance(at, ast.Attribute):
+            inner.add(id(at))
+            parts.append(at.attr)
+            at = at.value
+        if isinstance(at, ast.Name) and at.id in known:
+            path = ".".join([known[at.id], *reversed(parts)])
+            yield NameUse(file, node.lineno, path.removeprefix("torch."))
+
+
+def missing_part(path: str) -> str | None:
+    """The first part of a path that contraflow does not have; None if all of it is there."""
+    at: Any = _torch()
+    parts = path.split(".")
+    for i, name in enumerate(parts):
+        if i and not isinstance(at, (ModuleType, type)):
+            return None  # an attribute of an object, which only a run shows
+        try:
+            at = getattr(at, name)
+        except AttributeError:
+            try:
+                at = importlib.import_module(f"contraflow.{'.'.join(parts[: i + 1])}")
+            except ImportError:
+                return ".".join(parts[: i + 1])
+    return None
+
+
+def check(files: Sequence[str]) -> int:
+    """Print what programs need and what of it is missing; the number of names that are."""
+    found: list[NameUse] = []
+    for file in files:
+        with open(file, encoding="utf-8") as opened:
+            found += uses(opened.read(), file)
+    lacking = [(use, part) for use in found if (part := missing_part(use.path)) is not None]
+    for use, part in lacking:
+        absent, _ = find(part)
+        why = "it is not there." if absent is None else f"{absent.reason} {absent.remedy}"
+        print(f"{use.file}:{use.line}: torch.{part}: {why}")
+    names = {use.path for use in found}
+    gone = {part for _, part in lacking}
+    print(f"{len(names)} names of PyTorch's are used, {len(gone)} of them missing.")
+    return len(gone)
+
+
+def main(arguments: list[str]) -> int:
+    """Run a program, or check some."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(__doc__)
+        return 0 if arguments else 2
+    if arguments[0] == "--check":
+        return int(check(arguments[1:]) > 0)
+    install()
+    sys.argv[:] = arguments
+    if arguments[0] == "-m" and len(arguments) > 1:
+        sys.argv[:] = arguments[1:]
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.path.insert(0, os.path.dirname(os.path.abspath(arguments[0])))
+        runpy.run_path(arguments[0], run_name="__main__")
+    return 0
+
+
+if __name__ == "__main__":
+    # The module that programs import is this one, not a second copy under another name.
+    sys.modules["contraflow.as_torch"] = sys.modules["__main__"]
+    sys.exit(main(sys.argv[1:]))
+install()

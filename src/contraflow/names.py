@@ -1,0 +1,79 @@
+"""The error for a name that a module does not have: what was meant, or why it is absent."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from importlib import import_module
+
+from contraflow.absent import find
+from contraflow.errors import AbsentByChoice
+
+# Modules in which a name that is missing elsewhere is looked for, in this order.
+_PLACES = (
+    "contraflow", "contraflow.nn", "contraflow.nn.functional", "contraflow.linalg",
+    "contraflow.special", "contraflow.optim", "contraflow.optim.lr_scheduler",
+    "contraflow.autograd", "contraflow.func", "contraflow.utils.data", "contraflow.nn.init",
+    "contraflow.nn.utils", "contraflow.amp",
+)  # fmt: skip
+
+
+def missing(module: str, name: str) -> AttributeError:
+    """The error for a name that a module does not have."""
+    start = f"module {module!r} has no attribute {name!r}"
+    if name.startswith("_"):
+        return AttributeError(start)
+    path = f"{module}.{name}".removeprefix("contraflow.")
+    return _told(start, path, name, _names(module), [p for p in _PLACES if p != module])
+
+
+def missing_method(name: str, names: Iterable[str]) -> AttributeError:
+    """The error for a name that tensors do not have."""
+    start = f"'Tensor' object has no attribute {name!r}"
+    if name.startswith("_"):
+        return AttributeError(start)
+    known = [n for n in names if not n.startswith("_")]
+    return _told(start, f"Tensor.{name}", name, known, ())
+
+
+def _told(
+    start: str, path: str, name: str, names: Iterable[str], places: Iterable[str]
+) -> AttributeError:
+    """The error: that a name is absent by choice, where it is, or what it is like."""
+    absent, by_name = find(path)
+    if absent is not None and not by_name and _close(name, names):
+        absent = None  # one of a whole module that is absent, and rather a misspelt one
+    if absent is not None:
+        return AbsentByChoice(f"{path}: {absent.reason} {absent.remedy} See docs/names.md.")
+    for place in places:
+        if name in _names(place):
+            return AttributeError(f"{start}. It is {place}.{name}.")
+    close = _close(name, names)
+    if close:
+        return AttributeError(f"{start}. Did you mean {close!r}?")
+    for place in places:
+        close = _close(name, _names(place))
+        if close:
+            return AttributeError(f"{start}. Did you mean {place}.{close}?")
+    return AttributeError(f"{start}.")
+
+
+def _names(module: str) -> list[str]:
+    found = sys.modules.get(module) or import_module(module)
+    return [name for name in dir(found) if not name.startswith("_")]
+
+
+def _close(name: str, names: Iterable[str]) -> str | None:
+    """The name that was meant, if one is alike; letters in another order are."""
+    near = import_module("difflib").get_close_matches(name, names, n=3, cutoff=0.75)
+    same = [n for n in near if n.lower() == name.lower() or sorted(n) == sorted(name)]
+    return next(iter([*same, *near]), None)
+
+
+def getter(module: str) -> Callable[[str], object]:
+    """A module's `__getattr__`: it raises the error for a name that is missing."""
+
+    def __getattr__(name: str) -> object:
+        raise missing(module, name)
+
+    return __getattr__

@@ -1,0 +1,266 @@
+"""Questions about tensors, dtypes and shapes as functions, and small functions that are not ops."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from contraflow import shapes
+from contraflow.dtypes import DType, bool_, int32, of_number, promote
+from contraflow.errors import describe
+from contraflow.operation.public import public
+from contraflow.ops.creation.create import full_like, ones_like
+from contraflow.ops.elementwise.basic import where
+from contraflow.ops.elementwise.integers import floor
+from contraflow.ops.elementwise.mathematics import exp2, log2
+from contraflow.ops.linalg.matrices import matrix_norm, pinv, vector_norm
+from contraflow.ops.shape.joining import cat
+from contraflow.shapes import Sizes
+from contraflow.tensors.methods import method
+from contraflow.tensors.storage import Storage
+from contraflow.tensors.tensor import Tensor
+
+
+def is_tensor(obj: object) -> bool:
+    """Whether something is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj: object) -> bool:
+    """Whether something is the memory behind tensors."""
+    return isinstance(obj, Storage)
+
+
+def _question(name: str, doc: str) -> Any:
+    def ask(input: Tensor) -> Any:
+        return getattr(input, name)()
+
+    ask.__name__ = ask.__qualname__ = name
+    ask.__doc__ = doc
+    return public(ask)
+
+
+is_floating_point = _question("is_floating_point", "Whether a tensor has a floating-point dtype.")
+is_complex = _question("is_complex", "Whether a tensor has a complex dtype: none has.")
+is_signed = _question("is_signed", "Whether the dtype of a tensor holds negative numbers.")
+is_nonzero = _question("is_nonzero", "Whether the one element of a tensor is not zero.")
+is_conj = _question("is_conj", "Whether elements are conjugated when they are read: never.")
+is_neg = _question("is_neg", "Whether elements are negated when they are read: never.")
+is_inference = _question("is_inference", "Whether a tensor was made in inference mode.")
+get_device = _question("get_device", "The index of a tensor's device, -1 for the cpu.")
+numel = _question("numel", "The number of elements of a tensor.")
+detach = _question("detach", "The elements of a tensor outside of the graph.")
+detach_ = _question("detach_", "Detach a tensor from the graph, in place.")
+
+
+@public
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape."""
+    return input.is_same_size(other)
+
+
+@public
+def result_type(tensor1: Any, tensor2: Any) -> DType:
+    """The dtype of the sum of two tensors or numbers.
+
+    >>> import contraflow as cf
+    >>> result_type(cf.ones(2, dtype=cf.int64), 1.5)
+    contraflow.float32
+    """
+    ranks: tuple[list[DType], ...] = ([], [], [])
+    for x in (tensor1, tensor2):
+        if isinstance(x, Tensor):
+            ranks[0 if x.ndim else 1].append(x.dtype)
+        elif isinstance(x, (bool, int, float)):
+            ranks[2].append(of_number(x))
+        else:
+            raise TypeError(f"result_type: {describe(x)} is neither a tensor nor a number.")
+    return promote(*map(tuple, ranks))
+
+
+def broadcast_shapes(*shapes_: Any) -> Sizes:
+    """The shape that tensors of several shapes are broadcast to; a number is one size.
+
+    >>> broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
+    given = [(s,) if isinstance(s, int) else tuple(s) for s in shapes_]
+    return Sizes(shapes.broadcast_shapes("broadcast_shapes", given)) if given else Sizes()
+
+
+def typename(obj: object) -> str:
+    """The name of the type of something: of a tensor PyTorch's name for it.
+
+    >>> import contraflow as cf
+    >>> typename(cf.ones(2))
+    'torch.FloatTensor'
+    """
+    if isinstance(obj, Tensor):
+        return str(obj.type())
+    kind = obj if isinstance(obj, type) else type(obj)
+    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+
+
+def _real(name: str, doc: str) -> Any:
+    def same(input: Tensor) -> Tensor:
+        if not isinstance(input, Tensor):
+            raise TypeError(f"{name}: expected a tensor, not {type(input).__name__}.")
+        return input
+
+    same.__name__ = same.__qualname__ = name
+    same.__doc__ = doc
+    return same
+
+
+@public
+def isreal(input: Tensor) -> Tensor:
+    """Whether each element is a real number: all are.
+
+    >>> import contraflow as cf
+    >>> isreal(cf.ones(2))
+    tensor([True, True])
+    """
+    return ones_like(input, dtype=bool_)
+
+
+@public
+def adjoint(input: Tensor) -> Tensor:
+    """The last two dims exchanged."""
+    return input.mT
+
+
+@public
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A tensor like this one with one value throughout.
+
+    >>> import contraflow as cf
+    >>> fill(cf.ones(2), 3)
+    tensor([3., 3.])
+    """
+    return input.clone().copy_(value) if isinstance(value, Tensor) else full_like(input, value)
+
+
+@public
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """The coordinates of elements that were counted row-major.
+
+    >>> import contraflow as cf
+    >>> unravel_index(cf.tensor([4]), (2, 3))
+    (tensor([1]), tensor([1]))
+    """
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    found = []
+    for size in reversed(sizes):
+        found.append(indices % size)
+        indices = indices // size
+    return tuple(reversed(found))
+
+
+@public
+def gradient(
+    input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
+) -> tuple[Tensor, ...]:
+    """Estimates of the derivative along dims, by central differences at even distances.
+
+    >>> import contraflow as cf
+    >>> gradient(cf.tensor([1.0, 4.0, 9.0, 16.0]))
+    (tensor([3., 4., 6., 7.]),)
+    """
+    dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    steps = list(spacing) if isinstance(spacing, (tuple, list)) else [spacing] * len(dims)
+    if len(steps) != len(dims) or any(isinstance(step, Tensor) for step in steps):
+        raise NotImplementedError(
+            "gradient: spacing must be a number, or one for each dim; points at uneven distances "
+            "are not supported."
+        )
+    if edge_order not in (1, 2):
+        raise ValueError(f"gradient: edge_order is {edge_order}; it must be 1 or 2.")
+    found = []
+    for d, step in zip(dims, steps):
+        n = input.shape[d]
+        if n <= edge_order:
+            raise ValueError(f"gradient: dim {d} of {describe(input)} has too few elements.")
+
+        def at(i: int, count: int = 1, d: int = d) -> Tensor:
+            part: Tensor = input.narrow(d, i, count)
+            return part
+
+        if edge_order == 1:
+            first, last = at(1) - at(0), at(n - 1) - at(n - 2)
+        else:
+            first = at(0) * -1.5 + at(1) * 2.0 - at(2) * 0.5
+            last = at(n - 1) * 1.5 - at(n - 2) * 2.0 + at(n - 3) * 0.5
+        middle = (at(2, n - 2) - at(0, n - 2)) * 0.5
+        found.append(cat([first, middle, last], d) / step)
+    return tuple(found)
+
+
+@public
+def frexp(input: Tensor) -> Any:
+    """The fraction, at least 1/2 and below 1, and the exponent of 2 of each element.
+
+    >>> import contraflow as cf
+    >>> frexp(cf.tensor([3.0]))
+    FractionExponent(mantissa=tensor([0.7500]), exponent=tensor([2], dtype=contraflow.int32))
+    """
+    size = input.detach().abs()
+    known = (size > 0) & size.isfinite()
+    exponent = where(known, floor(log2(where(known, size, 1.0))) + 1.0, 0.0)
+    fraction = input * exp2(-exponent)
+    # The logarithm of a number next to a power of two may be rounded to it.
+    over, under = fraction.detach().abs() >= 1.0, known & (fraction.detach().abs() < 0.5)
+    fraction = where(known & over, fraction * 0.5, where(under, fraction * 2.0, fraction))
+    exponent = where(known & over, exponent + 1.0, where(under, exponent - 1.0, exponent))
+    return FractionExponent(fraction, exponent.to(int32))
+
+
+class FractionExponent(NamedTuple):
+    """Numbers taken apart by `frexp`."""
+
+    mantissa: Tensor
+    exponent: Tensor
+
+
+@public
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """The pseudo-inverse of matrices; see `linalg.pinv`."""
+    out: Tensor = pinv(input, rtol=rcond)
+    return out
+
+
+@public
+def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+    """The root of the sum of squares over dims, all of them by default."""
+    dims = tuple(range(input.ndim)) if dim in ((), [], None) else dim
+    out: Tensor = vector_norm(input, 2, dims, keepdim)
+    return out
+
+
+@public
+def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
+    """The sum of the singular values of matrices."""
+    out: Tensor = matrix_norm(input, "nuc", tuple(dim) or (-2, -1), keepdim)
+    return out
+
+
+@public
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
+    """The norms over all dims but one, which has size 1 for the others."""
+    if dim == -1:
+        whole: Tensor = vector_norm(v, pow)
+        return whole
+    others = tuple(d for d in range(v.ndim) if d != dim % v.ndim)
+    out: Tensor = vector_norm(v, pow, others, True)
+    return out
+
+
+# Numbers here are real, and PyTorch gives a real tensor itself too.
+real = _real("real", "The real part of a tensor: itself.")
+conj = _real("conj", "The conjugate of a tensor: itself.")
+conj_physical = _real("conj_physical", "The conjugate of a tensor: itself.")
+resolve_conj = _real("resolve_conj", "The tensor itself: elements are never conjugated late.")
+resolve_neg = _real("resolve_neg", "The tensor itself: elements are never negated late.")
+
+for _function in (
+    real, conj, conj_physical, resolve_conj, resolve_neg, isreal, frexp, pinverse,
+):  # fmt: skip
+    method(_function)

@@ -1,0 +1,71 @@
+"""Each public name of PyTorch's is there, or refused with a reason; docs/names.md says which."""
+
+from __future__ import annotations
+
+import pytest
+from tests.helpers import torch_names
+
+import contraflow as cf
+from contraflow import absent
+
+
+def test_each_name_is_decided() -> None:
+    forgotten = [d.name for d in torch_names.decisions() if not d.state]
+    assert not forgotten, f"neither there nor in absent.py: {', '.join(forgotten)}"
+
+
+def test_the_page_is_fresh() -> None:
+    assert torch_names.PAGE.read_text() == torch_names.page(), "run `make names`"
+
+
+def test_a_remark_is_on_a_name_that_is_there() -> None:
+    assert not [path for path in absent.REMARKS if not torch_names.is_there(path)]
+
+
+def test_a_refusal_that_is_listed_by_name_is_not_of_a_name_that_is_there() -> None:
+    names = [name for group in absent.ABSENT for name in group.names.split() if "*" not in name]
+    assert not [name for name in names if torch_names.is_there(name)]
+
+
+def test_most_names_are_there() -> None:
+    found = torch_names.decisions()
+    there = sum(d.state in ("there", "remark") for d in found)
+    assert there / len(found) > 0.55
+
+
+@pytest.mark.parametrize(
+    ("ask", "text"),
+    [
+        (lambda: cf.sofmax, "Did you mean 'softmax'?"),
+        (lambda: cf.nn.Linaer, "Did you mean 'Linear'?"),
+        (lambda: cf.nn.functional.sofmax, "Did you mean 'softmax'?"),
+        (lambda: cf.optim.Adma, "Did you mean 'Adam'?"),
+        (lambda: cf.data.DataLoder, "Did you mean 'DataLoader'?"),
+        (lambda: cf.ones(2).sofmax, "Did you mean 'softmax'?"),
+        (lambda: cf.Linear, "It is contraflow.nn.Linear."),
+        (lambda: cf.DataLoader, "It is contraflow.utils.data.DataLoader."),
+        (lambda: cf.stft, "stft: there are no Fourier transforms here."),
+        (lambda: cf.igamma, "igamma: it is not there yet."),
+        (lambda: cf.ones(2).to_sparse, "Tensor.to_sparse: there are no sparse tensors here."),
+        (lambda: cf.special.exppit, "Did you mean 'expit'?"),
+        (lambda: cf.nonsense_of_no_kind, "no attribute 'nonsense_of_no_kind'."),
+    ],
+)
+def test_a_missing_name_says_what_was_meant(ask, text: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        ask()
+    assert text in str(caught.value)
+
+
+def test_names_with_underscores_are_refused_without_a_search() -> None:
+    with pytest.raises(
+        AttributeError, match=r"^module 'contraflow' has no attribute '__wrapped__'$"
+    ):
+        cf.__wrapped__  # noqa: B018
+    assert not hasattr(cf.ones(2), "__cuda_array_interface__")
+
+
+def test_dir_lists_every_op_and_each_name_in_it_is_there() -> None:
+    listed = dir(cf)
+    assert {"tanh", "softmax", "add_", "nn", "FloatTensor", "pi", "hann_window"} <= set(listed)
+    assert not [name for name in listed if not hasattr(cf, name)]

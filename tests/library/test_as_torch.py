@@ -1,0 +1,142 @@
+"""PyTorch programs run as they are, with PyTorch's losses; a program that lacks a name is told."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contraflow import as_torch
+
+as_torch.uninstall()  # in this process PyTorch is PyTorch
+
+_TEXT = (Path(__file__).parents[1] / "helpers" / "pytorch_programs.txt").read_text()
+PROGRAMS = dict(re.findall(r"^===== ([^\n]*)\n(.*?)(?=^=====|\Z)", _TEXT, re.M | re.S))
+# The losses that PyTorch 2.13 gives, in float64.
+LOSSES = json.loads((Path(__file__).parents[1] / "helpers" / "pytorch_losses.txt").read_text())
+
+
+@pytest.fixture(autouse=True)
+def _no_torch_is_left():
+    """`import contraflow.as_torch` has installed it in this process: take that back."""
+    as_torch.uninstall()
+    yield
+    as_torch.uninstall()
+
+
+def run(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    program = folder / "program.py"
+    program.write_text(textwrap.dedent(text))
+    command = [sys.executable, "-m", "contraflow.as_torch", *options, str(program), "--seed", "1"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_programs_have_pytorchs_losses(tmp_path: Path) -> None:
+    assert PROGRAMS.keys() == LOSSES.keys()
+    parts = [
+        f"space = {{'__name__': '__main__'}}\n"
+        f"exec({text!r}, space)\n"
+        f"found[{name!r}] = space['losses']"
+        for name, text in PROGRAMS.items()
+    ]
+    ending = "import json\nprint(json.dumps(found))"
+    done = run(tmp_path, "\n".join(["found = {}", *parts, ending]))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    for name, losses in LOSSES.items():
+        np.testing.assert_allclose(found[name], losses, rtol=1e-9, err_msg=name)
+
+
+def test_what_a_program_sees(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+        import sys
+        import torch, torch.nn.functional as F
+        from torch.utils.data import DataLoader
+        from torch.nn.modules.batchnorm import _BatchNorm
+        import contraflow
+        assert __name__ == "__main__" and sys.argv[1:] == ["--seed", "1"]
+        assert torch.nn is contraflow.nn and F is contraflow.nn.functional
+        assert torch.__version__.startswith("2.") and torch.version.cuda is None
+        assert contraflow.nn.__spec__.name == "contraflow.nn"
+        assert not torch.cuda.is_available() or torch.cuda.device_count() > 0
+        print(torch.ones(2).sum().item())
+        """,
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "2.0"), done.stderr
+
+
+def test_what_is_absent_is_refused_with_the_line(tmp_path: Path) -> None:
+    done = run(tmp_path, "import torch\n\ntorch.stft\n")
+    assert "program.py, line 3: stft: there are no Fourier transforms here" in done.stderr
+    for text, message in {
+        "from torch import sparse_coo_tensor": "there are no sparse tensors here",
+        "import torch.fx": "it belongs to TorchScript or to PyTorch's own compiler",
+        "import torch.nothing_of_the_kind": "it is not there",
+    }.items():
+        done = run(tmp_path, text)
+        assert done.returncode == 1
+        assert message in done.stderr
+
+
+def test_a_check_runs_nothing_and_lists_what_is_missing(tmp_path: Path) -> None:
+    program = """
+        import torch
+        import torch.nn as nn
+        from torch import fft as transforms
+        import torch.nn.functional as F
+        raise SystemExit("it was run")
+        nn.Linear(1, 1)
+        F.softmax(torch.stft(x))
+        torch.optim.AdamW
+        transforms.rfft
+    """
+    file = tmp_path / "program.py"
+    file.write_text(textwrap.dedent(program))
+    command = [sys.executable, "-m", "contraflow.as_torch", "--check", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"{file}:8: torch.stft: there are no Fourier transforms" in done.stdout
+    assert f"{file}:4: torch.fft: there are no Fourier transforms" in done.stdout
+    assert done.stdout.endswith("8 names of PyTorch's are used, 2 of them missing.\n")
+    file.write_text("import torch\ntorch.ones(2)\n")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (
+        0,
+        "1 names of PyTorch's are used, 0 of them missing.\n",
+    )
+
+
+def test_imports_of_every_form_are_found() -> None:
+    text = "import torch as t, torch.nn\nfrom torch.optim import SGD as S\nt.a.b(torch.c)\nS.d\n"
+    found = {use.path for use in as_torch.uses(text, "x.py")}
+    assert found == {"nn", "optim.SGD", "a.b", "c", "optim.SGD.d"}
+
+
+def test_pytorch_that_is_there_already_is_not_replaced(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", sys)
+    with pytest.raises(ImportError, match="as_torch: PyTorch itself is imported already"):
+        as_torch.install()
+
+
+def test_einops_takes_contraflows_tensors(tmp_path: Path) -> None:
+    pytest.importorskip("einops", reason="einops is not among what the tests install")
+    done = run(
+        tmp_path,
+        """
+        import torch
+        from einops import rearrange, reduce
+        x = torch.arange(24.0, requires_grad=True).reshape(2, 3, 4)
+        y = reduce(rearrange(x, "a b c -> (a b) c"), "n c -> c", "mean")
+        assert torch.is_tensor(y) and y.requires_grad
+        print(y.tolist())
+        """,
+    )
+    assert done.stdout.strip() == "[10.0, 11.0, 12.0, 13.0]", done.stderr
