@@ -42,6 +42,10 @@ FEW_ROWS, NEAR_ROWS = 128, 128
 # Strips are packed if MANY columns meet them, and the elements of a row lie apart, or rows begin a
 # multiple of CLASH bytes apart, so that they displace each other in a cache.
 MANY, CLASH = 192, 1 << 10
+# Parts are cut out of C in the way that costs least: PACKING is how many products take as long as
+# packing an element. Ways are powers of two, and all parts in a row; a batch is cut if matrices are
+# shared evenly, or each part has MANY_MATRICES.
+PACKING, GRID_TRIES, MANY_MATRICES = 16, 9, 4
 
 
 class Sides(NamedTuple):
@@ -69,6 +73,15 @@ class Stretch(NamedTuple):
     stop: str
     step: int | str
     last: str  # where the last block begins
+
+
+class PartGrid(NamedTuple):
+    """How work is cut into parts, as names: how many there are along the batch, for each of these,
+    and across the columns; the others are along the rows."""
+
+    batches: str
+    rest: str
+    across: str
 
 
 class Strip(NamedTuple):
@@ -249,21 +262,24 @@ class ContractionRenderer(SingleRowRenderer):
         self.empty = code.let(f"icmp eq i64 {products}, 0")
         self.direct = "false" if self.converts else self._flag(code, f"{sides.column}, 1")
         self.packs_rows = self._packs_rows(code, sides)
-        batches, rows, columns = self._cut(code, sides.b, sides.m, sides.n)
         chunk = self._chunk(code)
-        with function.loop(*batches, 1) as batch:
-            a, b, c = self._matrices(function.code(), sides, batch.index)
-            start = columns[0]
-            if self.plain and not self.converts:
-                start = self._one_row(function, sides, (a, b, c), rows, columns)
-            with function.loop(start, columns[1], chunk) as part:
-                code = function.code()
-                end = self._least(code, code.let(f"add i64 {part.index}, {chunk}"), columns[1])
-                across = self._stretch(code, part.index, end, self.columns, self.width)
-                with function.loop(*rows, self.strip_rows) as row:
-                    strip = self._strip(function.code(), sides, (a, c), row.index, rows[1], across)
-                    self._add_products(function, sides, strip, b)
-                    self._finish(function, sides, strip)
+        grid = self._grid(function, sides)
+        with function.loop("%first", "%last", 1) as part:
+            batches, rows, columns = self._cut(function.code(), sides, grid, part.index)
+            with function.loop(*batches, 1) as batch:
+                a, b, c = self._matrices(function.code(), sides, batch.index)
+                start = columns[0]
+                if self.plain and not self.converts:
+                    start = self._one_row(function, sides, (a, b, c), rows, columns)
+                with function.loop(start, columns[1], chunk) as place:
+                    code = function.code()
+                    end = self._least(code, code.let(f"add i64 {place.index}, {chunk}"), columns[1])
+                    across = self._stretch(code, place.index, end, self.columns, self.width)
+                    with function.loop(*rows, self.strip_rows) as row:
+                        code = function.code()
+                        strip = self._strip(code, sides, (a, c), row.index, rows[1], across)
+                        self._add_products(function, sides, strip, b)
+                        self._finish(function, sides, strip)
         return function.text()
 
     def _one_row(
@@ -535,33 +551,75 @@ class ContractionRenderer(SingleRowRenderer):
         stop = code.let(f"select i1 {ends}, i64 {stretch.stop}, i64 {stop}")
         return start, code.let(f"sub i64 {stop}, {start}")
 
-    def _cut(self, code: CodeStretch, b: str, m: str, n: str) -> list[tuple[str, str]]:
-        """The ranges of batches, rows and columns in these parts: one of the three is cut.
+    def _grid(self, function: FunctionText, sides: Sides) -> PartGrid:
+        """How work is cut: batches first, if that leaves even parts, and then C into rectangles
+        that have the least to compute and to pack."""
+        code = function.code()
+        several = code.let("icmp sgt i64 %parts, 1")
+        tries = code.let(f"select i1 {several}, i64 {GRID_TRIES}, i64 0")
 
-        Batches where there are many, else rows or columns, whichever has more blocks: rows pack the
-        same panels every time, columns the same rows.
-        """
-        steps = (1, self.block, self.columns)
-        units = []
-        for size, step in zip((b, m, n), steps):
-            padded = code.integer("add", size, str(step - 1))
-            units.append(code.let(f"sdiv i64 {padded}, {step}"))
-        many = code.let(f"icmp sge i64 {b}, {code.let('mul i64 %parts, 2')}")
-        wider = code.let(f"icmp sge i64 {n}, {m}")
-        axis = code.let(f"select i1 {wider}, i64 2, i64 1")
-        axis = code.let(f"select i1 {many}, i64 0, i64 {axis}")
-        ranges = []
-        for i, (size, step) in enumerate(zip((b, m, n), steps)):
-            here = code.let(f"icmp eq i64 {axis}, {i}")
-            edges = []
-            for edge in ("%first", "%last"):
-                unit = code.let(f"sdiv i64 {code.let(f'mul i64 {units[i]}, {edge}')}, %parts")
-                edges.append(code.integer("mul", unit, str(step)))
-            stop = self._least(code, edges[1], size)
-            ranges.append(
-                (
-                    code.let(f"select i1 {here}, i64 {edges[0]}, i64 0"),
-                    code.let(f"select i1 {here}, i64 {stop}, i64 {size}"),
-                )
+        def divisor(body: CodeStretch, number: str, of: str) -> tuple[str, str]:
+            """A power of two, all if it is more or the last, and whether nothing is left then."""
+            power = body.let(f"shl i64 1, {number}")
+            final = body.let(f"icmp eq i64 {number}, {GRID_TRIES - 1}")
+            found = body.let(f"select i1 {final}, i64 {of}, i64 {power}")
+            found = self._least(body, found, of)
+            return found, self._flag(body, f"{body.let(f'srem i64 {of}, {found}')}, 0")
+
+        with function.loop("0", tries, 1, [("i64", "1")]) as loop:
+            body = function.code()
+            found, valid = divisor(body, loop.index, "%parts")
+            even = self._flag(body, f"{body.let(f'srem i64 {sides.b}, {found}')}, 0")
+            each = body.let(f"sdiv i64 {sides.b}, {found}")
+            many = body.let(f"icmp sge i64 {each}, {MANY_MATRICES}")
+            some = body.let(f"icmp sgt i64 {sides.b}, 0")
+            good = self._all(body, valid, some, self._any(body, even, many))
+            loop.following = [body.let(f"select i1 {good}, i64 {found}, i64 {loop.carried[0]}")]
+        (batches,) = loop.carried
+        code = function.code()
+        rest = code.let(f"sdiv i64 %parts, {batches}")
+        units = [self._units(code, sides.m, self.block), self._units(code, sides.n, self.columns)]
+        with function.loop("0", tries, 1, [("i64", "1"), ("i64", str((1 << 63) - 1))]) as loop:
+            body = function.code()
+            across, valid = divisor(body, loop.index, rest)
+            down = body.let(f"sdiv i64 {rest}, {across}")
+            height, width = (
+                body.integer("mul", self._units(body, unit, parts), str(step))
+                for unit, parts, step in zip(units, (down, across), (self.block, self.columns))
             )
+            both = body.let(f"mul i64 {body.let(f'add i64 {height}, {width}')}, {PACKING}")
+            cost = body.let(f"add i64 {body.let(f'mul i64 {height}, {width}')}, {both}")
+            less = body.let(f"icmp slt i64 {cost}, {loop.carried[1]}")
+            better = self._all(body, valid, less)
+            loop.following = [
+                body.let(f"select i1 {better}, i64 {new}, i64 {old}")
+                for new, old in zip((across, cost), loop.carried)
+            ]
+        return PartGrid(batches, rest, loop.carried[0])
+
+    def _units(self, code: CodeStretch, size: str, step: int | str) -> str:
+        """How many blocks of so many there are, the last one perhaps smaller."""
+        padded = code.integer("add", size, code.let(f"sub i64 {step}, 1"))
+        return code.let(f"sdiv i64 {padded}, {step}")
+
+    def _cut(
+        self, code: CodeStretch, sides: Sides, grid: PartGrid, part: str
+    ) -> list[tuple[str, str]]:
+        """The ranges of batches, rows and columns in a part."""
+        batch = code.let(f"sdiv i64 {part}, {grid.rest}")
+        place = code.let(f"srem i64 {part}, {grid.rest}")
+        row = code.let(f"sdiv i64 {place}, {grid.across}")
+        column = code.let(f"srem i64 {place}, {grid.across}")
+        down = code.let(f"sdiv i64 {grid.rest}, {grid.across}")
+        ranges = []
+        for size, step, number, parts in (
+            (sides.b, 1, batch, grid.batches),
+            (sides.m, self.block, row, down),
+            (sides.n, self.columns, column, grid.across),
+        ):
+            units, edges = self._units(code, size, step), []
+            for edge in (number, code.let(f"add i64 {number}, 1")):
+                unit = code.let(f"sdiv i64 {code.let(f'mul i64 {units}, {edge}')}, {parts}")
+                edges.append(self._least(code, code.integer("mul", unit, str(step)), size))
+            ranges.append((edges[0], edges[1]))
         return ranges
