@@ -28,6 +28,8 @@ import contraflow as cf
 from benchmarks import models, with_contraflow
 from benchmarks.timing import quartiles
 from contraflow import devices
+from contraflow.render.clike import wgsl
+from contraflow.runtime import eager_programs
 
 try:
     import torch
@@ -146,6 +148,32 @@ class Bench:
             lambda: c.softmax(1), lambda: r.softmax(1), 8,
         )  # fmt: skip
 
+    def bodies(self) -> None:
+        """The bodies of large calls beside the ordinary ones: whether they pay on this adapter."""
+        n, side = (1 << 20, 512) if self.quick else (1 << 26, 4096)
+        x, y = (cf.ones(n, device="webgpu") for _ in range(2))
+        a, b = (cf.ones(side, side, device="webgpu") for _ in range(2))
+        for name, threshold, function, scale, repeats in (
+            ("x + y", "WIDE_MAP_GROUPS", lambda: x + y, 12e-9 * n, 8),
+            (f"matmul {side}^3", "WIDE_GROUPS", lambda: a @ b, 2e-12 * side**3, 2),
+        ):
+            kept = getattr(wgsl, threshold)
+            found: dict[str, list[float]] = {"large body": [], "ordinary body": []}
+            for _ in range(self.rounds + 1):
+                for way, least in zip(found, (0, 1 << 60)):
+                    setattr(wgsl, threshold, least)
+                    eager_programs.forget()
+                    function()
+                    self.device.synchronize()
+                    start = perf_counter()
+                    for _ in range(repeats):
+                        function()
+                    self.device.synchronize()
+                    found[way].append(scale * repeats / (perf_counter() - start))
+            setattr(wgsl, threshold, kept)
+            rates = {way: quartiles(rows[1:]) for way, rows in found.items()}
+            self.show({"name": f"{name}, bodies", "unit": "GB/s or TFLOP/s", **rates})
+
     def steps(self) -> None:
         """Whole training steps, with the loss read."""
         for name in STEPS[:1] if self.quick else STEPS:
@@ -236,6 +264,7 @@ def main() -> None:
     bench.host()
     bench.products()
     bench.bandwidth()
+    bench.bodies()
     bench.steps()
     if given.json:
         found = {"adapter": bench.device.description, "rows": bench.rows}
