@@ -8,6 +8,7 @@ import pytest
 
 import contraflow as cf
 from contraflow import config
+from contraflow.capture.rewriting import library
 from contraflow.devices.webgpu import adapters
 from contraflow.devices.webgpu.adapters import WebgpuMemoryError
 from contraflow.devices.webgpu.device import WebgpuDevice
@@ -122,7 +123,8 @@ def test_memory_that_is_not_used_makes_room(webgpu, monkeypatch):
 
 
 def test_a_shader_that_does_not_compile_asks_for_a_report(webgpu, monkeypatch):
-    monkeypatch.setattr("contraflow.render.clike.wgsl.render", lambda kernel: "fn main() { 1 }")
+    broken = lambda kernel, large: "fn main() { 1 }"  # noqa: E731
+    monkeypatch.setattr("contraflow.render.clike.wgsl.render", broken)
     with pytest.raises(cf.DeviceError, match=r"(?s)^webgpu: .*please report it"):
         cf.ones(3, device="webgpu").erfinv()
 
@@ -156,3 +158,9 @@ def test_what_the_adapter_does_with_numbers(webgpu):
     x = cf.tensor([float("nan"), float("inf"), -1.0], device="webgpu")
     assert x.isnan().tolist() == [True, False, False]
     assert cf.maximum(x, cf.zeros(3, device="webgpu")).isnan().tolist() == [True, False, False]
+
+
+def test_the_code_that_drives_the_device_is_not_the_users(webgpu):
+    api, wgpu = map(pytest.importorskip, ("cffi.api", "wgpu"))
+    for function in (api.FFI.from_buffer, wgpu.GPUDevice.create_buffer):
+        assert library.is_library_code(function.__code__, function.__globals__)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from contraflow import config
+from contraflow import config, devices
 from contraflow.errors import DeviceError
 from contraflow.render.clike import source, wgsl
 
 try:
+    import cffi  # type: ignore[import-untyped]
     import wgpu
     from wgpu.backends.wgpu_native import extras
 except (ImportError, OSError, RuntimeError) as error:  # not installed, or without its library
     _missing: Exception | None = error
 else:
     _missing = None
+    folders = (os.path.dirname(str(package.__file__)) for package in (wgpu, cffi))
+    devices.driven_by.extend(folder + os.sep for folder in folders)
 
 T = TypeVar("T")
 

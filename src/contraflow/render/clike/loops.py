@@ -8,6 +8,7 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 
 from contraflow.compiler.kernel import BLOCK, KernelFold, Loops
+from contraflow.dtypes import bool_, uint32
 from contraflow.expressions import expression as s
 from contraflow.render.clike.source import THREADS, GroupArray, Syntax, is_cooperative
 from contraflow.render.clike.writer import BoxWriter, ExprText, fold_name, simplified
@@ -152,24 +153,34 @@ class LoopsWriter(BoxWriter):
     def fold_threads(self, reductions: Sequence[int]) -> None:
         """Write the tree that folds the threads' results: always in the same order."""
         lanes = self.lanes(reductions)
+        dtypes = {r: [e.dtype for e in self.kernel.reductions[r].combine] for r in reductions}
+
+        def keep(r: int, texts: Sequence[str]) -> None:
+            for lane, text, dtype in zip(lanes[r], texts, dtypes[r]):
+                kept = self.syntax.convert(text, dtype, uint32) if dtype is bool_ else text
+                self.line(f"{lane}[thread] = {kept};")
+
+        def kept(r: int, at: str) -> list[str]:
+            texts = [f"{lane}[{at}]" for lane in lanes[r]]
+            return [
+                self.syntax.convert(text, uint32, bool_) if dtype is bool_ else text
+                for text, dtype in zip(texts, dtypes[r])
+            ]
+
         for r in reductions:
-            for lane, name in zip(lanes[r], fold_names(self.kernel, r)):
-                self.line(f"{lane}[thread] = {name};")
+            keep(r, fold_names(self.kernel, r))
         self.line(self.syntax.barrier)
         first = self.syntax.variable("reach", self.syntax.index, "threads / 2")
         with self.block(f"for ({first}; reach > 0; reach = reach / 2)"):
             with self.block("if (thread < reach)"):
                 for r in reductions:
-                    dtypes = [e.dtype for e in self.kernel.reductions[r].combine]
-                    pairs = list(zip(lanes[r], dtypes))
-                    left = [self.define(dtype, f"{lane}[thread]") for lane, dtype in pairs]
-                    right = [self.define(dtype, f"{lane}[thread + reach]") for lane, dtype in pairs]
-                    for lane, text in zip(lanes[r], self.combine(r, left, right)):
-                        self.line(f"{lane}[thread] = {text};")
+                    left = list(map(self.define, dtypes[r], kept(r, "thread")))
+                    right = list(map(self.define, dtypes[r], kept(r, "thread + reach")))
+                    keep(r, self.combine(r, left, right))
             self.line(self.syntax.barrier)
         for r in reductions:
-            for lane, name in zip(lanes[r], fold_names(self.kernel, r)):
-                self.line(f"{name} = {lane}[0];")
+            for name, text in zip(fold_names(self.kernel, r), kept(r, "0")):
+                self.line(f"{name} = {text};")
         # The next pass or point writes the lanes again.
         self.line(self.syntax.barrier)
 
@@ -209,7 +220,11 @@ class LoopsWriter(BoxWriter):
                 self.line(f"{name} = {text};")
 
     def lanes(self, reductions: Sequence[int]) -> dict[int, list[str]]:
-        """Shared arrays for the components of reductions; passes use the same ones in turn."""
+        """Shared arrays for the components of reductions; passes use the same ones in turn.
+
+        Without shuffles bools are shared as uint32: WGSL does not say what a bool is in memory, and
+        through one driver of Vulkan (NVIDIA's, 580) `all` was always False.
+        """
         used: Counter[str] = Counter()
         names: dict[int, list[str]] = {}
         for r in reductions:
@@ -218,7 +233,8 @@ class LoopsWriter(BoxWriter):
                 name = f"lanes_{e.dtype}_{used[e.dtype.name]}"
                 used[e.dtype.name] += 1
                 names[r].append(name)
-                array = GroupArray(name, e.dtype, THREADS)
+                dtype = uint32 if e.dtype is bool_ and not self.syntax.shuffle else e.dtype
+                array = GroupArray(name, dtype, THREADS)
                 if array not in self.shared:
                     self.shared.append(array)
         return names
