@@ -209,6 +209,12 @@ def test_random_numbers_are_those_of_the_cpu():
             ]
         )
     assert drawn[0] == drawn[1]
+    for n in (0, 1, 7, 3000):
+        orders = []
+        for place in ("cpu", "webgpu"):
+            cf.manual_seed(n)
+            orders.append([cf.randperm(n, device=place).tolist() for _ in range(2)])
+        assert orders[0] == orders[1]
     normals = []
     for place in ("cpu", "webgpu"):
         cf.manual_seed(12)

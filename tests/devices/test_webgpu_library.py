@@ -26,7 +26,6 @@ ELSEWHERE = (
 )
 # Of the others, these cases.
 REFUSED = (
-    "test_compiled_functions_draw_and_view_on_their_device[randperm]",
     "test_initial_values_with_arguments",
     "test_optimizer[Muon-eager]",
     "test_optimizer[Muon-compiled]",

@@ -10,14 +10,14 @@ import math
 import operator
 from typing import Any
 
-from contraflow import dtypes
+from contraflow import devices, dtypes
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType, float64, int64
 from contraflow.errors import describe
-from contraflow.operation.context import changed
+from contraflow.operation.context import apply, changed, other_devices
 from contraflow.operation.public import creation, public
 from contraflow.ops.creation import checks
-from contraflow.ops.creation.create import check_options, finish, shape_of
+from contraflow.ops.creation.create import check_options, finish, on, shape_of
 from contraflow.ops.creation.random import check_floating, draw, integers, uniform
 from contraflow.ops.creation.random import normal as standard_normal
 from contraflow.ops.elementwise.basic import exp, log, where
@@ -26,7 +26,7 @@ from contraflow.ops.elementwise.mathematics import tan
 from contraflow.ops.index.search import searchsorted
 from contraflow.ops.reduction.order import argsort, cumsum, topk
 from contraflow.shapes import Shape, broadcast_shapes
-from contraflow.tensors.generator import Generator
+from contraflow.tensors.generator import Generator, default_generator
 from contraflow.tensors.methods import method
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.writing import check_write, write
@@ -135,8 +135,31 @@ def randperm(
     if not dtype.is_floating_point and n - 1 > _limits(dtype)[1]:
         raise ValueError(f"randperm: {n} numbers do not fit {dtype}.")
     # Of a million elements with 53 random bits, two are equal with probability 1/18000.
+    if _lacks_doubles(device):
+        return finish(_order_of_words(n, generator, device).to(dtype), requires_grad)
     drawn = draw(uniform, (n,), float64, generator, device=device)
     return finish(argsort(drawn).to(dtype), requires_grad)
+
+
+def _lacks_doubles(device: Device | str | None) -> bool:
+    if not other_devices:
+        return False
+    place = devices.find("randperm", device)
+    return float64.name in devices.lookup(str(place)).limits.lacks
+
+
+def _order_of_words(n: int, generator: Generator | None, device: Device | str | None) -> Tensor:
+    """The order of n random numbers of float64, by the two words of which each is made: 27 bits of
+    the first decide, then 26 of the second."""
+    with on(device):
+        at = (generator or default_generator).draw(2 * n)
+        high, low = (
+            apply(integers, (*at, 0, 1 << bits), {"shape": (n, 2), "dtype": int64})[:, i]
+            for i, bits in enumerate((27, 26))
+        )
+        order = argsort(low, stable=True)
+        found: Tensor = order[argsort(high[order], stable=True)]
+    return found
 
 
 # --- distributions -----------------------------------------------------------------------------
