@@ -95,7 +95,7 @@ from contraflow.tensors.printing import get_printoptions, printoptions, set_prin
 from contraflow.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
-    from contraflow import amp, data, func, linalg, nn, optim, profiler, special
+    from contraflow import amp, data, distributions, func, linalg, nn, optim, profiler, special
     from contraflow.about import show_config
     from contraflow.amp.autocast import autocast
     from contraflow.autograd.drawing import draw
@@ -120,7 +120,7 @@ _LATER_FROM = {
     "ops.creation.arrays": (
         "asarray empty_permuted empty_strided frombuffer range=range_ scalar_tensor"
     ),
-    "ops.creation.sampling": "binomial poisson",
+    "ops.creation.counts": "binomial poisson",
     "ops.queries": (
         "adjoint broadcast_shapes conj conj_physical detach detach_ fill frexp frobenius_norm "
         "get_device gradient is_complex is_conj "
@@ -150,8 +150,9 @@ for _module, _names in _LATER_FROM.items():
         _public, _, _own = _name.partition("=")
         _LATER[_public] = (_module, _own or _public)
 _LATER_MODULES = {
-    "accelerator", "amp", "backends", "data", "distributed", "func", "jit", "linalg", "nn", "optim",
-    "profiler", "random", "signal", "special", "testing", "utils", "webgpu",
+    "accelerator", "amp", "backends", "data", "distributed", "distributions", "func", "jit",
+    "linalg", "nn", "optim", "profiler", "random", "signal", "special", "testing", "utils",
+    "webgpu",
 }  # fmt: skip
 _METHODS = ("as_strided_", "fill_", "resize_as_", "zero_")  # functions as well
 _CONSTANTS: dict[str, object] = {
@@ -219,6 +220,7 @@ __all__ = [
     "custom_op",
     "data",
     "device",
+    "distributions",
     "draw",
     "dtype",
     "empty",

@@ -7,6 +7,8 @@ from contraflow.names import getter
 from contraflow.ops.elementwise.basic import erf
 from contraflow.ops.elementwise.basic import sigmoid as expit
 from contraflow.ops.elementwise.bessel import i0, i0e, i1, i1e
+from contraflow.ops.elementwise.incomplete import igamma as gammainc
+from contraflow.ops.elementwise.incomplete import igammac as gammaincc
 from contraflow.ops.elementwise.integers import round_ as round
 from contraflow.ops.elementwise.mathematics import (
     digamma,
@@ -38,6 +40,8 @@ __all__ = [
     "exp2",
     "expit",
     "expm1",
+    "gammainc",
+    "gammaincc",
     "gammaln",
     "i0",
     "i0e",

@@ -120,6 +120,8 @@ ELSEWHERE = {
     "vecdot": "products: test_accuracy_products.py",
     "cond": "a decomposition comes first",
     "lstsq": "a decomposition comes first",
+    "igamma": "a sum over the points of a rule",
+    "igammac": "a sum over the points of a rule",
     "mvlgamma": "as many terms as its parameter says",
     "embedding_bag": "scatters: test_accuracy_products.py",
 }

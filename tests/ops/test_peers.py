@@ -37,6 +37,10 @@ pytestmark = [
 # Ops that PyTorch has no function of, and what they are for.
 OWN = {
     "bernoulli_probability": "a check, in compiled functions",
+    "constrained": "a check, in compiled functions",
+    "binomial_quantile": "binomial",
+    "log_gamma_quantile": "distributions",
+    "poisson_quantile": "poisson",
     "multinomial_total": "a check, in compiled functions",
     "multinomial_weight": "a check, in compiled functions",
     "assign": "writing to a view",
@@ -112,6 +116,8 @@ CONSTANTS = {
     "binary_cross_entropy": ("weight",),
     "binary_cross_entropy_with_logits": ("weight", "pos_weight"),
     "cross_entropy": ("weight",),
+    "igamma": ("a",),
+    "igammac": ("a",),
     "multi_margin_loss": ("weight",),
     "nll_loss": ("weight",),
     "soft_margin_loss": ("target",),

@@ -64,7 +64,7 @@ class TapeLine(NamedTuple):
 
     def blame(self, problem: str) -> str:
         """A problem that an op has found, as one of the op that the user called at a line."""
-        name = getattr(self.line, "op", None) or self.op.name
+        name = self.params.get("subject") or getattr(self.line, "op", None) or self.op.name
         return f"{name}: {_NAMED.sub('', problem).rstrip('.')}, at {self.line}."
 
 

@@ -92,7 +92,9 @@ class Traits:
     # Eager mode makes no program of this composite: its parameters are never the same, or a part
     # keeps what the backward of the whole would compute again, or it costs nothing as it is.
     by_parts: bool = False
-    # The error, and its text, for an element where a `checked` of the body does not hold.
+    # The error, and its text, for an element where a `checked` of the body does not hold. Names in
+    # braces stand for parameters. Parameters called `subject` and `code` are what the message is
+    # about, and the index that the `checked` has where it does not hold.
     fails: tuple[type[Exception], str] | None = None
 
 

@@ -13,7 +13,8 @@ from contraflow.tensors.source_line import OWNERS
 # Functions that are not ops and whose parts users do not know.
 _DRAWING = (
     "rand", "randn", "rand_like", "randn_like", "randint", "randint_like", "randperm", "normal",
-    "bernoulli", "multinomial", "uniform_", "normal_", "exponential_", "bernoulli_", "random_",
+    "bernoulli", "binomial", "multinomial", "poisson", "uniform_", "normal_", "exponential_",
+    "bernoulli_", "random_",
 )  # fmt: skip
 OWNERS.update({name: name for name in _DRAWING})
 

@@ -365,7 +365,7 @@ class Native:
             line.op.fails is None and kind is IndexError
         ):  # the op that the user called will be named
             return OutOfRange(f"{text.rstrip('.')}.")
-        found: Exception = kind(f"{line.op.name}: {text}.")
+        found: Exception = kind(f"{line.params.get('subject', line.op.name)}: {text}.")
         return found
 
     def _failed(self, error: IndexError) -> tuple[TapeLine | None, Any, str]:
@@ -380,8 +380,15 @@ class Native:
                 f"a result does not fit the {bits} bits that int64 has on {self.device.name}; "
                 "compute it in float32, or on the cpu"
             )  # fmt: skip
-        kind, text = line.op.fails or (IndexError, range_problem(self.tape, line, index))
-        return line, kind, text
+        # A kernel tells of its first line that may fail. Checks of a text have a code of their own.
+        for later in self.tape.lines[number:] if index > 1 else ():
+            if later.params.get("code") == index:
+                line = later
+                break
+        if line.op.fails is None:
+            return line, IndexError, range_problem(self.tape, line, index)
+        kind, text = line.op.fails
+        return line, kind, text.format(**line.params)
 
     @property
     def has_host_steps(self) -> bool:

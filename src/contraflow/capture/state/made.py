@@ -94,7 +94,7 @@ def can_be_made(x: Any) -> bool:
         return kind is not types.FunctionType or x.__closure__ is None
     if kind is types.MethodType:
         return can_be_made(x.__self__)
-    if issubclass(kind, BaseException):
+    if issubclass(kind, BaseException) or hasattr(kind, "made_of_attributes"):
         return True
     if not in_python(kind) or issubclass(kind, (type, *_ONE)) or is_library_class(kind):
         return False

@@ -6,13 +6,16 @@ ops become part of its program, which raises where an element is wrong, before i
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from contraflow.dtypes import FLOAT, int64
+from contraflow.dtypes import FLOAT, bool_, int64
+from contraflow.errors import describe
 from contraflow.expressions import expression as s
+from contraflow.operation.context import apply
 from contraflow.operation.kinds import elementwise
 from contraflow.operation.op import Op
 from contraflow.operation.samples import Array, Failure, Sample
@@ -65,3 +68,53 @@ multinomial_weight = _check(
     -1.0,
 )
 multinomial_total = _check("multinomial_total", lambda x: x > 0.0, lambda x: x > 0, _WEIGHTS, 0.0)
+
+
+def constraint(subject: str, rule: str) -> dict[str, Any]:
+    """The parameters of `constrained` for a message `subject: rule`.
+
+    The code is that of the text: one kernel may check several, and reports the code.
+    """
+    code = zlib.crc32(f"{subject}: {rule}".encode()) >> 2 | 1 << 24
+    return {"subject": subject, "rule": rule, "code": code}
+
+
+def _constrained(x: Any, valid: Any, subject: str, rule: str, code: int) -> Any:
+    if not np.all(valid):
+        raise ValueError(f"{subject}: {rule}.")
+    return np.array(np.broadcast_to(x, np.broadcast_shapes(x.shape, valid.shape)))
+
+
+@elementwise(
+    ref=_constrained,
+    dtype=lambda inputs, params: ((None, bool_), (inputs[0].dtype,)),
+    vjp={"x": lambda g: g},
+    samples=lambda: [
+        Sample((Array(shape), np.array(True)), constraint("Normal", "loc must be real"))
+        for shape in ((3, 4), ())
+    ],
+    failures=lambda: (
+        Failure(
+            (np.ones(2), np.array([True, False])),
+            constraint("Normal", "scale must be greater than 0"),
+            ValueError,
+            "Normal: scale must be greater than 0.",
+        ),
+    ),
+    fails=(ValueError, "{rule}"),
+    method=False,
+    internal=True,
+)
+def constrained(x, valid, *, subject, rule, code):
+    """The input; `valid` must be true everywhere, or the error is `subject: rule`."""
+    failed = s.select(valid, s.const(0, int64), s.const(code, int64))
+    return x + s.cast(s.checked(failed, 1), x.dtype)
+
+
+def hold(subject: str, x: Any, valid: Any, rule: str) -> Any:
+    """A tensor all of which must be `valid`: looked at now, or by the program that is recorded."""
+    if valid.storage.is_recorded:
+        return apply(constrained, (x, valid), constraint(subject, rule))
+    if not valid.all():
+        raise ValueError(f"{subject}: {describe(x)} has invalid elements; {rule}.")
+    return x

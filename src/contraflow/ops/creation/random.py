@@ -5,6 +5,7 @@ Integers, uniforms and masks are bit-identical everywhere; normals to 4 ulp (`ph
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,26 @@ def draw(
         seed, offset = (generator or default_generator).draw(words)
         t: Tensor = apply(op, (seed, offset, *numbers), {"shape": shape, "dtype": dtype})
     return t
+
+
+def several(
+    shape: Shape, dtype: DType, count: int, generator: Generator | None = None
+) -> Callable[[Op, int], Tensor]:
+    """A function that makes any of `count` draws of a shape, by op and number.
+
+    All of them are taken from the generator now, so that it is left in the same state by a loop
+    that ends early (`is_settled`) and by one that cannot, in a recording.
+    """
+    blocks = -(-numel(shape) * (2 if dtype is float64 else 1) // 4)
+    seed, offset = (generator or default_generator).draw(4 * blocks * count)
+    params = {"shape": shape, "dtype": dtype}
+    return lambda op, i: apply(op, (seed, offset + i * blocks), params)
+
+
+def is_settled(done: Tensor) -> bool:
+    """Whether all elements are known to be true: not in a recording, nor on a device that waits."""
+    known = not done.storage.is_recorded and done.storage.device == "cpu"
+    return known and bool(done.all())
 
 
 def check_floating(

@@ -201,7 +201,7 @@ def _probability(op: str, p: Any) -> Any:
             valid = (p >= 0) & (p <= 1)
             if valid.storage.is_recorded:
                 return checks.bernoulli_probability(p)
-        _check_values(op, p, valid, checks.PROBABILITY)
+        checks.hold(op, p, valid, checks.PROBABILITY)
     elif not 0 <= p <= 1:
         raise ValueError(f"{op}: p is {p}; {checks.PROBABILITY}.")
     return p
@@ -214,14 +214,7 @@ def _weights(x: Tensor) -> Tensor:
     if possible.storage.is_recorded:
         known = checks.multinomial_weight(x)
         return where(checks.multinomial_total(known.sum(-1, keepdim=True)) > 0, known, 0.0)
-    _check_values("multinomial", x, possible, checks.WEIGHT)
-    return x
-
-
-def _check_values(op: str, x: Tensor, valid: Tensor, rule: str) -> None:
-    """Refuse a tensor for its values."""
-    if not valid.all():
-        raise ValueError(f"{op}: {describe(x)} has invalid elements; {rule}.")
+    return checks.hold("multinomial", x, possible, checks.WEIGHT)
 
 
 @method
@@ -392,72 +385,3 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
         return ceil(waits).clamp(min=1.0)
 
     return _overwrite(self, "geometric_", drawn)
-
-
-# --- counts ------------------------------------------------------------------------------------
-
-
-def _counts(
-    of: Tensor, mean: Tensor, log_mass: Any, step: Any, generator: Generator | None
-) -> Tensor:
-    """Counts by inversion: the number of terms of the distribution function below a draw.
-
-    Terms are added from zero on, those of all elements together, up to far beyond the largest mean.
-    """
-    last = float(mean.max()) if mean.numel() else 0.0
-    terms = math.ceil(last + 12.0 * math.sqrt(last) + 30.0)
-    if terms > 1 << 20:
-        raise ValueError(f"a mean of {last:g} is too large for this way of drawing.")
-    at = draw(uniform, tuple(of.shape), float64, generator)
-    count, below = at * 0.0, at * 0.0
-    mass = exp(log_mass)
-    for k in range(terms):
-        below = below + mass
-        count = count + (at >= below).to(float64)
-        mass = step(mass, k)
-    return count
-
-
-@public
-def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Counts of Poisson's distribution with the mean that each element gives.
-
-    >>> poisson(Tensor.of_data("tensor", [0.0], None))
-    tensor([0.])
-    """
-    check_floating("poisson", input.dtype)
-    with changed(grad=False, device=input.storage.device):
-        rate = input.detach().to(float64)
-        _check_values("poisson", input, (rate >= 0) & (rate < 1e5), "means are from 0 to 1e5")
-        # A mean so large that exp(-mean) vanishes is the sum of smaller ones.
-        parts = max(1, math.ceil(float(rate.max()) / 500.0)) if rate.numel() else 1
-        share = rate / parts
-        total = rate * 0.0
-        for _ in range(parts):
-            total = total + _counts(
-                input, share, -share, lambda mass, k: mass * share / (k + 1.0), generator
-            )
-    return total.to(input.dtype)
-
-
-@public
-def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
-    """How many of `count` trials succeed, each with a probability.
-
-    >>> ones = Tensor.of_data("tensor", [3.0], None)
-    >>> binomial(ones, ones / 3)
-    tensor([3.])
-    """
-    dtype = check_floating("binomial", prob.dtype)
-    shape = broadcast_shapes("binomial", [count.shape, prob.shape])
-    with changed(grad=False, device=prob.storage.device):
-        n, p = (x.detach().to(float64).expand(shape) for x in (count, prob))
-        possible = (n >= 0) & (n <= 1e5) & (p >= 0) & (p <= 1)
-        _check_values("binomial", prob, possible, "counts are from 0 to 1e5, probabilities to 1")
-        most = int(n.max()) if n.numel() else 0
-        total = n * 0.0
-        for k in range(most):
-            total = total + ((draw(uniform, tuple(shape), float64, generator) < p) & (n > k)).to(
-                float64
-            )
-    return total.to(dtype)
