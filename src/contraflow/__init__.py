@@ -150,7 +150,7 @@ for _module, _names in _LATER_FROM.items():
         _public, _, _own = _name.partition("=")
         _LATER[_public] = (_module, _own or _public)
 _LATER_MODULES = {
-    "accelerator", "amp", "backends", "data", "distributed", "distributions", "func", "jit",
+    "accelerator", "amp", "backends", "cuda", "data", "distributed", "distributions", "func", "jit",
     "linalg", "nn", "optim", "profiler", "random", "signal", "special", "testing", "utils",
     "webgpu",
 }  # fmt: skip

@@ -154,6 +154,64 @@ def test_uploads_of_any_size():
             np.testing.assert_array_equal(device.download(device.upload(array)), array)
 
 
+# --- cf.cuda -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_gpus(monkeypatch):
+    """`cf.cuda` over the recording driver."""
+    library = RecordingDriver()
+    opener = lambda index=0: CudaDevice(Driver(index, library))  # noqa: E731
+    monkeypatch.setitem(devices._openers, "cuda", opener)
+    monkeypatch.setattr(driver_module, "bindings", lambda: library)
+    yield library
+    for name in ("cuda", "cuda:1"):
+        devices._loaded.pop(name, None)
+        devices.other_devices.pop(name, None)
+
+
+def test_properties_and_memory(two_gpus):
+    assert cf.cuda.is_available()
+    assert cf.cuda.device_count() == 2
+    assert cf.cuda.get_device_name(1) == "recorded GPU 1"
+    assert cf.cuda.get_device_capability("cuda:1") == (8, 9)
+    assert cf.cuda.get_device_properties().total_memory == 1 << 30
+    before = cf.cuda.memory_allocated()
+    x = cf.tensor(np.zeros(1 << 19), device="cuda")
+    assert cf.cuda.memory_allocated() == before + (4 << 20)
+    del x
+    assert cf.cuda.memory_allocated() == before
+    assert cf.cuda.max_memory_allocated() >= before + (4 << 20)
+    cf.cuda.reset_peak_memory_stats()
+    assert cf.cuda.max_memory_allocated() == before
+    assert "tensors and programs" in cf.cuda.memory_summary()
+    cf.cuda.empty_cache()
+    assert ("cuMemPoolTrimTo", 0) in two_gpus.calls
+    with pytest.raises(ValueError, match="synchronize: 'cpu' is not a CUDA device"):
+        cf.cuda.synchronize("cpu")
+
+
+def test_events(two_gpus):
+    start, end = cf.cuda.Event(enable_timing=True), cf.cuda.Event(enable_timing=True)
+    with pytest.raises(ValueError, match="elapsed_time: record both events first"):
+        start.elapsed_time(end)
+    start.record()
+    end.record()
+    assert end.query()
+    assert start.elapsed_time(end) == 1.5
+    with pytest.raises(ValueError, match="elapsed_time: make both events with enable_timing=True"):
+        start.elapsed_time(cf.cuda.Event())
+    del start, end
+    cf.cuda.Event()
+    assert ("cuEventDestroy", 0) in two_gpus.calls
+
+
+def test_without_a_gpu_there_is_none(monkeypatch):
+    monkeypatch.setattr(driver_module, "bindings", lambda: driver_that_answers(100))
+    assert not cf.cuda.is_available()
+    assert cf.cuda.device_count() == 0
+
+
 # --- failures ------------------------------------------------------------------------------------
 
 

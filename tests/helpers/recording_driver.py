@@ -153,6 +153,7 @@ class RecordingDriver:
         return (self._take(size),)
 
     def _copy(self, target, source, size, stream):
+        target, source, size = (getattr(x, "value", x) for x in (target, source, size))
         ctypes.memmove(target, source, size)
 
     _cuMemcpyHtoDAsync = _cuMemcpyDtoHAsync = _cuMemcpyDtoDAsync = _copy

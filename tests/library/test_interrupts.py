@@ -118,6 +118,9 @@ def test_first_calls_when_the_interpreter_ends(how):
 # interrupt too. So there are none in Python: what is called then is written in C.
 CALLBACKS = {
     "capture/state/guards.py": ["callback"],  # list.append, partial of setattr
+    "devices/cuda/device.py": ["self._ended.append"],
+    "devices/cuda/memory.py": ["self._gone.append"],
+    "devices/webgpu/buffers.py": ["self._returned.append"],
     "capture/observing/sight.py": ["self.gone.append"],
     "data/workers.py": [
         "self.orders.put",

@@ -36,17 +36,23 @@ class OpContext(Context):
     """Apply an op: views and composites here, everything else by `execute`, then the graph."""
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        there = None
         if other_devices:
             device, inputs = together(op, inputs)
             if device != devices.current():
-                with changed(device=device):
-                    return self.apply(op, inputs, params)
+                if not op.direct:
+                    with changed(device=device):
+                        return self.apply(op, inputs, params)
+                there = device
         if not op.direct:
             if op.is_view:
                 return self._view(op, inputs, params)
             if op.is_composite or (op.own_kernel and not _has_kernel(op)):
                 return self._composite(op, inputs, params)
-        outs = self.execute(op, inputs, params)
+        if there is None:
+            outs = self.execute(op, inputs, params)
+        else:
+            outs = self.execute_there(op, inputs, params, there)
         current = state()
         if current.grad:
             if op.rules:
@@ -59,6 +65,13 @@ class OpContext(Context):
     def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         """Compute the results of an op that is neither a view nor a composite."""
         raise NotImplementedError
+
+    def execute_there(
+        self, op: Op, inputs: tuple[Any, ...], params: Params, device: str
+    ) -> tuple[Tensor, ...]:
+        """The same on another device than that of new tensors."""
+        with changed(device=device):
+            return self.execute(op, inputs, params)
 
     def fused(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...] | None:
         """The results of a composite as one program, None where that is not worth it."""
@@ -191,11 +204,18 @@ def together(op: Op, inputs: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     An op without tensors makes some on the device of new ones, and so does one that creates a
     tensor out of numbers of the host.
     """
-    devices_found = {x.storage.device for x in inputs if isinstance(x, Tensor)}
-    if op.is_create and devices_found == {"cpu"}:
+    first, mixed = None, False
+    for x in inputs:
+        if isinstance(x, Tensor):
+            found = x.storage.device
+            if first is None:
+                first = found
+            elif found != first:
+                mixed = True
+    if op.is_create and first == "cpu" and not mixed:
         device = devices.current()
-    elif len(devices_found) <= 1:
-        return (devices_found.pop() if devices_found else devices.current()), inputs
+    elif not mixed:
+        return first or devices.current(), inputs
     else:
         shaped = (x for x in inputs if isinstance(x, Tensor) and x.layout.shape)
         device = device_of(shaped) or device_of(inputs) or "cpu"

@@ -121,6 +121,31 @@ def write_there(target: Tensor, value: Tensor) -> None:
     _found("write", (), write, (target, value), target.storage.device).run((target, value))
 
 
+def known(name: str, params: Params, inputs: Sequence[Any], device: str) -> Routine | None:
+    """The routine of an op on another device than the cpu, if there is one by now."""
+    try:
+        key = (name, exactly(params), device, get_default_dtype(), *_described(inputs))
+        found = _routines.get(key)
+        if isinstance(found, Routine):
+            _routines.move_to_end(key)  # those that are used stay
+            return found
+    except (KeyError, TypeError):  # it has just gone; a parameter that is not hashable
+        pass
+    return None
+
+
+def _described(inputs: Sequence[Any]) -> list[Any]:
+    """The inputs, as far as a program depends on them that takes numbers as they come."""
+    described: list[Any] = []
+    for x in inputs:
+        if isinstance(x, Tensor):
+            layout = x.layout
+            described.append((layout.shape, layout.strides, x.dtype))
+        else:
+            described.append(type(x) if type(x) in (int, float) else exact(x))
+    return described
+
+
 def _found(
     name: str, key: Any, function: Callable[..., Any], inputs: Sequence[Any], device: str
 ) -> Routine:
@@ -129,13 +154,7 @@ def _found(
     Numbers are arguments of the program where the function can be recorded with any number in their
     place, and else part of what it is.
     """
-    described: list[Any] = []
-    for x in inputs:
-        if isinstance(x, Tensor):
-            described.append((x.layout.shape, x.layout.strides, x.dtype))
-        else:
-            described.append(type(x) if type(x) in (int, float) else exact(x))
-    whole_key = (name, key, device, get_default_dtype(), *described)
+    whole_key = (name, key, device, get_default_dtype(), *_described(inputs))
     numbers = tuple([exact(x) for x in inputs if type(x) in (int, float)])
     found: Routine | str | None = None
     for full_key, is_open in ((whole_key, True), ((*whole_key, numbers), False)):
@@ -294,8 +313,15 @@ class Routine:
     def _run_there(self, inputs: Sequence[Any], addresses: list[int]) -> list[Any]:
         """The same on another device than the cpu, with inputs at these addresses."""
         executable, device = self.executable, devices.lookup(self.device)
-        known, words = executable.prepare([inputs[i] for i in self._scalars])
-        numbers = dict(zip(sorted(executable.scalar_outputs), known))
+        known, words = (), self._words
+        if executable.constant_prologue is None:
+            known, words = executable.prepare([inputs[i] for i in self._scalars])
+        elif executable.scalar_outputs:
+            known, words = executable.constant_prologue
+        numbers: dict[int, Any] = {}
+        if known:
+            numbers = dict(zip(sorted(executable.scalar_outputs), known))
+        may_fail = executable.is_asynchronous and executable.may_fail
         results: list[Any] = []
         made = 0  # outputs of the tape so far
         for result in self._results:
@@ -308,11 +334,12 @@ class Routine:
                 buffer = device.allocate(result.shape, result.dtype)
                 addresses.append(device.address(buffer))
             out = Tensor.of_buffer(buffer, self.device)
-            out.storage.unchecked = executable.is_asynchronous and executable.may_fail
+            if may_fail:
+                out.storage.unchecked = True
             results.append(out)
             made += 1
         late = None
-        if executable.is_asynchronous:
+        if may_fail:
             late = LateFailure(partial(executable.with_line, called=state().line or user_line()))
         try:
             self._run(addresses, words, late)

@@ -21,9 +21,9 @@ extern "C" __global__ void __launch_bounds__(256) attention_key_causal_float32_f
     const long long group = blockIdx.x;
     const long long groups = gridDim.x;
     const long long thread = threadIdx.x;
-    const long long threads = blockDim.x;
-    __shared__ float left_tile[528];
-    __shared__ float right_tile[1040];
+    const long long threads = 256;
+    __shared__ float left_tile[1056];
+    __shared__ float right_tile[2080];
     __shared__ float weights[2080];
     const float scalar8 = (float)given8;
     const long long row_tiles = (size3 + 31) / 32;
@@ -80,21 +80,21 @@ extern "C" __global__ void __launch_bounds__(256) attention_key_causal_float32_f
             float score1_1 = 0.0f;
             float score1_2 = 0.0f;
             float score1_3 = 0.0f;
-            for (long long deep_start = 0; deep_start < size4; deep_start += 16) {
-                for (long long at = thread; at < 512; at += threads) {
-                    const long long free = at / 16;
-                    const long long deep = at % 16;
+            for (long long deep_start = 0; deep_start < size4; deep_start += 32) {
+                for (long long at = thread; at < 1024; at += threads) {
+                    const long long free = at / 32;
+                    const long long deep = at % 32;
                     const float v8 = first_row + free < size3 && deep_start + deep < size4 ? operand1[offset1 + batch0 * stride1_0 + batch1 * stride1_1 + (first_row + free) * stride1_2 + (deep_start + deep) * stride1_3] : 0.0f;
                     left_tile[deep * 33 + free] = v8;
                 }
-                for (long long at = thread; at < 1024; at += threads) {
-                    const long long free = at / 16;
-                    const long long deep = at % 16;
+                for (long long at = thread; at < 2048; at += threads) {
+                    const long long free = at / 32;
+                    const long long deep = at % 32;
                     const float v9 = start + free < size2 && deep_start + deep < size4 ? operand0[offset0 + batch0 * stride0_0 + batch1 * stride0_1 + (start + free) * stride0_2 + (deep_start + deep) * stride0_3] : 0.0f;
                     right_tile[deep * 65 + free] = v9;
                 }
                 __syncthreads();
-                for (long long k = 0; k < 16; k += 1) {
+                for (long long k = 0; k < 32; k += 1) {
                     const float v10 = left_tile[k * 33 + row];
                     const float v11 = left_tile[k * 33 + row + 16];
                     const float v12 = right_tile[k * 65 + column];
@@ -128,21 +128,21 @@ extern "C" __global__ void __launch_bounds__(256) attention_key_causal_float32_f
             float pull1_1 = 0.0f;
             float pull1_2 = 0.0f;
             float pull1_3 = 0.0f;
-            for (long long deep_start = 0; deep_start < size5; deep_start += 16) {
-                for (long long at = thread; at < 512; at += threads) {
-                    const long long free = at / 16;
-                    const long long deep = at % 16;
+            for (long long deep_start = 0; deep_start < size5; deep_start += 32) {
+                for (long long at = thread; at < 1024; at += threads) {
+                    const long long free = at / 32;
+                    const long long deep = at % 32;
                     const float v24 = first_row + free < size3 && deep_start + deep < size5 ? operand2[offset2 + batch0 * stride2_0 + batch1 * stride2_1 + (first_row + free) * stride2_2 + (deep_start + deep) * stride2_3] : 0.0f;
                     left_tile[deep * 33 + free] = v24;
                 }
-                for (long long at = thread; at < 1024; at += threads) {
-                    const long long free = at / 16;
-                    const long long deep = at % 16;
+                for (long long at = thread; at < 2048; at += threads) {
+                    const long long free = at / 32;
+                    const long long deep = at % 32;
                     const float v25 = start + free < size2 && deep_start + deep < size5 ? operand3[offset3 + batch0 * stride3_0 + batch1 * stride3_1 + (start + free) * stride3_2 + (deep_start + deep) * stride3_3] : 0.0f;
                     right_tile[deep * 65 + free] = v25;
                 }
                 __syncthreads();
-                for (long long k = 0; k < 16; k += 1) {
+                for (long long k = 0; k < 32; k += 1) {
                     const float v26 = left_tile[k * 33 + row];
                     const float v27 = left_tile[k * 33 + row + 16];
                     const float v28 = right_tile[k * 65 + column];
@@ -250,8 +250,8 @@ extern "C" __global__ void __launch_bounds__(256) attention_key_causal_float32_f
             float pulled1_1 = 0.0f;
             float pulled1_2 = 0.0f;
             float pulled1_3 = 0.0f;
-            for (long long deep_start = 0; deep_start < 64; deep_start += 16) {
-                for (long long at = thread; at < 1024; at += threads) {
+            for (long long deep_start = 0; deep_start < 64; deep_start += 32) {
+                for (long long at = thread; at < 2048; at += threads) {
                     const long long free = at % 64;
                     const long long deep = at / 64;
                     const long long place = start + deep_start + deep;
@@ -259,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_key_causal_float32_f
                     right_tile[deep * 65 + free] = v96;
                 }
                 __syncthreads();
-                for (long long k = 0; k < 16; k += 1) {
+                for (long long k = 0; k < 32; k += 1) {
                     const float v97 = weights[(row) * 65 + (deep_start + k)];
                     const float v98 = weights[(row + 16) * 65 + (deep_start + k)];
                     const float v99 = right_tile[k * 65 + column];
@@ -319,8 +319,8 @@ extern "C" __global__ void __launch_bounds__(256) attention_key_causal_float32_f
             float taken1_1 = 0.0f;
             float taken1_2 = 0.0f;
             float taken1_3 = 0.0f;
-            for (long long deep_start = 0; deep_start < 64; deep_start += 16) {
-                for (long long at = thread; at < 1024; at += threads) {
+            for (long long deep_start = 0; deep_start < 64; deep_start += 32) {
+                for (long long at = thread; at < 2048; at += threads) {
                     const long long free = at % 64;
                     const long long deep = at / 64;
                     const long long place = start + deep_start + deep;
@@ -328,7 +328,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_key_causal_float32_f
                     right_tile[deep * 65 + free] = v119;
                 }
                 __syncthreads();
-                for (long long k = 0; k < 16; k += 1) {
+                for (long long k = 0; k < 32; k += 1) {
                     const float v120 = weights[(row) * 65 + (deep_start + k)];
                     const float v121 = weights[(row + 16) * 65 + (deep_start + k)];
                     const float v122 = right_tile[k * 65 + column];

@@ -10,7 +10,7 @@ extern "C" __global__ void __launch_bounds__(256) windows_3_2_float32_float32(
     const long long group = blockIdx.x;
     const long long groups = gridDim.x;
     const long long thread = threadIdx.x;
-    const long long threads = blockDim.x;
+    const long long threads = 256;
     __shared__ float a_tile[1040];
     __shared__ float b_tile[1024];
     const long long columns = size7 * size8;

@@ -14,7 +14,7 @@ from contraflow.compiler.plan import Plan
 from contraflow.devices.cuda.compiler import Kernels
 from contraflow.devices.cuda.driver import Driver, bindings, count_devices
 from contraflow.devices.cuda.exchange import CudaExchange
-from contraflow.devices.cuda.memory import CudaBuffer, Memory, Transfers
+from contraflow.devices.cuda.memory import CudaBuffer, Memory, Transfers, in_words
 from contraflow.devices.cuda.products import Products
 from contraflow.devices.cuda.program import CudaProgram
 from contraflow.devices.cuda.runs import CudaRuns
@@ -24,14 +24,16 @@ from contraflow.render.clike import cuda
 from contraflow.shapes import Shape
 
 ARENA_GRAIN = 2 << 20  # arenas are multiples of this
+_NO_TIMING, _NOT_READY = 2, 600  # a flag of events, and the status of one to come
 _NOT_BLOCKING = 1  # a stream that does not wait for the legacy one, which others use
 
 
-class KeptGraph(weakref.ref[Any]):
-    """A graph of the driver, as long as its owner lives."""
+class KeptHandle(weakref.ref[Any]):
+    """An object of the driver, as long as its owner lives."""
 
-    __slots__ = ("handle",)
+    __slots__ = ("end", "handle")
 
+    end: str
     handle: Any
 
 
@@ -56,16 +58,27 @@ class CudaDevice:
         self.products = Products(driver.is_real)
         self._arena = (0, 0)  # where it lies, and its size
         self._workspace = 0
-        self._executables: set[KeptGraph] = set()
-        self._ended: deque[KeptGraph] = deque()  # those whose owners are gone
+        self._kept: set[KeptHandle] = set()
+        self._ended: deque[KeptHandle] = deque()  # those whose owners are gone
         self.uploads = self.downloads = self.runs = 0
+
+    @property
+    def properties(self) -> tuple[str, int, int, int, int]:
+        """The name, compute capability, bytes of memory and number of multiprocessors."""
+        name = self.driver("cuDeviceGetName", 256, self.driver.handle)
+        attribute = self.driver.attribute
+        return (
+            name.split(b"\0")[0].decode(),
+            attribute("COMPUTE_CAPABILITY_MAJOR"),
+            attribute("COMPUTE_CAPABILITY_MINOR"),
+            int(self.driver("cuMemGetInfo")[1]),
+            attribute("MULTIPROCESSOR_COUNT"),
+        )
 
     @property
     def description(self) -> str:
         """The GPU, for people."""
-        name = self.driver("cuDeviceGetName", 64, self.driver.handle)
-        text = name.split(b"\0")[0].decode() if isinstance(name, bytes) else str(name)
-        return f"{text}, {self.driver.architecture}"
+        return f"{self.properties[0]}, {self.driver.architecture}"
 
     # --- memory ---------------------------------------------------------------------------
 
@@ -136,17 +149,55 @@ class CudaDevice:
         if size:
             self.memory.give(pointer, size)
 
+    def memory_summary(self) -> str:
+        """The memory of the GPU, for people."""
+        with self.lock:
+            self.memory.collect()
+            free, total = self.driver("cuMemGetInfo")
+            largest = sorted((loan.nbytes for loan in self.memory.loans.values()), reverse=True)[:5]
+            rows = [
+                ("tensors and programs", self.memory.allocated),
+                ("most since the start", self.memory.peak),
+                ("arena of temporaries", self._arena[1]),
+                ("held by this process", self.memory.reserved()),
+                ("free on the GPU", free),
+                ("all of the GPU", total),
+            ]
+            lines = [f"{self.name}: {self.properties[0]}"]
+            lines += [f"  {name:22}{in_words(size):>12}" for name, size in rows]
+            return "\n".join([*lines, f"  largest: {', '.join(map(in_words, largest)) or 'none'}"])
+
+    # --- events ---------------------------------------------------------------------------
+
+    def new_event(self, owner: Any, timing: bool) -> Any:
+        """An event of the driver, as long as its owner lives."""
+        event = self.driver("cuEventCreate", 0 if timing else _NO_TIMING)
+        self._keep(owner, "cuEventDestroy", event)
+        return event
+
+    def is_reached(self, event: Any) -> bool:
+        """Whether the work before an event is done."""
+        self.driver.enter()
+        status = int(self.driver.library.cuEventQuery(event)[0])
+        if status not in (0, _NOT_READY):
+            self.driver.fail("cuEventQuery", status)
+        return status == 0
+
     # --- programs -------------------------------------------------------------------------
 
     def keep_executable(self, owner: Any, handle: Any) -> None:
         """Keep a graph that can be launched as long as its owner lives."""
+        self._keep(owner, "cuGraphExecDestroy", handle)
+
+    def _keep(self, owner: Any, end: str, handle: Any) -> None:
+        """Keep an object of the driver as long as its owner lives; `end` is the call after that."""
         while self._ended:
             ended = self._ended.popleft()
-            self.driver("cuGraphExecDestroy", ended.handle)
-            self._executables.discard(ended)
-        kept = KeptGraph(owner, self._ended.append)
-        kept.handle = handle
-        self._executables.add(kept)
+            self.driver(ended.end, ended.handle)
+            self._kept.discard(ended)
+        kept = KeptHandle(owner, self._ended.append)
+        kept.end, kept.handle = end, handle
+        self._kept.add(kept)
 
     def load(self, plan: Plan) -> CudaProgram:
         """Compile a plan's kernels."""

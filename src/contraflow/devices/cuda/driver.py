@@ -135,7 +135,8 @@ class Driver:
         """A call of the driver that gives its status alone, without what `cuda.bindings` adds: for
         what happens at every step. Arguments are those of C, as objects of `ctypes`."""
         if not self.is_real:
-            return lambda *args: int(getattr(self.library, name)(*args)[0])
+            plain = name.removesuffix("_v2")  # a symbol of C, where a call has two forms
+            return lambda *args: int(getattr(self.library, plain)(*args)[0])
         found: Callable[..., int] = getattr(_library(), name)
         return found
 

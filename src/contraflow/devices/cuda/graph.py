@@ -427,6 +427,11 @@ class PlanGraph:
         """Whether the buffers that are fixed are where they were."""
         return [words[i] for i in self._fixed] == self.fixed_words
 
+    def moved(self, words: Sequence[int]) -> set[int]:
+        """The slots of fixed buffers that lie elsewhere."""
+        pairs = zip(self._fixed, self.fixed_words)
+        return {self._words.slots[i - self._words.first] for i, was in pairs if words[i] != was}
+
     def run(self, words: Sequence[int], number: int) -> int:
         """Launch it with the words of a run; the status."""
         known, count = self._known, 0

@@ -73,8 +73,7 @@ class Memory:
 
     def lend(self, buffer: CudaBuffer) -> None:
         """Give a buffer its memory."""
-        while self._gone:
-            self._take_back(self._gone.popleft())
+        self.collect()
         size = max(GRAIN, -(-buffer.nbytes // GRAIN) * GRAIN)
         pointer = self.take(size)
         buffer.pointer = pointer
@@ -91,6 +90,11 @@ class Memory:
         loan = BufferLoan(buffer, self._gone.append)
         loan.pointer, loan.nbytes, loan.owner = pointer, 0, owner
         self._adopted.add(loan)
+
+    def collect(self) -> None:
+        """Take back the memory of buffers that are gone."""
+        while self._gone:
+            self._take_back(self._gone.popleft())
 
     def take(self, size: int) -> int:
         """Memory for as long as nobody calls `give`."""
@@ -131,8 +135,7 @@ class Memory:
     def release(self) -> None:
         """Give the driver all memory that no buffer uses."""
         self.make_room()
-        while self._gone:
-            self._take_back(self._gone.popleft())
+        self.collect()
         kept, self._kept, self._kept_bytes = self._kept, {}, 0
         for pointers in kept.values():
             for pointer in pointers:
@@ -182,6 +185,8 @@ class Transfers:
         self._down = 0
         self._events: list[Any] = []
         self._part = self._used = 0
+        self._copy_down = driver.quick("cuMemcpyDtoHAsync_v2")
+        self._wait = driver.quick("cuStreamSynchronize")
 
     def upload(self, pointer: int, array: np.ndarray) -> None:
         """Copy a C-contiguous array to the GPU."""
@@ -213,10 +218,17 @@ class Transfers:
             return
         if not self._down:
             self._down = self._pinned(self.DOWN)
+        self._driver.enter()
+        stream = ctypes.c_void_p(int(self._stream))
         if size:
-            self._driver("cuMemcpyDtoHAsync", self._down, pointer, size, self._stream)
-        self._driver("cuStreamSynchronize", self._stream)
+            given = ctypes.c_void_p(self._down), ctypes.c_uint64(pointer), ctypes.c_size_t(size)
+            self._check("cuMemcpyDtoHAsync", self._copy_down(*given, stream))
+        self._check("cuStreamSynchronize", self._wait(stream))
         ctypes.memmove(target, self._down, size)
+
+    def _check(self, name: str, status: int) -> None:
+        if status:
+            self._driver.fail(name, status)
 
     def _pinned(self, size: int) -> int:
         return int(self._driver("cuMemHostAlloc", size, 0))

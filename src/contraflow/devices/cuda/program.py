@@ -62,9 +62,18 @@ class CudaProgram:
         late: LateFailure | None = None,
     ) -> None:
         """The same, with buffers given by their addresses."""
-        with self._device.lock:
+        device = self._device
+        with device.lock:
             self._words.set_addresses(*addresses)
-            self.rerun(scalars, late)
+            if late is not None and late.undo is not None:
+                self.rerun(scalars, late)
+                return
+            device.driver.enter()
+            device.outcomes.check()
+            device.runs += 1
+            if scalars:
+                self._words.set_scalars(*scalars)
+            self._run_launches(late, state().context.timeline)
 
     def rerun(self, scalars: tuple[float | int, ...], late: LateFailure | None = None) -> None:
         """The same, with buffers at the addresses of the last run, or those set by `put` since."""
@@ -114,19 +123,17 @@ class CudaProgram:
         """Note which buffers lie elsewhere than at the last run; whether that was done for long."""
         before, self._last = self._last, words
         self._runs += 1
-        if self._graph is None and self._graphs == 0 and self._runs < RUNS_BEFORE_GRAPH:
+        if self._graphs == 0 and self._runs < RUNS_BEFORE_GRAPH:
             return False
+        given = self._words.slots
         first = self._words.first
-        moved = {
-            slot for slot, a, b in zip(self._words.slots, words[first:], before[first:]) if a != b
-        }
-        if self._graph is not None:
-            fixed = dict(zip(self._graph._fixed, self._graph.fixed_words))
-            moved = {
-                slot
-                for i, slot in enumerate(self._words.slots, first)
-                if fixed.get(i, words[i]) != words[i]
-            }
+        if self._graph is None:
+            moved = {s for s, a, b in zip(given, words[first:], before[first:]) if a != b}
+        else:  # one that was fixed has moved: others will that are not state, too
+            written = {slot for step in self._steps for slot in step.writes}
+            slots = self._plan.slots
+            moved = {s for s in given if slots[s].kind == "output" or s not in written}
+            moved |= self._graph.moved(words)
         self._varying |= moved
         return True
 

@@ -23,7 +23,7 @@ from contraflow.compiler.kernel import Attention
 from contraflow.dtypes import bool_
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
-from contraflow.render.clike.source import ATTENTION_ROWS, DEPTH, TILE, GroupArray, Syntax
+from contraflow.render.clike.source import ATTENTION_ROWS, TILE, GroupArray, Syntax
 from contraflow.render.clike.writer import ExprText, Writer, simplified
 
 SPREAD = 16  # threads along the rows of a tile, and along its columns
@@ -55,10 +55,11 @@ class AttentionWriter(Writer):
         super().__init__(kernel, syntax)
         self.kernel, self.dtype = kernel, kernel.accumulate
         self.sides = _KEYS if kernel.part == "key" else _QUERIES
+        self.staged = syntax.staged
         self.scale = f"scalar{len(kernel.operands) - 1}"
         self.shared = [
-            GroupArray("left_tile", self.dtype, DEPTH * LEFT_PITCH),
-            GroupArray("right_tile", self.dtype, DEPTH * PITCH),
+            GroupArray("left_tile", self.dtype, self.staged * LEFT_PITCH),
+            GroupArray("right_tile", self.dtype, self.staged * PITCH),
             GroupArray("weights", self.dtype, ATTENTION_ROWS * PITCH),
         ]
 
@@ -190,11 +191,11 @@ class AttentionWriter(Writer):
         """Write the products of a tile's rows with those of a block, along their columns."""
         left, right = sides
         self.begin(name, CELLS)
-        with self.loop("deep_start", "0", depth, str(DEPTH)):
+        with self.loop("deep_start", "0", depth, str(self.staged)):
             self.stage(left, "left_tile", LEFT_PITCH, ("first_row", self.sides.rows), depth)
             self.stage(right, "right_tile", PITCH, ("start", self.sides.swept), depth)
             self.line(self.syntax.barrier)
-            with self.loop("k", "0", str(DEPTH), "1"):
+            with self.loop("k", "0", str(self.staged), "1"):
                 a = [
                     self.shared_value(f"left_tile[k * {LEFT_PITCH} + row{_beyond(i)}]")
                     for i in ROWS
@@ -209,9 +210,9 @@ class AttentionWriter(Writer):
     def stage(self, number: int, tile: str, pitch: int, rows: tuple[str, str], depth: str) -> None:
         """Write the copy of some columns of rows to shared memory, one column after the other."""
         first, count = rows
-        with self.loop("at", "thread", str((pitch - 1) * DEPTH), "threads"):
-            self.index("free", f"at / {DEPTH}")
-            self.index("deep", f"at % {DEPTH}")
+        with self.loop("at", "thread", str((pitch - 1) * self.staged), "threads"):
+            self.index("free", f"at / {self.staged}")
+            self.index("deep", f"at % {self.staged}")
             address = self.element_address(number, f"({first} + free)", "(deep_start + deep)")
             inside = [f"{first} + free < {count}", f"deep_start + deep < {depth}"]
             self.copy(number, f"{tile}[deep * {pitch} + free]", address, inside)
@@ -220,8 +221,8 @@ class AttentionWriter(Writer):
         """Write the products of the kept weights with a block's rows, in the columns of the tile;
         and the totals of the weights of each row."""
         self.begin(name, CELLS)
-        with self.loop("deep_start", "0", str(TILE), str(DEPTH)):
-            with self.loop("at", "thread", str(TILE * DEPTH), "threads"):
+        with self.loop("deep_start", "0", str(TILE), str(self.staged)):
+            with self.loop("at", "thread", str(TILE * self.staged), "threads"):
                 self.index("free", f"at % {TILE}")
                 self.index("deep", f"at / {TILE}")
                 self.index("place", "start + deep_start + deep")
@@ -229,7 +230,7 @@ class AttentionWriter(Writer):
                 inside = [f"place < {self.sides.swept}", f"first_column + free < {columns}"]
                 self.copy(number, f"right_tile[deep * {PITCH} + free]", address, inside)
             self.line(self.syntax.barrier)
-            with self.loop("k", "0", str(DEPTH), "1"):
+            with self.loop("k", "0", str(self.staged), "1"):
                 a = [
                     self.shared_value(f"weights[{self.spot(i, '(deep_start + k)')}]") for i in ROWS
                 ]

@@ -89,6 +89,7 @@ class Syntax(Protocol):
     barrier: str
     # The value that another thread of the same warp has, by how far it is away; "" without any.
     shuffle: str
+    staged: int  # how much of a product's depth attention has in shared memory at a time
     tile: int  # columns that the threads of a group share; 0: a thread walks along each alone
 
     def type_of(self, dtype: DType) -> str:

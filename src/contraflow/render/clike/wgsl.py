@@ -109,6 +109,7 @@ class Wgsl:
 
     column = "wgsl"
     shuffle = ""
+    staged = 16  # 15 KiB with the weights, of the 16 that WebGPU guarantees
     tile = 0
     index = "i32"
     barrier = "workgroupBarrier();"
