@@ -23,9 +23,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import contraflow
-from contraflow import threads
 from contraflow.absent import find
-from contraflow.errors import DeviceError
 
 VERSION = "2.13.0+contraflow"
 _INSIDE = os.path.dirname(__file__) + os.sep
@@ -106,34 +104,10 @@ def _torch() -> TorchModule:
     module.__file__ = contraflow.__file__
     version = SimpleNamespace(__version__=VERSION, cuda=None, hip=None, git_version="contraflow")
     module.__dict__.update(__version__=VERSION, version=version)
-    if not hasattr(contraflow, "cuda"):
-        module.__dict__["cuda"] = _cuda()
     for name in dir(contraflow):  # at once, so that compiled functions find plain attributes
         if not name.startswith("_"):
             module.__dict__[name] = getattr(contraflow, name)
     return module
-
-
-def _cuda() -> SimpleNamespace:
-    """The questions that programs ask of `torch.cuda` before they choose a device."""
-
-    def device_count() -> int:
-        try:
-            count: int = threads.imported("contraflow.devices.cuda.driver").count_devices()
-        except DeviceError:  # what CUDA needs is not installed
-            return 0
-        return count
-
-    def is_available() -> bool:
-        return device_count() > 0
-
-    def nothing(*args: object) -> None:
-        """Nothing: one generator serves all devices, and memory is given back by itself."""
-
-    return SimpleNamespace(
-        device_count=device_count, is_available=is_available, manual_seed=nothing,
-        manual_seed_all=nothing, empty_cache=nothing, amp=contraflow.amp,
-    )  # fmt: skip
 
 
 def install() -> None:

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterable
 from importlib import import_module
 
-from contraflow.absent import find
 from contraflow.errors import AbsentByChoice
 
 # Modules in which a name that is missing elsewhere is looked for, in this order.
@@ -40,7 +39,7 @@ def _told(
     start: str, path: str, name: str, names: Iterable[str], places: Iterable[str]
 ) -> AttributeError:
     """The error: that a name is absent by choice, where it is, or what it is like."""
-    absent, by_name = find(path)
+    absent, by_name = import_module("contraflow.absent").find(path)
     if absent is not None and not by_name and _close(name, names):
         absent = None  # one of a whole module that is absent, and rather a misspelt one
     if absent is not None:

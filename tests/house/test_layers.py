@@ -37,7 +37,7 @@ LAYERS = (
 )
 
 # These stand above every layer: they may import anything, and nothing below imports them.
-TOP = ("__init__", "__main__", "as_torch")
+TOP = ("__init__", "__main__", "as_torch", "stubs")
 
 # Folders beside the package that use it, and that it never uses.
 USERS = ("benchmarks", "examples", "tests")

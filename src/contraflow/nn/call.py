@@ -113,3 +113,32 @@ def _call_anyway(hook: ForwardHook, module: Any, args: Any, kwargs: Any, out: An
             f"{type(error).__name__}: {error}; the error before it is raised.",
             stacklevel=4,
         )
+
+
+class ModulePlace(NamedTuple):
+    """Where an error was raised: the module that it has come to, and the way down to the first."""
+
+    module: int  # its id
+    path: str
+    kind: str  # the class of the first
+
+    def text(self, module: Any) -> str:
+        """The note of the error: `in Sequential.1 (Linear)`."""
+        outer = type(module).__name__
+        return f"in {outer}.{self.path} ({self.kind})" if self.path else f"in {outer}"
+
+
+def note_module(error: Exception, module: Any) -> None:
+    """Note on an error, on its way up, in which module of a model it was raised."""
+    found: ModulePlace | None = getattr(error, "_raised_in", None)
+    if found is None:
+        place = ModulePlace(id(module), "", type(module).__name__)
+        error.add_note(place.text(module))
+    else:
+        names = (name for name, child in module._modules.items() if id(child) == found.module)
+        name = next(names, None)
+        if name is None:  # a module that this one calls and does not hold
+            return
+        place = found._replace(module=id(module), path=f"{name}.{found.path}".rstrip("."))
+        error.__notes__[-1] = place.text(module)
+    error._raised_in = place  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from contraflow import threads
 from contraflow.autograd.modes import no_grad
 from contraflow.dtypes import bfloat16, float16, float32, float64
 from contraflow.errors import describe
-from contraflow.nn.call import EVERY, ForwardHook, call_hooked, has_hooks
+from contraflow.nn.call import EVERY, ForwardHook, call_hooked, has_hooks, note_module
 from contraflow.nn.load import EXTRA_STATE, IncompatibleKeys, load_state
 from contraflow.nn.parameter import Buffer, Parameter, is_lazy
 from contraflow.nn.registry import ModuleRegistry
@@ -87,9 +87,13 @@ class Module:
         context = state().context
         context.visit_module(self)
         context.visit_module(EVERY)
-        if has_hooks(self) or has_hooks(EVERY):
-            return call_hooked(self, args, kwargs)
-        return self.forward(*args, **kwargs)
+        try:
+            if has_hooks(self) or has_hooks(EVERY):
+                return call_hooked(self, args, kwargs)
+            return self.forward(*args, **kwargs)
+        except (ValueError, TypeError, IndexError) as error:
+            note_module(error, self)
+            raise
 
     def hook_tables(self) -> dict[str, dict[int, Any]]:
         """The hooks of each kind, by the method that registers them; see `registered_hooks`."""

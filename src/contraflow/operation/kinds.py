@@ -92,7 +92,7 @@ class Kind:
 
 # The fields that ops of every kind have.
 _FIELDS = tuple(
-    p.name for p in inspect.signature(Op).parameters.values() if p.kind is p.KEYWORD_ONLY
+    p.name for p in inspect.signature(Op.__init__).parameters.values() if p.kind is p.KEYWORD_ONLY
 )
 
 _CATEGORIES = {dtypes.BOOL: "bool", dtypes.INT: "integer", dtypes.FLOAT: "floating-point"}

@@ -318,6 +318,24 @@ class Op(Traits):
             if name in known or (own := OTHER_NAMES.get(name, name))
         }
 
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The public parameters, for `inspect.signature` and the tools that use it."""
+        if self.custom:
+            return inspect.signature(self.call)
+        kinds = inspect.Parameter
+        defaults = {**dict.fromkeys(self.inputs, REQUIRED), **self.defaults}
+        given = {**({self.variadic: REQUIRED} if self.variadic else {}), **defaults, **self.params}
+        late = False  # a parameter that is needed comes by name after one that is not
+        found: list[inspect.Parameter] = []
+        for name, default in given.items():
+            late |= default is not REQUIRED
+            kind = kinds.KEYWORD_ONLY if late and default is REQUIRED else None
+            if found and found[-1].kind is kinds.KEYWORD_ONLY:
+                kind = kinds.KEYWORD_ONLY
+            found.append(kinds(name, kind or kinds.POSITIONAL_OR_KEYWORD, default=default))
+        return inspect.Signature(found)
+
     def takes(self) -> str:
         """The arguments of the public signature, as a message lists them."""
         if self.custom:

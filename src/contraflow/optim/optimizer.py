@@ -134,7 +134,8 @@ class Optimizer(HookedOptimizer):
         if not given:
             raise ValueError(
                 f"{name}: the list of parameters is empty. A generator such as "
-                f"model.parameters() can be used only once."
+                f"model.parameters() can be used only once, and layers that a module keeps in a "
+                f"plain list are not among its own: use ModuleList."
             )
         if not isinstance(given[0], dict):
             given = [{"params": given}]

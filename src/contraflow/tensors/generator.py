@@ -7,7 +7,7 @@ position (`philox.py`), so they are the same on every device, eager and compiled
 from __future__ import annotations
 
 import itertools
-import secrets
+import os
 
 from contraflow import threads
 from contraflow.devices.names import CPU, Device
@@ -100,6 +100,6 @@ def initial_seed() -> int:
 
 def seed() -> int:
     """Seed the default generator with a number that nobody knows before, and return it."""
-    drawn = secrets.randbits(63)
+    drawn = int.from_bytes(os.urandom(8), "little") >> 1
     default_generator.manual_seed(drawn)
     return drawn

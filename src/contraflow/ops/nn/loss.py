@@ -7,7 +7,9 @@ have gradients, and so have weights.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from contraflow.ops.elementwise.basic import abs_, exp, log, minimum, sqrt, wher
 from contraflow.ops.linalg.distance import at_least, pairwise_distance
 from contraflow.ops.reduction.reduce import mean, require_floating, sum_
 from contraflow.ops.shape.view import reshape
+from contraflow.shapes import broadcast_shapes
 from contraflow.tensors.tensor import Tensor
 
 NP_REDUCED: dict[str, Any] = {"mean": np.mean, "sum": np.sum, "none": lambda v: v}
@@ -36,6 +39,28 @@ def reduced(name: str, losses: Tensor, reduction: str) -> Tensor:
     if reduction == "none":
         return losses
     raise ValueError(f"{name}: reduction is {reduction!r}; it must be 'mean', 'sum' or 'none'.")
+
+
+def _shapes_of(name: str) -> Any:
+    """A `normalize=` that warns where there are more losses than elements of the input.
+
+    [8, 1] and [8] are broadcast to [8, 8], which is seldom meant.
+    """
+
+    def normalize(x: Any, target: Any, *rest: Any, **params: Any) -> dict[str, Any]:
+        shape, other = getattr(x, "shape", ()), getattr(target, "shape", ())
+        if shape and other and shape != other:
+            with suppress(ValueError):  # which the difference of the two raises
+                if broadcast_shapes(name, (shape, other)) != shape:
+                    warnings.warn(
+                        f"{name}: the target {describe(target)} has another shape than the input "
+                        f"{describe(x)}, so that each is compared with several of the other. Use "
+                        f"target.reshape(...) if that is not meant.",
+                        stacklevel=4,
+                    )
+        return {}
+
+    return normalize
 
 
 # --- pointwise ---------------------------------------------------------------------------------
@@ -94,6 +119,7 @@ def _np_weighed(losses: Any, weight: Any, reduction: str) -> Any:
         Sample((Array((3,)), Array((3,)), Array((3,), 0.5, 2.0)), {"reduction": "mean"}),
     ),
     failures=unknown_reduction("mse_loss"),
+    normalize=_shapes_of("mse_loss"),
     method=False,
     floating=True,
     autocast="float32",
@@ -120,6 +146,7 @@ def _apart(*shape: int) -> tuple[Array, Array]:
         Sample((*_apart(3), None), {"reduction": "none"}),
     ),
     failures=unknown_reduction("l1_loss"),
+    normalize=_shapes_of("l1_loss"),
     method=False,
     floating=True,
     autocast="float32",
@@ -148,6 +175,7 @@ def _np_smooth_l1(x: Any, target: Any, reduction: str = "mean", beta: float = 1.
         Failure((Array((2,)), Array((2,))), {"beta": -1.0}, ValueError,
                 "smooth_l1_loss: beta is -1.0; it must not be negative."),
     ),
+    normalize=_shapes_of("smooth_l1_loss"),
     method=False,
     floating=True,
     autocast="float32",
@@ -184,6 +212,7 @@ def _np_huber(
         Failure((Array((2,)), Array((2,))), {"delta": 0.0}, ValueError,
                 "huber_loss: delta is 0.0; it must be positive."),
     ),
+    normalize=_shapes_of("huber_loss"),
     method=False,
     floating=True,
     autocast="float32",

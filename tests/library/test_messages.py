@@ -1,0 +1,73 @@
+"""Messages that say where in a model, and what was probably meant."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import contraflow as cf
+from contraflow import nn
+
+
+def notes(model: nn.Module, *args: cf.Tensor) -> list[str]:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 (its notes are what counts)
+        model(*args)
+    return caught.value.__notes__
+
+
+def test_an_error_of_shapes_names_the_module() -> None:
+    model = nn.Sequential(nn.ReLU(), nn.Linear(3, 2))
+    assert notes(model, cf.ones(4, 5)) == ["in Sequential.1 (Linear)"]
+    deep = nn.Sequential(nn.Sequential(nn.Identity(), model))
+    assert notes(deep, cf.ones(4, 5)) == ["in Sequential.0.1.1 (Linear)"]
+    assert notes(nn.Linear(3, 2), cf.ones(4, 5)) == ["in Linear"]
+
+
+def test_a_module_that_is_called_and_not_held_ends_the_way() -> None:
+    inner = nn.Linear(3, 2)
+
+    class Outer(nn.Module):
+        def forward(self, x: cf.Tensor) -> cf.Tensor:
+            return inner(x)
+
+    assert notes(Outer(), cf.ones(4, 5)) == ["in Linear"]
+
+
+def test_an_error_in_a_compiled_model_names_the_module() -> None:
+    model = cf.compile(nn.Sequential(nn.ReLU(), nn.Linear(3, 2)))
+    with pytest.raises(ValueError, match="linear") as caught:
+        model(cf.ones(4, 5))
+    assert "in Sequential.1 (Linear)" in caught.value.__notes__
+
+
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])
+def test_a_target_of_another_shape_is_warned_of(name: str) -> None:
+    loss = getattr(nn.functional, name)
+    with pytest.warns(
+        UserWarning, match=rf"{name}: the target float32\[8\] has another shape"
+    ) as seen:
+        loss(cf.ones(8, 1), cf.zeros(8))
+    assert seen[0].filename == __file__
+    loss(cf.ones(8), cf.zeros(8))  # and these are not
+    loss(cf.ones(8, 2), cf.zeros(8, 1))
+    loss(cf.ones(8), cf.tensor(0.5))
+
+
+def test_an_optimizer_without_parameters_says_why() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = [nn.Linear(1, 1)]
+
+    with pytest.raises(ValueError, match="layers that a module keeps in a plain list"):
+        cf.optim.SGD(Model().parameters())
+
+
+def test_signatures_are_those_of_the_call() -> None:
+    assert str(inspect.signature(cf.tanh)) == "(x)"
+    assert list(inspect.signature(cf.matmul).parameters)[:2] == ["a", "b"]
+    assert "dim" in inspect.signature(cf.softmax).parameters
+    assert "dim" in inspect.signature(cf.sum).parameters
+    for op in cf.ops.REGISTRY.values():
+        inspect.signature(op)
