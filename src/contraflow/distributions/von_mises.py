@@ -10,7 +10,6 @@ from contraflow.distributions import constraints
 from contraflow.distributions.distribution import Distribution
 from contraflow.distributions.utils import SMALLEST, broadcast_all
 from contraflow.dtypes import float64
-from contraflow.ops.creation.create import on
 from contraflow.ops.creation.random import is_settled, several, uniform
 from contraflow.ops.elementwise.basic import where
 from contraflow.ops.elementwise.bessel import i0e, i1e
@@ -74,8 +73,7 @@ class VonMises(Distribution):
         rho = 2 * x * root / ((1 + q) * (root + math.sqrt(2)))
         above = (1 - rho) * (1 - rho) / (2 * rho)  # s - 1
         count = 36 if x.dtype is float64 else 17
-        with on(x.device):
-            drawn = several(shape, x.dtype, 2 * count + 1)
+        drawn = several(x, shape, 2 * count + 1)
         found = accepted = x.expand(shape) < 0  # none yet
         for attempt in range(count):
             wave = (math.pi * drawn(uniform, 1 + 2 * attempt)).cos()

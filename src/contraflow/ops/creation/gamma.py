@@ -17,7 +17,6 @@ from contraflow.dtypes import FLOAT, float64
 from contraflow.operation.context import apply, changed
 from contraflow.operation.kinds import elementwise
 from contraflow.operation.samples import Array, Sample
-from contraflow.ops.creation.create import on
 from contraflow.ops.creation.random import check_floating, is_settled, normal, several, uniform
 from contraflow.ops.elementwise.basic import log, rsqrt, where
 from contraflow.ops.elementwise.incomplete import log_gamma_slope
@@ -46,16 +45,15 @@ def standard_log_gamma(concentration: Tensor, generator: Generator | None = None
     """
     check_floating("standard_log_gamma", concentration.dtype)
     wide = concentration.to(concentration.dtype.compute)
-    with changed(grad=False), on(concentration.device):
+    with changed(grad=False):
         drawn = _attempts(wide, generator)
     moving: Tensor = apply(log_gamma_quantile, (wide, drawn))
     return moving.to(concentration.dtype)
 
 
 def _attempts(concentration: Tensor, generator: Generator | None) -> Tensor:
-    dtype = concentration.dtype
-    count = 12 if dtype is float64 else 6  # 0.05**12 < 2**-52, 0.05**6 < 2**-24
-    drawn = several(concentration.shape, dtype, 2 * count + 1, generator)
+    count = 12 if concentration.dtype is float64 else 6  # 0.05**12 < 2**-52, 0.05**6 < 2**-24
+    drawn = several(concentration, concentration.shape, 2 * count + 1, generator)
     # Below 1, the variate of concentration + 1 times a power of a uniform number.
     small = concentration < 1
     boost = log1p(-drawn(uniform, 0))

@@ -136,17 +136,24 @@ def draw(
 
 
 def several(
-    shape: Shape, dtype: DType, count: int, generator: Generator | None = None
+    like: Tensor, shape: Shape, count: int, generator: Generator | None = None
 ) -> Callable[[Op, int], Tensor]:
-    """A function that makes any of `count` draws of a shape, by op and number.
+    """A function that makes any of `count` draws of a shape, by op and number, beside a tensor.
 
     All of them are taken from the generator now, so that it is left in the same state by a loop
     that ends early (`is_settled`) and by one that cannot, in a recording.
     """
-    blocks = -(-numel(shape) * (2 if dtype is float64 else 1) // 4)
-    seed, offset = (generator or default_generator).draw(4 * blocks * count)
-    params = {"shape": shape, "dtype": dtype}
-    return lambda op, i: apply(op, (seed, offset + i * blocks), params)
+    blocks = -(-numel(shape) * (2 if like.dtype is float64 else 1) // 4)
+    params = {"shape": shape, "dtype": like.dtype}
+    with on(like.device):
+        seed, offset = (generator or default_generator).draw(4 * blocks * count)
+
+    def drawn(op: Op, i: int) -> Tensor:
+        with on(like.device):
+            t: Tensor = apply(op, (seed, offset + i * blocks), params)
+        return t
+
+    return drawn
 
 
 def is_settled(done: Tensor) -> bool:
