@@ -107,7 +107,7 @@ class Eager(BottomContext):
     ) -> tuple[Tensor, ...] | None:
         """The results of a transfer, or of an op on another device; None on the cpu."""
         if op.is_transfer:
-            return (_transferred(inputs[0], params["device"], params.get("non_blocking", False)),)
+            return (_transferred(inputs[0], params["device"], params["non_blocking"]),)
         if devices.current() == "cpu":
             return None
         made = op.infer(specs(op, inputs), params)  # or raises the message a user can read

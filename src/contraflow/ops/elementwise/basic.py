@@ -428,7 +428,7 @@ def to_dtype(x, *, dtype):
 
 
 @elementwise(
-    ref=lambda x, device, source, non_blocking=False: np.copy(x),
+    ref=lambda x, device, source, non_blocking: np.copy(x),
     vjp={"x": lambda g, device, source: to_device(g, device=source, source=device)},
     samples=lambda: (
         Sample((Array((3, 4)),), {"device": "cpu", "source": "cpu", "non_blocking": False}),
