@@ -218,3 +218,26 @@ def test_a_custom_function_must_give_gradients_on_the_device_of_its_arguments():
         r"test_walled_numbers.py:\d+, which lies on walled. Move it there: g.to\('walled'\).",
     ):
         y.backward()
+
+
+def test_ctc_loss_takes_labels_and_lengths_of_the_cpu(device):
+    probabilities = F.log_softmax(cf.randn(6, 2, 4), 2)
+    targets, lengths, labels = cf.tensor([1, 2, 3, 1, 2]), cf.tensor([6, 5]), cf.tensor([2, 3])
+    expected = F.ctc_loss(probabilities, targets, lengths, labels).item()
+    there = probabilities.to("walled")
+    before = device.downloads
+    found = [
+        F.ctc_loss(there, targets, lengths, labels),
+        F.ctc_loss(there, targets.to("walled"), (6, 5), (2, 3)),
+        cf.compile(lambda x: F.ctc_loss(x, targets, lengths, (2, 3)))(there),
+    ]
+    assert device.downloads == before
+    found.append(F.ctc_loss(there, *(x.to("walled") for x in (targets, lengths, labels))))
+    for loss in found:
+        assert loss.item() == pytest.approx(expected, rel=1e-5)
+    with pytest.raises(
+        cf.CaptureError,
+        match=r"ctc_loss needs the longest of target_lengths, since the targets lie in one row. "
+        r"Pass target_lengths as a tuple of numbers, or targets of shape \[n, s\].",
+    ):
+        cf.compile(lambda x, labels: F.ctc_loss(x, targets, lengths, labels))(there, labels)

@@ -2,7 +2,9 @@
 
 The scale, and how many steps it has served, are tensors. Eagerly a step with gradients that are
 not finite is skipped; in a compiled function, where nothing may depend on values, it is made and
-undone: parameters, state and counters go back to what they were by `where`.
+undone: parameters, state and counters go back to what they were by `where`. Whether a counter of
+steps has moved is for the device to say then: with an optimizer that counts steps, a compiled step
+waits for its device, as an eager one does.
 """
 
 from __future__ import annotations

@@ -52,6 +52,8 @@ def ctc_loss(
         raise ValueError(
             f"ctc_loss: blank {blank} is not one of the classes of {describe(log_probs)}."
         )
+    device = log_probs.storage.device
+    targets = targets.to(device)  # labels and lengths of the cpu pass, as indices do
     in_a_row = targets.ndim == 1
     counted = _numbers(target_lengths)
     if in_a_row and counted is not None and sum(counted) != targets.shape[0]:
@@ -59,13 +61,16 @@ def ctc_loss(
             f"ctc_loss: target_lengths add up to {sum(counted)}, but the targets are "
             f"{describe(targets)}."
         )
-    lengths = _checked("input_lengths", input_lengths, log_probs.shape[0])
-    labels = _checked("target_lengths", target_lengths, targets.shape[0 if in_a_row else 1])
+    lengths = _checked("input_lengths", input_lengths, log_probs.shape[0], device)
+    labels = _checked("target_lengths", target_lengths, targets.shape[0 if in_a_row else 1], device)
     if lengths.shape != (batch,) or labels.shape != (batch,):
         raise ValueError(
             f"ctc_loss: {describe(log_probs)} needs {batch} input_lengths and target_lengths, got "
             f"{describe(lengths)} and {describe(labels)}."
         )
+    if in_a_row:
+        longest = _longest(labels) if counted is None else max(counted, default=0)
+        targets = _in_rows(targets, labels, longest)
     loss = _surprise(log_probs, _extended(targets, labels, blank), lengths, labels, blank)
     if zero_infinity:
         loss = where(loss == math.inf, 0.0, loss)
@@ -85,25 +90,37 @@ def _numbers(lengths: Any) -> list[int] | None:
     return reshape(lengths, (-1,)).tolist() if known else None
 
 
-def _checked(name: str, given: Any, most: int) -> Tensor:
+def _checked(name: str, given: Any, most: int, device: str) -> Tensor:
     """Lengths from 0 to `most`; those that are not known yet are checked when they are read."""
     for value in _numbers(given) or ():
         if not 0 <= value <= most:
             raise ValueError(f"ctc_loss: {name} holds {value}; it must be from 0 to {most}.")
-    found: Tensor = gather(arange(most + 1), 0, reshape(as_tensor(given), (-1,)))
+    found: Tensor = gather(arange(most + 1), 0, reshape(as_tensor(given).to(device), (-1,)))
     return found
+
+
+def _longest(labels: Tensor) -> int:
+    """The longest of labels that lie one after the other, by their lengths."""
+    context = state().context
+    if context.is_recording:
+        raise context.refusal(
+            "ctc_loss needs the longest of target_lengths, since the targets lie in one row",
+            "Pass target_lengths as a tuple of numbers, or targets of shape [n, s].",
+        )
+    return int(labels.max().item()) if labels.shape[0] else 0
+
+
+def _in_rows(targets: Tensor, labels: Tensor, longest: int) -> Tensor:
+    """Labels that lie one after the other, as [n, s]."""
+    starts = cumsum(labels, 0) - labels
+    at = starts[:, None] + arange(longest)
+    last = max(0, targets.shape[0] - 1)
+    return targets[where(at > last, last, at)] if targets.shape[0] else at
 
 
 def _extended(targets: Tensor, labels: Tensor, blank: int) -> Tensor:
     """The labels [n, s] with blanks around each: [n, 2 s + 1]."""
-    batch = labels.shape[0]
-    if targets.ndim == 1:  # one after the other
-        longest = int(labels.max().item()) if batch else 0
-        starts = cumsum(labels, 0) - labels
-        at = starts[:, None] + arange(longest)
-        last = max(0, targets.shape[0] - 1)
-        targets = targets[where(at > last, last, at)] if targets.shape[0] else at
-    width = targets.shape[1]
+    batch, width = targets.shape
     targets = where(arange(width) < labels[:, None], targets, blank)
     blanks = full((batch, width), blank, dtype=targets.dtype)
     pairs = reshape(stack([blanks, targets], 2), (batch, 2 * width))
