@@ -227,7 +227,7 @@ def look(x: Any, place: str) -> Notes:
     """Values, gradients and numbers, each under its name."""
     if isinstance(x, cf.Tensor):
         hooks = len(x._hooks or ()), len(x._accumulated_hooks or ())
-        notes: Notes = [(place, x.detach().array.copy()), (f"{place}: hooks", hooks)]
+        notes: Notes = [(place, x.detach().fetched().copy()), (f"{place}: hooks", hooks)]
         notes.append((f"{place}: requires grad", x.requires_grad))
         return notes + look(x.grad, f"{place}.grad")
     if isinstance(x, dict):

@@ -33,7 +33,7 @@ from contraflow.contexts.recording import (
 from contraflow.dtypes import DType, float64, int64
 from contraflow.errors import CaptureError, describe
 from contraflow.operation import core
-from contraflow.operation.context import changed, other_devices, state
+from contraflow.operation.context import apply, changed, other_devices, state
 from contraflow.operation.op import Op
 from contraflow.shapes import Shape, contiguous, numel
 from contraflow.spec import Params, Spec
@@ -168,7 +168,9 @@ class Recorder(BottomContext):
             # The tape has another default.
             inputs = _cast(inputs, op.types(specs(op, inputs), params)[0])
         hosted = bool(other_devices) and not op.is_create and self._is_hosted(inputs)
-        passes = bool(other_devices) and self._passes(op, inputs)
+        if op.is_opaque and devices.current() != "cpu" and not _tensors(inputs):
+            return self._made_by_host(op, inputs, params)
+        passes = bool(other_devices) and self._passes(op, inputs, params)
         if other_devices and not hosted and not passes:
             self._settle_device(op, inputs)
         current = state()
@@ -191,9 +193,20 @@ class Recorder(BottomContext):
             self._values.get(id(x.storage)) in self._hosted for x in tensors
         )
 
-    def _passes(self, op: Op, inputs: tuple[Any, ...]) -> bool:
+    def _made_by_host(
+        self, op: Op, inputs: tuple[Any, ...], params: Params
+    ) -> tuple[Tensor, ...]:
+        """The results of an op without a kernel that is given nothing but numbers: constants."""
+        with changed(context=self._around, device="cpu"):
+            made = apply(op, inputs, params)
+        device = devices.current()
+        return tuple(x.to(device) for x in (made if isinstance(made, tuple) else (made,)))
+
+    def _passes(self, op: Op, inputs: tuple[Any, ...], params: Params) -> bool:
         """Whether an op may be part of the tape of any device: one on tensors of the cpu without
-        dims, or a copy of a value that the tape has and that moves away."""
+        dims, or that makes one, or a copy of a value that the tape has and that moves away."""
+        if op.is_create:
+            return params.get("shape") == () and devices.current() == "cpu"
         return _are_single(inputs) or (op.is_copy and inputs[0].storage.is_recorded)
 
     def _settle_device(self, op: Op, inputs: tuple[Any, ...]) -> None:
@@ -754,8 +767,12 @@ def refusal(name: str, problem: str, remedy: str, line: UserLine | None = None) 
 def _are_single(inputs: Sequence[Any]) -> bool:
     """Whether the tensors of inputs lie on the cpu and have no dims: any device's tape computes
     with them."""
-    tensors = [x for x in inputs if isinstance(x, Tensor)]
+    tensors = _tensors(inputs)
     return bool(tensors) and not any(x.layout.shape or x.storage.device != "cpu" for x in tensors)
+
+
+def _tensors(inputs: Sequence[Any]) -> list[Tensor]:
+    return [x for x in inputs if isinstance(x, Tensor)]
 
 
 def _among(number: Tensor, others: Sequence[Tensor]) -> Tensor:
