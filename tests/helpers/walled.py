@@ -29,6 +29,7 @@ from contraflow.devices.run_words import RunWords
 from contraflow.devices.segments import kernel_steps, segments
 from contraflow.dtypes import DType
 from contraflow.errors import DeviceError, OutOfRange
+from contraflow.nn.utils import clip_grad
 from contraflow.operation.context import other_devices
 from contraflow.render.clike import source, wgsl
 from contraflow.runtime import eager_programs
@@ -353,3 +354,4 @@ def opened(
         devices._loaded.pop(name)
         other_devices.pop(name)
         eager_programs.forget()
+        clip_grad._program.cache_clear()

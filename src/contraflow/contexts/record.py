@@ -193,9 +193,7 @@ class Recorder(BottomContext):
             self._values.get(id(x.storage)) in self._hosted for x in tensors
         )
 
-    def _made_by_host(
-        self, op: Op, inputs: tuple[Any, ...], params: Params
-    ) -> tuple[Tensor, ...]:
+    def _made_by_host(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         """The results of an op without a kernel that is given nothing but numbers: constants."""
         with changed(context=self._around, device="cpu"):
             made = apply(op, inputs, params)
