@@ -143,3 +143,7 @@ def test_shapes_of_counts_are_those_of_both_parameters() -> None:
     u = cf.full((2, 3), 0.01)
     assert apply(poisson_quantile, (u, cf.full((3,), 0.1))).shape == (2, 3)
     assert apply(binomial_quantile, (u, cf.full((3,), 4.0), cf.tensor(0.1))).shape == (2, 3)
+
+
+def test_incomplete_gamma_functions_of_two_numbers() -> None:
+    assert cf.igamma(1.0, 2.0).item() == pytest.approx(1 - math.exp(-2.0), rel=1e-6)

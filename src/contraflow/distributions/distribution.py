@@ -247,7 +247,7 @@ class Distribution:
                 (carrier, spread),
                 constraint(subject, f"{what} must be {allowed.rule}"),
             )
-        if not valid.all():
+        if not valid.fetched().all():
             wrong = f"; {_first(value, valid)} is not" if not allowed.event_dim else ""
             raise ValueError(
                 f"{subject}: {what} is {describe(value)} and must be {allowed.rule}{wrong}."

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from contraflow.dtypes import DType, float64, promote
+from contraflow.dtypes import DType, float64, get_default_dtype, promote
 from contraflow.expressions.intrinsics import INTRINSICS
 from contraflow.expressions.special_functions import BERNOULLI
 from contraflow.operation.kinds import composite
@@ -140,7 +140,8 @@ def _regularized(name: str, a: Any, x: Any, upper: bool) -> Tensor:
     given = [value for value in (a, x) if isinstance(value, Tensor)]
     for value in given:
         require_floating(name, value)
-    dtype = promote(tuple(value.dtype for value in given), (), ())
+    dtypes = tuple(value.dtype for value in given)
+    dtype = promote(dtypes, (), ()) if dtypes else get_default_dtype()
     a, x = (
         value.to(dtype.compute)
         if isinstance(value, Tensor)
@@ -176,8 +177,11 @@ def _series_and_fraction(a: Any, x: Any) -> tuple[np.ndarray, np.ndarray]:
     for k in range(400, 0, -1):
         tail = k * (k - a) / (x + 2 * k + 1 - a - tail)
     near = x < a + 1
-    lower = np.where(near, density * total, 1 - density / (x + 1 - a - tail))
-    upper = np.where(near, 1 - density * total, density / (x + 1 - a - tail))
+    below, above = density * total, density / (x + 1 - a - tail)
+    lower, upper = np.where(near, below, 1 - above), np.where(near, 1 - below, above)
+    for out, at_zero, beyond in ((lower, 0.0, 1.0), (upper, 1.0, 0.0)):
+        out[(x == 0) | (a == np.inf)], out[(a == 0) | (x == np.inf)] = at_zero, beyond
+        out[(a < 0) | (x < 0) | ((a == x) & ((x == 0) | (x == np.inf)))] = np.nan
     return lower, upper
 
 
