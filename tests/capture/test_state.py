@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import functools
 import gc
 import io
 import itertools
@@ -134,6 +135,16 @@ def test_a_default_dtype_that_a_refused_function_sets_does_not_stay(fails: bool)
     with pytest.raises(LookupError if fails else cf.CaptureError):
         step(cf.ones(2))
     assert cf.get_default_dtype() is cf.float32
+
+
+def test_a_cache_that_a_refused_function_fills_can_be_used() -> None:
+    @functools.lru_cache
+    def positions(n: int) -> cf.Tensor:
+        return cf.arange(n) * 2
+
+    with pytest.raises(cf.CaptureError, match="item"):
+        cf.compile(lambda x: x * positions(3) * x.sum().item())(cf.ones(3))
+    assert positions(3).tolist() == [0, 2, 4]
 
 
 def test_a_seed_that_a_refused_function_sets_does_not_stay() -> None:

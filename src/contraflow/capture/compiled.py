@@ -32,7 +32,7 @@ from contraflow.capture.key import CallKey, key_of
 from contraflow.capture.observing.carried import can_be_carried, identity
 from contraflow.capture.parts import CutCall, cut_out
 from contraflow.capture.replay import CapturedProgram
-from contraflow.capture.restart import Attempt, NumbersToFix, PartsSeen, PlacesToCarry
+from contraflow.capture.restart import Attempt, CachesFilled, NumbersToFix, PartsSeen, PlacesToCarry
 from contraflow.capture.rewriting import rewrite
 from contraflow.capture.state.places import MISSING, NOTHING_THERE, GivenArguments, Place
 from contraflow.capture.state.trees import NoStructure, flatten
@@ -49,6 +49,7 @@ MANY_CAPTURES = 8  # the recordings of one function at which a warning is given
 REASONS_KEPT = 8  # the last refusals, and the last changes, that `explain` lists
 STRUCTURES_KEPT = 256  # the structures of arguments whose fixed numbers are remembered
 CHANGES_SEEN = 2  # a number or tensor that guards have found changed so often is carried
+MOST_FILLED = 3  # a cache that lacks results more often than this in one call drops them again
 MOST_LEARNED = 32  # a call that is recorded more often, to carry more places, is refused
 
 
@@ -230,11 +231,12 @@ class Compiled:
         """Record a call until all its inputs are known: the program, its key, and the call."""
         settled = False  # all that can be carried is
         learned = 0  # how often it turned out that more has to be carried
+        filled = 0  # how often caches were
         before = dict(self._fixed)
         while True:
             fixed = self._fixed.get(call.structure, frozenset())
             try:
-                attempt = Attempt(fixed, self._carried_places, settled, again)
+                attempt = Attempt(fixed, self._carried_places, settled, again, filled < MOST_FILLED)
                 return record_call(self, call, attempt), key, call
             except PlacesToCarry as found:
                 known = {identity(place, call.given) for place in self._carried_places}
@@ -246,6 +248,8 @@ class Compiled:
                 settled = not new
                 call = self._call_of(call.given)
                 key = self._key(call, state())
+            except CachesFilled:
+                filled += 1
             except NumbersToFix as found:
                 assert not found.leaves <= fixed
                 if len(self._fixed) > STRUCTURES_KEPT:

@@ -15,7 +15,7 @@ from contraflow.capture.backward import BackwardRecording
 from contraflow.capture.call import FunctionCall, Owner
 from contraflow.capture.observing.observer import Observer
 from contraflow.capture.replay import CapturedProgram
-from contraflow.capture.restart import PlacesToCarry
+from contraflow.capture.restart import CachesFilled, PlacesToCarry
 from contraflow.capture.results import (
     ArgumentResult,
     ComputedNumber,
@@ -114,6 +114,8 @@ class Findings:
 
     def _check_carried(self) -> None:
         """Slots that were read and then got another tensor or number are inputs of a program."""
+        if self.observer.caches_filled:
+            raise CachesFilled
         if self.observer.filled:  # a cache, which does not run its function again
             self.recorder.use_once()
         fixed = self.settled or self.observer.filled

@@ -15,6 +15,7 @@ class Attempt(NamedTuple):
     carried_places: Sequence[Place]  # whose values are inputs beside the arguments
     settled: bool  # no more places can be carried
     again: bool  # the function has run for this call before: it does not print again
+    fills_caches: bool  # an `lru_cache` computes what it lacks outside of the recording
 
 
 class PlacesToCarry(Exception):
@@ -23,6 +24,10 @@ class PlacesToCarry(Exception):
     def __init__(self, places: list[Place]) -> None:
         super().__init__(places)
         self.places = places
+
+
+class CachesFilled(Exception):
+    """An `lru_cache` lacked a result, and has it now: the next recording finds it there."""
 
 
 class PartsSeen(Exception):

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import linecache
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -460,6 +461,23 @@ class Recorder(BottomContext):
         """Find the place of a view in the graph, whose base was written before the recording."""
         with changed(context=self._around):
             tensor.node  # noqa: B018
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """Compute what outlives the recording, whatever becomes of it, for the next recording.
+
+        Random numbers are those that come before all that are drawn here.
+        """
+        drawn = [(g, stream, (g.seed, g.offset)) for g, stream in self._streams.items()]
+        for generator, stream, _ in drawn:
+            generator.seed, generator.offset = stream.original
+        try:
+            with changed(context=self._around):
+                yield
+        finally:
+            for generator, stream, now in drawn:
+                stream.original = generator.seed, generator.offset
+                generator.seed, generator.offset = now
 
     def touch_store(self, store: Any) -> None:
         if store.serial < self.start:

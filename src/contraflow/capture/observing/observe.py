@@ -214,7 +214,8 @@ def observing(observer: Observer) -> Iterator[None]:
             undo()
         finally:
             try:
-                listening.pop(thread)
+                listening.pop(thread, None)
+                listening.pop(~thread, None)  # where an interrupt has ended `unheard`
                 if outer is not None:
                     listening[thread] = outer
             finally:

@@ -35,7 +35,7 @@ from contraflow.capture.observing.objects import (
     is_component,
     is_iterator,
 )
-from contraflow.capture.observing.session import listening
+from contraflow.capture.observing.session import listening, unheard
 from contraflow.capture.rewriting.library import (
     in_python,
     is_library_class,
@@ -56,10 +56,12 @@ from contraflow.capture.state.places import (
 )
 from contraflow.capture.state.reads import Sized
 from contraflow.dtypes import set_default_dtype
+from contraflow.errors import GradientError
 from contraflow.tensors.epoch import Every
 from contraflow.tensors.hooks import HookHandle
 from contraflow.tensors.symbol import Symbol, apply_step
 from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import leaves_of
 
 # Methods of containers that leave them as they are.
 _READING = names(
@@ -366,12 +368,32 @@ class Observer(Carrying):
     def _cached(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A function of `functools.lru_cache`."""
         place, writes = self.place_of(f), len(self.writes)
-        if place is None or any(isinstance(a, Tensor) for a in args):
+        if place is None or any(isinstance(x, Tensor) for x in leaves_of([*args, kwargs])):
             found = f(*args, **kwargs)
         else:
+            if self.fills_caches:
+                self._fill(f, args, kwargs)
             found = self._ask(f, place, operator.methodcaller("__call__", *args, **kwargs))
         self.filled = self.filled or len(self.writes) != writes
         return found
+
+    def _fill(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Let a cache compute a result that it lacks outside of the recording, which starts again.
+
+        The cache keeps it, so that it must be there whatever becomes of the recording.
+        """
+        misses = f.cache_info().misses
+        try:
+            with self.recorder.outside(), unheard():
+                f(*args, **kwargs)
+        except GradientError as error:
+            raise self.refuse(
+                f"{f.__name__}, a function with an lru_cache, needs tensors that are computed in "
+                f"this call, and its cache would keep what it makes of them",
+                "Pass them as arguments, or call the function without its cache, as "
+                f"{f.__name__}.__wrapped__(...).",
+            ) from error
+        self.caches_filled = self.caches_filled or f.cache_info().misses != misses
 
     def _context_variable(self, variable: Any, f: Any, args: tuple[Any, ...]) -> Any:
         self.see(variable)

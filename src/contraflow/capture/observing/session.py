@@ -6,7 +6,9 @@ import functools
 import itertools
 import types
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import get_ident
 from typing import Any
 
 from contraflow.capture.rewriting import rewrite
@@ -17,6 +19,18 @@ listening: dict[int, Any] = {}
 
 # Functions that run other code for the time of recordings, with the code that they had.
 _swapped: list[Any] = [None]
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """The time in which nobody listens to this thread, though its recording goes on."""
+    thread = get_ident()
+    aside = ~thread  # of no thread: functions keep the code that they run meanwhile
+    listening[aside] = listening.pop(thread)
+    try:
+        yield
+    finally:
+        listening[thread] = listening.pop(aside)
 
 
 def swap(f: types.FunctionType) -> None:

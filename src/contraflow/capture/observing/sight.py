@@ -121,6 +121,8 @@ class Sight(ObserverChain):
         self.again = False  # the recording has started over
         # Whether a function that writes has filled an lru_cache, and so will not run again.
         self.filled = False
+        self.fills_caches = True  # results that caches lack are computed outside of the recording
+        self.caches_filled = False  # that was done: they were not there when the recording began
         self.whole: set[int] = set()  # modules that the library has looked at
         self._parameters: dict[int, Any] = {}  # the parameters of the modules that were used
         self._indexed = 0  # how many modules `_parameters` is made of

@@ -5,6 +5,7 @@ Only its writes are of interest then, to undo them.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from contraflow.contexts.record import refusal
@@ -31,6 +32,10 @@ class Unheard:
         self.symbols = Symbols()
         self.looks_around = False
         self.default_set_at: UserLine | None = None
+
+    def outside(self) -> AbstractContextManager[None]:
+        """The function runs outside of a recording already."""
+        return nullcontext()
 
     def visit_module(self, module: Any) -> None:
         """Nothing is guarded."""
