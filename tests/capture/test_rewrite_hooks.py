@@ -3,6 +3,7 @@
 import linecache
 import sys
 import traceback
+from typing import Any
 
 import pytest
 from tests.helpers.observed import PLAIN, logging_hooks
@@ -465,7 +466,7 @@ def test_hooks_are_told_in_the_order_of_evaluation(program, call, wanted):
 
 def test_every_hook_is_told():
     lines = [line for *_, wanted in TOLD.values() for lines in wanted.values() for line in lines]
-    assert {line.partition("(")[0] for line in lines} == set(ObserverHooks._fields)
+    assert {line.partition("(")[0] for line in lines} | {"entered"} == set(ObserverHooks._fields)
 
 
 def test_what_hooks_return_is_used():
@@ -518,3 +519,42 @@ def test_refused_by_a_hook_at_the_line():
     frames = traceback.extract_tb(caught.value.__traceback__)
     assert [frame.name for frame in frames[1:]] == ["f", "refuse"]
     assert (frames[1].lineno, frames[1].line) == (4, "input(x),")
+
+
+def test_a_function_that_tells_says_so_at_its_first_line() -> None:
+    """Generators at their first step; tracing sees no other lines than before."""
+    for program in (
+        "def f(x):\n    return x",
+        "def f(x):\n    while x < 3:\n        x += 1\n    return x",
+        "def f(x):\n    for i in range(2):\n        yield i",
+        "def f(x):\n    def g():\n        return x\n    return g()",
+        "def f(x):\n    try:\n        return 1 / x\n    except ArithmeticError:\n        return 0",
+    ):
+        heard: list[Any] = []
+        space: dict[str, Any] = {}
+        exec(program, space)
+        f, code = space["f"], space["f"].__code__
+        expected = lines_of(f)
+        f.__code__ = Rewriter(PLAIN._replace(entered=heard.append)).observed(code, tells=True)
+        assert lines_of(f) == expected
+        assert heard == [code]
+
+
+def lines_of(f: Any) -> list[int]:
+    """The lines of a function of one number that tracing sees."""
+    seen: list[int] = []
+
+    def trace(frame: Any, event: str, _: object) -> Any:
+        if event == "line" and frame.f_code.co_name == "f":
+            seen.append(frame.f_lineno)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        found = f(0)
+        if hasattr(found, "__next__"):
+            list(found)
+    finally:
+        sys.settrace(before)
+    return seen

@@ -81,6 +81,7 @@ PLAIN = ObserverHooks(
     delete_global=delete_global,
     store_cell=store_cell,
     delete_cell=delete_cell,
+    entered=same,
     callee=same,
     made=same,
     imported=first,

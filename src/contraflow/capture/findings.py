@@ -96,6 +96,7 @@ class Findings:
             self.observer.read_of_tensor(t, "is_leaf", is_leaf)
         for kind in dict.fromkeys(map(type, recorder.modules)):
             self.observer.note_class_methods(kind)
+        self.observer.count_attributes()
         forward = self.observer.begin_backward()
         tape = recorder.tape
         program.tape = Tape(
@@ -108,6 +109,7 @@ class Findings:
             program.pullback = recording.pullback_of(graded, self.call.arguments, known)
             program.pullback.reads = list(self.observer.reads.values())
             program.pullback.carried = self.observer.carried_read
+            self.observer.count_attributes()
         guards.set_reads(forward, self.observer.reads)
         guards.gone, guards.kept = self.observer.gone, self.observer.kept
         return program

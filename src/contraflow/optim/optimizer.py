@@ -205,10 +205,13 @@ class Optimizer(HookedOptimizer):
             value = ParamGroups(value, self)
         elif name == "state" and not (isinstance(value, States) and value.is_of(self)):
             value = States(value, self)
+        # A method of its own in the place of its class's, as in `optimizer.step = profiled`.
+        hides = name[0] != "_" and name not in self.__dict__ and hasattr(type(self), name)
         super().__setattr__(name, value)
         if name == "state":
             for group in self.__dict__.get("param_groups", ()):
                 self.complete_state(group)
+        if name == "state" or hides:
             self._restructured()
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ from contraflow.capture.state.places import (
     Place,
     own_attributes,
 )
-from contraflow.capture.state.reads import fingerprint
+from contraflow.capture.state.reads import Names, fingerprint
 from contraflow.capture.state.writes import (
     Registered,
     SlotStore,
@@ -101,6 +101,18 @@ class Changes(Containers):
             self.registering([x], functools.partial(delattr, x, name))
         else:
             self.registering([x], functools.partial(setattr, x, name, value))
+
+    def registered_names(self, x: Any) -> None:
+        """The names under which a module has registered something are read."""
+        place = self.place_of(x)
+        if place is None:
+            return
+        for name in ("_parameters", "_modules"):
+            held = own_attributes(x)[name]
+            where = Attribute(place, name)
+            self.known.setdefault(id(held), (held, where))
+            theirs = [key for key in held if (id(held), key) not in self.stored]
+            self._add(("keys", id(held)), Names(where, theirs))
 
     def registering(self, modules: Iterable[Any], change: Callable[[], Any]) -> Any:
         """Run library code that changes registries of modules, and note how to undo that."""

@@ -76,6 +76,7 @@ _ANSWERING = {
     "posix": names("getpid getppid getuid geteuid getgid cpu_count sched_getaffinity"),
     "os": names("cpu_count process_cpu_count"),
     "gc": names("get_threshold get_debug"),
+    "pkgutil": names("resolve_name"),
     "locale": names("getlocale localeconv getpreferredencoding"),
     "numpy": names("geterr get_printoptions getbufsize"),
     "contraflow.tensors.printing": names("get_printoptions"),  # others are part of a key

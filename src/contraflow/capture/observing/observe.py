@@ -154,6 +154,12 @@ def _delete_cell(cell: types.CellType) -> None:
         observer.store_cell(cell, MISSING)
 
 
+def _entered(code: types.CodeType) -> None:
+    observer = listening.get(get_ident())
+    if observer is not None:
+        observer.entered(code)
+
+
 def _callee(f: Any) -> Any:
     observer = listening.get(get_ident())
     return f if observer is None else observer.callee(f)
@@ -191,7 +197,7 @@ rewrite.install(
         store_attribute=_store_attribute,
         delete_attribute=_delete_attribute, store_item=_store_item, store_slice=_store_slice,
         delete_item=_delete_item, store_global=_store_global, delete_global=_delete_global,
-        store_cell=_store_cell, delete_cell=_delete_cell, callee=_callee,
+        store_cell=_store_cell, delete_cell=_delete_cell, entered=_entered, callee=_callee,
         made=_made_function, imported=_imported, imported_from=_imported_from,
     )
 )  # fmt: skip

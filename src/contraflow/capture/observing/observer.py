@@ -75,12 +75,13 @@ _REGISTERING = names(
     "register_buffer register_parameter register_module add_module append extend insert "
     "__setitem__ __delitem__ pop clear update"
 )
+_COUNTING = names("append extend insert pop clear update __delitem__")  # they look what is there
 # Methods of dicts that change them.
 _CHANGING = names("__setitem__ __delitem__ __ior__ clear pop popitem setdefault update")
 # Methods of the standard library's containers in Python that answer and change nothing.
 _ASKING = names(
     "get __getitem__ __contains__ __len__ keys values items most_common is_set isEnabledFor "
-    "getEffectiveLevel qsize empty full get_last_lr"
+    "getEffectiveLevel qsize empty full get_last_lr peek"
 )
 _LISTING = names("keys values items")
 _OBJECT_METHODS = ("__setattr__", "__delattr__", "__getattribute__")
@@ -112,7 +113,8 @@ _SEEING_NO_FRAMES = names(
 # Beginnings of the names of functions that set something of the process or the thread.
 _SETTING = ("set_", "simplefilter", "filterwarnings", "resetwarnings")
 # Modules whose functions look at frames.
-_LOOKING = names("warnings _warnings logging inspect traceback pdb bdb")
+_LOOKING = names("warnings _warnings logging traceback pdb bdb")
+_LOOKING_OF_INSPECT = names("currentframe stack trace")
 # Their functions that log or warn.
 _TELLING = names("debug info warning warn error critical fatal exception log")
 
@@ -245,10 +247,14 @@ class Observer(Carrying):
                 return self._ask(owner, place, operator.methodcaller("__subclasses__"))
         if kind is CACHED and id(f) in self.known:
             return self._cached(f, args, kwargs)
-        if kind is weakref.ref:
+        if kind in (weakref.ref, weakref.WeakMethod):
             found = f()
-            self.see(found)
+            self.see(getattr(found, "__self__", None) if kind is weakref.WeakMethod else found)
             return found
+        if kind is weakref.CallableProxyType:
+            function = f.__repr__.__self__  # what the proxy stands for
+            self.see(function)
+            return self.callee(function)(*args, **kwargs)
         if type(owner) is ContextVar:
             return self._context_variable(owner, f, args)
         unbound = kind in (types.MethodDescriptorType, types.WrapperDescriptorType) and args
@@ -330,6 +336,8 @@ class Observer(Carrying):
             self.use_component(owner)
             if f.__name__ in _REGISTERING or f.__name__ in ("train", "eval"):
                 changed = owner.modules() if f.__name__ in ("train", "eval") else [owner]
+                if f.__name__ in _COUNTING:
+                    self.registered_names(owner)
                 return self.registering(changed, functools.partial(f, *args, **kwargs))
             if _is_hooking(f.__name__):
                 return self.hooking(owner, functools.partial(f, *args, **kwargs))
@@ -581,9 +589,10 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 
 
 def _looks_at_frames(f: Any) -> bool:
-    if getattr(f, "__name__", "") in _SEEING_NO_FRAMES:
-        return False
-    return str(getattr(f, "__module__", "")).partition(".")[0] in _LOOKING
+    name, module = getattr(f, "__name__", ""), str(getattr(f, "__module__", "")).partition(".")[0]
+    if module == "inspect":
+        return name in _LOOKING_OF_INSPECT
+    return module in _LOOKING and name not in _SEEING_NO_FRAMES
 
 
 def called(f: Any, /, *args: Any, **kwargs: Any) -> Any:

@@ -33,10 +33,10 @@ def unheard() -> Iterator[None]:
         listening[thread] = listening.pop(aside)
 
 
-def swap(f: types.FunctionType) -> None:
-    """Let a function run observed until the last recording has ended."""
+def swap(f: types.FunctionType, tells: bool = False) -> None:
+    """Let a function run observed until the last recording has ended; it may tell that it runs."""
     if rewrite.KNOWN and not rewrite.is_observed(f.__code__):
-        code = rewrite.observed(f.__code__)
+        code = rewrite.observed(f.__code__, tells)
         _swapped.append((f, "__code__", f.__code__))
         f.__code__ = code
 

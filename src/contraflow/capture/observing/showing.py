@@ -19,6 +19,7 @@ from contraflow.capture.observing.objects import (
 )
 from contraflow.capture.observing.session import swap
 from contraflow.capture.observing.sight import Sight
+from contraflow.capture.rewriting import rewrite
 from contraflow.capture.rewriting.library import (
     functions_of_users,
     in_python,
@@ -30,13 +31,14 @@ from contraflow.capture.rewriting.library import (
     names,
 )
 from contraflow.capture.state.places import ClassAttribute, Constant, Field, Place, own_attributes
-from contraflow.capture.state.reads import PLAIN, Same
+from contraflow.capture.state.reads import PLAIN, Same, Sized
 from contraflow.operation.op import Op
 from contraflow.tensors.tensor import Tensor
 
 # Modules whose classes call methods of those made of them only by names that they have too.
 _MARKING = names("abc typing enum types functools threading dataclasses")
 _FUNCTION = types.FunctionType
+_UNBOUND = (staticmethod, classmethod)
 # Methods of modules and optimizers that the library calls.
 _CALLED = ("__call__", "forward", "step", "update")
 # The attributes by which wrappers hold functions.
@@ -172,6 +174,8 @@ class Showing(Sight):
                     self._show_quietly(x)
             if is_library_class(base) or not in_python(base):
                 continue
+            if id(base) not in self._made:
+                self._counted[id(base)] = base
             for name, x in list(base.__dict__.items()):
                 if type(x) in PLAIN:
                     continue
@@ -179,15 +183,30 @@ class Showing(Sight):
                     continue  # shown where it is named
                 if type(x) is types.FunctionType and is_dunder(name) and name != "__call__":
                     self._show_quietly(x)
+                    found = self._unnamed.setdefault(id(rewrite.original(x.__code__)), [])
+                    found.append((kind, name))
                 elif hasattr(type(x), "__get__") and not isinstance(x, type):
                     self.show(x)
                     called = name == "__call__" or not is_dunder(name)  # by the library
-                    if called and any(name in b.__dict__ for b in theirs):
+                    by_python = type(x) in _UNBOUND and is_dunder(name)  # `__new__`
+                    if by_python or (called and any(name in b.__dict__ for b in theirs)):
                         self.in_class(kind.__mro__, name)
         if kind not in theirs and any(map(_may_call_any, theirs)):
             self.show_methods(kind)
         if type(kind) is not type:
             self.show_class(type(kind))
+
+    def count_attributes(self) -> None:
+        """Guard on the number of attributes of classes of the user's: none gets a special method.
+
+        Those that they have are noted where they run (`entered`). The number is that at the end of
+        the function: Python keeps some notes in classes too, `__slotnames__` for copies.
+        """
+        for kind in list(self._counted.values()):
+            self.see(kind)
+            place = self.place_of(kind)
+            if place is not None:
+                self._add((id(kind), "count"), Sized(Field(place, "__dict__"), kind.__dict__))
 
     def show_methods(self, kind: type) -> None:
         """The methods of a class of the user's, which a library may call by any name: `close`."""
@@ -225,13 +244,18 @@ class Showing(Sight):
         read = Same(where, method, method) if lives_on else self._expected(where, method)
         self._add((id(kind), name, "method"), read)
 
+    def entered(self, code: types.CodeType) -> None:
+        """A function that was shown quietly begins to run: its classes have it by a name."""
+        for kind, name in self._unnamed.pop(id(code), ()):
+            self.in_class(kind.__mro__, name)
+
     def _show_quietly(self, f: types.FunctionType) -> None:
-        """A function that may never run: it is observed if it does, and itself not guarded."""
+        """A function that may never run: it is observed if it does, and then tells so."""
         if id(f) not in self._shown and not is_library_code(f.__code__, f.__globals__):
             self._shown[id(f)] = f
             self.known.setdefault(id(f), (f, self._whereabouts(f, None)))
             self._see_function(f)
-            swap(f)
+            swap(f, tells=True)
 
 
 def _may_call_any(kind: type) -> bool:

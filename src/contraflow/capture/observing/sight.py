@@ -131,6 +131,9 @@ class Sight(ObserverChain):
         self._shown: dict[int, Any] = {}  # the objects whose code runs observed
         # Classes of the library that were searched for functions of the user's.
         self._searched: dict[int, type] = {}
+        # Methods that run without being named, by their code: the classes, and the names there.
+        self._unnamed: dict[int, list[tuple[type, str]]] = {}
+        self._counted: dict[int, type] = {}  # classes that the function gives no attributes
         self._open: dict[int, type] = {}  # classes whose methods a library may call by any name
         self._own: list[Any] = []  # generators of random numbers that the function itself seeds
         self._proxies: dict[int, tuple[Any, type]] = {}  # what `vars` gives of classes

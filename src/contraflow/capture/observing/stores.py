@@ -168,6 +168,8 @@ class Stores(Changes):
         self.see(kind)
         place = self.place_of(kind)
         assert place is not None
+        if (value is MISSING) is (name in kind.__dict__):
+            self._counted.pop(id(kind), None)
         self._change(
             kind, (id(kind), name, "class"), ClassAttribute(place, name),
             kind.__dict__.get(name, MISSING), value,

@@ -81,6 +81,8 @@ class ObserverHooks(NamedTuple):
     delete_global: Callable[[str], None]
     store_cell: Callable[[Any, Any], None]  # value, cell
     delete_cell: Callable[[Any], None]
+    # A function that is called without being named begins: the code that it was made from.
+    entered: Callable[[CodeType], None]
     # Gets the callable of a call, once the arguments are there; its result is called.
     callee: Callable[[Any], Any]
     # A function that was made, with its defaults and cells; a module that was imported; a module
@@ -114,23 +116,23 @@ class Rewriter:
         self._hooks = hooks
         # By identity: code objects with equal contents are equal. The code is kept beside its
         # observed form, so that its id stays its own.
-        self._made: dict[int, tuple[CodeType, CodeType]] = {}
+        self._made: dict[tuple[int, bool], tuple[CodeType, CodeType]] = {}
         self._lock = threading.RLock()
 
-    def observed(self, code: CodeType) -> CodeType:
-        """The observed form of a code object; the same one every time."""
-        found = self._made.get(id(code))
+    def observed(self, code: CodeType, tells: bool = False) -> CodeType:
+        """The observed form of a code object, the same one every time; it may tell that it runs."""
+        found = self._made.get((id(code), tells))
         if found is not None:
             return found[1]
         if is_observed(code):
             return code
         with self._lock:
-            found = self._made.get(id(code))
+            found = self._made.get((id(code), tells))
             if found is None:
-                found = code, _Rewriting(code, self._hooks, self.observed).result()
+                found = code, _Rewriting(code, self._hooks, self.observed, tells).result()
                 while len(self._made) >= LIMIT:
                     del self._made[next(iter(self._made))]
-                self._made[id(code)] = found
+                self._made[id(code), tells] = found
         return found[1]
 
 
@@ -143,17 +145,17 @@ def install(hooks: ObserverHooks) -> None:
     _rewriter = Rewriter(hooks)
 
 
-def observed(code: CodeType) -> CodeType:
+def observed(code: CodeType, tells: bool = False) -> CodeType:
     """The observed form of a code object, with the installed hooks; an observed one is its own."""
     assert _rewriter is not None, "install comes first"
-    return _rewriter.observed(code)
+    return _rewriter.observed(code, tells)
 
 
 _LOAD_CONST, _CALL, _KW_NAMES = number_of("LOAD_CONST"), number_of("CALL"), number_of("KW_NAMES")
 _SET_FUNCTION_ATTRIBUTE = number_of("SET_FUNCTION_ATTRIBUTE")
 _LOAD_GLOBAL, _LOAD_METHOD = number_of("LOAD_GLOBAL"), number_of("LOAD_METHOD")
 _LOAD_ATTR, _LOAD_SUPER_ATTR = number_of("LOAD_ATTR"), number_of("LOAD_SUPER_ATTR")
-_COMPARE_OP = number_of("COMPARE_OP")
+_COMPARE_OP, _RESUME = number_of("COMPARE_OP"), number_of("RESUME")
 _NULL_FIRST = VERSION < (3, 13)  # [NULL, callable, arguments], later [callable, NULL, arguments]
 # Where a call of n arguments begins on the stack is asked before its first instruction.
 _FIRST_OF_CALL = number_of("PRECALL") if VERSION == (3, 11) else _CALL
@@ -281,9 +283,10 @@ class _Rewriting:
     """One code object on its way to its observed form."""
 
     def __init__(
-        self, code: CodeType, hooks: ObserverHooks, nested: Callable[[CodeType], CodeType]
-    ) -> None:
-        self.code = code
+        self, code: CodeType, hooks: ObserverHooks, nested: Callable[[CodeType], CodeType],
+        tells: bool,
+    ) -> None:  # fmt: skip
+        self.code, self.tells = code, tells
         self.hooks = hooks
         self.instructions = take_apart(code)
         opcodes, arguments, _, _ = self.instructions
@@ -309,6 +312,11 @@ class _Rewriting:
             handler = _HANDLERS.get(number)
             if handler is not None:
                 parts[i] = handler(self, i, arguments[i], encoded[i])
+        if self.tells:
+            # With the first statement, at its line. A generator goes on at other ones.
+            first = opcodes.index(_RESUME) + 1
+            hook = self.load(self.hooks.entered) + self.load(self.code) + _call(1) + _POP
+            parts[first] = hook + parts[first]
         constants = (*self.constants, _Origin(self.code))
         return put_together(self.code, self.instructions, parts, constants, _DEEPER)
 
