@@ -18,7 +18,7 @@ from contraflow.capture.state.guards import Held
 from contraflow.compiler.tape import Tape, Value
 from contraflow.contexts.record import Recorder
 from contraflow.contexts.recording import InputSource, RecordedEffects
-from contraflow.errors import GradientError, describe
+from contraflow.errors import CaptureError, GradientError, describe
 from contraflow.tensors.node import Edge, Node, nodes_below
 from contraflow.tensors.source_line import UserLine
 from contraflow.tensors.tensor import Tensor
@@ -50,9 +50,9 @@ class BackwardRecording:
         edges = self._outward([e for e, _ in starts])
         owners = self._owners(edges, arguments, known, [e for e, _ in starts])
         self._check_retained(results)
-        found, refusal = self._run(starts, edges)
-        reached = [i for i, g in enumerate(found) if g is not None or refusal is not None]
-        gradients = [self.recorder.read(found[i]) for i in reached] if refusal is None else []
+        found, error = self._run(starts, edges)
+        reached = [i for i, g in enumerate(found) if g is not None or error is not None]
+        gradients = [self.recorder.read(found[i]) for i in reached] if error is None else []
         late = self._take_late_inputs(inputs)
         behind, kept = split(tape, mark, cotangents, late, gradients)  # type: ignore[arg-type]
         self._keep_late_arguments(late, kept)
@@ -63,7 +63,10 @@ class BackwardRecording:
             behind, cotangents, kept, targets, [_owner(target).spec for target in targets],
             [_owner(target).storage.device for target in targets],
         )  # fmt: skip
-        pullback.refusal, pullback.scalars = refusal, scalars
+        pullback.scalars = scalars
+        if isinstance(error, GradientError):
+            pullback.refusal = copy.copy(error)  # without the frames that it came through
+        pullback.fails = error is not None
         return pullback
 
     def _outward(self, starts: Sequence[Edge]) -> list[Edge]:
@@ -129,16 +132,23 @@ class BackwardRecording:
 
     def _run(
         self, starts: list[tuple[Edge, Tensor]], edges: list[Edge]
-    ) -> tuple[list[Tensor | None], GradientError | None]:
-        """Run backward from the results; the gradient of each edge, or why there is none."""
+    ) -> tuple[list[Tensor | None], Exception | None]:
+        """Run backward from the results; the gradient of each edge, or why there is none.
+
+        As in eager, nobody need ever ask for a gradient that a rule of the user's refuses.
+        """
         effects, writes = self.recorder.effects(), len(self.observer.writes)
         mark = len(self.recorder.tape.lines)
         task = Inward(False, edges, self.recorder.first_node)
-        refusal: GradientError | None = None
+        failure: Exception | None = None
         try:
             task.run(starts)
-        except GradientError as error:  # as in eager, nobody need ever ask for the gradient
-            refusal = copy.copy(error)  # without the frames that it came through
+        except CaptureError:
+            raise
+        except Exception as error:
+            if isinstance(error, TypeError) and self.recorder.has_symbols:
+                raise  # it may be fine with the numbers themselves
+            failure = error
         if self.recorder.effects() != effects or len(self.observer.writes) != writes:
             raise self.recorder.refusal(
                 "a hook that runs in backward writes to a tensor or to Python's state, sets a "
@@ -147,7 +157,7 @@ class BackwardRecording:
                 "backward included.",
                 self._changed_at(effects, writes, mark),
             )
-        return task.found(), refusal
+        return task.found(), failure
 
     def _changed_at(self, effects: RecordedEffects, writes: int, mark: int) -> UserLine | None:
         """The user's line that has had another effect since a point of the recording."""

@@ -105,6 +105,7 @@ class Pullback:
         self._state = [target.tensor for target in targets if target.argument < 0]
         # None, or why backward is impossible: the error that eager mode would raise.
         self.refusal: GradientError | None = None
+        self.fails = False  # a rule of the user's raised an error: it is run again, eagerly
         self.reads: list[Read] = []  # of Python's state, by hooks and gradient rules of the user's
         self.carried: set[int] = set()  # ids of carried places that they read
         self.scalars: list[int] = []  # numbers of the host scalars of the forward that it takes
@@ -189,7 +190,8 @@ class CompiledNode(Node):
         if self.pullback.refusal is not None:
             raise copy.copy(self.pullback.refusal)
         current = state()
-        if current.grad or not current.context.replays or not self._finds_reads():
+        runs = not self.pullback.fails and self._finds_reads()
+        if current.grad or not current.context.replays or not runs:
             return self._again(cotangents)
         return self._replay(cotangents)
 

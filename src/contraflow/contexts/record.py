@@ -100,6 +100,7 @@ class Recorder(BottomContext):
         # Tensors of the function's own over real storages, and where they came from.
         self._detached: dict[int, tuple[Tensor, Tensor]] = {}
         self.symbols = Symbols(leaves, self._enter)
+        self.has_symbols = False  # for numbers among the arguments
         self.arrays: dict[int, Any] = {}  # of NumPy, from outside, that become tensors
         self.array_arguments: dict[int, Tensor] = {}  # what stands for those among the arguments
 
@@ -121,6 +122,7 @@ class Recorder(BottomContext):
 
     def symbol(self, number: int | float, leaf: int) -> Symbol:
         """The symbol that stands for a number among the arguments."""
+        self.has_symbols = True
         return Symbol(number, Known(leaf), frozenset([leaf]), self.symbols)
 
     def _enter(self, symbol: Symbol) -> Tensor:
