@@ -159,3 +159,18 @@ def test_what_only_the_eager_run_does_is_named_with_its_line() -> None:
         f"give the same again. Use contraflow's random functions, or draw outside and pass it as "
         f"an argument."
     )
+
+
+def test_half_precision_inside_is_rounded_less_often() -> None:
+    """Kernels round what they store, eager mode each result: that is not a frozen value."""
+    cf.manual_seed(0)
+    net = cf.nn.Sequential(cf.nn.Linear(3, 16), cf.nn.Tanh(), cf.nn.Linear(16, 4))
+
+    @cf.compile(verify=3)
+    def loss(x: cf.Tensor) -> cf.Tensor:
+        with cf.autocast("cpu", dtype=cf.bfloat16):
+            y = net(x) * 1.7 + 0.3
+        return y.float().square().mean(1)
+
+    for _ in range(3):
+        loss(cf.randn(8, 3))

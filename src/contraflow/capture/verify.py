@@ -6,7 +6,7 @@ list) shows as a difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from contraflow.capture.replay import CapturedProgram
 from contraflow.capture.state.made import MadeAnew
 from contraflow.contexts.graph_changes import GraphPlace
 from contraflow.devices import dtype_of
-from contraflow.dtypes import from_numpy, tolerance
+from contraflow.dtypes import HALVES, DType, from_numpy, tolerance
 from contraflow.errors import CaptureError, describe_spec
 from contraflow.tensors.generator import default_generator
 from contraflow.tensors.node import Node
@@ -123,7 +123,8 @@ def replay_verified(program: CapturedProgram, call: FunctionCall, inputs: Replay
             snapshot.restore()
             raise
     result, actual = replayed()
-    differing = [k for k, want in expected.items() if _difference(actual.get(k), want)]
+    halves = {spec.dtype for spec in program.tape.specs.values()} & HALVES
+    differing = [k for k, want in expected.items() if _difference(actual.get(k), want, halves)]
     if not differing:
         return result
     nearby = []
@@ -134,7 +135,8 @@ def replay_verified(program: CapturedProgram, call: FunctionCall, inputs: Replay
     snapshot.restore()
     result, actual = replayed()
     for k in differing:
-        problem = _difference(actual.get(k), expected[k], [found.get(k) for found in nearby])
+        others = [found.get(k) for found in nearby]
+        problem = _difference(actual.get(k), expected[k], halves, others)
         if problem:
             raise CaptureError(
                 f"compile({program.owner.name}): verify: {k} {problem}. Something that "
@@ -144,10 +146,14 @@ def replay_verified(program: CapturedProgram, call: FunctionCall, inputs: Replay
     return result
 
 
-def _difference(got: Any, want: Any, nearby: Sequence[Any] = ()) -> str:
+def _difference(
+    got: Any, want: Any, halves: Collection[DType], nearby: Sequence[Any] = ()
+) -> str:
     """The difference of a value, as the end of a sentence; empty if there is none.
 
-    `nearby` is what it becomes where the inputs of the program are disturbed by their last bits.
+    `halves` are dtypes of half precision that the program computes in, which kernels round less
+    often than eager mode. `nearby` is what the value becomes where the inputs of the program are
+    disturbed by their last bits.
     """
     if not isinstance(got, np.ndarray) or not isinstance(want, np.ndarray):
         same = got is want or (type(got) is type(want) and got == want)
@@ -156,7 +162,7 @@ def _difference(got: Any, want: Any, nearby: Sequence[Any] = ()) -> str:
         got_spec, want_spec = (describe_spec(x.dtype, x.shape) for x in (got, want))
         return f"is {got_spec}, in eager {want_spec}"
     dtype = from_numpy(want.dtype)
-    relative, absolute = tolerance(dtype)
+    relative, absolute = tolerance(dtype, *(halves if dtype.is_floating_point else ()))
     a, b = got.astype(np.float64), want.astype(np.float64)
     with np.errstate(all="ignore"):
         off = np.abs(a - b)
