@@ -146,9 +146,7 @@ def replay_verified(program: CapturedProgram, call: FunctionCall, inputs: Replay
     return result
 
 
-def _difference(
-    got: Any, want: Any, halves: Collection[DType], nearby: Sequence[Any] = ()
-) -> str:
+def _difference(got: Any, want: Any, halves: Collection[DType], nearby: Sequence[Any] = ()) -> str:
     """The difference of a value, as the end of a sentence; empty if there is none.
 
     `halves` are dtypes of half precision that the program computes in, which kernels round less

@@ -6,6 +6,7 @@ A container given to C or to a library is looked at as a whole.
 from __future__ import annotations
 
 import functools
+import gc
 import io
 import operator
 import sys
@@ -20,6 +21,7 @@ from contraflow.capture.observing.attributes import Attributes
 from contraflow.capture.observing.objects import (
     CONTAINERS,
     MUTABLE,
+    VIEWS,
     described_fields,
     holds_tensor,
     is_component,
@@ -320,6 +322,8 @@ class Containers(Attributes):
             place = self.place_of(x)
             if place is not None and not is_passed(place):
                 self._ask(x, place, bytes)
+        elif kind in VIEWS:
+            self._touch_view(x)
         elif is_component(kind):
             self.use_component(x)
         elif kind.__module__.startswith("contraflow.data"):
@@ -346,6 +350,15 @@ class Containers(Attributes):
             asked = is_library_class(kind) and hasattr(kind, "__iter__")
             if asked and place is not None and not hasattr(kind, "__next__"):
                 self._ask(x, place, list)  # a WeakSet, and the like
+
+    def _touch_view(self, x: Any) -> None:
+        """What `keys`, `values` or `items` of a dict have given before the call is read whole."""
+        (shown,) = gc.get_referents(x)
+        place = self.place_of(x)
+        if self.place_of(shown) is not None:
+            self.touch_all(shown)
+        elif place is not None:
+            self._ask(x, place, list)
 
     def _touch_container(self, x: Any) -> None:
         place = self.place_of(x)
@@ -409,6 +422,8 @@ class Containers(Attributes):
                 else "Make it a tensor, or pass it as an argument.",
             )
         self._add(("elements", id(x)), Elements(place, x))
+        for index in np.ndindex(x.shape) if x.dtype == object else ():
+            self.see(x[index], Answer(place, operator.itemgetter(index)))
 
     def _refuse_write(self, x: np.ndarray) -> None:
         place = self.place_of(x)

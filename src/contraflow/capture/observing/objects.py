@@ -32,6 +32,7 @@ from contraflow.tensors.tree import elements_of
 TENSOR_FIELDS = frozenset(n for c in Tensor.__mro__ for n in getattr(c, "__annotations__", ()))
 MUTABLE = (list, dict, set, deque, bytearray)
 CONTAINERS = (*MUTABLE, tuple, frozenset)
+VIEWS: Any = (type({}.keys()), type({}.values()), type({}.items()))
 BOUND = (types.MethodType, types.BuiltinFunctionType, types.MethodWrapperType)
 CACHED = type(functools.lru_cache(len))
 C_CALLABLES = (

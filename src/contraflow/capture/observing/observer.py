@@ -201,6 +201,8 @@ class Observer(Carrying):
         if found is not _OTHER:
             return found
         ours = str(getattr(f, "__module__", None)).startswith("contraflow.")
+        if is_library_class(kind) and in_python(kind) and not is_ours(kind):
+            self.hand_over(f)  # an object that is called, as a polynomial of NumPy's
         args, kwargs = self._hand_over_arguments(f, args, kwargs, ours)
         run = functools.partial(f, *args, **kwargs)
         if ours and _is_hooking(getattr(f, "__name__", "")):
@@ -417,6 +419,9 @@ class Observer(Carrying):
         self, owner: Any, name: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """A method of C's."""
+        if id(owner) in self.described:  # a method that was bound before the call
+            owner = self.described[id(owner)][1]
+            f = getattr(owner, name)
         kind, place = type(owner), self.place_of(owner)
         if is_ours(kind) and not is_component(kind):
             for x in itertools.chain(args, kwargs.values()):

@@ -14,6 +14,7 @@ import numpy as np
 from contraflow.capture.observing.changes import Changes
 from contraflow.capture.observing.objects import (
     MUTABLE,
+    VIEWS,
     is_alias,
     is_component,
     is_iterator,
@@ -51,7 +52,6 @@ _ITEMWISE = names(
     "extend extendleft update difference_update intersection_update symmetric_difference_update "
     "__iadd__ __ior__"
 )
-_VIEWS: Any = (type({}.keys()), type({}.values()), type({}.items()))
 
 
 class Stores(Changes):
@@ -312,7 +312,7 @@ class Stores(Changes):
             if is_iterator(x):
                 noted[i] = []
                 given[i] = self._passing(x, noted[i], container)
-            elif issubclass(type(x), _VIEWS):
+            elif issubclass(type(x), VIEWS):
                 noted[i] = list(x)
         return tuple(given), tuple(noted)
 
