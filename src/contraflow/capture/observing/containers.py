@@ -352,7 +352,7 @@ class Containers(Attributes):
                 self._ask(x, place, list)  # a WeakSet, and the like
 
     def _touch_view(self, x: Any) -> None:
-        """What `keys`, `values` or `items` of a dict have given before the call is read whole."""
+        """A view of a dict, which `values` has given before the call, is read whole."""
         (shown,) = gc.get_referents(x)
         place = self.place_of(x)
         if self.place_of(shown) is not None:
