@@ -91,7 +91,7 @@ def test_caches_keep_what_rounding_loses() -> None:
     assert cached(x) is y
     assert cached.inv.inv is cached
     del y
-    assert cached._forward[0] == []  # nothing is held for a result that is gone
+    assert cached._forward[0] == {}  # nothing is held for a result that is gone
     assert cached.with_cache(1) is cached
     assert cached.with_cache(0)._cache_size == 0
     for twin in (copy.deepcopy(cached), pickle.loads(pickle.dumps(cached))):

@@ -197,7 +197,8 @@ ERRORS = {
     "empty": (
         lambda: SGD([]), ValueError,
         "SGD: the list of parameters is empty. A generator such as model.parameters() can be used "
-        "only once.",
+        "only once, and layers that a module keeps in a plain list are not among its own: use "
+        "ModuleList.",
     ),
     "one tensor": (
         lambda: SGD(parameter()), TypeError, "SGD: params is one tensor; pass a list: [tensor].",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from contraflow.distributions import constraints
@@ -128,24 +127,22 @@ class Transform:
 
 # A pair is kept by its result: what it was made of is held, and dropped when the result dies. So a
 # transform from outside of a compiled function holds nothing of the recording afterwards.
-_Pair = tuple[list[Tensor], "weakref.ref[Tensor]"]
+_Pair = tuple[dict["weakref.ref[Tensor]", Tensor], "weakref.ref[Tensor]"]
 
 
 def _remember(given: Tensor, made: Tensor) -> _Pair:
-    held = [given]
-    return held, weakref.ref(made, partial(_forget, held))
-
-
-def _forget(held: list[Tensor], _: Any) -> None:
-    held.clear()
+    held: dict[weakref.ref[Tensor], Tensor] = {}
+    key = weakref.ref(made, held.pop)
+    held[key] = given
+    return held, key
 
 
 def _recall(made: _Pair | None, inverse: _Pair | None, x: Tensor) -> Tensor | None:
     """The other one of a pair that was made from x, or that x was made from."""
-    if made is not None and made[0] and made[0][0] is x:
+    if made is not None and made[0].get(made[1]) is x:
         return made[1]()
     if inverse is not None and inverse[1]() is x:
-        return inverse[0][0] if inverse[0] else None
+        return inverse[0].get(inverse[1])
     return None
 
 

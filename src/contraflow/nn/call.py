@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from contraflow.nn.backward_hooks import BackwardWatch
 from contraflow.tensors.epoch import Every
 from contraflow.tensors.hooks import Hooks
+from contraflow.tensors.source_line import stacklevel
 
 
 class ForwardHook(NamedTuple):
@@ -111,7 +112,7 @@ def _call_anyway(hook: ForwardHook, module: Any, args: Any, kwargs: Any, out: An
         warnings.warn(
             f"{type(module).__name__}: a forward hook with always_call raised "
             f"{type(error).__name__}: {error}; the error before it is raised.",
-            stacklevel=4,
+            stacklevel=stacklevel(),
         )
 
 

@@ -122,3 +122,11 @@ def user_line(skip: int = 1) -> UserLine | None:
     """The user's line that led here; every line of a recording asks."""
     code, instruction, called = user_call(skip + 1)
     return None if code is None else UserLine(code, instruction, called)
+
+
+def stacklevel() -> int:
+    """The `stacklevel` with which `warnings.warn`, called beside this, names the user's line."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_code.co_filename.startswith(PACKAGE) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    return level

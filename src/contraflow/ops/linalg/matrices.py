@@ -585,5 +585,6 @@ def householder_product(x, tau):
     out = unit
     for i in reversed(range(tau.shape[-1])):
         column = v[..., i : i + 1]
-        out = out - tau[..., i : i + 1].unsqueeze(-1) * column * (column.mT @ out)
+        along = sum_(column * out, dim=-2, keepdim=True)
+        out = out - tau[..., i : i + 1].unsqueeze(-1) * column * along
     return to_dtype(out, dtype=dtype)

@@ -25,6 +25,7 @@ from contraflow.ops.linalg.distance import at_least, pairwise_distance
 from contraflow.ops.reduction.reduce import mean, require_floating, sum_
 from contraflow.ops.shape.view import reshape
 from contraflow.shapes import broadcast_shapes
+from contraflow.tensors.source_line import stacklevel
 from contraflow.tensors.tensor import Tensor
 
 NP_REDUCED: dict[str, Any] = {"mean": np.mean, "sum": np.sum, "none": lambda v: v}
@@ -56,7 +57,7 @@ def _shapes_of(name: str) -> Any:
                         f"{name}: the target {describe(target)} has another shape than the input "
                         f"{describe(x)}, so that each is compared with several of the other. Use "
                         f"target.reshape(...) if that is not meant.",
-                        stacklevel=4,
+                        stacklevel=stacklevel(),
                     )
         return {}
 
