@@ -419,9 +419,6 @@ class Observer(Carrying):
         self, owner: Any, name: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """A method of C's."""
-        if id(owner) in self.described:  # a method that was bound before the call
-            owner = self.described[id(owner)][1]
-            f = getattr(owner, name)
         kind, place = type(owner), self.place_of(owner)
         if is_ours(kind) and not is_component(kind):
             for x in itertools.chain(args, kwargs.values()):

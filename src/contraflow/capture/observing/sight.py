@@ -339,6 +339,11 @@ class Sight(ObserverChain):
             return value
         if id(value) in self.described:
             return self.described[id(value)][1]
+        if type(value) is types.BuiltinFunctionType and id(value.__self__) in self.described:
+            # A method that was bound before the call: that of what stands for its container.
+            if not is_passed(place):
+                self._add(key, self._expected(place, value))
+            return getattr(self.described[id(value.__self__)][1], value.__name__)
         passed = is_passed(place)
         if key not in self.slots:
             self.slots[key] = place, value
