@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import _thread
 import atexit
-import gc
 import importlib
 import os
 import sys
@@ -19,6 +18,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, TypeVar
+
+from contraflow import collector
 
 T = TypeVar("T")
 
@@ -126,18 +127,9 @@ def imported(name: str) -> ModuleType:
     return run(_import, name)
 
 
-# More objects than Python freezes itself, fewer than anyone else can: 3.12 keeps some hundred that
-# never go away from its collector; `gc.freeze` takes all there are, tens of thousands.
-FROZEN_BY_PYTHON = 5000
-
-
 def _import(name: str) -> ModuleType:
     found = importlib.import_module(name)
-    if gc.get_freeze_count() < FROZEN_BY_PYTHON:  # else objects were frozen, and must stay so
-        # Imported modules stay: of the oldest generation, as it is now, the collector does not
-        # walk over it again and again.
-        gc.freeze()
-        gc.unfreeze()
+    collector.make_old()  # modules stay
     return found
 
 

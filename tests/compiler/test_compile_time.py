@@ -248,12 +248,13 @@ def collections(text: str) -> list[str]:
 
 
 def test_a_first_call_collects_the_youngest_generation_alone() -> None:
-    """Whatever turn it is: of several hundred thousand objects that were imported none is garbage.
-    The next collection has its turn as before."""
+    """Whatever turn it is: of several hundred thousand objects that were imported none is garbage,
+    nor are those that it makes. What was made old so is visited when there is much of it."""
     found = collections(
         """
         import gc
         import contraflow as cf
+        from contraflow import collector
 
         def note(phase, found):
             if phase == "start":
@@ -266,20 +267,24 @@ def test_a_first_call_collects_the_youngest_generation_alone() -> None:
             gc.collect(0)
         gc.callbacks.append(note)
         step(x)
-        print("then")
-        kept = [[] for _ in range(2000)]
+        print("old:", gc.get_count()[0] < 700, gc.get_freeze_count())
+        collector.MOST_UNVISITED = 500
+        cf.compile(lambda x: (x + x).sum())(x)
+        collector.MOST_UNVISITED = 100_000
+        cf.compile(lambda x: (x - x).sum())(x)
+        gc.callbacks.clear()
         """
     )
-    before, after = found[: found.index("then")], found[found.index("then") + 1 :]
-    assert before == ["0", "0"], "before, to know what the function makes, and at the end"
-    assert set(after) - {"0"}
+    first, then = found[: found.index("old:")], found[found.index("old:") + 1 :]
+    assert first == ["0"], "before, to know what the function makes"
+    assert then == ["True", "0", "0", "2", "0"]
 
 
 def test_what_was_imported_is_old_at_once() -> None:
     found = collections(
         """
         import gc
-        from contraflow import threads
+        from contraflow import collector, threads
 
         gc.collect()
         gc.disable()
@@ -289,7 +294,7 @@ def test_what_was_imported_is_old_at_once() -> None:
         gc.freeze()
         frozen = gc.get_freeze_count()
         threads.imported("filecmp")
-        print(gc.get_freeze_count() >= frozen > threads.FROZEN_BY_PYTHON)
+        print(gc.get_freeze_count() >= frozen > collector.FROZEN_BY_PYTHON)
         """
     )
     assert found == ["True", "0", "True"]

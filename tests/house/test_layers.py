@@ -22,7 +22,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / PACKAGE
 
 # From the lowest: modules and folders. Whatever is not named here is the library, above them all.
 LAYERS = (
-    "gil absent errors names config thresholds dtypes shapes spec threads",
+    "gil absent errors names config thresholds dtypes shapes spec collector threads",
     "expressions",
     "operation",
     "compiler",
@@ -418,7 +418,8 @@ FORBIDDEN = {
         "errors",
         "import contraflow.operation.op as op",
         "contraflow.errors, line 1: layer 0 (gil absent errors names config thresholds dtypes "
-        "shapes spec threads) imports upward: contraflow.operation.op is in layer 2 (operation)",
+        "shapes spec collector threads) imports upward: contraflow.operation.op is in layer 2 "
+        "(operation)",
     ),
     "upward by relative import": (
         "ops.custom",

@@ -8,6 +8,7 @@ from collections import Counter
 from time import perf_counter
 from typing import Any
 
+from contraflow import collector
 from contraflow.capture.call import FunctionCall, Owner
 from contraflow.capture.findings import Findings
 from contraflow.capture.observing.ahead import read_ahead, warn_once
@@ -44,8 +45,7 @@ def record_call(owner: Owner, call: FunctionCall, attempt: Attempt) -> CapturedP
         gc.collect(0)  # from here on, what is in the youngest generation is the function's
         program = _record_and_load(owner, recorder, call, loose, attempt)
         if collecting:
-            # Only the youngest generation: a full collection would walk every imported module.
-            gc.collect(0)
+            collector.keep_young()
         return program
     except ValueNeeded:
         raise NumbersToFix(recorder.symbols.needed) from None
