@@ -17,7 +17,7 @@ import contraflow as cf
 from contraflow.capture.backward_tape import without
 from contraflow.compiler import passes
 from contraflow.compiler.fuse import stored_products
-from contraflow.compiler.tape import Tape, Value
+from contraflow.compiler.tape import Tape, Value, count_uses
 from contraflow.contexts.batch import Batch
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import create, elementwise, index, view
@@ -251,7 +251,7 @@ def test_a_product_is_stored_where_a_new_copy_wants_it(declared, is_copy) -> Non
           return %4
         """
     ).verify()
-    assert len(list(stored_products(tape))) == is_copy
+    assert len(list(stored_products(tape, count_uses(tape)))) == is_copy
 
 
 @pytest.mark.parametrize(

@@ -40,10 +40,10 @@ from contraflow.compiler.ordered_uses import (
     lower_sorting,
 )
 from contraflow.compiler.pieces import first_parts_of_wholes
-from contraflow.compiler.tape import Tape, TapeLine, Value, count_uses
+from contraflow.compiler.tape import Tape, TapeLine, Uses, Value, count_uses
 from contraflow.dtypes import DType
 from contraflow.errors import host_only
-from contraflow.operation.kinds import Contracting, Scattering
+from contraflow.operation.kinds import Scattering
 from contraflow.operation.op import Op
 from contraflow.shapes import View, contiguous, rearranged
 from contraflow.spec import Spec
@@ -70,10 +70,9 @@ class Stored(NamedTuple):
     layout: View
 
 
-def stored_products(tape: Tape) -> Iterator[Stored]:
+def stored_products(tape: Tape, uses: Uses) -> Iterator[Stored]:
     """Products that one line alone reads, to store them in another order or as part of a value."""
     makers = {v: i for i, line in enumerate(tape.lines) for v in line.outs}
-    uses = count_uses(tape)
 
     def made_for_one(x: Any, lowering: str) -> int | None:
         """The line that makes what only one line reads, if it is lowered so."""
@@ -108,10 +107,12 @@ class _Fuser:
         self.maker: dict[Value, int] = {}  # the position in `groups` of what makes a value
         # Heaps of the positions of what else reads a value; some groups there have moved since.
         self.readers: dict[Value, list[int]] = defaultdict(list)
-        self.begins = first_parts_of_wholes(tape)
+        self.roots = tape.roots
+        uses = count_uses(tape)
+        self.begins = first_parts_of_wholes(tape, uses)
         self.stored: dict[int, Stored] = {}  # by the line whose turn it is to make the product
         self.skipped: set[int] = set()  # the lines whose work others do
-        self._find_stored_products()
+        self._find_stored_products(uses)
         self.final_values = set(tape.writes.values())  # what inputs will hold
         self.last_risk = -1  # the position of the last that may fail
         self.kept = kept_values(tape, limits)  # what is read from memory only
@@ -120,7 +121,7 @@ class _Fuser:
         for number, line in enumerate(self.tape.lines):
             if not self.host.issuperset(line.outs):
                 self._lower(number, line)
-        for v in self.tape.roots:
+        for v in self.roots:
             if v in self.scope.fills:
                 self._stored(v, len(self.tape.lines) - 1)
         return list(self._finished())
@@ -202,14 +203,12 @@ class _Fuser:
         def copy(x: Value, dtype: DType, dims: Sequence[tuple[int, int]]) -> Value:
             return self._copied(x, dtype, dims, number)
 
-        assert isinstance(line.op.kind, Contracting)
-        labels = line.op.kind.labels(line.op, self.tape.given(line.inputs), line.params)
-        return ContractionLayout(self.scope, line, labels, copy, self.limits.windows)
+        return ContractionLayout(self.scope, line, copy, self.limits.windows)
 
-    def _find_stored_products(self) -> None:
+    def _find_stored_products(self, uses: Uses) -> None:
         """Find the products that are written where a line stores them: at once, but as a part of a
         value when that is there."""
-        for found in stored_products(self.tape):
+        for found in stored_products(self.tape, uses):
             if not self.scope.layouts.keys().isdisjoint(self.tape.lines[found.store].outs):
                 continue
             if self._layout(found.product).suits(found.layout.strides):
@@ -267,7 +266,7 @@ class _Fuser:
         return self._copied(x, spec.dtype, None, number)
 
     def _finished(self) -> Iterator[Use]:
-        wanted = set(self.tape.roots)
+        wanted = set(self.roots)
         for g in self.groups:
             if g is not None:
                 wanted |= g.reads.difference(g.made) if isinstance(g, Group) else g.reads
@@ -367,22 +366,23 @@ class _Fuser:
                 self._merge(p, at, visit)
         group = self.groups[at]
         assert isinstance(group, Group)
-        self._join(group, visit, number)
+        self._join(group, visit)
         if visit.line.op.kind.indexes:
             self.last_risk = max(self.last_risk, at)
         self._note_reads([v for v, _ in visit.reads], at, group.made)
         self.maker.update(dict.fromkeys(visit.line.outs, at))
 
-    def _join(self, group: Group, visit: Visit, number: int) -> None:
+    def _join(self, group: Group, visit: Visit) -> None:
         """Make a line the last of a group."""
         if visit.reduced is not None:
             group.inner |= visit.reduced
             group.reductions += 1
-        group.lines.append(number)
+        group.visits.append(visit)
         group.indexes = group.indexes or visit.line.op.kind.indexes
         group.may_fail = group.may_fail or visit.may_fail
         group.reads.update([v for v, _ in visit.reads])
-        group.kept.update(self.kept.intersection(visit.line.outs))
+        if self.kept:
+            group.kept.update(self.kept.intersection(visit.line.outs))
         for v in visit.line.outs:
             group.made[v] = group.storing(visit, self.scope.layout(v))
 
@@ -416,11 +416,10 @@ class _Fuser:
         They join one by one in the order of the tape, as if all had been placed there.
         """
         merged = Group(target.domain, target.region)
-        for number in sorted(source.lines + target.lines):
-            visit = self.scope.visit(number)
+        for visit in sorted(source.visits + target.visits):
             if not self._fits(merged, visit):
                 return None
-            self._join(merged, visit, number)
+            self._join(merged, visit)
         return merged
 
 
@@ -439,7 +438,7 @@ def is_within_limits(limits: Limits, group: Group, visit: Visit) -> bool:
         return False
     operands = len(group.reads) + len(group.made) + len(line.inputs) + len(line.outs)
     operands += group.may_fail or visit.may_fail  # memory for the record of a failure
-    return operands <= limits.bindings and len(group.lines) < limits.lines
+    return operands <= limits.bindings and len(group.visits) < limits.lines
 
 
 def is_on_the_points(limits: Limits, group: Group, visit: Visit) -> bool:

@@ -38,6 +38,8 @@ from contraflow.spec import Spec
 
 Access = tuple[Value, View]
 
+_new = tuple.__new__  # of a named tuple, as its class does it, which takes twice as long
+
 
 class OperandPlace(NamedTuple):
     """The binding of a kernel operand: elements of a value from an offset on, or a scalar."""
@@ -105,8 +107,9 @@ def is_access(x: Any) -> bool:
 
 
 class Visit(NamedTuple):
-    """A line of a map or a reduction."""
+    """A line of a map or a reduction, by its number first: visits sort as lines do."""
 
+    number: int
     line: TapeLine
     shape: Shape  # the points it visits: its result's, or those it reduces
     operands: tuple[Any, ...]  # as `TapeScope.access` finds them
@@ -125,7 +128,6 @@ class TapeScope:
         self.layouts: dict[Value, View] = {}  # of values that are not row-major
         self.narrow = False  # whether int64 has 32 bits
         self._found: dict[Value, Any] = {}
-        self._visits: dict[int, Visit] = {}
 
     def access(self, x: Any) -> Any:
         """The Access of a tensor operand; literals, fills and host values come as scalars."""
@@ -157,21 +159,17 @@ class TapeScope:
 
     def visit(self, number: int) -> Visit:
         """A line of a map or a reduction, and where it goes."""
-        found = self._visits.get(number)
-        if found is None:
-            line = self.tape.lines[number]
-            operands = tuple(map(self.access, line.inputs))
-            reads = tuple(filter(is_access, operands))
-            first = line.inputs[0] if line.inputs else None
-            if line.op.kind.lowering == "reduce" and isinstance(first, Value):
-                shape = self.tape.specs[first].shape
-                dims = reduced_dims(line.op, line.params, len(shape))
-                found = Visit(line, shape, operands, reads, dims, self._may_fail(line))
-            else:
-                shape = self.tape.specs[line.outs[0]].shape
-                found = Visit(line, shape, operands, reads, None, self._may_fail(line))
-            self._visits[number] = found
-        return found
+        line = self.tape.lines[number]
+        operands = tuple(map(self.access, line.inputs))
+        reads = tuple(filter(is_access, operands))
+        first = line.inputs[0] if line.inputs else None
+        if line.op.kind.lowering == "reduce" and isinstance(first, Value):
+            shape = self.tape.specs[first].shape
+            dims = reduced_dims(line.op, line.params, len(shape))
+        else:
+            shape, dims = self.tape.specs[line.outs[0]].shape, None
+        may_fail = self._may_fail(line)
+        return _new(Visit, (number, line, shape, operands, reads, dims, may_fail))
 
     def _may_fail(self, line: TapeLine) -> bool:
         if line.op.kind.indexes or line.op.fails is not None:
@@ -186,7 +184,7 @@ class Group:
     domain: Shape
     region: int = 0
     inner: frozenset[int] = frozenset()  # dims of the domain that are reduced over
-    lines: list[int] = field(default_factory=list)
+    visits: list[Visit] = field(default_factory=list)
     indexes: bool = False  # whether a line reads at positions of its own
     may_fail: bool = False  # whether a line may check something
     reductions: int = 0  # how many of the lines reduce
@@ -230,8 +228,7 @@ def lower_group(scope: TapeScope, group: Group, wanted: set[Value]) -> list[Kern
     if wanted.isdisjoint(group.made):
         return []
     naming, lines = Naming(scope), []
-    for number in group.lines:
-        visit = scope.visit(number)
+    for visit in group.visits:
         line = visit.line
         operands = tuple(map(naming.found, visit.operands))
         params, given = tuple(line.params.items()), tuple(scope.tape.given(line.inputs))
@@ -239,7 +236,7 @@ def lower_group(scope: TapeScope, group: Group, wanted: set[Value]) -> list[Kern
         layout = group.made[first]
         if first in scope.layouts:  # elements are numbered in row-major order all the same
             layout = group.storing(visit, contiguous(scope.tape.specs[first].shape))
-        lines.append(PatternLine(line.op, params, operands, given, visit.shape, layout))
+        lines.append(_new(PatternLine, (line.op, params, operands, given, visit.shape, layout)))
         naming.make(line.outs)
     results = tuple(
         StoredResult(number, naming.target(v, 0), group.made[v])
@@ -253,7 +250,8 @@ def lower_group(scope: TapeScope, group: Group, wanted: set[Value]) -> list[Kern
     kernels, partials = lower_pattern(pattern)
     for elements, dtype in partials:
         naming.target(scope.tape.new(Spec((elements,), dtype)), 0)
-    return [naming.use(x, 0 if x.checks is None else group.lines[x.checks]) for x in kernels]
+    checks = [None if x.checks is None else group.visits[x.checks] for x in kernels]
+    return [naming.use(x, visit.number if visit else 0) for x, visit in zip(kernels, checks)]
 
 
 def lower_store(
@@ -276,7 +274,7 @@ class Naming:
         self.places: list[OperandPlace] = []
         self.dtypes: list[DType] = []
         self.made: dict[Value, int] = {}
-        self._read: dict[tuple[Value, int], int] = {}
+        self._read: dict[OperandPlace, int] = {}
 
     def _argument(self, place: OperandPlace, dtype: DType) -> int:
         self.places.append(place)
@@ -291,15 +289,15 @@ class Naming:
         """An Access, a literal or a host value."""
         if not is_access(x):
             dtype = self.specs[x].dtype if isinstance(x, Value) else _number_dtype(x)
-            return NumberOperand(self._argument(OperandPlace(x), dtype), dtype)
+            argument = self._argument(_new(OperandPlace, (x, 0)), dtype)
+            return _new(NumberOperand, (argument, dtype))
         value, (shape, strides, offset) = x
         if value in self.made:
-            return Made(self.made[value])
-        argument = self._read.get((value, offset))
-        if argument is None:
-            argument = self._argument(OperandPlace(value, offset), self.specs[value].dtype)
-            self._read[value, offset] = argument
-        return ArrayOperand(argument, shape, strides)
+            return _new(Made, (self.made[value],))
+        place = _new(OperandPlace, (value, offset))
+        if place not in self._read:
+            self._read[place] = self._argument(place, self.specs[value].dtype)
+        return _new(ArrayOperand, (self._read[place], shape, strides))
 
     def make(self, outs: Sequence[Value]) -> None:
         """A line's results."""
@@ -308,7 +306,7 @@ class Naming:
 
     def target(self, v: Value, offset: int) -> int:
         """A value to store to, from an offset on."""
-        return self._argument(OperandPlace(v, offset), self.specs[v].dtype)
+        return self._argument(_new(OperandPlace, (v, offset)), self.specs[v].dtype)
 
     def use(self, lowered: Lowered, line: int, rest: Value | None = None) -> KernelUse:
         """A kernel with the values that its operand numbers stand for."""

@@ -38,7 +38,9 @@ def rearranged_view(view: View, shape: Shape, layout: View) -> View | None:
 
 def narrow_layouts(tape: Tape, host: set[Value], most: int) -> dict[Value, View]:
     """Column-major layouts for the values of at most `most` columns that gain by them."""
-    return _Narrow(tape, host, most).layouts()
+    shapes = {shape for shape, _ in tape.specs.values()}
+    narrow = {shape for shape in shapes if _is_narrow(shape, most)}
+    return _Narrow(tape, host, narrow).layouts() if narrow else {}
 
 
 def _is_narrow(shape: Shape, most: int) -> bool:
@@ -48,9 +50,9 @@ def _is_narrow(shape: Shape, most: int) -> bool:
 
 
 class _Narrow:
-    def __init__(self, tape: Tape, host: set[Value], most: int) -> None:
+    def __init__(self, tape: Tape, host: set[Value], shapes: set[Shape]) -> None:
         self.tape = tape
-        self.narrow = {v for v, (shape, _) in tape.specs.items() if _is_narrow(shape, most)}
+        self.narrow = {v for v, (shape, _) in tape.specs.items() if shape in shapes}
         self.leader: dict[Value, Value] = {}  # of all that have one layout, towards the first
         self.fixed: set[Value] = {*tape.inputs, *tape.roots, *host}
         self.reduced: set[Value] = set()  # row by row

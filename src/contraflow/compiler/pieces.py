@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import NamedTuple, cast
 
 from contraflow import thresholds
-from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Value, count_uses, renamed
+from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Uses, Value, count_uses, renamed
 from contraflow.operation import core
 from contraflow.shapes import View, contiguous
 from contraflow.spec import Spec
@@ -30,17 +30,20 @@ def join_pieces(tape: Tape) -> Tape:
     So are the gradients of the parts of a tensor: to sum them whole would take as many passes over
     all as there are parts.
     """
+    sums = [i for i, line in enumerate(tape.lines) if line.op.is_sum]
+    if not sums:
+        return tape
     makers = {v: i for i, line in enumerate(tape.lines) for v in line.outs}
     uses = count_uses(tape)
     inner = set()  # sums that are part of others
     kept: dict[int, list[TapeLine]] = {}  # by the number of the line they replace
     same: dict[Value, Value] = {}
     result = tape.replaced([])
-    for i in reversed(range(len(tape.lines))):
+    for i in reversed(sums):
         if i in inner or not _is_plain_sum(tape, tape.lines[i]):
             continue
-        sums, terms = _terms(tape, makers, uses, i)
-        inner.update(sums)
+        parts, terms = _terms(tape, makers, uses, i)
+        inner.update(parts)
         pieces = {v: p for v in terms if (p := _piece(tape, makers, uses, v, i)) is not None}
         rows = [row for row in _rows(pieces.values()) if _is_worth_joining(tape, row)]
         if not rows:
@@ -51,7 +54,7 @@ def join_pieces(tape: Tape) -> Tape:
                 kept[piece.line] = [_stored_beside(tape, before, piece)]
         gone = {v for row in rows for p in row[:-1] for v in tape.lines[p.line].outs}
         left = [v for v in terms if v not in gone]
-        kept |= {number: [] for number in sums}
+        kept |= {number: [] for number in parts}
         root = tape.lines[i]
         kept[i] = []
         total = left[0]
@@ -77,7 +80,7 @@ def _is_plain_sum(tape: Tape, line: TapeLine) -> bool:
 
 
 def _terms(
-    tape: Tape, makers: Mapping[Value, int], uses: Counter[TapeOperand], root: int
+    tape: Tape, makers: Mapping[Value, int], uses: Uses, root: int
 ) -> tuple[list[int], list[Value]]:
     """The lines of the sums that are used only by this sum, and all its terms, in order."""
     sums, terms = [], []
@@ -96,7 +99,7 @@ def _terms(
 
 
 def _piece(
-    tape: Tape, makers: Mapping[Value, int], uses: Counter[TapeOperand], v: Value, root: int
+    tape: Tape, makers: Mapping[Value, int], uses: Uses, v: Value, root: int
 ) -> PaddedPiece | None:
     """The piece that a term is, if it is a value put among zeros along one dim for this sum."""
     i = makers.get(v, -1)
@@ -171,9 +174,8 @@ def _stored_beside(tape: Tape, before: PaddedPiece, piece: PaddedPiece) -> TapeL
     return line._replace(op=core.assign, inputs=inputs, params=region._asdict())
 
 
-def first_parts_of_wholes(tape: Tape) -> set[int]:
+def first_parts_of_wholes(tape: Tape, uses: Uses) -> set[int]:
     """First assignments of chains that overwrite a whole value: its initial contents are dead."""
-    uses = count_uses(tape)
     # The first line of those that assigned the parts of a value.
     chains: dict[TapeOperand, int] = {}
     parts: dict[int, list[tuple[int, int, int] | None]] = defaultdict(list)

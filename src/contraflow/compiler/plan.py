@@ -41,6 +41,7 @@ class Binding(NamedTuple):
 
 
 SCALARS = -1
+_new = tuple.__new__  # of a named tuple, as its class does it, which takes twice as long
 
 
 @dataclass(eq=False, repr=False)
@@ -296,12 +297,12 @@ class _Planner:
         bindings = []
         for operand, place in zip(use.call.kernel.operands, use.places):
             if operand.mode == "scalar":
-                bindings.append(Binding(SCALARS, self._word(place, operand.dtype)))
+                bindings.append(_new(Binding, (SCALARS, self._word(place, operand.dtype))))
             elif operand.mode == "position":
-                bindings.append(Binding(0, place.offset))
+                bindings.append(_new(Binding, (0, place.offset)))
             else:
                 assert isinstance(place.value, Value)
-                bindings.append(Binding(self.slot_of[place.value], place.offset))
+                bindings.append(_new(Binding, (self.slot_of[place.value], place.offset)))
         call = use.call
         if not self.limits.aliasing:
             memory = [o.mode not in ("scalar", "position") for o in call.kernel.operands]

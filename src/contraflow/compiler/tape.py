@@ -44,7 +44,7 @@ class Value(NamedTuple):
         return f"%{self.number}"
 
 
-_new_value = tuple.__new__  # as the class does it, which takes twice as long
+_new = tuple.__new__  # of a named tuple, as its class does it, which takes twice as long
 
 TapeOperand = Value | bool | int | float
 
@@ -84,7 +84,7 @@ class Tape:
 
     def new(self, spec: Spec) -> Value:
         """A fresh value."""
-        value = _new_value(Value, (len(self.specs),))
+        value = _new(Value, (len(self.specs),))
         self.specs[value] = spec
         return value
 
@@ -108,7 +108,7 @@ class Tape:
         for spec in _infer(op, self.given(inputs), params):
             made.append(self.new(spec))
         outs = tuple(made)
-        self.lines.append(TapeLine(outs, op, inputs, params, line, region))
+        self.lines.append(_new(TapeLine, (outs, op, inputs, params, line, region)))
         return outs
 
     def given(self, inputs: Sequence[TapeOperand]) -> list[Given]:
@@ -241,9 +241,12 @@ class Tape:
         return f"{', '.join(map(repr, line.outs))} = {line.op.name}"
 
 
-def count_uses(tape: Tape) -> Counter[TapeOperand]:
+Uses = Counter[TapeOperand]  # how often each is read
+
+
+def count_uses(tape: Tape) -> Uses:
     """How often each value is read, or is a result; numbers are counted too."""
-    uses: Counter[TapeOperand] = Counter(chain.from_iterable([line.inputs for line in tape.lines]))
+    uses: Uses = Counter(chain.from_iterable([line.inputs for line in tape.lines]))
     uses.update(tape.roots)
     return uses
 

@@ -18,6 +18,7 @@ PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 # An instruction of a frame, and perhaps what it called.
 Instruction = tuple[CodeType, int] | tuple[CodeType, int, str | None]
+_new = tuple.__new__  # of a named tuple, as its class does it, which takes twice as long
 # Stands in for the source position of a node that has none.
 NOWHERE: tuple[CodeType | None, int] = (None, 0)
 
@@ -121,7 +122,7 @@ def user_call(skip: int = 1) -> UserCall:
 def user_line(skip: int = 1) -> UserLine | None:
     """The user's line that led here; every line of a recording asks."""
     code, instruction, called = user_call(skip + 1)
-    return None if code is None else UserLine(code, instruction, called)
+    return None if code is None else _new(UserLine, (code, instruction, called))
 
 
 def stacklevel() -> int:
