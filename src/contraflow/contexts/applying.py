@@ -77,6 +77,10 @@ class OpContext(Context):
         """The results of a composite as one program, None where that is not worth it."""
         return None
 
+    def for_parts(self) -> changed:
+        """The state in which the parts of a composite run that is one node."""
+        return changed(grad=False)
+
     def snapshot(self, tensor: Tensor) -> Tensor:
         """A copy."""
         return core.clone(tensor)  # type: ignore[no-any-return]
@@ -132,7 +136,7 @@ class OpContext(Context):
         if not needs:
             return outs
         if outs is None and op.rules:
-            with changed(grad=False):
+            with self.for_parts():
                 made = op.body(*inputs, **params)
             outs = made if isinstance(made, tuple) else (made,)
         if outs is not None:
@@ -180,7 +184,7 @@ class OpContext(Context):
                 form = form.of_outputs(tuple([index or 0 for index in indices]))
         else:
             form = self.recomputed_form(op, params, made, described)
-        call = user_call(_LIBRARY_FRAMES) if current.line is None else (*current.line, None)
+        call = current.line or user_call(_LIBRARY_FRAMES)
         node = OpNode(form, params, tuple(targets), call, inputs + outs, current.saved_hooks)
         if not op.rules:
             for i in form.saved:

@@ -86,7 +86,7 @@ class Recorder(BottomContext):
         for number, tensor in enumerate(arguments):
             self._arguments.setdefault(id(tensor), number)
             self._roles.setdefault(id(tensor.storage), InputSource("arg", argument=number))
-        self._versions: dict[int, tuple[Storage, int, Any]] = {}
+        self._written: dict[int, tuple[Storage, Any]] = {}  # with the writes to it before
         self._cells: dict[HostScalar, tuple[Tensor, Tensor]] = {}  # as it is now, as it was
         self._streams: dict[Generator, TouchedGenerator] = {}
         self.graph = GraphChanges()  # of what is from outside
@@ -188,6 +188,10 @@ class Recorder(BottomContext):
         if passes and not op.is_copy and any(self.tape.specs[v].shape for v in values):
             self._settle_device(op, inputs)
         return tuple([self._tensor(v, line) for v in values])
+
+    def for_parts(self) -> changed:
+        """The same. Its parts have the user's line from the composite: it is looked for once."""
+        return changed(grad=False, line=self.user_line())
 
     def _is_hosted(self, inputs: tuple[Any, ...]) -> bool:
         """Whether an op computes with numbers of the host only, which any device's tape may."""
@@ -363,7 +367,8 @@ class Recorder(BottomContext):
             for t in (target, target._base):
                 if t is not None:
                     self.graph.keep_place(t)
-            self._versions.setdefault(id(storage), (storage, storage.version, storage.writer))
+            if id(storage) not in self._written:
+                self._written[id(storage)] = storage, storage.written()
         self._last_write[id(storage)] = (op, line)
         if target.layout == contiguous(self.tape.specs[old].shape):
             # A storage never holds a view, so that views are always of whole values.
@@ -738,8 +743,8 @@ class Recorder(BottomContext):
         dtypes.set_default_dtype(self._default_dtype)
         for slot in self._slots.values():
             slot.tensor._grad = slot.original
-        for storage, version, writer in self._versions.values():
-            storage.version, storage.writer = version, writer
+        for storage, before in self._written.values():
+            storage.forget_since(before)
         self.graph.restore()
         for generator, stream in self._streams.items():
             generator.seed, generator.offset = stream.original

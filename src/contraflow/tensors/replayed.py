@@ -82,6 +82,17 @@ class _Replayed(Storage):
             log = self.log
             self.log = _Log(log.own + 1, (op, line), next(moments), log.replays)
 
+    def written(self) -> Any:
+        return self.log
+
+    def forget_since(self, written: Any) -> None:
+        if not isinstance(written, _Log):  # no program wrote to it then
+            super().forget_since(written)
+            return
+        own, writer, moment, _ = written
+        with _counting:  # programs that were made meanwhile count on
+            self.log = _Log(own, writer, moment, self.log.replays)
+
     @property
     def version(self) -> int:
         """The number of writes."""

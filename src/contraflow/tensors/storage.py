@@ -65,6 +65,14 @@ class Storage:
         self.version += 1
         self.writer = (op, line)
 
+    def written(self) -> Any:
+        """The writes so far, for `forget_since`."""
+        return self.version, self.writer
+
+    def forget_since(self, written: Any) -> None:
+        """Forget later writes, which did not happen: they were recorded, or undone."""
+        self.version, self.writer = written
+
     @property
     def data(self) -> Any:
         """The memory as a flat array or a buffer, None where only a program will compute it."""
