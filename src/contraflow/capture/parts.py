@@ -8,7 +8,7 @@ writes to the part, gives it out, or finds the larger tensor elsewhere, the call
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from contraflow.capture.observing.objects import TENSOR_FIELDS, is_passed
@@ -66,13 +66,14 @@ def cut_out(given: GivenArguments) -> CutCall | None:
             return None
     tensors: list[Any] = []
     try:
-        known = all(_is_known(x, tensors) for x in (*args, *kwargs.values()))
+        known = _gather((*args, *kwargs.values()), tensors)
     except RecursionError:  # a container that contains itself, which is refused
         return None
-    if not known:
+    found = [t for t in tensors if _is_part(t)] if known else []
+    if not found:
         return None
-    shared = Counter(id(t.storage) for t in tensors)
-    cut = {id(t): _cut(t) for t in tensors if _is_part(t) and shared[id(t.storage)] == 1}
+    shared = Counter([id(t.storage) for t in tensors])
+    cut = {id(t): _cut(t) for t in found if shared[id(t.storage)] == 1}
     if not cut:
         return None
     made = tuple([_made(x, cut) for x in args]), {k: _made(x, cut) for k, x in kwargs.items()}
@@ -96,19 +97,18 @@ def _cut(t: Tensor) -> Tensor:
     return Tensor.of_storage(part, contiguous(shape), t.dtype)
 
 
-def _is_known(x: Any, tensors: list[Any]) -> bool:
-    """Whether something is a tensor, a plain value, or a container of them; tensors are noted."""
-    kind = type(x)
-    if kind is Tensor:
-        tensors.append(x)
-        return True
-    return kind in PLAIN or (
-        kind in (tuple, list, dict) and all(_is_known(item, tensors) for item in _items(x))
-    )
-
-
-def _items(x: Any) -> Iterator[Any]:
-    return iter(x.values() if type(x) is dict else x)
+def _gather(values: Iterable[Any], tensors: list[Any]) -> bool:
+    """Whether all are tensors, plain values, or containers of them; tensors are noted."""
+    for x in values:
+        kind = type(x)
+        if kind is Tensor:
+            tensors.append(x)
+        elif kind is tuple or kind is list or kind is dict:
+            if not _gather(x.values() if kind is dict else x, tensors):
+                return False
+        elif kind not in PLAIN:
+            return False
+    return True
 
 
 def _made(x: Any, cut: dict[int, Tensor]) -> Any:
