@@ -75,6 +75,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "test_parallel.test_small_graphs_and_recordings_stay_sequential",
         "test_optim.test_large_parameters_are_updated_by_one_program",
         "test_optim.test_the_prologue_of_a_compiled_step_does_not_grow_with_the_parameters",
+        "test_optim.test_numbers_of_a_group_are_recorded_once",
         "test_seed_graph.test_line_19_a_tape_can_be_read",
         "test_nn.test_tracking_may_be_turned_off_and_on",
         "test_optim.test_what_users_put_in_place_of_groups_and_state",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from contraflow.optim import (
     Adam,
     AdamW,
     Muon,
+    NAdam,
     Optimizer,
     Rprop,
 )
@@ -104,6 +106,29 @@ def test_all_state_exists_before_the_first_step():
     }  # fmt: skip
     assert set(SGD([p], momentum=0.9).state[p]) == {"momentum_buffer"}
     assert SGD([p]).state_dict()["state"] == {}
+
+
+@pytest.mark.parametrize("kind", [Adam, NAdam])
+def test_numbers_of_a_group_are_recorded_once(kind):
+    """However many parameters it has: each further one takes the same lines, on tensors."""
+
+    def lines(count):
+        parameters = [parameter(3) for _ in range(count)]
+        optimizer = kind(parameters, lr=0.1)
+
+        @cf.compile
+        def step():
+            for p in parameters:
+                p.grad = cf.ones(3)
+            optimizer.step()
+
+        step()
+        return Counter(line.op.name for line in step.tape.lines if not tensors(step, line))
+
+    def tensors(step, line):
+        return any(step.tape.specs[v].shape for v in line.outs)
+
+    assert lines(1) == lines(3) != {}
 
 
 def test_momentum_switched_on_later():

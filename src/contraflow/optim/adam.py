@@ -46,11 +46,16 @@ class _TwoMeans(_Averaging):
         }
 
 
-def _average(group: ParamGroup, g: Tensor, state: OptimizerState) -> tuple[Tensor, Tensor]:
-    """The running means of the gradient and of its square, brought up to date."""
+def _weights(group: ParamGroup) -> tuple[Any, ...]:
+    """The weights of the running means of a group, for `_average`: the same for each parameter."""
     beta1, beta2 = group["betas"]
+    return 1 - beta1, beta2, 1 - beta2
+
+
+def _average(weights: tuple[Any, ...], g: Tensor, state: OptimizerState) -> tuple[Tensor, Tensor]:
+    """The running means of the gradient and of its square, brought up to date."""
     mean, square = state["exp_avg"], state["exp_avg_sq"]
-    new = apply(running_averages, (mean, square, g, 1 - beta1, beta2, 1 - beta2))
+    new = apply(running_averages, (mean, square, g, *weights))
     return mean.copy_(new.mean), square.copy_(new.square)
 
 
@@ -98,6 +103,7 @@ class Adam(_TwoMeans):
 
     def update(self, group: ParamGroup, updated: list[Updated]) -> None:
         lr, (beta1, beta2), eps = group["lr"], group["betas"], group["eps"]
+        weights = _weights(group)
         for state, members in together(updated):
             count = state["step"].get()
             # With c = sqrt(1 - beta2^t), lr / (1 - beta1^t) * mean / (sqrt(square) / c + eps) is
@@ -105,7 +111,7 @@ class Adam(_TwoMeans):
             c = (1 - beta2**count) ** 0.5
             small, size = eps * c, lr * c / (1 - beta1**count)
             for p, g, own in members:
-                mean, square = _average(group, directed(group, p, g), own)
+                mean, square = _average(weights, directed(group, p, g), own)
                 if group["amsgrad"]:
                     largest = own["max_exp_avg_sq"]
                     square = largest.copy_(maximum(largest, square))
@@ -168,6 +174,7 @@ class NAdam(_TwoMeans):
 
     def update(self, group: ParamGroup, updated: list[Updated]) -> None:
         lr, (beta1, beta2), decay = group["lr"], group["betas"], group["momentum_decay"]
+        weights = _weights(group)
         for state, members in together(updated):
             count = state["step"].get()
             mu = beta1 * (1 - 0.5 * 0.96 ** (count * decay))
@@ -178,7 +185,7 @@ class NAdam(_TwoMeans):
             c = (1 - beta2**count) ** 0.5
             for p, g, own in members:
                 g = directed(group, p, g)
-                mean, square = _average(group, g, own)
+                mean, square = _average(weights, g, own)
                 p.sub_((g * of_gradient + mean * of_mean) / (sqrt(square) / c + group["eps"]))
 
 
@@ -208,6 +215,7 @@ class RAdam(_TwoMeans):
 
     def update(self, group: ParamGroup, updated: list[Updated]) -> None:
         lr, (beta1, beta2) = group["lr"], group["betas"]
+        weights = _weights(group)
         for state, members in together(updated):
             count = state["step"].get()
             power = beta2**count
@@ -220,7 +228,7 @@ class RAdam(_TwoMeans):
             scale = ((1 - power) * variance) ** 0.5
             size = lr / (1 - beta1**count)
             for p, g, own in members:
-                mean, square = _average(group, directed(group, p, g), own)
+                mean, square = _average(weights, directed(group, p, g), own)
                 p.sub_(mean * size * choose(known, scale / (sqrt(square) + group["eps"]), 1.0))
 
 
