@@ -15,12 +15,16 @@ FROZEN_BY_PYTHON = 5000
 MOST_UNVISITED = 200_000  # objects that were made old before all are visited once
 
 _unvisited = 0
+_frozen_by_others = False
 
 
 def make_old() -> bool:
     """Make all objects part of the oldest generation, unless somebody has frozen objects, which
     must stay so."""
-    if gc.get_freeze_count() >= FROZEN_BY_PYTHON:
+    global _frozen_by_others
+    # Counting walks over all that are frozen, so that they are counted until there are many.
+    if _frozen_by_others or gc.get_freeze_count() >= FROZEN_BY_PYTHON:
+        _frozen_by_others = True
         return False
     tuple(map(call, (gc.freeze, gc.unfreeze)))  # in C: an interrupt between them would freeze all
     return True

@@ -114,7 +114,7 @@ def deciding(first: str) -> set[str]:
         if module not in found:
             found.add(module)
             waiting += imported_from_the_package(module)
-    return found - {"errors", "printing", "threads"}
+    return found - {"collector", "errors", "printing", "threads"}
 
 
 def imported_from_the_package(module: str) -> list[str]:
