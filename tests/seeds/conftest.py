@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
-
-import contraflow as cf
-
-Run = Callable[..., Any]
+from tests.helpers.trials import TRIALS, Trial, placed
 
 
-def eager(step: Callable[..., Any], *args: Any) -> Any:
-    return step(*args)
-
-
-def compiled(step: Callable[..., Any], *args: Any) -> Any:
-    """What the second call gives, which replays what the first recorded."""
-    function = cf.compile(step)
-    function(*args)
-    result = function(*args)
-    assert function.captures == 1
-    return result
-
-
-@pytest.fixture(params=[("cpu", eager), ("cpu", compiled)], ids=lambda p: f"{p[0]}-{p[1].__name__}")
-def run(request: pytest.FixtureRequest) -> Run:
-    """Calls a function of tensors, one way or the other."""
-    return request.param[1]
+@pytest.fixture(params=TRIALS, ids=str)
+def run(request: pytest.FixtureRequest) -> Iterator[Trial]:
+    """Calls a function of tensors on one of the devices, one way or the other."""
+    with placed(request.param.device):
+        yield request.param

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.helpers import engine_common
-from tests.helpers.engine_common import Counter, fields_of, leaf, nodes_below, place, refused
+from tests.helpers.engine_common import Counter, fields_of, nodes_below, place, refused
+from tests.helpers.trials import Trial, beside_the_cpu, eager_alone
 
 import contraflow as cf
+from contraflow import devices
 from contraflow.autograd import Gradients, grad, gradients
 from contraflow.autograd.graph import Graph
 from contraflow.compiler.tape import Tape
@@ -25,7 +27,8 @@ def layer(x: Tensor) -> Tensor:
     return (x * x).tanh().sin().exp() * 0.3
 
 
-def test_line_09_checkpoints_drop_activations(storages: Counter) -> None:
+@eager_alone
+def test_line_09_checkpoints_drop_activations(run: Trial, storages: Counter) -> None:
     def peak(function: Any) -> int:
         x = cf.tensor([0.1, 0.2], requires_grad=True)
         before = storages.restart()
@@ -40,7 +43,7 @@ def test_line_09_checkpoints_drop_activations(storages: Counter) -> None:
     assert peak(lambda x: cf.checkpoint_sequential([layer] * 64, 8, x)) < peak(plain) / 4
 
 
-def test_line_09_checkpoints_change_no_bit_and_repeat_dropout(run: Any) -> None:
+def test_line_09_checkpoints_change_no_bit_and_repeat_dropout(run: Trial) -> None:
     rng = np.random.default_rng(0)
     x = cf.tensor(rng.standard_normal((4, 8)).astype(np.float32), requires_grad=True)
     w = cf.tensor(rng.standard_normal((8, 8)).astype(np.float32), requires_grad=True)
@@ -55,21 +58,22 @@ def test_line_09_checkpoints_change_no_bit_and_repeat_dropout(run: Any) -> None:
     plain = gradients(lambda v, u: block(block(v, u), u))
     checked = gradients(lambda v, u: block(cf.checkpoint(block, v, u), u))
     for a, b in zip(plain, checked, strict=True):
-        assert a.array.tobytes() == b.array.tobytes()
+        assert a.fetched().tobytes() == b.fetched().tobytes()
 
 
-def test_line_09_a_captured_tensor_that_was_overwritten_is_noticed(run: Any) -> None:
+def test_line_09_a_captured_tensor_that_was_overwritten_is_noticed(run: Trial) -> None:
     def step(x: Tensor) -> Tensor:
         w = x.detach() * 2.0
         y = cf.checkpoint(lambda: (x + w).sin())
         w.add_(1)
         return grad(y, x)[0]
 
-    with pytest.raises(cf.OverwrittenError, match=r"^checkpoint saved float64.1. at "):
-        run(step, leaf(1.0))
+    with pytest.raises(cf.OverwrittenError, match=rf"^checkpoint saved {run.real}.1. at "):
+        run(step, run.leaf(1.0))
 
 
-def test_line_09_is_recomputing_is_restored() -> None:
+@eager_alone
+def test_line_09_is_recomputing_is_restored(run: Trial) -> None:
     seen = []
 
     def function(x: Tensor) -> Tensor:
@@ -78,14 +82,14 @@ def test_line_09_is_recomputing_is_restored() -> None:
             raise KeyError
         return x.sin()
 
-    y = cf.checkpoint(function, leaf(1.0))
+    y = cf.checkpoint(function, run.leaf(1.0))
     with pytest.raises(KeyError):
         y.backward()
     assert seen == [False, True]
     assert not cf.is_recomputing()
 
 
-def test_line_15_a_value_that_was_overwritten_names_both_lines(run: Any) -> None:
+def test_line_15_a_value_that_was_overwritten_names_both_lines(run: Trial) -> None:
     def step(x: Tensor) -> Any:
         y = x * 1.0
         z = y.sin()  # saved
@@ -94,14 +98,14 @@ def test_line_15_a_value_that_was_overwritten_names_both_lines(run: Any) -> None
 
     with refused(
         cf.GradientError,
-        f"sin saved float64[1] at {place('saved')} for its backward, but add_ overwrote it at "
+        f"sin saved {run.real}[1] at {place('saved')} for its backward, but add_ overwrote it at "
         f"{place('overwritten')}. Use the out-of-place form, or clone it before.",
     ):
-        run(step, leaf(1.0))
+        run(step, run.leaf(1.0))
 
 
 def test_line_15_an_op_that_saves_nothing_neither_complains_nor_keeps_memory(
-    run: Any,
+    run: Trial,
 ) -> None:
     def step(x: Tensor) -> Any:
         y = x * 2.0
@@ -110,16 +114,17 @@ def test_line_15_an_op_that_saves_nothing_neither_complains_nor_keeps_memory(
         assert not z.grad_fn.saved
         return grad(z, x)[0]
 
-    assert_close(run(step, leaf(1.0)), np.array([2.0]))
+    assert_close(run(step, run.leaf(1.0)), np.array([2.0]))
 
 
-def test_line_17_the_graph_is_data() -> None:
-    x, w = leaf(1.0), leaf(2.0)
+@eager_alone
+def test_line_17_the_graph_is_data(run: Trial) -> None:
+    x, w = run.leaf(1.0), run.leaf(2.0)
     y = (x * w).tanh()
     assert [node.name for node in nodes_below(y)] == ["tanh", "mul"]
     for node in nodes_below(y):
         assert not any(map(inspect.isfunction, fields_of(node)))
-    assert "tanh(%1) : float64[1]" in str(Graph(y))
+    assert f"tanh(%1) : {run.real}[1]" in str(Graph(y))
     assert cf.draw(y).count("->") == 3
     found: list[float] = []
 
@@ -134,20 +139,20 @@ def test_line_17_the_graph_is_data() -> None:
     assert found == [found[0]] * 4
 
 
-def test_line_18_a_store_of_gradients(run: Any) -> None:
-    w = leaf(3.0)
+def test_line_18_a_store_of_gradients(run: Trial) -> None:
+    w = run.leaf(3.0)
 
     def step(x: Tensor) -> tuple[Tensor, Tensor]:
         found = cf.autograd.gradients(x * w)
         return found[x], found[w]
 
-    gx, gw = run(step, leaf(2.0))
+    gx, gw = run(step, run.leaf(2.0))
     assert (gx.item(), gw.item()) == (3.0, 2.0)
     assert w.grad is None
 
 
-def test_line_18_a_store_of_every_tensor_that_adds_up(run: Any) -> None:
-    w = leaf(3.0)
+def test_line_18_a_store_of_every_tensor_that_adds_up(run: Trial) -> None:
+    w = run.leaf(3.0)
 
     def step(x: Tensor) -> tuple[Tensor, Gradients]:
         h = x * w
@@ -157,14 +162,15 @@ def test_line_18_a_store_of_every_tensor_that_adds_up(run: Any) -> None:
         gradients(w * w, into=total)
         return every[h], total + gradients(x * 5.0)
 
-    x = leaf(2.0)
+    x = run.leaf(2.0)
     of_h, store = run(step, x)
     assert_close(of_h, np.exp([6.0]))
     assert (store[x].item(), store[w].item()) == (8.0, 8.0)
     assert x.grad is None
 
 
-def test_line_19_a_tape_can_be_read() -> None:
+@eager_alone
+def test_line_19_a_tape_can_be_read(run: Trial) -> None:
     @cf.compile
     def product(a: Tensor, b: Tensor) -> Tensor:
         return a @ b
@@ -176,6 +182,40 @@ def test_line_19_a_tape_can_be_read() -> None:
     assert cf.draw(product.tape).count("->") == 3
 
 
-@pytest.mark.skip(reason="the GPU devices are not written yet")
-def test_line_20_nothing_of_a_backward_goes_through_the_host() -> None:
-    raise AssertionError
+@beside_the_cpu
+def test_line_20_nothing_of_a_backward_goes_through_the_host(
+    run: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for the number 1, which is the gradient of the loss."""
+    device = devices.lookup(run.device)
+    moved: dict[str, list[int]] = {"upload": [], "download": []}  # elements
+    for name, sizes in moved.items():
+        monkeypatch.setattr(device, name, counting(getattr(device, name), sizes))
+    model = cf.nn.Sequential(cf.nn.Linear(4, 6), cf.nn.LayerNorm(6), cf.nn.Linear(6, 3))
+    x, target = cf.randn(5, 4), cf.randn(5, 3)
+
+    def step(x: Tensor) -> Tensor:
+        model.zero_grad()
+        loss = cf.nn.functional.mse_loss(model(x).softmax(-1), target)
+        loss.backward()
+        return loss
+
+    function = cf.compile(step) if run.mode == "compiled" else step
+    for _ in range(3):  # which record, and compile kernels
+        function(x)
+    moved["upload"].clear()
+    loss = function(x)
+    assert moved["download"] == []
+    assert moved["upload"] == ([1] if run.mode == "eager" else [])
+    assert loss.item() > 0.0
+    assert moved["download"] == [1]
+
+
+def counting(transfer: Any, sizes: list[int]) -> Any:
+    """A transfer that notes how much it moves."""
+
+    def counted(data: Any, *args: Any) -> Any:
+        sizes.append(data.size)
+        return transfer(data, *args)
+
+    return counted
