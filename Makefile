@@ -13,7 +13,7 @@ INSTALLED_DEV := .venv/.installed-dev
 INSTALLED_PEERS := .venv-peers/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-peers test-cuda lint format stub names seeds accuracy explain bench bench-peers peers clean
+.PHONY: help demo demo-web test test-all test-peers test-cuda lint format stub names seeds accuracy explain bench bench-peers dawn peers clean
 .NOTPARALLEL:
 
 help: ## list the targets
@@ -21,6 +21,9 @@ help: ## list the targets
 
 demo: $(INSTALLED) ## a short tour that prints what it does
 	$(BIN)/python examples/demo.py $(ARGS)
+
+demo-web: $(INSTALLED_DEV) ## a page that trains a network in the browser, by WebGPU; served here
+	$(BIN)/python examples/web.py $(ARGS)
 
 test: $(INSTALLED_DEV) ## the tests, without the slow ones and the comparisons with peers
 	$(PYTEST) -m "not slow and not peers" $(ARGS)
@@ -62,6 +65,9 @@ bench: $(INSTALLED) ## the benchmarks, against the peers that `make bench-peers`
 	$(if $(wildcard $(INSTALLED_PEERS)),.venv-peers/bin,$(BIN))/python -m benchmarks.run $(ARGS)
 
 bench-peers: $(INSTALLED_PEERS) ## install PyTorch, JAX and tinygrad beside .venv (gigabytes)
+
+dawn: ## install Dawn, the WebGPU of Chromium, for Node: tests compile every kernel with it
+	npm install --silent --no-fund --no-audit --prefix .node webgpu@0.6
 
 peers: $(INSTALLED_DEV) ## install PyTorch and JAX to compare with (gigabytes)
 	$(PIP) install --editable '.[peers]'

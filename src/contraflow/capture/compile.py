@@ -37,6 +37,7 @@ def runs_native(tensors: Sequence[Any]) -> bool:
 # Attributes that compiled functions, methods and modules have in common.
 ANSWERS = (
     "tape", "kernels", "memory", "explain", "programs", "captures", "clear", "eager", "unobserved",
+    "export_web",
 )  # fmt: skip
 
 

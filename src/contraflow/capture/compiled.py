@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 import operator
+import os
 import sys
 import types
 import warnings
@@ -386,6 +387,25 @@ class Compiled:
             self.name, self.programs, self.captures, self.changes, self.refusals, self.unobserved
         )
 
+    def export_web(self, folder: str | os.PathLike[str], *others: Any) -> None:
+        """Write the program recorded or used last, which runs on webgpu, for browsers.
+
+        The folder gets a plan, the texts of the kernels, the state (parameters, what optimizers
+        keep, random state) and `contraflow.js`, a module that runs all that by the browser's own
+        WebGPU. Others are compiled functions that run there on the same state: `step` trains a
+        model and `predict` uses it.
+
+            step(x, y)
+            step.export_web("site/model", predict)
+        """
+        functions = [self, *map(_compiled, others)]
+        web = threads.imported("contraflow.capture.web.bundle")
+        web.export(folder, [web.ExportedFunction(f, *f._last_with_key()) for f in functions])
+
+    def _last_with_key(self) -> tuple[CapturedProgram, CallKey]:
+        with self._lock:
+            return self._last(), next(reversed(self._programs))
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else CompiledMethod(self, instance)
 
@@ -450,6 +470,17 @@ class CompiledMethod(functools.partial[Any]):
 
     def __repr__(self) -> str:
         return f"<compiled method {self.func.__qualname__} of {self.args[0]!r}>"
+
+
+def _compiled(x: Any) -> Compiled:
+    """The compiled function that a compiled function, method or module is."""
+    found = getattr(getattr(x, "export_web", None), "__self__", None)
+    if not isinstance(found, Compiled):
+        raise TypeError(
+            f"export_web: {type(x).__name__} is not a compiled function. Compile it, and call it "
+            "once: contraflow.compile(f)."
+        )
+    return found
 
 
 def _contents(place: Place, given: GivenArguments) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -32,24 +32,32 @@ def render(tape: Tape, lines: Sequence[TapeLine], wanted: Sequence[TapeOperand])
     if inputs:
         rows.append(f"    {', '.join(map(_name, inputs))}, = scalars")
     read = {x for line in lines for x in line.inputs if isinstance(x, Value)}
+    for line, outs in bodies(tape, lines, partial(_read, tape)):
+        body, texts = _render(outs)
+        rows += [f"    {row}" for row in body]
+        for v, text in zip(line.outs, texts):
+            dtype = tape.specs[v].dtype
+            rounds = v in read and is_narrow(dtype)
+            rows.append(f"    {_name(v)} = {f'to_{dtype}({text})' if rounds else text}")
+    results = (_name(x) if isinstance(x, Value) else _number(x) for x in wanted)
+    rows.append(f"    return ({''.join(result + ', ' for result in results)})")
+    return "\n".join(rows) + "\n"
+
+
+def bodies(
+    tape: Tape, lines: Sequence[TapeLine], read: Callable[[TapeOperand, DType | None], Any]
+) -> Iterator[tuple[TapeLine, Sequence[Expr]]]:
+    """The scalar body of each line; `read` gives what stands there for an operand, as an op reads
+    it that computes in a dtype."""
     for line in lines:
         given = tape.given(line.inputs)
         casts, _ = line.op.types(given, line.params)
         # Host scalars are float64 or int64 whatever the tape says.
         sources = [
-            s.leaf("input", _wide(cast.category if cast else _category(x)), _read(tape, x, cast))
+            s.leaf("input", _wide(cast.category if cast else _category(x)), read(x, cast))
             for x, cast in zip(line.inputs, casts)
         ]
-        outs = line.op.kind.expression(line.op, given, _widened(line.params), sources)
-        body, texts = _render(outs)
-        rows += [f"    {row}" for row in body]
-        for v, text in zip(line.outs, texts):
-            dtype = tape.specs[v].dtype
-            rounds = v in read and _is_narrow(dtype)
-            rows.append(f"    {_name(v)} = {f'to_{dtype}({text})' if rounds else text}")
-    results = (_name(x) if isinstance(x, Value) else _number(x) for x in wanted)
-    rows.append(f"    return ({''.join(result + ', ' for result in results)})")
-    return "\n".join(rows) + "\n"
+        yield line, line.op.kind.expression(line.op, given, _widened(line.params), sources)
 
 
 @lru_cache(maxsize=1024)  # most are empty
@@ -58,32 +66,40 @@ def compile_prologue(text: str) -> Callable[[Sequence[int | float]], tuple[int |
     scope: dict[str, Any] = {
         "table": _table, "divide": partial(_table, "div"), "power": partial(_table, "pow"),
         "root": math.sqrt, "nan": math.nan, "whole": _whole,
-        **{f"to_{dtype}": partial(_rounded, dtype) for dtype in (float32, *HALVES)},
+        **{f"to_{dtype}": partial(rounded, dtype) for dtype in (float32, *HALVES)},
     }  # fmt: skip
     exec(builtins.compile(text, "<host prologue>", "exec"), scope)
     prologue: Callable[[Sequence[int | float]], tuple[int | float, ...]] = scope["prologue"]
     return prologue
 
 
-def _rounded(dtype: DType, x: float) -> float:
+def rounding(tape: Tape, x: TapeOperand, dtype: DType | None) -> DType | None:
+    """The dtype to which an operand is rounded as an op reads it that computes in `dtype`."""
+    if dtype is None or not is_narrow(dtype):
+        return None
+    if isinstance(x, Value) and tape.specs[x].dtype is dtype:
+        return None
+    return dtype.compute
+
+
+def rounded(dtype: DType, x: float) -> float:
     """A number of a dtype, in the steps in which eager mode comes to it."""
     for kind in (dtype.compute, dtype):
         x = float(quiet.run(kind.numpy.type, x))
     return x
 
 
-def _is_narrow(dtype: DType) -> bool:
+def is_narrow(dtype: DType) -> bool:
+    """Whether a dtype is a floating one of fewer bits than the host computes with."""
     return dtype.is_floating_point and dtype is not float64
 
 
 def _read(tape: Tape, x: TapeOperand, dtype: DType | None) -> str:
     """The text of an operand as an op reads it that computes in a dtype."""
+    narrow = rounding(tape, x, dtype)
     if not isinstance(x, Value):
-        rounds = dtype is not None and _is_narrow(dtype)
-        return _number(_rounded(dtype.compute, x) if rounds else x)  # type: ignore[union-attr]
-    if dtype is None or not _is_narrow(dtype) or tape.specs[x].dtype is dtype:
-        return _name(x)
-    return f"to_{dtype.compute}({_name(x)})"
+        return _number(x if narrow is None else rounded(narrow, x))
+    return _name(x) if narrow is None else f"to_{narrow}({_name(x)})"
 
 
 def _name(v: Value) -> str:
