@@ -355,6 +355,7 @@ TOLD = {
                 "look(3)",
                 "load_global(int, 'int')",
                 "look(3)",
+                "match_class(int)",
                 "iterate((3,))",
             ],
             13: [
@@ -370,6 +371,7 @@ TOLD = {
                 "look(3)",
                 "load_global(int, 'int')",
                 "look(3)",
+                "match_class(int)",
                 "iterate((3,))",
             ],
         },

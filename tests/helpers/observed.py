@@ -69,6 +69,7 @@ PLAIN = ObserverHooks(
     look=same,
     length=same,
     truth=same,
+    match_class=same,
     operate=first,
     contain=first,
     compare_identity=first,

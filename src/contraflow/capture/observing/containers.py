@@ -284,6 +284,11 @@ class Containers(Attributes):
         else:
             self.hand_over(x, 1)
 
+    def match_class(self, kind: Any) -> None:
+        """A pattern is about to take the attributes that a class names by position."""
+        if issubclass(type(kind), type):
+            self.touch_all(self.in_class(kind.__mro__, "__match_args__"))
+
     def touch_all(self, x: Any) -> None:
         """Note that a container from before is read whole, nested containers included."""
         pending, seen = [x], set()

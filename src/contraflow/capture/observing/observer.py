@@ -16,7 +16,7 @@ import sys
 import types
 import weakref
 from _thread import allocate_lock
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from threading import RLock, get_ident
 from typing import Any
 
@@ -78,6 +78,11 @@ _REGISTERING = names(
 _COUNTING = names("append extend insert pop clear update __delitem__")  # they look what is there
 # Methods of dicts that change them.
 _CHANGING = names("__setitem__ __delitem__ __ior__ clear pop popitem setdefault update")
+# Methods of arrays of the standard library and of exceptions that change them.
+_CHANGING_OTHERS = names(
+    "__setitem__ __delitem__ __iadd__ __imul__ append extend insert pop remove reverse byteswap "
+    "fromlist frombytes fromunicode fromfile add_note"
+)
 # Methods of the standard library's containers in Python that answer and change nothing.
 _ASKING = names(
     "get __getitem__ __contains__ __len__ keys values items most_common is_set isEnabledFor "
@@ -259,6 +264,11 @@ class Observer(Carrying):
             return self.callee(function)(*args, **kwargs)
         if type(owner) is ContextVar:
             return self._context_variable(owner, f, args)
+        if type(owner) is Context and f.__name__ == "run":
+            raise self.refuse(
+                "a function runs in a context of its own, whose variables a replay would not see",
+                "Run the compiled function in that context.",
+            )
         unbound = kind in (types.MethodDescriptorType, types.WrapperDescriptorType) and args
         if unbound and (issubclass(type(args[0]), CONTAINERS) or f.__name__ in _OBJECT_METHODS):
             bound = functools.partial(f, args[0])
@@ -453,6 +463,8 @@ class Observer(Carrying):
         if place is not None and issubclass(kind, MUTABLE):
             return self._call_container(owner, place, name, f, args, kwargs)
         if place is not None:
+            if name in _CHANGING_OTHERS and (kind.__module__ == "array" or name == "add_note"):
+                raise self.refuse_change(owner)
             self.touch_all(owner)
         for x in itertools.chain(args, kwargs.values()):
             self.hand_over(x)

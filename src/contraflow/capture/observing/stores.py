@@ -42,6 +42,7 @@ from contraflow.capture.state.writes import (
     copied,
     refill,
 )
+from contraflow.errors import CaptureError
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import plain_type
 
@@ -245,7 +246,9 @@ class Stores(Changes):
         elif issubclass(kind, dict):
             self._put_in_dict(container, key, value, Item(place, key, kind))
         elif not issubclass(kind, MUTABLE):
-            self._refuse_change(container, key, value)
+            if hasattr(kind, "__setitem__"):  # an array.array, a memoryview
+                raise self.refuse_change(container)
+            container[key] = value  # the error
         elif type(key) is slice or value is MISSING or not issubclass(kind, (list, deque)):
             method = "__delitem__" if value is MISSING else "__setitem__"
             args = self._mutate(container, method, (key,) if value is MISSING else (key, value), {})
@@ -259,14 +262,13 @@ class Stores(Changes):
                 functools.partial(own.__delitem__, container, key),
             )  # fmt: skip
 
-    def _refuse_change(self, container: Any, key: Any, value: Any) -> None:
-        if hasattr(type(container), "__setitem__"):  # an array.array, a memoryview
-            raise self.refuse(
-                f"something of type {type(container).__name__} from outside is changed, and a "
-                f"replay would not change it",
-                "Use a list, or a tensor.",
-            )
-        container[key] = value  # the error
+    def refuse_change(self, x: Any) -> CaptureError:
+        """The error about a change of something from outside that no replay would make."""
+        return self.refuse(
+            f"something of type {type(x).__name__} from outside is changed, and a replay would not "
+            f"change it",
+            "Use a list, or a tensor.",
+        )
 
     def delete_item(self, container: Any, key: Any) -> None:
         """Take an item away."""

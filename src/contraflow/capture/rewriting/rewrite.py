@@ -66,6 +66,7 @@ class ObserverHooks(NamedTuple):
     look: Callable[[Any], Any]
     length: Callable[[Any], Any]
     truth: Callable[[Any], Any]
+    match_class: Callable[[Any], Any]  # a class whose `__match_args__` a pattern is about to read
     # The operands of an operator, before it runs: (left, right, number of a BINARY_OP or -1 for a
     # comparison), (item, container) and (left, right).
     operate: Callable[[Any, Any, int], None]
@@ -229,7 +230,6 @@ _PASSED = {
     "MATCH_MAPPING": ("look", 1),
     "MATCH_SEQUENCE": ("look", 1),
     "MATCH_KEYS": ("look", 2),
-    "MATCH_CLASS": ("look", 3),
     "UNARY_NEGATIVE": ("look", 1),
     "UNARY_INVERT": ("look", 1),
     "UNARY_POSITIVE": ("look", 1),
@@ -359,6 +359,10 @@ class _Rewriting:
         if position == 1 and self.previous(i) in _STATELESS:
             return kept
         return self.through(self.hooks[hook], position) + kept
+
+    def match_class(self, i: int, argument: int, kept: bytes) -> bytes:
+        look = self.through(self.hooks.look, 3)
+        return look + self.through(self.hooks.match_class, 2) + kept
 
     def format_value(self, i: int, argument: int, kept: bytes) -> bytes:
         has_specification = argument & 4
@@ -549,6 +553,7 @@ _PASSING = {
 _HANDLED: dict[str, Callable[[_Rewriting, int, int, bytes], bytes]] = {
     **dict.fromkeys(_REPLACED, _Rewriting.replace),
     **dict.fromkeys(_PASSED, _Rewriting.pass_through),
+    "MATCH_CLASS": _Rewriting.match_class,
     "FORMAT_VALUE": _Rewriting.format_value,
     "CALL_INTRINSIC_1": _Rewriting.call_intrinsic,
     "LOAD_GLOBAL": _Rewriting.load_global,
