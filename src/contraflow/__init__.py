@@ -8,7 +8,6 @@ import contraflow.gil  # isort: skip  # first: it refuses Python without its loc
 import contraflow.runtime.eager  # isort: skip  # then: it installs the base context
 import contraflow.ops.declared  # noqa: F401  # isort: skip  # and this declares the ops
 from contraflow import autograd, ops
-from contraflow.autograd.checkpoint import checkpoint, checkpoint_sequential, is_recomputing
 from contraflow.autograd.modes import (
     enable_grad,
     inference_mode,
@@ -98,6 +97,7 @@ if TYPE_CHECKING:
     from contraflow import amp, data, distributions, func, linalg, nn, optim, profiler, special
     from contraflow.about import show_config
     from contraflow.amp.autocast import autocast
+    from contraflow.autograd.checkpoint import checkpoint, checkpoint_sequential, is_recomputing
     from contraflow.autograd.drawing import draw
     from contraflow.serialize import load, save
 
@@ -110,6 +110,7 @@ _LATER_FROM = {
     "amp.autocast": "autocast get_autocast_dtype is_autocast_enabled",
     "amp.grad_scaler": "GradScaler",
     "autograd.anomaly": "is_anomaly_enabled",
+    "autograd.checkpoint": "checkpoint checkpoint_sequential is_recomputing",
     "autograd.drawing": "draw",
     "dtypes": "can_cast finfo iinfo promote_types",
     "func": "vmap",

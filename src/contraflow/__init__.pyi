@@ -9,9 +9,6 @@ _float = float
 
 from contraflow import autograd as autograd
 from contraflow import ops as ops
-from contraflow.autograd.checkpoint import checkpoint as checkpoint
-from contraflow.autograd.checkpoint import checkpoint_sequential as checkpoint_sequential
-from contraflow.autograd.checkpoint import is_recomputing as is_recomputing
 from contraflow.autograd.modes import enable_grad as enable_grad
 from contraflow.autograd.modes import inference_mode as inference_mode
 from contraflow.autograd.modes import is_grad_enabled as is_grad_enabled
@@ -98,6 +95,8 @@ from contraflow.ops.queries import broadcast_shapes as broadcast_shapes
 from contraflow.dtypes import can_cast as can_cast
 from contraflow.shapes import channels_last as channels_last
 from contraflow.shapes import channels_last_3d as channels_last_3d
+from contraflow.autograd.checkpoint import checkpoint as checkpoint
+from contraflow.autograd.checkpoint import checkpoint_sequential as checkpoint_sequential
 from contraflow.ops.queries import conj as conj
 from contraflow.ops.queries import conj_physical as conj_physical
 from contraflow.shapes import contiguous_format as contiguous_format
@@ -135,6 +134,7 @@ from contraflow.ops.queries import is_floating_point as is_floating_point
 from contraflow.ops.queries import is_inference as is_inference
 from contraflow.ops.queries import is_neg as is_neg
 from contraflow.ops.queries import is_nonzero as is_nonzero
+from contraflow.autograd.checkpoint import is_recomputing as is_recomputing
 from contraflow.ops.queries import is_same_size as is_same_size
 from contraflow.ops.queries import is_signed as is_signed
 from contraflow.ops.queries import is_storage as is_storage

@@ -128,9 +128,8 @@ def imported(name: str) -> ModuleType:
 
 
 def _import(name: str) -> ModuleType:
-    found = importlib.import_module(name)
-    collector.make_old()  # modules stay
-    return found
+    with collector.importing():
+        return importlib.import_module(name)
 
 
 def _finish() -> None:

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contraflow.autograd import graph
 from contraflow.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
-from contraflow.autograd.function import Function, once_differentiable
-from contraflow.autograd.graph import Node, saved_tensors_hooks
 from contraflow.autograd.modes import (
     enable_grad,
     inference_mode,
@@ -29,10 +26,25 @@ from contraflow.ops.shape.joining import stack
 from contraflow.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
-    from contraflow.autograd import forward_ad, functional
+    from contraflow.autograd import forward_ad, functional, graph
+    from contraflow.autograd.function import Function, once_differentiable
     from contraflow.autograd.gradient_checks import gradcheck, gradgradcheck
+    from contraflow.autograd.graph import Node, saved_tensors_hooks
 
 Tensors = Tensor | Sequence[Tensor]
+
+# Names that few programs use and whose modules take a while to import: where they are.
+_LATER_MODULES = {
+    "forward_ad": "forward_ad", "functional": "functional", "grad_mode": "modes", "graph": "graph"
+}  # fmt: skip
+_LATER = {
+    "Function": "function",
+    "Node": "graph",
+    "gradcheck": "gradient_checks",
+    "gradgradcheck": "gradient_checks",
+    "once_differentiable": "function",
+    "saved_tensors_hooks": "graph",
+}
 
 
 def _is_several(x: Any) -> bool:
@@ -187,15 +199,10 @@ def gradients(
 
 
 def __getattr__(name: str) -> Any:
-    """Attributes that few programs use and that take a while to import."""
-    if name == "functional":
-        return import_module("contraflow.autograd.functional")
-    if name == "forward_ad":
-        return import_module("contraflow.autograd.forward_ad")
-    if name == "grad_mode":
-        return import_module("contraflow.autograd.modes")
-    if name in ("gradcheck", "gradgradcheck"):
-        return getattr(import_module("contraflow.autograd.gradient_checks"), name)
+    if name in _LATER_MODULES:
+        return import_module(f"contraflow.autograd.{_LATER_MODULES[name]}")
+    if name in _LATER:
+        return getattr(import_module(f"contraflow.autograd.{_LATER[name]}"), name)
     raise missing("contraflow.autograd", name)
 
 

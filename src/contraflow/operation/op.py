@@ -22,6 +22,7 @@ from __future__ import annotations
 import inspect
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from contraflow.errors import TRANSLATED, retold
@@ -136,7 +137,8 @@ class Op(Traits):
         self.ref = ref
         self.outs = outs
         self.output_count = len(outs)
-        self.results = namedtuple(self.name, outs) if len(outs) > 1 else None
+        if len(outs) == 1:
+            self.results = None
         self.residuals = residuals
         self.normalize = normalize
         self.shape = shape
@@ -151,6 +153,11 @@ class Op(Traits):
         self._vanishing = self._vanishing_inputs(self.zero_if)
         self._backwards: dict[tuple[bool, ...], Backward] = {}
         kind.check(self)
+
+    @cached_property
+    def results(self) -> Callable[..., Any] | None:
+        """The named tuple of several results, made when it is first needed: that takes a while."""
+        return namedtuple(self.name, self.outs)
 
     def _set_traits(self, given: dict[str, Any]) -> None:
         """Traits, as declared or by default, and those that follow from the kind."""

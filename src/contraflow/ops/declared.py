@@ -1,4 +1,5 @@
-"""Importing this module declares all ops: it imports every module of the families.
+"""Importing this module declares all ops: it imports every module of the families, except for those
+that have functions alone.
 
 The package does not do that itself. After an interrupted import Python may have a family and not
 the package, and would then import the families while one of them is being imported.
@@ -7,7 +8,7 @@ the package, and would then import the families while one of them is being impor
 from importlib import import_module
 from pkgutil import walk_packages
 
-from contraflow import ops
+from contraflow import collector, ops
 from contraflow.tensors.source_line import OWNERS
 
 # Functions that are not ops and whose parts users do not know.
@@ -18,6 +19,9 @@ _DRAWING = (
 )  # fmt: skip
 OWNERS.update({name: name for name in _DRAWING})
 
-for _found in walk_packages(ops.__path__, f"{ops.__name__}."):
-    if _found.name != __name__:
-        import_module(_found.name)
+_WITHOUT_OPS = {f"{ops.__name__}.{name}" for name in ("declared", "creation.arrays")}
+
+with collector.importing():
+    for _found in walk_packages(ops.__path__, f"{ops.__name__}."):
+        if _found.name not in _WITHOUT_OPS:
+            import_module(_found.name)
