@@ -28,7 +28,7 @@ demo-web: $(INSTALLED_DEV) ## a page that trains a network in the browser, by We
 test: $(INSTALLED_DEV) ## the tests, without the slow ones and the comparisons with peers
 	$(PYTEST) -m "not slow and not peers" $(ARGS)
 
-test-all: $(INSTALLED_DEV) ## every test; comparisons need `make peers` first
+test-all: $(INSTALLED_DEV) ## every test; comparisons need `make peers` first, Dawn `make dawn`
 	$(PYTEST) $(ARGS)
 
 test-peers: $(INSTALLED_DEV) ## only the comparisons with PyTorch and JAX; `make peers` first

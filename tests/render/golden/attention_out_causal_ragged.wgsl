@@ -76,9 +76,9 @@ fn attention_out_causal_float32_float32(
         var sum1_1: f32 = 0.0f;
         var sum1_2: f32 = 0.0f;
         var sum1_3: f32 = 0.0f;
-        var peak0: f32 = (-3.4028235e+38f);
+        var peak0: f32 = (-3.4028234663852886e+38f);
         var total0: f32 = 0.0f;
-        var peak1: f32 = (-3.4028235e+38f);
+        var peak1: f32 = (-3.4028234663852886e+38f);
         var total1: f32 = 0.0f;
         let last: i32 = min(size3, first_row + 32);
         for (var start: i32 = 0; start < last; start += 64) {
@@ -138,28 +138,28 @@ fn attention_out_causal_float32_float32(
             }
             let seen0_0: bool = row0 < size2 && swept0 < size3 && swept0 <= row0;
             let v16: f32 = score0_0 * scalar5;
-            let v17: f32 = select((-3.4028235e+38f), v16, seen0_0);
+            let v17: f32 = select((-3.4028234663852886e+38f), v16, seen0_0);
             let seen0_1: bool = row0 < size2 && swept1 < size3 && swept1 <= row0;
             let v18: f32 = score0_1 * scalar5;
-            let v19: f32 = select((-3.4028235e+38f), v18, seen0_1);
+            let v19: f32 = select((-3.4028234663852886e+38f), v18, seen0_1);
             let seen0_2: bool = row0 < size2 && swept2 < size3 && swept2 <= row0;
             let v20: f32 = score0_2 * scalar5;
-            let v21: f32 = select((-3.4028235e+38f), v20, seen0_2);
+            let v21: f32 = select((-3.4028234663852886e+38f), v20, seen0_2);
             let seen0_3: bool = row0 < size2 && swept3 < size3 && swept3 <= row0;
             let v22: f32 = score0_3 * scalar5;
-            let v23: f32 = select((-3.4028235e+38f), v22, seen0_3);
+            let v23: f32 = select((-3.4028234663852886e+38f), v22, seen0_3);
             let seen1_0: bool = row1 < size2 && swept0 < size3 && swept0 <= row1;
             let v24: f32 = score1_0 * scalar5;
-            let v25: f32 = select((-3.4028235e+38f), v24, seen1_0);
+            let v25: f32 = select((-3.4028234663852886e+38f), v24, seen1_0);
             let seen1_1: bool = row1 < size2 && swept1 < size3 && swept1 <= row1;
             let v26: f32 = score1_1 * scalar5;
-            let v27: f32 = select((-3.4028235e+38f), v26, seen1_1);
+            let v27: f32 = select((-3.4028234663852886e+38f), v26, seen1_1);
             let seen1_2: bool = row1 < size2 && swept2 < size3 && swept2 <= row1;
             let v28: f32 = score1_2 * scalar5;
-            let v29: f32 = select((-3.4028235e+38f), v28, seen1_2);
+            let v29: f32 = select((-3.4028234663852886e+38f), v28, seen1_2);
             let seen1_3: bool = row1 < size2 && swept3 < size3 && swept3 <= row1;
             let v30: f32 = score1_3 * scalar5;
-            let v31: f32 = select((-3.4028235e+38f), v30, seen1_3);
+            let v31: f32 = select((-3.4028234663852886e+38f), v30, seen1_3);
             workgroupBarrier();
             weights[(row) * 65 + column] = v17;
             weights[(row) * 65 + column + 16] = v19;

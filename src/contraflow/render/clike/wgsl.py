@@ -74,6 +74,7 @@ _TYPES = {
 _REMEDIES = {"float64": "float32", "float16": "float32", "bfloat16": "float32"}
 _SHIFT = INTRINSICS["shr"].wgsl["int"]  # type: ignore[index]
 _INT32, _INT64 = np.iinfo(np.int32), np.iinfo(np.int64)
+_LARGEST = float(np.finfo(np.float32).max)
 
 _FUNCTIONS = {
     "fail(": """\
@@ -137,7 +138,10 @@ class Wgsl:
             number = np.float32(value)
             if not np.isfinite(number):
                 return f"bitcast<f32>({int(number.view(np.uint32)):#x}u | arguments.zero)"
-            return f"({number!s}f)" if np.signbit(number) else f"{number!s}f"
+            # The shortest digits of the largest numbers are more than float32 has, and refused.
+            rounds_up = abs(float(str(number))) > _LARGEST
+            text = f"{float(number)!r}f" if rounds_up else f"{number!s}f"
+            return f"({text})" if np.signbit(number) else text
         if type_name == "u32":
             return f"{int(value) % (1 << 32)}u"
         whole = self._narrow(int(value))

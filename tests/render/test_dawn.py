@@ -1,0 +1,115 @@
+"""Every WGSL text of the registry compiled by Dawn, as browsers do: it checks uniformity too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.helpers import dawn, gpu_attention, gpu_ordered  # noqa: F401 (they declare cases)
+from tests.helpers.gpu_case import CASES
+from tests.helpers.gpu_programs import KernelRun
+from tests.helpers.registry_tapes import record
+
+from contraflow.compiler.kernel import Contraction, Kernel, Loops
+from contraflow.compiler.lower import KernelUse
+from contraflow.dtypes import float32
+from contraflow.errors import DeviceError
+from contraflow.operation.op import REGISTRY
+from contraflow.render.clike import wgsl
+
+# What Dawn says of each text that it refuses, alone or with its layout, within guaranteed limits.
+SCRIPT = """
+  const texts = JSON.parse(await readFile(`${folder}/texts.json`, "utf8"));
+  const device = await (await gpu.requestAdapter()).requestDevice();
+  const refused = {};
+  for (const [name, { code, entryPoint, bindings }] of Object.entries(texts)) {
+    device.pushErrorScope("validation");
+    const module = device.createShaderModule({ code });
+    const info = await module.getCompilationInfo();
+    const told = info.messages.map((m) => `line ${m.lineNum}: ${m.message}`);
+    const entry = ([binding, type]) => ({ binding, visibility: 4, buffer: { type } });
+    const entries = bindings.map(entry);
+    const bindGroupLayouts = [device.createBindGroupLayout({ entries })];
+    const layout = device.createPipelineLayout({ bindGroupLayouts });
+    device.createComputePipeline({ layout, compute: { module, entryPoint } });
+    const error = await device.popErrorScope();
+    if (error) refused[name] = told.join("; ") || error.message;
+  }
+  return refused;
+"""
+NOT_UNIFORM = """
+@group(0) @binding(0) var<storage, read_write> x: array<u32>;
+@compute @workgroup_size(64)
+fn main(@builtin(local_invocation_index) local: u32) {
+    if (x[local] == 0u) { workgroupBarrier(); }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What Dawn refuses of all texts, by name."""
+    if dawn.missing("null"):
+        pytest.skip(str(dawn.missing("null")))
+    folder = tmp_path_factory.mktemp("dawn")
+    texts = dict(all_texts())
+    assert len(texts) > 4000
+    texts["not uniform"] = {"code": NOT_UNIFORM, "entryPoint": "main", "bindings": [[0, "storage"]]}
+    folder.joinpath("texts.json").write_text(json.dumps(texts))
+    found: dict[str, str] = dawn.run(SCRIPT, folder, "null")
+    return found
+
+
+def kernels() -> Iterator[Kernel]:
+    """The kernels of the registry's samples, of their gradients, and of the renderers' cases."""
+    for op in REGISTRY.values():
+        for sample in op.samples() if op.samples else op.kind.samples(op):
+            for backward in (False, True):
+                try:
+                    found = record(op, sample, backward=backward)
+                except (
+                    TypeError,
+                    ValueError,
+                    RuntimeError,
+                ):  # which the matrix has its own line for
+                    continue
+                for use in KernelRun(*found, wgsl.LIMITS).uses if found else ():
+                    if isinstance(use, KernelUse):
+                        yield use.call.kernel
+    for build in CASES.values():
+        yield build().call.kernel
+
+
+def all_texts() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The texts of kernels, by name, with their layouts."""
+    for name, kernel in {kernel.name: kernel for kernel in kernels()}.items():
+        bindings = list(wgsl.bindings(kernel).items())
+        try:
+            text = wgsl.render(kernel)
+        except DeviceError as error:
+            assert "webgpu" in str(error)  # noqa: PT017 (a dtype that it does not have)
+            continue
+        yield name, {"code": text, "entryPoint": name, "bindings": bindings}
+        if may_be_wide(kernel):
+            wide = wgsl.render(kernel, large=True)
+            yield f"{name}, wide", {"code": wide, "entryPoint": name, "bindings": bindings}
+
+
+def may_be_wide(kernel: Kernel) -> bool:
+    """Whether there are calls of a kernel that `wgsl.is_wide`."""
+    if isinstance(kernel, Contraction):
+        return kernel.dtype is kernel.accumulate is float32 and not kernel.digits
+    return isinstance(kernel, Loops) and not kernel.inner and not kernel.checks_indices
+
+
+@pytest.mark.slow
+def test_dawn_takes_every_text(refused: dict[str, str]) -> None:
+    problems = [f"{name}: {text}" for name, text in refused.items() if name != "not uniform"]
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.slow
+def test_dawn_checks_uniformity(refused: dict[str, str]) -> None:
+    assert "uniform" in refused["not uniform"]
