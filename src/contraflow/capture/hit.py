@@ -128,6 +128,10 @@ class _HitWriter:
         """The value at a place as an expression: a variable if other places are inside it."""
         return self.place(place) if place in self._parents else place.source(self)
 
+    def write(self, line: str) -> None:
+        """Write a line."""
+        self.lines.append(line)
+
     def block(self, position: int) -> str:
         """The variable that holds the block of an output."""
         return self.native.block(position)

@@ -32,6 +32,9 @@ class EffectWriter(ConditionWriter, Protocol):
     def standing(self) -> Collection[int]:
         """The outputs that are gradients and stay where they are."""
 
+    def write(self, line: str) -> None:
+        """Write a line."""
+
     def block(self, position: int) -> str:
         """The variable that holds the block of an output."""
 
@@ -201,12 +204,24 @@ class NewTensor(NamedTuple):
     device: str
 
     def source(self, writer: EffectWriter) -> str:
-        """The tensor as an expression."""
+        """The tensor as a variable, in which `new_tensor` has been written out: calling it would be
+        a tenth of a small call."""
         position, view, dtype, whole, device = self
-        arguments = f"{writer.block(position)}, {writer.name(view)}, {writer.name(dtype)}, {whole}"
+        block, t, storage = writer.block(position), f"t{position}", f"n{position}"
+        new, number = writer.name(_new), writer.name(serials)
+        writer.write(f"{storage} = {new}({writer.name(Storage)})")
+        for name, value in (("_data", "array"), ("address", "address")):
+            writer.write(f"{storage}.{name} = {block}.{value}")
+        writer.write(f"{storage}.serial = {writer.name(next)}({number})")
+        writer.write(f"{t} = {new}({writer.name(Tensor)})")
+        writer.write(f"{t}.storage = {storage}")
+        writer.write(f"{t}.layout = {writer.name(view)}")
+        writer.write(f"{t}.dtype = {writer.name(dtype)}")
         if device != "cpu":
-            arguments += f", {device!r}"
-        return f"{writer.name(new_tensor)}({arguments})"
+            writer.write(f"{storage}.device = {device!r}")
+        elif whole:
+            writer.write(f"{t}._array = {block}.array")
+        return t
 
 
 def new_tensors(results: Sequence[NewTensor], outputs: Sequence[Any]) -> list[Tensor]:
