@@ -13,7 +13,7 @@ INSTALLED_DEV := .venv/.installed-dev
 INSTALLED_PEERS := .venv-peers/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-web test test-all test-peers test-cuda lint format stub names seeds accuracy explain bench bench-peers dawn peers clean
+.PHONY: help demo demo-web test test-all test-peers test-cuda lint format stub names ops seeds accuracy explain bench bench-peers dawn peers clean
 .NOTPARALLEL:
 
 help: ## list the targets
@@ -51,6 +51,9 @@ stub: $(INSTALLED_DEV) ## write the type stub of the tensor methods anew
 
 names: $(INSTALLED_DEV) ## decide about each name of PyTorch's and write docs/names.md
 	$(BIN)/python -m tests.helpers.torch_names $(ARGS)
+
+ops: $(INSTALLED_DEV) ## write docs/ops.md: how each device runs each op
+	$(BIN)/python -m tests.helpers.op_table $(ARGS)
 
 seeds: $(INSTALLED_DEV) ## try each promise of the five originals and write docs/seeds.md
 	$(BIN)/python -m tests.helpers.seeds $(ARGS)

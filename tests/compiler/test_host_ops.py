@@ -5,37 +5,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from tests.helpers.registry_tapes import recorded
+from tests.helpers.op_table import LIMITS, tapes, users
 
 import contraflow
 from contraflow.compiler.fuse import fuse, runs_on_host
 from contraflow.compiler.host_numbers import host_values
 from contraflow.compiler.kernel import Limits
 from contraflow.compiler.lower import HostUse
-from contraflow.devices import lookup
 from contraflow.operation.op import REGISTRY
-from contraflow.render.clike import cuda, wgsl
 
 PAGE = Path(contraflow.__file__).parents[2] / "docs" / "architecture.md"
-DEVICES = {"cpu": lookup("cpu").limits, "cuda": cuda.LIMITS, "webgpu": wgsl.LIMITS}
-
-
-@lru_cache(maxsize=1)
-def users() -> dict[str, set[str]]:
-    """For each op without a kernel the public ops whose tapes, forward or backward, have it."""
-    found = defaultdict(set)
-    for backward in (False, True):
-        for name, (tape, _) in recorded(backward=backward):
-            if not REGISTRY[name].internal:
-                for line in tape.lines:
-                    if line.op.kind.lowering == "opaque":
-                        found[line.op.name].add(name)
-    return dict(found)
 
 
 def table() -> str:
@@ -56,15 +38,14 @@ def test_table_stands_in_the_docs() -> None:
     assert table() in page, f"docs/architecture.md needs this table:\n{table()}"
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", LIMITS)
 def test_no_other_line_runs_on_the_host(device: str) -> None:
     """Every device has a kernel for all that the table does not name."""
-    limits = DEVICES[device]
+    limits = LIMITS[device]._replace(host=True)
     on_host = set()
-    for backward in (False, True):
-        for _, (tape, _) in recorded(backward=backward):
-            uses = fuse(tape, host_values(tape), limits)
-            on_host |= {use.tape_line.op.name for use in uses if isinstance(use, HostUse)}
+    for tape in tapes().values():
+        uses = fuse(tape, host_values(tape), limits)
+        on_host |= {use.tape_line.op.name for use in uses if isinstance(use, HostUse)}
     assert on_host
     assert on_host <= {name for name, op in REGISTRY.items() if op.kind.lowering == "opaque"}
 
@@ -73,7 +54,7 @@ def test_limits_decide_what_runs_on_the_host() -> None:
     names = ("svd", "cumsum", "argsort", "scatter_add", "add", "sum")
     bare = [name for name in names if runs_on_host(REGISTRY[name], Limits())]
     assert bare == ["svd", "cumsum", "argsort", "scatter_add"]
-    for limits in DEVICES.values():
+    for limits in LIMITS.values():
         assert [name for name in names if runs_on_host(REGISTRY[name], limits)] == ["svd"]
 
 

@@ -16,11 +16,13 @@ from tests.devices.test_walled_ops import (
     gradients,
     skip_host_op,
 )
+from tests.helpers import op_table
+from tests.helpers.registry_tapes import first_sample
 
 import contraflow as cf
 from contraflow.autograd import grad
 from contraflow.operation.context import changed
-from contraflow.operation.op import Op
+from contraflow.operation.op import REGISTRY, Op
 from contraflow.operation.samples import Sample
 from contraflow.render.clike import wgsl
 from contraflow.testing import assert_close, make_inputs
@@ -72,6 +74,21 @@ def check(op: Op, sample: Sample, here: list[Any], expected: tuple[Any, ...]) ->
                 if x is not None:
                     assert str(x.device) == "webgpu"
                     assert_close(x.cpu(), y, 1e-3, 1e-5)
+
+
+def test_what_the_table_of_ops_calls_refused(webgpu: Any) -> None:
+    limits = op_table.LIMITS["webgpu"]
+    public = [op for op in REGISTRY.values() if not op.internal]
+    refused = [op for op in public if op_table.cell(op, limits).startswith("refused")]
+    assert len(refused) > 20
+    for op in refused:
+        sample = first_sample(op)
+        assert sample is not None
+        inputs = make_inputs(sample, dtype=cf.float32)
+        there = [cf.tensor(x).to("webgpu") if isinstance(x, np.ndarray) else x for x in inputs]
+        refusals = "it runs on the host only|is not a dtype of webgpu"
+        with changed(device="webgpu"), pytest.raises(cf.DeviceError, match=refusals):
+            applied(op, there, sample.params)
 
 
 COMPILED = [
