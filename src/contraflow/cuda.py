@@ -8,6 +8,7 @@ from contraflow import threads
 from contraflow.devices.cuda.events import CudaEvent as Event
 from contraflow.devices.cuda.events import GpuLike, opened
 from contraflow.errors import DeviceError
+from contraflow.tensors.generator import manual_seed
 
 __all__ = [
     "DeviceProperties",
@@ -18,6 +19,8 @@ __all__ = [
     "get_device_name",
     "get_device_properties",
     "is_available",
+    "manual_seed",
+    "manual_seed_all",
     "max_memory_allocated",
     "memory_allocated",
     "memory_reserved",
@@ -74,6 +77,11 @@ def get_device_name(device: GpuLike = None) -> str:
 def get_device_capability(device: GpuLike = None) -> tuple[int, int]:
     """The compute capability of a GPU."""
     return get_device_properties(device)[1:3]
+
+
+def manual_seed_all(seed: int) -> None:
+    """Seed the random numbers of all GPUs, which are those of the cpu: `cf.manual_seed`."""
+    manual_seed(seed)
 
 
 # --- memory ------------------------------------------------------------------------------------

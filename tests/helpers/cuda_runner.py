@@ -1,7 +1,8 @@
 """Compiles CUDA texts with NVRTC and runs one kernel call: for tests of the renderer.
 
 `python -m tests.helpers.cuda_runner`, where there is a GPU, runs every case against NumPy and
-prints how they went: for machines that have no pytest.
+prints how they went: for machines that have no pytest. With `--shared` it runs those whose kernels
+share memory between threads, which `compute-sanitizer --tool racecheck` is for.
 """
 
 from __future__ import annotations
@@ -20,21 +21,28 @@ from tests.helpers import gpu_attention, gpu_functions, gpu_kernels, gpu_ordered
 from tests.helpers.gpu_case import CASES, check
 
 from contraflow.compiler.interpret import BoundOperand
-from contraflow.compiler.kernel import Kernel, KernelCall, Loops
-from contraflow.render.clike import cuda, source
+from contraflow.compiler.kernel import KernelCall, Loops
+from contraflow.render.clike import cuda, fours, source
 
 DECLARED_BY = (gpu_attention, gpu_functions, gpu_kernels, gpu_ordered)
 
 
-def variant_of(kernel: Kernel, index_bits: int) -> cuda.TextVariant:
-    """The text that is tried with so many index bits; threads share columns in that of 32."""
-    tiled = isinstance(kernel, Loops) and kernel.kind == "column" and index_bits == 32
-    return cuda.TextVariant(index_bits, tiled=tiled)
+def variant_of(call: KernelCall, index_bits: int) -> cuda.TextVariant:
+    """The text that is tried with so many index bits: with 64 the plain one, and with 32 the one
+    that large calls have too, with columns that threads share and points by fours."""
+    if index_bits == 64:
+        return cuda.PLAIN
+    kernel = call.kernel
+    variant = cuda.variant_of(call)._replace(index_bits=32)
+    if not isinstance(kernel, Loops):
+        return variant
+    return variant._replace(tiled=kernel.kind == "column", fours=fours.may_have_fours(kernel))
 
 
-def compile_kernel(kernel: Kernel, index_bits: int, architecture: str = "sm_90") -> bytes:
-    """The machine code of a kernel, or a RuntimeError with the compiler's log. Needs no GPU."""
-    text = cuda.render(kernel, variant_of(kernel, index_bits)).encode()
+def compile_call(call: KernelCall, index_bits: int, architecture: str = "sm_90") -> bytes:
+    """The machine code of a call, or a RuntimeError with the compiler's log. Needs no GPU."""
+    kernel = call.kernel
+    text = cuda.render(kernel, variant_of(call, index_bits)).encode()
     status, program = nvrtc.nvrtcCreateProgram(text, kernel.name.encode(), 0, [], [])
     options = [text.encode() for text in (f"--gpu-architecture={architecture}", *cuda.OPTIONS)]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
@@ -96,7 +104,7 @@ def run_call(
     kernel = call.kernel
     architecture = open_device()
     assert architecture is not None
-    module = must(driver.cuModuleLoadData(compile_kernel(kernel, index_bits, architecture)))
+    module = must(driver.cuModuleLoadData(compile_call(call, index_bits, architecture)))
     function = must(driver.cuModuleGetFunction(module, kernel.name.encode()))
     failure = np.zeros(cuda.FAILURE_WORDS, np.int64)
     failure_pointer = upload(failure)
@@ -109,7 +117,7 @@ def run_call(
     block = ctypes.create_string_buffer(words, len(words))
     places = [ctypes.addressof(block) + at for at in range(0, len(words), 8)]
     table = (ctypes.c_void_p * len(places))(*places)
-    grid, threads = cuda.launch(call, variant_of(kernel, index_bits))
+    grid, threads = cuda.launch(call, variant_of(call, index_bits))
     if grid[0]:
         must(driver.cuLaunchKernel(function, *grid, *threads, 0, 0, ctypes.addressof(table), 0))
     must(driver.cuCtxSynchronize())
@@ -130,6 +138,10 @@ def main() -> int:
         return 1
     failed = 0
     for name, index_bits in product(CASES, (64, 32)):
+        call = CASES[name]().call
+        text = cuda.render(call.kernel, variant_of(call, index_bits))
+        if "--shared" in sys.argv and "__shared__" not in text:
+            continue
         try:
             check(name, partial(run_call, index_bits=index_bits))
         except Exception:

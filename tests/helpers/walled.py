@@ -232,6 +232,8 @@ class AsynchronousDevice(WalledDevice):
 class WalledProgram:
     """A plan that the interpreter runs."""
 
+    notes = ()
+
     def __init__(self, device: WalledDevice, plan: Plan) -> None:
         self.device, self.plan = device, plan
         hosts = [step.name for step in segments(plan) if isinstance(step, HostStep)]

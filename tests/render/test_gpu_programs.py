@@ -129,7 +129,7 @@ def test_webgpu_agrees_with_the_interpreter(name: str, webgpu: Any) -> None:
 def test_nvrtc_compiles(name: str, nvrtc: Any) -> None:
     for use in prepared(name, cuda.LIMITS).uses:
         assert not isinstance(use, HostUse)
-        assert nvrtc.compile_kernel(use.call.kernel, cuda.index_bits(use.call))
+        assert nvrtc.compile_call(use.call, cuda.index_bits(use.call))
 
 
 @pytest.mark.parametrize("name", STEPS)

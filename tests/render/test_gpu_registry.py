@@ -56,7 +56,7 @@ def test_webgpu_agrees_with_the_interpreter(name: str, backward: bool, webgpu: A
 def test_nvrtc_compiles(name: str, backward: bool, nvrtc: Any) -> None:
     for use in KernelRun(*recorded(name, backward), cuda.LIMITS).uses:
         if isinstance(use, KernelUse):
-            assert nvrtc.compile_kernel(use.call.kernel, cuda.index_bits(use.call))
+            assert nvrtc.compile_call(use.call, cuda.index_bits(use.call))
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ def test_nvrtc_compiles_other_dtypes(name: str, dtype: DType, nvrtc: Any) -> Non
             pytest.skip(str(error))
         for use in KernelRun(*found, cuda.LIMITS).uses if found else ():
             if isinstance(use, KernelUse) and use.call.kernel.name not in COMPILED:
-                assert nvrtc.compile_kernel(use.call.kernel, cuda.index_bits(use.call), "sm_75")
+                assert nvrtc.compile_call(use.call, cuda.index_bits(use.call), "sm_75")
                 COMPILED.add(use.call.kernel.name)
 
 

@@ -61,13 +61,13 @@ def test_no_golden_is_left_over() -> None:
 @pytest.mark.parametrize("index_bits", [64, 32])
 @pytest.mark.parametrize("name", CASES)
 def test_nvrtc_compiles(name: str, index_bits: int, nvrtc: Any) -> None:
-    assert nvrtc.compile_kernel(CASES[name]().call.kernel, index_bits)
+    assert nvrtc.compile_call(CASES[name]().call, index_bits)
 
 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_89", "sm_100", "sm_120"])
 @pytest.mark.parametrize("name", ["layer_norm", "convolution", "added_rows", "narrow_types"])
 def test_nvrtc_compiles_for_other_gpus(name: str, architecture: str, nvrtc: Any) -> None:
-    assert nvrtc.compile_kernel(CASES[name]().call.kernel, 64, architecture)
+    assert nvrtc.compile_call(CASES[name]().call, 64, architecture)
 
 
 @pytest.mark.parametrize("index_bits", [64, 32])

@@ -16,7 +16,12 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
-from contraflow.compiler.attention_layout import lower_attention
+from contraflow.compiler.attention_layout import (
+    AttentionParts,
+    lower_attention,
+    parted_attention,
+    reordered_attention,
+)
 from contraflow.compiler.comparisons import kept_values
 from contraflow.compiler.contraction_layout import ContractionLayout, Target
 from contraflow.compiler.kernel import Limits
@@ -113,6 +118,14 @@ class _Fuser:
         self.stored: dict[int, Stored] = {}  # by the line whose turn it is to make the product
         self.skipped: set[int] = set()  # the lines whose work others do
         self._find_stored_products(uses)
+        self.parted = {parts.stores[-1]: parts for parts in parted_attention(tape)}
+        for parts in self.parted.values():
+            self.skipped.update((parts.line, *parts.stores[:-1]))
+        # Copies that are not made: the value whose memory holds the same in the same order.
+        self.same: dict[Value, Value] = {}
+        for number, x, layout in reordered_attention(tape, self.scope.layouts):
+            self.scope.layouts[x] = layout
+            self.same[tape.lines[number].outs[0]] = x
         self.final_values = set(tape.writes.values())  # what inputs will hold
         self.last_risk = -1  # the position of the last that may fail
         self.kept = kept_values(tape, limits)  # what is read from memory only
@@ -132,10 +145,14 @@ class _Fuser:
             return
         if number in self.stored:
             self._store_product(*self.stored[number])
+        elif number in self.parted:
+            parts = self.parted[number]
+            self._attend(parts.line, self.tape.lines[parts.line], parts)
+        elif line.outs[0] in self.same:
+            (out,) = line.outs
+            self.scope.views[out] = (self.same[out], contiguous(self.tape.specs[out].shape))
         elif lowering == "view":
-            (x,) = line.inputs
-            base = self._whole(x, number)
-            self.scope.views[line.outs[0]] = (base, self.scope.view(base, View(**line.params)))
+            self._show(number, line)
         elif line.op.is_fill:
             self.scope.fills[line.outs[0]] = line.inputs[0]
         elif line.op.variadic and len(line.inputs) + 2 > self.limits.bindings:
@@ -188,13 +205,24 @@ class _Fuser:
         begins = number in self.begins and base in self.scope.fills
         return None if begins else self._whole(base, number)
 
-    def _attend(self, number: int, line: TapeLine) -> None:
+    def _show(self, number: int, line: TapeLine) -> None:
+        """Note what a view shows."""
+        (x,), view = line.inputs, View(**line.params)
+        assert isinstance(x, Value)
+        if x in self.same:
+            self.scope.views[line.outs[0]] = (self.same[x], view)
+        else:
+            base = self._whole(x, number)
+            self.scope.views[line.outs[0]] = (base, self.scope.view(base, view))
+
+    def _attend(self, number: int, line: TapeLine, parts: AttentionParts | None = None) -> None:
         """The kernels of an attention line, behind the copies that they read."""
 
         def copied(x: Value) -> Value:
             return self._copied(x, self.tape.specs[x].dtype, None, number)
 
-        self._extend(list(lower_attention(self.scope, number, line, copied)))
+        scope, rest = self.scope, self._rest(parts.stores[0]) if parts else None
+        self._extend(list(lower_attention(scope, number, line, copied, self.limits, parts, rest)))
 
     def _layout(self, number: int) -> ContractionLayout:
         """How a contraction may be laid out."""

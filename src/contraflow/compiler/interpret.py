@@ -128,6 +128,7 @@ def _run_attention(
         "out": ((*rows, v), rows),
         "query": ((*rows, v), rows, rows, (*rows, e)),
         "key": ((*rows, v), rows, rows, depth, (*batch, keys, v)),
+        "all": ((*rows, v), rows, rows, (*rows, e), depth, (*batch, keys, v)),
     }
     shapes = ((*rows, e), depth, (*batch, keys, v), *of_part[kernel.part])
     at = [
@@ -158,10 +159,9 @@ def _run_attention(
         g, normalizer, product = read[3:]
         weights = np.where(seen, np.exp(scores - normalizer[..., None]), 0).astype(wide)
         of_scores = weights * (g @ value.swapaxes(-1, -2) - product[..., None]) * scale
-        if kernel.part == "query":
-            results = [of_scores @ key]
-        else:
-            results = [of_scores.swapaxes(-1, -2) @ query, weights.swapaxes(-1, -2) @ g]
+        results = [of_scores @ key] if kernel.part != "key" else []
+        if kernel.part != "query":
+            results += [of_scores.swapaxes(-1, -2) @ query, weights.swapaxes(-1, -2) @ g]
     for result, place, (array, _) in zip(results, at[len(read) :], arrays[len(read) :]):
         assert array is not None
         array[place] = saturating_cast(result, dtypes.from_numpy(array.dtype))

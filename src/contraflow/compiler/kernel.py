@@ -413,6 +413,7 @@ class Attention:
         out      O[l, v] = sum over s of W V, and N
         query    sum over s of D[l, s] * K[s, e]
         key      sum over l of D[l, s] * Q[l, e], and sum over l of W[l, s] * G[l, v]
+        all      the results of query and of key
 
     G is the cotangent of O, and M[l] the sum over v of G * O. The sizes of a call are
     (g, b, l, s, e, v). Operands are Q, K, V, for gradients G, N and M, then the results, and the
@@ -436,6 +437,7 @@ class Attention:
             "out": (result, rows._replace(mode="out")),
             "query": (given, rows, rows, result),
             "key": (given, rows, rows, result, result),
+            "all": (given, rows, rows, result, result, result),
         }
         scale = Operand(self.accumulate, "scalar")
         return (given, given, given, *of_part[self.part], scale)

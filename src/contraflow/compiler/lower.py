@@ -127,6 +127,7 @@ class TapeScope:
         self.fills: dict[Value, Any] = {}  # values that are one number throughout
         self.layouts: dict[Value, View] = {}  # of values that are not row-major
         self.narrow = False  # whether int64 has 32 bits
+        self.trusted = _trusted(tape)  # lines whose indices others have checked before
         self._found: dict[Value, Any] = {}
 
     def access(self, x: Any) -> Any:
@@ -175,6 +176,21 @@ class TapeScope:
         if line.op.kind.indexes or line.op.fails is not None:
             return True
         return self.narrow and any(self.tape.specs[v].dtype is int64 for v in line.outs)
+
+
+def _trusted(tape: Tape) -> set[int]:
+    """Lines whose indices an earlier line has compared with the same bound."""
+    found, known = set(), set()
+    for number, line in enumerate(tape.lines):
+        if line.op.bound is None:
+            continue
+        name, bound = line.op.bound
+        indices = line.inputs[line.op.inputs.index(name)]
+        checked = (indices, bound(*tape.given(line.inputs), **line.params))
+        if checked in known and checked[1] > 0:
+            found.add(number)
+        known.add(checked)
+    return found
 
 
 @dataclass(eq=False, repr=False)

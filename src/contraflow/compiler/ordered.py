@@ -25,7 +25,7 @@ class ScatterPattern(NamedTuple):
     """One sweep of a scattering line; `shape` is that of the result, in argument `target`.
 
     If the points come in the order of their targets, `order` is the argument that holds it and its
-    strides over the points.
+    strides over the points. The indices of a line that is `trusted` were checked before.
     """
 
     line: PatternLine
@@ -34,12 +34,22 @@ class ScatterPattern(NamedTuple):
     shape: Shape
     sweep: int
     order: tuple[int, Shape] | None = None
+    trusted: bool = False
+
+
+def _kept_inside(e: Expr) -> Expr | None:
+    """An index that was checked before, when the program may have failed: no other memory is
+    reached by it, and nobody sees what is done with it."""
+    if e.fn != "checked":
+        return None
+    index, size = e.args
+    return s.minimum(s.maximum(index, 0), size - 1)
 
 
 @lru_cache(maxsize=1024)
 def lower_scatter(pattern: ScatterPattern) -> Lowered:
     """The kernel of a scattering line."""
-    line, arguments, target, shape, sweep, order = pattern
+    line, arguments, target, shape, sweep, order, trusted = pattern
     op, params, dtype = line.op, dict(line.params), arguments[target]
     assert isinstance(op.kind, Scattering)
     coordinates, value = op.kind.points(op, line.given, params)
@@ -48,6 +58,8 @@ def lower_scatter(pattern: ScatterPattern) -> Lowered:
     *coordinates_read, value = builder.reads(line, [*coordinates, value])
     strides, offset = builder.place(coordinates_read, contiguous_strides(shape))
     at = s.const(0, int64) if offset is None else offset
+    if trusted:
+        (at,) = s.rewrite([at], _kept_inside)
     if any(e.fn == "checked" for e in s.walk([at])):
         builder.checks = 0
     number = builder.bind(dtype, "inout", strides, target)
@@ -74,6 +86,7 @@ class PlacesPattern(NamedTuple):
     line: PatternLine
     arguments: tuple[DType, ...]
     shape: Shape
+    trusted: bool = False  # as that of a `ScatterPattern`
 
 
 class LoweredPlaces(NamedTuple):
@@ -92,7 +105,7 @@ class LoweredPlaces(NamedTuple):
 @lru_cache(maxsize=1024)
 def lower_places(pattern: PlacesPattern) -> LoweredPlaces:
     """The kernel of the places that a scattering line goes to."""
-    line, arguments, shape = pattern
+    line, arguments, shape, trusted = pattern
     op, params = line.op, dict(line.params)
     assert isinstance(op.kind, Scattering)
     coordinates, _ = op.kind.points(op, line.given, params)
@@ -107,6 +120,8 @@ def lower_places(pattern: PlacesPattern) -> LoweredPlaces:
             builder.reads(points, coordinates), contiguous_strides(shape)
         )
         place = s.const(0, int64) if offset is None else offset
+        if trusted:
+            (place,) = s.rewrite([place], _kept_inside)
         for d in sorted(walked):
             if strides[d] and domain[d] > 1:
                 place = place + s.axis(d) * s.const(s.Size(strides[d]), int64)

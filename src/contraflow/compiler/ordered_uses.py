@@ -54,7 +54,10 @@ def lower_scattering(
     argument, shape = naming.target(target, 0), scope.tape.specs[target].shape
     listed = None if order is None else (naming.target(order.value, 0), order.strides)
     dtypes = tuple(naming.dtypes)
-    lowered = lower_scatter(ScatterPattern(described, dtypes, argument, shape, sweep, listed))
+    trusted = number in scope.trusted
+    lowered = lower_scatter(
+        ScatterPattern(described, dtypes, argument, shape, sweep, listed, trusted)
+    )
     return naming.use(lowered, number, rest)
 
 
@@ -72,7 +75,8 @@ def lower_order(
     if not limits.many_threads or few:
         return [], None
     shape = tape.specs[line.outs[0]].shape
-    found = lower_places(PlacesPattern(described, tuple(naming.dtypes), shape))
+    trusted = number in scope.trusted
+    found = lower_places(PlacesPattern(described, tuple(naming.dtypes), shape, trusted))
     rows = numel(found.rows)
     places = tape.new(Spec((rows * meeting,), found.dtype))
     order = tape.new(Spec((rows * meeting,), int32))

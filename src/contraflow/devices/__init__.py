@@ -63,6 +63,10 @@ class ProgramInterface(Protocol):
     def rerun(self, scalars: tuple[float | int, ...], late: LateFailure | None = None) -> None:
         """The same, with buffers at the addresses of the last run, or those set by `put` since."""
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """Lines for `explain()` about how the steps are run."""
+
 
 class MemoryExchange(Protocol):
     """How a device shares memory with other libraries (DLPack), where its addresses are theirs."""
@@ -132,6 +136,9 @@ _openers: dict[str, Callable[..., DeviceInterface]] = {
 }
 _SEVERAL = ("cuda",)  # kinds of which there may be more than one
 _loaded: dict[str, DeviceInterface] = {}
+# Gives the user's line that led here, for messages: `tensors.source_line`, which knows whose code
+# is whose, puts its own function in this place.
+user_line: Callable[[], object] = type(None)
 # Folders of the packages by which devices are driven: their code is not the user's.
 driven_by: list[str] = []
 _lock = threads.recursive_lock()

@@ -402,8 +402,8 @@ class Native:
         return [step.call.kernel.name for step in steps if not isinstance(step, HostStep)]
 
     def explain(self) -> list[str]:
-        """Kernels and host segments, in order."""
-        rows = []
+        """Kernels and host segments, in order, and how they are run."""
+        rows = [f"run as  {note}" for note in self.program.notes]
         for step in self.plan.steps:
             if isinstance(step, HostStep):
                 rows.append(f"host    {step.name}")

@@ -159,6 +159,32 @@ class TensorElements(Methods):
             here, start + layout.offset * dtype.itemsize, layout, dtype, storage, max_version
         )
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The memory of a tensor on an NVIDIA GPU, for libraries that do not know DLPack."""
+        if not self.is_cuda:
+            raise AttributeError(f"__cuda_array_interface__: {describe(self)} is not on a GPU.")
+        if self.dtype is dtypes.bfloat16:
+            raise AttributeError("__cuda_array_interface__: it has no bfloat16. Use DLPack.")
+        state().context.leave(self, "__cuda_array_interface__")
+        if self._needs:
+            raise GradientError(
+                f"__cuda_array_interface__: {describe(self)} requires grad, which another library "
+                f"would lose. Use x.detach()."
+            )
+        exchange = devices.lookup(self.storage.device).exchange
+        assert exchange is not None
+        exchange.hand_over(-1)  # what it is given waits for the stream itself
+        size, layout = self.dtype.itemsize, self.layout
+        return {
+            "version": 3,
+            "shape": layout.shape,
+            "typestr": self.dtype.numpy.str,
+            "data": (self.data_ptr() if numel(layout.shape) else 0, False),
+            "strides": None if layout.is_contiguous else tuple(s * size for s in layout.strides),
+            "stream": exchange.stream,
+        }
+
     def __dlpack_device__(self) -> tuple[int, int]:
         if self.storage.device == "cpu":
             return dlpack.ON_CPU

@@ -11,6 +11,7 @@ import sys
 from types import CodeType
 from typing import NamedTuple
 
+from contraflow import devices
 from contraflow.errors import Location
 
 PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -123,6 +124,9 @@ def user_line(skip: int = 1) -> UserLine | None:
     """The user's line that led here; every line of a recording asks."""
     code, instruction, called = user_call(skip + 1)
     return None if code is None else _new(UserLine, (code, instruction, called))
+
+
+devices.user_line = user_line
 
 
 def stacklevel() -> int:

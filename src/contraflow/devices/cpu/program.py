@@ -197,6 +197,8 @@ class _KernelRange:
 class CpuProgram:
     """A plan that is ready to run."""
 
+    notes: Sequence[str] = ()
+
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._temporary = [i for i, slot in enumerate(plan.slots) if slot.kind == "temp"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections import deque
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,10 +20,14 @@ from contraflow.devices.cuda.memory import CudaBuffer, Memory, Transfers, in_wor
 from contraflow.devices.cuda.products import Products
 from contraflow.devices.cuda.program import CudaProgram
 from contraflow.devices.cuda.runs import CudaRuns
+from contraflow.devices.cuda.shown import ShownNumbers
 from contraflow.dtypes import DType, from_numpy
 from contraflow.errors import DeviceError
 from contraflow.render.clike import cuda
 from contraflow.shapes import Shape
+
+if TYPE_CHECKING:
+    from contraflow.devices.cuda.graph import PlanGraph
 
 ARENA_GRAIN = 2 << 20  # arenas are multiples of this
 _NO_TIMING, _NOT_READY = 2, 600  # a flag of events, and the status of one to come
@@ -29,11 +35,11 @@ _NOT_BLOCKING = 1  # a stream that does not wait for the legacy one, which other
 
 
 class KeptHandle(weakref.ref[Any]):
-    """An object of the driver, as long as its owner lives."""
+    """An object of the driver, or a place, as long as its owner lives."""
 
     __slots__ = ("end", "handle")
 
-    end: str
+    end: Callable[[Any], Any]
     handle: Any
 
 
@@ -58,6 +64,9 @@ class CudaDevice:
         self.products = Products(driver.is_real)
         self._arena = (0, 0)  # where it lies, and its size
         self._workspace = 0
+        self.shown = ShownNumbers(driver, self.memory)
+        # The graph that was launched last, and the number of that run: nothing was written since.
+        self.latest: tuple[PlanGraph, int] | None = None
         self._kept: set[KeptHandle] = set()
         self._ended: deque[KeptHandle] = deque()  # those whose owners are gone
         self.uploads = self.downloads = self.runs = 0
@@ -94,6 +103,8 @@ class CudaDevice:
         buffer = self.allocate(array.shape, from_numpy(array.dtype))
         with self.lock:
             self.uploads += 1
+            if self.latest is not None and self.latest[0].shows(buffer.pointer) is not None:
+                self.latest = None
             self._transfers.upload(buffer.pointer, array)
         return buffer
 
@@ -101,10 +112,18 @@ class CudaDevice:
         """Nothing: uploads go through pinned memory of the device's own, and wait for nothing."""
 
     def download(self, buffer: CudaBuffer) -> np.ndarray:
-        """A copy of a buffer, when everything before it is done."""
-        array = np.empty(buffer.shape, buffer.dtype.numpy)
+        """A copy of a buffer, when everything before it is done; or as soon as it is there, if it
+        is a number that the last program shows."""
         with self.lock:
             self.downloads += 1
+            if buffer.size == 1 and self.latest is not None:
+                graph, number = self.latest
+                place = graph.shows(buffer.pointer)
+                found = None if place is None else self.shown.read(place, buffer)
+                if found is not None:
+                    self.outcomes.ended(number)
+                    return found
+            array = np.empty(buffer.shape, buffer.dtype.numpy)
             self._transfers.download(buffer.pointer, array)
             self.outcomes.finish()
         return array
@@ -112,6 +131,7 @@ class CudaDevice:
     def copy(self, source: CudaBuffer, target: CudaBuffer) -> None:
         """Overwrite a buffer with the elements of another one."""
         with self.lock:
+            self.latest = None
             if source.nbytes:
                 self.driver(
                     "cuMemcpyDtoDAsync", target.pointer, source.pointer, source.nbytes, self.stream
@@ -154,7 +174,6 @@ class CudaDevice:
         with self.lock:
             self.memory.collect()
             free, total = self.driver("cuMemGetInfo")
-            largest = sorted((loan.nbytes for loan in self.memory.loans.values()), reverse=True)[:5]
             rows = [
                 ("tensors and programs", self.memory.allocated),
                 ("most since the start", self.memory.peak),
@@ -165,14 +184,14 @@ class CudaDevice:
             ]
             lines = [f"{self.name}: {self.properties[0]}"]
             lines += [f"  {name:22}{in_words(size):>12}" for name, size in rows]
-            return "\n".join([*lines, f"  largest: {', '.join(map(in_words, largest)) or 'none'}"])
+            return "\n".join([*lines, f"  largest: {self.memory.largest(5)}"])
 
     # --- events ---------------------------------------------------------------------------
 
     def new_event(self, owner: Any, timing: bool) -> Any:
         """An event of the driver, as long as its owner lives."""
         event = self.driver("cuEventCreate", 0 if timing else _NO_TIMING)
-        self._keep(owner, "cuEventDestroy", event)
+        self._keep(owner, partial(self.driver, "cuEventDestroy"), event)
         return event
 
     def is_reached(self, event: Any) -> bool:
@@ -187,13 +206,17 @@ class CudaDevice:
 
     def keep_executable(self, owner: Any, handle: Any) -> None:
         """Keep a graph that can be launched as long as its owner lives."""
-        self._keep(owner, "cuGraphExecDestroy", handle)
+        self._keep(owner, partial(self.driver, "cuGraphExecDestroy"), handle)
 
-    def _keep(self, owner: Any, end: str, handle: Any) -> None:
-        """Keep an object of the driver as long as its owner lives; `end` is the call after that."""
+    def keep_shown(self, owner: Any, place: int) -> None:
+        """Keep the place of a number that is shown as long as the owner lives."""
+        self._keep(owner, self.shown.give, place)
+
+    def _keep(self, owner: Any, end: Callable[[Any], Any], handle: Any) -> None:
+        """Keep something as long as its owner lives; `end` is called with it after that."""
         while self._ended:
             ended = self._ended.popleft()
-            self.driver(ended.end, ended.handle)
+            ended.end(ended.handle)
             self._kept.discard(ended)
         kept = KeptHandle(owner, self._ended.append)
         kept.end, kept.handle = end, handle

@@ -40,9 +40,11 @@ class CudaExchange:
                 f"legacy default stream, 2 for that of the thread, or -1 for none."
             )
         if stream == _NO_STREAM:
+            self._device.latest = None
             return
         driver = self._device.driver
         with self._device.lock:
+            self._device.latest = None  # the other library may write
             event = driver("cuEventCreate", 2)
             driver("cuEventRecord", event, self._device.stream)
             driver("cuStreamWaitEvent", stream, event, 0)

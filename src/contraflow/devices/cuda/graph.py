@@ -27,6 +27,7 @@ from contraflow.devices.cuda.compiler import KernelText, text_of
 from contraflow.devices.cuda.launches import ArgumentBlock, ProductStep, variants, with_products
 from contraflow.devices.cuda.memory import CudaBuffer
 from contraflow.devices.cuda.runs import CALLS, LINE_BITS
+from contraflow.devices.cuda.shown import SHOW_NUMBER
 from contraflow.devices.run_words import WORD, RunWords
 from contraflow.dtypes import uint8
 from contraflow.errors import DeviceError
@@ -39,6 +40,8 @@ MOST_BRANCHES = 2000  # steps; in longer programs each waits for the one before 
 MOST_APART = 1 << 29  # bytes of temporaries up to which none of them takes the place of another
 ALIGNMENT = 256
 MOST_GROUPED_BLOCKS = 1024  # of each call among those of one launch
+MOST_FITTING = 64  # sets of addresses that a graph knows to fit
+MOST_SHOWN = 4  # outputs of one element that are shown to the host
 PAIRS = 120  # words that one launch brings up to date
 
 # Words of the block, given by value: indices and contents.
@@ -115,6 +118,9 @@ class GraphNode(NamedTuple):
     work: KernelNode | Callable[[], int]
     reads: list[Region]
     writes: list[Region]
+    behind: frozenset[int] = frozenset()  # other nodes that it waits for
+    is_urgent: bool = False  # the host waits for it
+    is_late: bool = False  # it may wait until the longest way has been gone
 
 
 class PlanGraph:
@@ -144,6 +150,12 @@ class PlanGraph:
         self._bases = [given.get(i, 0) for i in range(len(plan.slots))]
         self.arena = self._place_temporaries(arena)
         self._keep: list[Any] = []
+        self._shown: list[tuple[int, int]] = []  # words of outputs that are shown, and the places
+        self._pointers: list[int] = []  # what these words were at the last run
+        self._addresses = memoryview(words.block).cast("B")[
+            WORD * words.first : WORD * words.first_scalar
+        ]
+        self._fitting: set[bytes] = set()  # addresses of buffers that were found to fit
         self._prepare_words()
         self._executable = self._instantiate(self._nodes(steps))
 
@@ -193,17 +205,19 @@ class PlanGraph:
     def _staged(self, planned: Sequence[Any], may_fail: bool) -> tuple[list[int], list[int]]:
         """The slots that are copied to a fixed place before the steps, and from one behind them."""
         slots = self._plan.slots
-        written = {slot for p in planned for slot in _step_of(p).writes}
+        written = {slot for p in planned if p is not None for slot in _step_of(p).writes}
         inputs: dict[int, None] = {}
         outputs: dict[int, None] = {}
         for product in planned:
             if not isinstance(product, ProductStep):
                 continue
-            for operand, binding in zip(product.step.call.kernel.operands, product.step.bindings):
+            modes = [operand.mode for operand in product.step.call.kernel.operands]
+            bound = [*product.step.bindings, *([product.bias] if product.bias else [])]
+            for mode, binding in zip((*modes, "in"), bound):
                 slot = binding.slot
                 if slots[slot].kind == "temp":
                     continue
-                if operand.mode in WRITES and (slot in self.varying or may_fail):
+                if mode in WRITES and (slot in self.varying or may_fail):
                     outputs[slot] = None
                 elif slot in self.varying and slot not in written:
                     inputs[slot] = None
@@ -216,7 +230,7 @@ class PlanGraph:
     def _nodes(self, steps: Sequence[KernelStep]) -> list[GraphNode]:
         device, slots = self._device, self._plan.slots
         may_fail = any(step.may_fail for step in steps)
-        planned = with_products(device, steps, slots)
+        planned = with_products(device, steps, slots, apart=self.arena is None)
         inputs, outputs = self._staged(planned, may_fail)
         places = {slot: self._take(slots[slot].nbytes) for slot in (*inputs, *outputs)}
         outside = {slot: self._bases[slot] for slot in places}
@@ -243,7 +257,36 @@ class PlanGraph:
                     at = outside[slot]
                     node.writes.append(Region(at, at + slots[slot].nbytes))
             nodes.append(node)
-        return nodes
+        return nodes + self._shown_numbers(nodes, moving)
+
+    def _shown_numbers(self, nodes: Sequence[GraphNode], moving: frozenset[int]) -> list[GraphNode]:
+        """Nodes that show the host outputs of one element, when nothing before them can fail."""
+        device, slots = self._device, self._plan.slots
+        risks = frozenset(
+            i
+            for i, node in enumerate(nodes)
+            if isinstance(node.work, KernelNode) and node.work.step.may_fail
+        )
+        found = []
+        numbers = [i for i, x in enumerate(slots) if x.kind == "output" and x.numel == 1]
+        for slot in numbers[:MOST_SHOWN]:
+            place = device.shown.take(device.stream)
+            if place is None:
+                break
+            device.keep_shown(self, place)
+            (function,) = device.kernels.functions(
+                [KernelText("show_number", SHOW_NUMBER, lambda: SHOW_NUMBER)]
+            )
+            self._shown.append((self._words.first + self._words.slots.index(slot), place))
+            through = slot in moving
+            source = self._word_of(slot) if through else self._bases[slot]
+            block = ArgumentBlock(
+                [device.shown.arguments(place, source, through, slots[slot].nbytes)]
+            )
+            self._keep.append(block)
+            launch = block.launch(device, 0, function, cuda.Launch((1, 1, 1), (1, 1, 1)))
+            found.append(GraphNode(launch, [self._region(slot, moving)], [], risks, is_urgent=True))
+        return found
 
     def _word_of(self, slot: int) -> int:
         """Where the address of a buffer lies."""
@@ -278,11 +321,18 @@ class PlanGraph:
     ) -> list[GraphNode]:
         nodes: list[GraphNode] = []
         for step, variant, found in zip(steps, variants(steps, self._plan.slots), planned):
+            if found is None:
+                continue
+            if isinstance(found, ProductStep):
+                step = found.step
             operands = list(zip(step.call.kernel.operands, step.bindings))
             reads = [self._region(b.slot, moving) for o, b in operands if o.mode in READS]
             writes = [self._region(b.slot, moving) for o, b in operands if o.mode in WRITES]
             if isinstance(found, ProductStep):
-                nodes.append(GraphNode(self._product(found), reads, writes))
+                if found.bias is not None:
+                    reads.append(self._region(found.bias.slot, moving))
+                made = self._product(found)
+                nodes.append(GraphNode(made, reads, writes, is_late=found.is_late))
                 continue
             node = KernelNode(step, self._variant(step, variant, moving))
             if node.geometry.grid[0]:
@@ -381,6 +431,8 @@ class PlanGraph:
         driver = self._device.driver
         graph = driver("cuGraphCreate", 0)
         needs = dependencies(nodes)
+        if self.arena is None:  # nothing waits for memory that others leave
+            nodes, needs = postponed(nodes, needs)
         groups = schedule(nodes, needs)
         self.count = len(groups)
         group_of = {i: n for n, group in enumerate(groups) for i in group}
@@ -424,8 +476,16 @@ class PlanGraph:
     # --- runs -----------------------------------------------------------------------------
 
     def fits(self, words: Sequence[int]) -> bool:
-        """Whether the buffers that are fixed are where they were."""
-        return [words[i] for i in self._fixed] == self.fixed_words
+        """Whether the buffers that are fixed are where they were, by the words of the program."""
+        addresses = bytes(self._addresses)
+        if addresses in self._fitting:
+            return True
+        if [words[i] for i in self._fixed] != self.fixed_words:
+            return False
+        if len(self._fitting) == MOST_FITTING:
+            self._fitting.clear()
+        self._fitting.add(addresses)
+        return True
 
     def moved(self, words: Sequence[int]) -> set[int]:
         """The slots of fixed buffers that lie elsewhere."""
@@ -450,7 +510,17 @@ class PlanGraph:
             count += 1
         if count:
             self._flush(count)
+        self._pointers = [words[i] for i, _ in self._shown]
+        for _, place in self._shown:
+            self._device.shown.launched(place)
         return self._launch(self._executable, self._device.stream_handle)
+
+    def shows(self, pointer: int) -> int | None:
+        """The place where the last run shows what lies at an address; None if it does not."""
+        for shown, (_, place) in zip(self._pointers, self._shown):
+            if shown == pointer:
+                return place
+        return None
 
     def _flush(self, count: int) -> int:
         self._count.value = count
@@ -477,12 +547,37 @@ def dependencies(nodes: Sequence[GraphNode]) -> list[list[int]]:
     for i, node in enumerate(nodes):
         waits, found = 0, []
         for j in reversed(range(i)):
-            if not waits >> j & 1 and _clash(node, nodes[j]):
+            if not waits >> j & 1 and (j in node.behind or _clash(node, nodes[j])):
                 found.append(j)
                 waits |= behind[j] | 1 << j
         behind.append(waits)
         result.append(found)
     return result
+
+
+def postponed(
+    nodes: Sequence[GraphNode], needs: Sequence[Sequence[int]]
+) -> tuple[list[GraphNode], list[list[int]]]:
+    """Nodes, and what they wait for, in an order in which late ones come behind the longest way
+    that needs none of them, and wait for its end: beside it they would take the GPU from the steps
+    that all others wait for."""
+    follows: set[int] = set()  # what needs a late one
+    depth = [1] * len(nodes)
+    for i, waited in enumerate(needs):
+        depth[i] += max((depth[j] for j in waited), default=0)
+        if any(j in follows or nodes[j].is_late for j in waited):
+            follows.add(i)
+    late = [i for i, node in enumerate(nodes) if node.is_late and i not in follows]
+    first = [i for i, node in enumerate(nodes) if not node.is_late and i not in follows]
+    if not late or not first:
+        return list(nodes), [list(waited) for waited in needs]
+    order = [*first, *late, *sorted(follows)]
+    place = {old: new for new, old in enumerate(order)}
+    end = place[max(first, key=lambda i: depth[i])]
+    found = [[place[j] for j in needs[i]] for i in order]
+    for i in late:
+        found[place[i]].append(end)
+    return [nodes[i] for i in order], found
 
 
 def schedule(nodes: Sequence[GraphNode], needs: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -496,6 +591,8 @@ def schedule(nodes: Sequence[GraphNode], needs: Sequence[Sequence[int]]) -> list
     height = [0] * len(nodes)
     for i in reversed(range(len(nodes))):
         height[i] = 1 + max((height[j] for j in followers[i]), default=0)
+        if nodes[i].is_urgent:
+            height[i] += len(nodes)
     waiting = [len(waited) for waited in needs]
     ready = [(-height[i], i) for i, count in enumerate(waiting) if not count]
     heapq.heapify(ready)

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import ctypes
+import struct
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from contraflow.compiler.plan import SCALARS, KernelStep, Slot
+from contraflow import config
+from contraflow.compiler.kernel import READS, Contraction, Loops
+from contraflow.compiler.plan import SCALARS, Binding, KernelStep, Slot
 from contraflow.devices.cuda.compiler import text_of
-from contraflow.devices.cuda.products import ALIGNED, WORKSPACE, ProductForm, form_of
+from contraflow.devices.cuda.products import (
+    ALIGNED,
+    WORKSPACE,
+    BlasProduct,
+    ProductForm,
+    form_of,
+)
 from contraflow.devices.run_words import RunWords
 from contraflow.render.clike import cuda, source
 
@@ -23,12 +35,15 @@ class ProductStep(NamedTuple):
 
     step: KernelStep
     form: ProductForm
+    bias: Binding | None = None
+    is_late: bool = False  # nothing on the longest way needs it: it may come behind that
 
-    def addresses(self, bases: Sequence[int]) -> tuple[int, int, int]:
-        """Those of left, right and result, where slots lie at `bases`."""
+    def addresses(self, bases: Sequence[int]) -> tuple[int, int, int, int]:
+        """Those of left, right, result and bias, where slots lie at `bases`."""
         size = self.form.dtype.itemsize
         a, b, c = (bases[x.slot] + x.offset * size for x in self.step.bindings)
-        return (b, a, c) if self.form.swapped else (a, b, c)
+        bias = bases[self.bias.slot] + self.bias.offset * size if self.bias else 0
+        return (b, a, c, bias) if self.form.swapped else (a, b, c, bias)
 
     def is_aligned(self, addresses: Sequence[int]) -> bool:
         """Whether these, and all matrices of a batch, begin at multiples that the library likes."""
@@ -39,21 +54,128 @@ class ProductStep(NamedTuple):
 
 
 def with_products(
-    device: CudaDevice, steps: Sequence[KernelStep], slots: Sequence[Slot]
-) -> list[ProductStep | KernelStep]:
-    """The steps, with those that the library of products can do.
+    device: CudaDevice, steps: Sequence[KernelStep], slots: Sequence[Slot], apart: bool = False
+) -> list[ProductStep | KernelStep | None]:
+    """The steps, with those that the library of products can do; None for a step whose work is
+    done by the next.
 
-    A product that writes state is not one of these: it would write it after a failure too.
+    A product that writes state is not one of these: it would write it after a failure too. If
+    temporaries lie `apart`, none takes the place of another one.
     """
-    found: list[ProductStep | KernelStep] = []
-    for step in steps:
+    found: list[ProductStep | KernelStep | None] = []
+    late = late_products(steps)
+    readers = Counter(b.slot for step in steps for b in reads_of(step))
+    may_fail = any(step.may_fail for step in steps)
+    for number, step in enumerate(steps):
         form = form_of(step.call)
-        if any(slots[slot].kind == "input" for slot in step.writes) or form is None:
+        before = found[-1] if found else None
+        kinds = {slots[slot].kind for slot in step.writes}
+        product = None
+        if form is not None and "input" not in kinds:
+            is_late = number in late
+            product = ProductStep(step, form._replace(beside=is_late), is_late=is_late)
+        elif (
+            isinstance(before, ProductStep)
+            and "input" not in kinds
+            and (kinds == {"temp"} or not may_fail)
+            and readers[before.step.bindings[2].slot] == 1
+        ):
+            product = with_bias(before, step, slots, apart)
+        if product is None or not all(device.products.find(product.form, x) for x in (True, False)):
             found.append(step)
-        else:
-            done = all(device.products.find(form, aligned) for aligned in (True, False))
-            found.append(ProductStep(step, form) if done else step)
+            continue
+        if product.bias is not None:
+            found[-1] = None
+        found.append(product)
     return found
+
+
+def late_products(steps: Sequence[KernelStep]) -> set[int]:
+    """Products near the end of their way, while others go on for long: gradients of weights. They
+    are done when the longest way has been gone, all at the same time."""
+    needs: list[set[int]] = []
+    writers: dict[int, int] = {}
+    readers: dict[int, list[int]] = {}
+    for i, step in enumerate(steps):
+        read, written = {b.slot for b in reads_of(step)}, set(step.writes)
+        waits = {writers[slot] for slot in read | written if slot in writers}
+        needs.append(waits.union(*(readers.pop(slot, ()) for slot in written)))
+        writers.update(dict.fromkeys(written, i))
+        for slot in read:
+            readers.setdefault(slot, []).append(i)
+    depth, height = [1] * len(steps), [1] * len(steps)
+    for i, waits in enumerate(needs):
+        depth[i] += max((depth[j] for j in waits), default=0)
+    for i in reversed(range(len(steps))):
+        for j in needs[i]:
+            height[j] = max(height[j], height[i] + 1)
+    longest = max(depth, default=0)
+    found = {
+        i
+        for i, step in enumerate(steps)
+        if isinstance(step.call.kernel, Contraction)
+        and height[i] <= LATE_HEIGHT
+        and longest - depth[i] - height[i] >= LATE_SLACK
+    }
+    return found if len(found) >= LATE_PRODUCTS else set()
+
+
+LATE_HEIGHT, LATE_SLACK = 3, 6  # steps to the end of a late product's way, and by which it is short
+LATE_PRODUCTS = 3  # fewer are not worth it
+
+
+def reads_of(step: KernelStep) -> list[Binding]:
+    """The memory that a step reads."""
+    operands = zip(step.call.kernel.operands, step.bindings)
+    return [binding for operand, binding in operands if operand.mode in READS]
+
+
+def with_bias(
+    product: ProductStep, step: KernelStep, slots: Sequence[Slot], apart: bool
+) -> ProductStep | None:
+    """A product and the step behind it as one, if that adds a bias to each row of the result and
+    does nothing else. The library rounds no more than the two of them: not where the result has
+    another dtype than the sums."""
+    kernel, call, form = step.call.kernel, step.call, product.form
+    result = product.step.bindings[2]
+    if not isinstance(kernel, Loops) or kernel.inner or len(kernel.stores) != 1:
+        return None
+    value, (target,) = kernel.stores[0].value, kernel.stores
+    if value.fn != "add" or any(x.fn != "load" or x.args for x in value.args):
+        return None
+    if slots[result.slot].kind != "temp" or form.biased or not form.swapped or form.batch != 1:
+        return None
+    contraction = product.step.call
+    if contraction.kernel.accumulate is not form.dtype or value.dtype is not form.dtype:  # type: ignore[union-attr]
+        return None
+    numbers = [x.data for x in value.args]
+    places = {step.bindings[i].slot: i for i in numbers}
+    if len(places) != 2 or result.slot not in places:
+        return None
+    of_result = places.pop(result.slot)
+    (of_bias,) = places.values()
+    shape, strides = contraction.sizes[2:4], contraction.strides[2][2:]
+    bias, stored = step.bindings[of_bias], step.bindings[target.operand]
+    dtypes = {kernel.operands[i].dtype for i in (of_result, of_bias, target.operand)}
+    same = call.strides[of_result] == call.strides[target.operand] == strides
+    if dtypes != {form.dtype} or call.sizes != shape or not same or strides[1] != 1:
+        return None
+    if call.strides[of_bias] != (0, 1) or step.bindings[of_result] != result:
+        return None
+    # The factors are read while the result is written, which would have come after them.
+    given = (*product.step.bindings[:2], bias)
+    if any(_overlap(slots, x.slot, stored.slot, apart) for x in given):
+        return None
+    joined = replace(product.step, bindings=(*product.step.bindings[:2], stored))
+    return product._replace(step=joined, form=form._replace(biased=True), bias=bias)
+
+
+def _overlap(slots: Sequence[Slot], a: int, b: int, apart: bool) -> bool:
+    """Whether two slots may have memory in common."""
+    one, other = slots[a], slots[b]
+    if a == b or apart or not one.kind == other.kind == "temp":
+        return a == b
+    return one.offset < other.offset + other.nbytes and other.offset < one.offset + one.nbytes
 
 
 def variants(steps: Sequence[KernelStep], slots: Sequence[Slot]) -> list[cuda.TextVariant]:
@@ -69,8 +191,7 @@ def variants(steps: Sequence[KernelStep], slots: Sequence[Slot]) -> list[cuda.Te
         guarded = i > last_risk and any(slots[slot].kind != "temp" for slot in written)
         operands = enumerate(zip(step.call.kernel.operands, step.bindings))
         apart = frozenset(i for i, (o, b) in operands if o.mode == "in" and b.slot not in written)
-        bits, tiled = cuda.index_bits(step.call), cuda.is_tiled(step.call)
-        found.append(cuda.TextVariant(bits, guarded, apart=apart, tiled=tiled))
+        found.append(cuda.variant_of(step.call)._replace(guarded=guarded, apart=apart))
     return found
 
 
@@ -132,6 +253,8 @@ class StreamLaunches:
         for word, slot in enumerate(words.slots, words.first):
             self._places[word] += self._of_slot[slot]
         self.has_products = any(isinstance(x, ProductStep) for x in self._planned)
+        self._unknown: list[int] = [-1] * len(words.block)
+        self._find_short_way(steps)
 
     def _build(self, steps: Sequence[KernelStep]) -> list[tuple[str, Callable[[], int]]]:
         self._planned = with_products(self._device, steps, self._slots)
@@ -149,9 +272,12 @@ class StreamLaunches:
         numbered = iter(zip(range(len(kernels)), functions, (variant for _, variant in kernels)))
         launches: list[tuple[str, Callable[[], int]]] = []
         for planned in self._planned:
+            if planned is None:
+                launches.append(("", _nothing))
+                continue
             if isinstance(planned, ProductStep):
                 name = planned.step.call.kernel.name
-                launches.append((name, partial(self._multiply, planned)))
+                launches.append((name, partial(self._multiply, planned, {})))
                 continue
             number, function, variant = next(numbered)
             geometry = cuda.launch(planned.call, variant)
@@ -184,13 +310,55 @@ class StreamLaunches:
             self._of_line.append((first + len(words) // 8 - 1, step.line))
         return words
 
-    def _multiply(self, product: ProductStep) -> int:
-        """Have the library do a product."""
+    def _multiply(self, product: ProductStep, found: dict[Any, BlasProduct]) -> int:
+        """Have the library do a product; `found` has those that were looked for before."""
         device = self._device
         addresses = product.addresses(self._bases)
-        found = device.products.find(product.form, product.is_aligned(addresses))
-        assert found is not None
-        return found(*addresses, device.workspace(WORKSPACE), device.stream_handle)
+        key = product.is_aligned(addresses), config.float32_matmul_precision
+        known = found.get(key)
+        if known is None:
+            known = device.products.find(product.form, key[0])
+            assert known is not None
+            found[key] = known
+        return known(*addresses, device.workspace(WORKSPACE), device.stream_handle)
+
+    def _find_short_way(self, steps: Sequence[KernelStep]) -> None:
+        """Of a plan of one kernel that cannot fail: how its arguments are written at once."""
+        self._set: Callable[..., None] | None = None
+        if len(steps) != 1 or self._of_line or isinstance(self._planned[0], ProductStep):
+            return
+        words, kinds, order = self._run_words, "", []
+        kernel = steps[0].call.kernel
+        for operand, binding in zip(kernel.operands, steps[0].bindings):
+            if operand.mode == "scalar":
+                kinds += "d" if operand.dtype.is_floating_point else "q"
+                order.append(len(words.slots) + binding.offset)
+            elif operand.mode != "position":
+                kinds += "Q"
+                order.append(words.slots.index(binding.slot))
+        if len(order) < 2:  # of one, `itemgetter` gives no tuple
+            return
+        self._set = partial(struct.Struct(f"={kinds}").pack_into, self._arguments.words, 0)
+        self._order = itemgetter(*order)
+        self._launch = self.launches[0][1]
+
+    def run_short(
+        self, addresses: Sequence[int], scalars: tuple[float | int, ...], failure: int
+    ) -> int | None:
+        """Launch a plan of one kernel, and give the status; None where there is no short way."""
+        if self._set is None:
+            return None
+        self._set(*self._order((*addresses, *scalars)))
+        if failure != self._failure:
+            self._place_failure(failure)
+        self._known = self._unknown
+        return self._launch()
+
+    def _place_failure(self, failure: int) -> None:
+        """Write where failures are recorded."""
+        for at in self._of_failure:
+            self._arguments.words[at] = failure
+        self._failure = failure
 
     def place(self, arena: int, failure: int, number: int) -> None:
         """Write the arguments that are new."""
@@ -212,9 +380,7 @@ class StreamLaunches:
                         words[at] = arena + slot.offset
             self._arena = arena
         if failure != self._failure:
-            for at in self._of_failure:
-                words[at] = failure
-            self._failure = failure
+            self._place_failure(failure)
         for at, line in self._of_line:
             words[at] = number | line
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from contraflow import devices
 from contraflow.devices.cuda.driver import Driver, OutOfMemory
 from contraflow.dtypes import DType
 from contraflow.errors import DeviceError
@@ -41,11 +42,12 @@ class CudaBuffer:
 class BufferLoan(weakref.ref[CudaBuffer]):
     """The memory of a buffer, as long as that lives."""
 
-    __slots__ = ("pointer", "nbytes", "owner")
+    __slots__ = ("pointer", "nbytes", "owner", "line")
 
     pointer: int
     nbytes: int
     owner: object  # of memory that is another library's
+    line: object  # the user's, of large pieces
 
 
 class Memory:
@@ -79,6 +81,7 @@ class Memory:
         buffer.pointer = pointer
         loan = BufferLoan(buffer, self._gone.append)
         loan.pointer, loan.nbytes, loan.owner = pointer, size, None
+        loan.line = devices.user_line() if size > SMALL else None
         self.loans[pointer] = loan
         self.allocated += size
         if self.allocated > self.peak:
@@ -88,7 +91,7 @@ class Memory:
         """Give a buffer memory of another library."""
         buffer.pointer = pointer
         loan = BufferLoan(buffer, self._gone.append)
-        loan.pointer, loan.nbytes, loan.owner = pointer, 0, owner
+        loan.pointer, loan.nbytes, loan.owner, loan.line = pointer, 0, owner, None
         self._adopted.add(loan)
 
     def collect(self) -> None:
@@ -149,10 +152,16 @@ class Memory:
         which = library.CUmemPool_attribute.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
         return int(self._driver("cuMemPoolGetAttribute", self._pool, which))
 
+    def largest(self, count: int) -> str:
+        """The largest buffers, with the lines at which they were made."""
+        found = sorted(self.loans.values(), key=lambda loan: -loan.nbytes)[:count]
+        lines = ["" if loan.line is None else f" of {loan.line}" for loan in found]
+        sizes = [in_words(loan.nbytes) for loan in found]
+        return ", ".join(map("".join, zip(sizes, lines))) or "none"
+
     def _shortage(self, size: int) -> str:
         free, total = self._driver("cuMemGetInfo")
-        largest = sorted((loan.nbytes for loan in list(self.loans.values())), reverse=True)[:3]
-        shown = ", ".join(map(in_words, largest)) or "none"
+        shown = self.largest(3)
         return (
             f"cuda:{self._driver.index}: out of memory: {in_words(size)} were asked for. Tensors "
             f"hold {in_words(self.allocated)} (the largest: {shown}), this process holds "

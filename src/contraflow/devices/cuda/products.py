@@ -4,8 +4,11 @@ A contraction is given to it where its operands are matrices, or evenly strided 
 with a stride of 1 along one axis. Other contractions, and all of them where the library is not
 installed, are done by generated kernels.
 
-The algorithm is the first of the library's heuristic, and no algorithm adds by atomic operations:
-the same product has the same bits in every process.
+The algorithm is one of those that the library's heuristic names first, by a rule that nothing but
+the shape decides, and no algorithm adds by atomic operations: the same product has the same bits in
+every process.
+
+A bias that is added to every row of a result is added by the library, which spares a pass over it.
 """
 
 from __future__ import annotations
@@ -21,12 +24,19 @@ from contraflow.dtypes import DType, bfloat16, float16, float32, float64
 from contraflow.errors import DeviceError
 
 WORKSPACE = 32 << 20  # bytes, as NVIDIA advises for Hopper
+# Sums up to this length are not cut into parts: the second kernel that adds these takes longer than
+# it spares, though the heuristic prefers it for small results. Nor are longer ones where other
+# products fill the GPU.
+SHORT_SUMS, SHORT_SUMS_BESIDE = 255, 1024
+CANDIDATES = 8  # algorithms that the heuristic is asked for
 ALIGNED = 16  # bytes: operands that begin at multiples of it have the faster algorithms
 
 # As cublasLt.h, cublas_api.h and library_types.h number them.
 _COMPUTE_32F, _COMPUTE_TF32, _COMPUTE_64F = 68, 77, 70
 _CUDA_TYPES = {float32: 0, float64: 1, float16: 2, bfloat16: 14}
-_TRANSPOSE_A, _TRANSPOSE_B = 3, 4  # of a product
+_TRANSPOSE_A, _TRANSPOSE_B, _EPILOGUE, _BIAS_POINTER = 3, 4, 7, 8  # of a product
+_ADD_BIAS = 4  # an epilogue
+_PARTS = 2  # of an algorithm: into how many parts it cuts the sums
 _BATCH_COUNT, _BATCH_STRIDE = 5, 6  # of a layout
 _MOST_WORKSPACE, _REDUCTIONS, _ALIGNMENTS = 1, 3, (5, 6, 7, 8)  # of a preference
 _REDUCE_IN_WORKSPACE = 2  # not in place, which takes atomic operations
@@ -88,6 +98,8 @@ class ProductForm(NamedTuple):
     result: MatrixLayout
     batch_strides: tuple[int, int, int]  # of left, right and result
     swapped: bool  # left is operand B of the contraction: its rows lie side by side
+    biased: bool = False  # a number for each row of `result` is added
+    beside: bool = False  # other products are done at the same time
 
     @property
     def depth(self) -> int:
@@ -145,11 +157,14 @@ class BlasProduct:
         _call("MatmulDescCreate", description, compute, _CUDA_TYPES[scale])
         for which, layout in ((_TRANSPOSE_A, form.left), (_TRANSPOSE_B, form.right)):
             self._set("MatmulDesc", self._description, which, ctypes.c_int(layout.transposed))
+        self._biased = form.biased
+        if form.biased:
+            self._set("MatmulDesc", self._description, _EPILOGUE, ctypes.c_int(_ADD_BIAS))
         self._layouts = [
             self._layout(layout, form.dtype, form.batch, stride)
             for layout, stride in zip((form.left, form.right, form.result), form.batch_strides)
         ]
-        self._found = self._first_algorithm(form, aligned)
+        self._found = self._algorithm(form, aligned)
         self._matmul = getattr(library(), "cublasLtMatmul", None)
 
     @staticmethod
@@ -169,7 +184,8 @@ class BlasProduct:
             self._set("MatrixLayout", made, _BATCH_STRIDE, ctypes.c_int64(stride))
         return made
 
-    def _first_algorithm(self, form: ProductForm, aligned: bool) -> _Heuristic | None:
+    def _algorithm(self, form: ProductForm, aligned: bool) -> _Heuristic | None:
+        """The first algorithm of the heuristic; for short sums the first that does not cut them."""
         preference = ctypes.c_void_p()
         _call("MatmulPreferenceCreate", ctypes.byref(preference))
         least = ctypes.c_uint32(ALIGNED if aligned else form.dtype.itemsize)
@@ -178,14 +194,27 @@ class BlasProduct:
         self._set(kind, preference, _REDUCTIONS, ctypes.c_uint32(_REDUCE_IN_WORKSPACE))
         for which in _ALIGNMENTS:
             self._set(kind, preference, which, least)
-        found, count = _Heuristic(), ctypes.c_int(0)
+        found, count = (_Heuristic * CANDIDATES)(), ctypes.c_int(0)
         left, right, result = self._layouts
         status = getattr(library(), "cublasLtMatmulAlgoGetHeuristic")(  # noqa: B009
-            self._handle, self._description, left, right, result, result, preference, 1,
-            ctypes.byref(found), ctypes.byref(count),
+            self._handle, self._description, left, right, result, result, preference, CANDIDATES,
+            found, ctypes.byref(count),
         )  # fmt: skip
         _call("MatmulPreferenceDestroy", preference)
-        return found if status == 0 and count.value and found.state == 0 else None
+        usable = [x for x in found[: count.value] if x.state == 0] if status == 0 else []
+        short = form.depth <= (SHORT_SUMS_BESIDE if form.beside else SHORT_SUMS)
+        whole = [x for x in usable if self._parts(x) == 1] if short else []
+        return next(iter(whole or usable), None)
+
+    @staticmethod
+    def _parts(algorithm: _Heuristic) -> int:
+        """Into how many parts an algorithm cuts sums."""
+        parts, written = ctypes.c_int32(1), ctypes.c_size_t(0)
+        size = ctypes.c_size_t(ctypes.sizeof(parts))
+        getattr(library(), "cublasLtMatmulAlgoConfigGetAttribute")(  # noqa: B009
+            ctypes.byref(algorithm), _PARTS, ctypes.byref(parts), size, ctypes.byref(written)
+        )
+        return parts.value
 
     @property
     def works(self) -> bool:
@@ -198,10 +227,14 @@ class BlasProduct:
         assert self._found is not None
         return int(self._found.workspace)
 
-    def __call__(self, left: int, right: int, result: int, workspace: int, stream: Any) -> int:
+    def __call__(
+        self, left: int, right: int, result: int, bias: int, workspace: int, stream: Any
+    ) -> int:
         """Do it on a stream; the status."""
         assert self._found is not None
         assert self._matmul is not None
+        if self._biased:
+            self._set("MatmulDesc", self._description, _BIAS_POINTER, ctypes.c_void_p(bias))
         of_left, of_right, of_result = self._layouts
         target = ctypes.c_void_p(result)
         status: int = self._matmul(

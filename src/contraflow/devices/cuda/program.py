@@ -63,7 +63,19 @@ class CudaProgram:
     ) -> None:
         """The same, with buffers given by their addresses."""
         device = self._device
+        timeline = state().context.timeline
         with device.lock:
+            if late is None and timeline is None:
+                device.driver.enter()
+                device.outcomes.check()
+                failure = device.outcomes.words(OPS)
+                status = self._launches.run_short(addresses, scalars, failure)
+                if status is not None:
+                    device.runs += 1
+                    device.latest = None
+                    if status:
+                        device.driver.fail(self._steps[0].call.kernel.name, status)
+                    return
             self._words.set_addresses(*addresses)
             if late is not None and late.undo is not None:
                 self.rerun(scalars, late)
@@ -73,7 +85,7 @@ class CudaProgram:
             device.runs += 1
             if scalars:
                 self._words.set_scalars(*scalars)
-            self._run_launches(late, state().context.timeline)
+            self._run_launches(late, timeline)
 
     def rerun(self, scalars: tuple[float | int, ...], late: LateFailure | None = None) -> None:
         """The same, with buffers at the addresses of the last run, or those set by `put` since."""
@@ -93,11 +105,20 @@ class CudaProgram:
             ):
                 self._run_launches(late, timeline)
 
+    @property
+    def notes(self) -> list[str]:
+        """How the steps are run."""
+        if self._graph is not None:
+            return [f"one CUDA graph of {self._graph.count} launches"]
+        why = self.why_no_graph or f"it becomes a CUDA graph after {RUNS_BEFORE_GRAPH} runs"
+        return [f"launches: {why}"]
+
     # --- one graph ------------------------------------------------------------------------
 
     def _run_graph(self, late: LateFailure) -> bool:
         """Run the graph, if there is one or can be one by now."""
-        device, words = self._device, self._words.block[:]
+        device = self._device
+        words: Any = self._words.block
         arena = device.arena(self._plan.arena_bytes)
         graph = self._graph
         if (
@@ -106,7 +127,7 @@ class CudaProgram:
             or graph.arena not in (None, arena)
             or (graph.precision != config.float32_matmul_precision)
         ):
-            if not self._watch(words):
+            if not self._watch(words[:]):
                 return False
             graph = self._record(arena)
             if graph is None:
@@ -117,6 +138,7 @@ class CudaProgram:
         status = graph.run(words, number)
         if status:
             device.driver.fail("cuGraphLaunch", status)
+        device.latest = graph, number
         return True
 
     def _watch(self, words: list[int]) -> bool:
@@ -141,7 +163,7 @@ class CudaProgram:
         self._graph = None
         self._graphs += 1
         if self._graphs > MOST_GRAPHS:
-            self.why_no_graph = "its buffers lie elsewhere too often"
+            self.why_no_graph = "its buffers lie elsewhere at too many calls"
             return None
         try:
             self._graph = PlanGraph(
@@ -156,6 +178,7 @@ class CudaProgram:
     def _run_launches(self, late: LateFailure | None, timeline: Any) -> None:
         """Launch one step after the other."""
         device, launches = self._device, self._launches
+        device.latest = None
         is_call = late is not None and late.undo is not None
         arena = device.arena(self._plan.arena_bytes) if self._plan.arena_bytes else 0
         if is_call and launches.has_products and len(device.outcomes.pending):

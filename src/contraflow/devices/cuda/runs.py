@@ -74,6 +74,12 @@ class CudaRuns:
         self._before_event = self.pending.last
         self._driver("cuEventRecord", self._event, self._stream)
 
+    def ended(self, number: int) -> None:
+        """All steps of a run that may fail are done, and so is everything before it: raise the
+        error if one has failed. A number of 0 is that of a run that was not noted."""
+        self.check()
+        self.pending.ended_well(number)
+
     def finish(self) -> None:
         """Everything has run: raise the first error, and forget the others."""
         for kind in (OPS, CALLS):

@@ -39,6 +39,8 @@ class _Bound(NamedTuple):
 class WebgpuProgram:
     """A plan that was loaded."""
 
+    notes: Sequence[str] = ()
+
     def __init__(self, device: WebgpuDevice, plan: Plan) -> None:
         self.device, self.plan = device, plan
         self._external = [i for i, slot in enumerate(plan.slots) if slot.kind != "temp"]

@@ -330,6 +330,7 @@ def _embedding_shape(weight: Any, index: Any, padding_idx: int | None) -> Any:
     normalize=lambda weight, index, padding_idx: _padding_params(weight, padding_idx),
     method=False,
     linear=True,
+    bound=("index", lambda weight, index, padding_idx: weight.shape[0]),
 )  # fmt: skip
 def embedding(weight, index, *, padding_idx=None):
     """Rows of a table: out[..., :] = weight[index[...], :]; row `padding_idx` gets no gradient."""
@@ -380,6 +381,7 @@ def _segment_sum_ref(g: np.ndarray, index: np.ndarray, size: int) -> np.ndarray:
     method=False,
     internal=True,
     linear=True,
+    bound=("index", lambda g_, index, size: size),
 )
 def segment_sum(g_, index, *, size):
     """The transpose of embedding: rows added up by their index."""

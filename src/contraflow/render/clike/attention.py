@@ -54,7 +54,7 @@ class AttentionWriter(Writer):
     def __init__(self, kernel: Attention, syntax: Syntax) -> None:
         super().__init__(kernel, syntax)
         self.kernel, self.dtype = kernel, kernel.accumulate
-        self.sides = _KEYS if kernel.part == "key" else _QUERIES
+        self.part, self.sides = kernel.part, _QUERIES
         self.staged = syntax.staged
         self.scale = f"scalar{len(kernel.operands) - 1}"
         self.shared = [
@@ -64,8 +64,21 @@ class AttentionWriter(Writer):
         ]
 
     def write_points(self) -> None:
-        """Write the loop over the tiles of the result: everything."""
-        part = self.kernel.part
+        """Write the loops over the tiles of each result: everything."""
+        if self.kernel.part != "all":
+            self.write_tiles("group")
+            return
+        # The tiles of keys follow those of queries, as if there were one list of them.
+        self.line(self.syntax.variable("before", self.syntax.index, "0") + ";")
+        for self.part in ("query", "key"):
+            with self.block(""):
+                self.write_tiles("(group + groups - before % groups) % groups")
+                self.line("before = tiles;")
+
+    def write_tiles(self, first: str) -> None:
+        """Write the loop over the tiles of one result."""
+        part = self.part
+        self.sides = _KEYS if part == "key" else _QUERIES
         columns = {"out": "size5", "query": "size4", "key": "max(size4, size5)"}[part]
         for name, value in (
             ("row_tiles", f"({self.sides.rows} + {ATTENTION_ROWS - 1}) / {ATTENTION_ROWS}"),
@@ -75,7 +88,7 @@ class AttentionWriter(Writer):
             ("column", f"thread % {SPREAD}"),
         ):
             self.index(name, value)
-        with self.loop("tile", "group", "tiles", "groups"):
+        with self.loop("tile", first, "tiles", "groups"):
             self.index("batch", "tile / (row_tiles * column_tiles)")
             self.index("batch0", "batch / size1")
             self.index("batch1", "batch % size1")
@@ -164,9 +177,10 @@ class AttentionWriter(Writer):
             self.keep(changes)
             self.take(QUERY, "size4", "taken")
             self.add("sum", "taken")
+        first = 7 if self.kernel.part == "all" else 6
         for i, j in CELLS:
-            self.store(6, i, j, "size4", f"sum{i}_{j}")
-            self.store(7, i, j, "size5", f"mean{i}_{j}")
+            self.store(first, i, j, "size4", f"sum{i}_{j}")
+            self.store(first + 1, i, j, "size5", f"mean{i}_{j}")
 
     # --- steps ----------------------------------------------------------------------------
 
@@ -177,7 +191,7 @@ class AttentionWriter(Writer):
         A thread's columns of a block are called swept0, swept1, ...
         """
         first, last = "0", self.sides.swept
-        if self.kernel.causal and self.kernel.part == "key":
+        if self.kernel.causal and self.part == "key":
             first = f"first_row / {TILE} * {TILE}"  # a key is seen by the queries from its own on
         elif self.kernel.causal:
             self.index("last", f"min({last}, first_row + {ATTENTION_ROWS})")
@@ -301,7 +315,7 @@ class AttentionWriter(Writer):
         if leaf not in self.values:
             conditions = [f"row{i} < {self.sides.rows}", f"swept{j} < {self.sides.swept}"]
             if self.kernel.causal:
-                key = self.kernel.part == "key"
+                key = self.part == "key"
                 conditions.append(f"row{i} <= swept{j}" if key else f"swept{j} <= row{i}")
             text = " && ".join(conditions)
             self.line(self.syntax.constant(name, self.syntax.type_of(bool_), text) + ";")

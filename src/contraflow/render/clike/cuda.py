@@ -44,7 +44,7 @@ from contraflow.compiler.kernel import (
 )
 from contraflow.dtypes import HALVES, DType, bool_, float64, int64
 from contraflow.expressions.expression import Number
-from contraflow.render.clike import bodies, source
+from contraflow.render.clike import bodies, cuda_attention, fours, source
 from contraflow.render.generator import SHARED, digest
 
 # Sums are carried in float64 where the CPU does so: kernels that do it wait for memory anyway.
@@ -123,6 +123,9 @@ __device__ unsigned short to_float16(float x) {
 }
 __device__ float round_float16(float x) { return from_float16(to_float16(x)); }
 """,
+    "Four<": """\
+template <typename T> struct __align__(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Four { T at[4]; };
+""",
     # The upper half of a float, rounded to even; a NaN must not carry into infinity.
     "_bfloat16(": """\
 __device__ float from_bfloat16(unsigned short bits) {
@@ -148,6 +151,12 @@ class TextVariant(NamedTuple):
     numbered: bool = False  # a number to add to the tape line lies at an address, `run`
     tiled: bool = False  # the threads of a block share columns
     grouped: bool = False  # one launch is several calls, whose arguments lie in a table
+    warps: bool = False  # a warp does what a block does else
+    threads: int = 0  # of a row, where the number is known; and how many elements each has, if so
+    turns: int = 0
+    fours: bool = False  # a thread takes four points of a map that lie side by side, where they do
+    rows: int = 0  # of attention: the rows of a block, and the columns of its tiles; 0: of any size
+    head: int = 0
 
 
 PLAIN = TextVariant()
@@ -157,13 +166,15 @@ class Cuda:
     """The syntax of CUDA C++."""
 
     column = "cuda"
-    barrier = "__syncthreads();"
+    unrolled = "#pragma unroll"
     shuffle = "__shfl_xor_sync(0xffffffffu, {0}, {1})"
     staged = 32  # each part waits once for memory; 42 KiB of float64
 
     def __init__(self, variant: TextVariant) -> None:
         self.index = "int" if variant.index_bits == 32 else "long long"
         self.tile = TILE if variant.tiled else 0
+        self.turns = variant.turns
+        self.barrier = "__syncwarp();" if variant.warps else "__syncthreads();"
 
     def type_of(self, dtype: DType) -> str:
         """The type of a variable."""
@@ -209,13 +220,27 @@ class Cuda:
 
     def load(self, operand: int, dtype: DType, address: str) -> str:
         """An element of memory as a value."""
-        text = f"operand{operand}[{address}]"
-        return f"from_{dtype}({text})" if dtype in HALVES else text
+        return self.element_of(f"operand{operand}[{address}]", dtype)
 
     def store(self, operand: int, dtype: DType, address: str, value: str) -> str:
         """The statement that writes an element of memory."""
-        value = f"to_{dtype}({value})" if dtype in HALVES else value
-        return f"operand{operand}[{address}] = {value};"
+        return f"operand{operand}[{address}] = {self.as_element(value, dtype)};"
+
+    def memory_type(self, dtype: DType) -> str:
+        """The type of an element in memory."""
+        return "unsigned short" if dtype in HALVES else _TYPES[dtype.name]
+
+    def four(self, dtype: DType) -> str:
+        """The type of four elements side by side in memory."""
+        return f"Four<{self.memory_type(dtype)}>"
+
+    def element_of(self, text: str, dtype: DType) -> str:
+        """The value of what memory holds."""
+        return f"from_{dtype}({text})" if dtype in HALVES else text
+
+    def as_element(self, value: str, dtype: DType) -> str:
+        """A value as it lies in memory."""
+        return f"to_{dtype}({value})" if dtype in HALVES else value
 
     def constant(self, name: str, type_name: str, value: str) -> str:
         """The declaration of a name for a value."""
@@ -259,7 +284,7 @@ def _wrap(value: int, dtype: DType) -> int:
 # The modules in which it is decided which text a kernel becomes.
 GENERATOR = (
     *SHARED, "render.clike.attention", "render.clike.bodies", "render.clike.contraction",
-    "render.clike.cuda",
+    "render.clike.cuda", "render.clike.cuda_attention", "render.clike.fours",
     "render.clike.loops", "render.clike.ordered", "render.clike.sort", "render.clike.source",
     "render.clike.writer",
 )  # fmt: skip
@@ -274,11 +299,18 @@ def text_identity(kernel: Kernel, variant: TextVariant) -> str:
 def render(kernel: Kernel, variant: TextVariant = PLAIN) -> str:
     """The CUDA C++ of a kernel."""
     syntax = Cuda(variant)
-    body = bodies.write(kernel, syntax)
+    if variant.head:
+        assert isinstance(kernel, Attention)
+        body = cuda_attention.write(kernel, syntax, variant.rows, variant.head)
+    elif variant.fours:
+        assert isinstance(kernel, Loops)
+        body = fours.write(kernel, syntax)
+    else:
+        body = bodies.write(kernel, syntax)
     entry = [_cast_scalar(kernel, i, syntax) for i in source.scalars(kernel)]
     lines = [
-        f"    const {syntax.index} thread = threadIdx.x;",
-        f"    const {syntax.index} threads = {_threads(kernel)};",
+        f"    const {syntax.index} thread = threadIdx.x{f' % {WARP}' if variant.warps else ''};",
+        f"    const {syntax.index} threads = {_threads(kernel, variant)};",
         *(
             f"    __shared__ {syntax.type_of(array.dtype)} {array.name}[{array.length}];"
             for array in body.shared
@@ -289,13 +321,10 @@ def render(kernel: Kernel, variant: TextVariant = PLAIN) -> str:
     guard = ["    if (failure[3]) return;"] if variant.guarded else []
     text = "\n".join(lines)
     functions = [code for mark, code in _FUNCTIONS.items() if mark in text]
-    most = TILE_THREADS if variant.tiled else source.THREADS
+    most = TILE_THREADS if variant.tiled else 8 * variant.rows or source.THREADS
     head = f'extern "C" __global__ void __launch_bounds__({most}) {kernel.name}('
     parameters = [_declared(group) for group in _parameters(kernel, syntax, variant)]
-    place = [
-        f"    const {syntax.index} group = blockIdx.x;",
-        f"    const {syntax.index} groups = gridDim.x;",
-    ]
+    place = _place(syntax, variant, "blockIdx.x", "gridDim.x")
     if not (variant.indirect or variant.numbered or variant.grouped):
         lines = [*functions, head, f"{_listed(parameters)}) {{", *guard, *place, text, "}", ""]
         return "\n".join(lines)
@@ -319,8 +348,7 @@ def render(kernel: Kernel, variant: TextVariant = PLAIN) -> str:
                 f"    {type_name} const {name} = ({type_name})given[{i}];"
                 for i, (type_name, name) in enumerate(outer)
             ),
-            f"    const {syntax.index} group = place.y;",
-            f"    const {syntax.index} groups = place.z;",
+            *_place(syntax, variant, "place.y", "place.z"),
         ]
     else:
         lines += [f"{_listed([f'{kind} {name}' for kind, name in outer])}) {{", *place]
@@ -329,11 +357,24 @@ def render(kernel: Kernel, variant: TextVariant = PLAIN) -> str:
     )
 
 
-def _threads(kernel: Kernel) -> str:
+def _place(syntax: Cuda, variant: TextVariant, block: str, blocks: str) -> list[str]:
+    """The declarations of a group and the number of groups."""
+    if variant.warps:
+        each = WARPS
+        block, blocks = f"{block} * {each} + threadIdx.x / {WARP}", f"{blocks} * {each}"
+    return [
+        f"    const {syntax.index} group = {block};",
+        f"    const {syntax.index} groups = {blocks};",
+    ]
+
+
+def _threads(kernel: Kernel, variant: TextVariant) -> str:
     """The number of threads of a block. Where it is always the same the compiler knows how often
     loops turn, and starts the loads of all turns before it needs the first."""
+    if variant.threads:
+        return str(variant.threads)
     known = isinstance(kernel, Contraction | Attention)
-    return str(source.THREADS) if known else "blockDim.x"
+    return str(8 * variant.rows or source.THREADS) if known else "blockDim.x"
 
 
 def _passed(kernel: Kernel, syntax: Cuda, variant: TextVariant) -> list[str]:
@@ -370,7 +411,7 @@ def _parameters(
             number = _TYPES[host_dtype(operand.dtype).name]
             groups.append([(f"const {number}*" if through else number, f"given{i}")])
         elif operand.mode != "position":
-            element = "unsigned short" if operand.dtype in HALVES else _TYPES[operand.dtype.name]
+            element = syntax.memory_type(operand.dtype)
             pointer = f"{'const ' if operand.mode == 'in' else ''}{element}*"
             if through:
                 pointer += " const*"
@@ -451,7 +492,7 @@ def index_bits(call: KernelCall) -> int:
         *batch, queries, keys, e, v = call.sizes
         # Whatever the operand, no coordinate of it is larger.
         shapes = [(*batch, max(queries, keys), max(e, v))] * len(call.strides)
-        counts = [math.prod(source.attention_extents(call.kernel, call.sizes))]
+        counts = [sum(map(math.prod, source.attention_extents(call.kernel, call.sizes)))]
     else:
         shapes = [call.sizes] * len(call.strides)
         counts = [math.prod(call.sizes[: call.kernel.outer])]
@@ -463,6 +504,18 @@ def index_bits(call: KernelCall) -> int:
     for shape, strides in zip(shapes, call.strides):
         counts += [size * abs(stride) for size, stride in zip(shape, strides)]
     return 32 if max(counts) < most else 64
+
+
+def variant_of(call: KernelCall) -> TextVariant:
+    """The variant of a text that suits the sizes of a call."""
+    rows, head = 0, 0
+    if isinstance(call.kernel, Attention):
+        rows, head = cuda_attention.tiles(call.kernel, call.sizes)
+    warps, turns, threads = row_threads(call)
+    return TextVariant(
+        index_bits(call), tiled=is_tiled(call), warps=warps, turns=turns, threads=threads,
+        fours=has_fours(call), rows=rows, head=head,
+    )  # fmt: skip
 
 
 class Launch(NamedTuple):
@@ -478,10 +531,39 @@ def is_tiled(call: KernelCall) -> bool:
     if not isinstance(kernel, Loops) or not kernel.inner or source.is_cooperative(kernel):
         return False
     columns = math.prod(call.sizes[: kernel.outer])
-    return source.swept_points(call) >= 2 * WARP and columns < _MANY_COLUMNS
+    return source.swept_points(call) >= WARP and columns < _MANY_COLUMNS
 
 
 _MANY_COLUMNS = 1 << 18  # threads that keep a large GPU busy
+
+
+def row_threads(call: KernelCall) -> tuple[bool, int, int]:
+    """Of a row kernel, whether a warp does a row, and how many elements each of how many threads
+    has: zeros where these may be any numbers."""
+    kernel = call.kernel
+    if not isinstance(kernel, Loops) or not source.is_cooperative(kernel) or kernel.cut is not None:
+        return False, 0, 0
+    elements = source.swept_points(call)
+    warps = elements <= TURNS * WARP
+    threads = WARP if warps else source.THREADS
+    turns, rest = divmod(elements, threads)
+    return warps, 0 if rest or turns > TURNS else turns, threads
+
+
+WARPS = 4  # of a block, where each has its own row
+TURNS = 8  # elements that a thread keeps: all sweeps of a row read them once
+
+
+def has_fours(call: KernelCall) -> bool:
+    """Whether threads of a map take four points each: there are enough, along a lane."""
+    kernel = call.kernel
+    if not isinstance(kernel, Loops) or not fours.may_have_fours(kernel):
+        return False
+    assert kernel.lane is not None
+    return math.prod(call.sizes) >= _FOURS and call.sizes[kernel.lane] >= 4
+
+
+_FOURS = 1 << 14  # with fewer, threads that do one each are faster
 
 
 def launch(call: KernelCall, variant: TextVariant = PLAIN) -> Launch:
@@ -494,10 +576,20 @@ def launch(call: KernelCall, variant: TextVariant = PLAIN) -> Launch:
         shares = 1 << max(source.swept_points(call) - 1, 0).bit_length()
         threads = min(TILE_THREADS, max(WARP, TILE * shares))
         groups = -(-math.prod(call.sizes[: kernel.outer]) // TILE)
+    elif variant.warps:
+        groups, threads = -(-groups // WARPS), WARPS * WARP
+    elif variant.fours:
+        groups = -(-math.prod(call.sizes) // (4 * threads))
+    elif variant.head:
+        assert isinstance(kernel, Attention)
+        extents = source.attention_extents(kernel, call.sizes)
+        groups = sum(g * b * -(-rows // variant.rows) for g, b, rows, _ in extents)
+        threads = 8 * variant.rows
     elif not isinstance(call.kernel, Contraction | Attention) and source.is_cooperative(
         call.kernel
     ):
         # A power of two, as the tree needs, and no more than there are elements to sweep.
         elements = source.swept_points(call)
         threads = max(WARP, min(threads, 1 << max(elements - 1, 0).bit_length()))
+        threads = variant.threads or threads
     return Launch((min(groups, MOST_BLOCKS), 1, 1), (threads, 1, 1))

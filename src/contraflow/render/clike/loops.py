@@ -76,7 +76,8 @@ class LoopsWriter(BoxWriter):
         """Write one sweep of the inner axes, and the end of its reductions."""
         kernel, syntax = self.kernel, self.syntax
         values = [v for r in reductions for v in kernel.reductions[r].values]
-        rounds = any(kernel.reductions[r].rounds for r in reductions)
+        # Of few turns there is no second block to begin.
+        rounds = any(kernel.reductions[r].rounds for r in reductions) and not syntax.turns
         turns = f"turns{reductions[0]}" if rounds else ""
         self.hoist([*values, *(kernel.stores[i].value for i in stores)])
         for r in reductions:
@@ -132,7 +133,12 @@ class LoopsWriter(BoxWriter):
             ends = ("thread", "elements", "threads")
             if self.width > 1:
                 ends = (f"thread / {self.width}", "elements", f"threads / {self.width}")
-            stack.enter_context(self.loop("element", *ends))
+            if self.syntax.turns:  # a known number, so that values stay in registers
+                self.line(self.syntax.unrolled)
+                stack.enter_context(self.loop("turn", "0", str(self.syntax.turns), "1"))
+                self.index("element", f"{ends[0]} + turn * {ends[2]}")
+            else:
+                stack.enter_context(self.loop("element", *ends))
             self.split("element", inner)
             return
         stack.enter_context(self.scope())

@@ -91,6 +91,8 @@ class Syntax(Protocol):
     shuffle: str
     staged: int  # how much of a product's depth attention has in shared memory at a time
     tile: int  # columns that the threads of a group share; 0: a thread walks along each alone
+    turns: int  # elements of a row that each thread has; 0: any number
+    unrolled: str  # what says that the turns of a loop are to be written out
 
     def type_of(self, dtype: DType) -> str:
         """The type of a variable that holds a value of `dtype`."""
@@ -205,13 +207,16 @@ def product_sizes(kernel: Contraction, sizes: Sequence[int]) -> tuple[int, int, 
     return g, b, m, math.prod(sizes[split:]), o * math.prod(sizes[4:split])
 
 
-def attention_extents(kernel: Attention, sizes: Sequence[int]) -> tuple[int, int, int, int]:
-    """The extents of g, b and of the rows and columns that are shared out in tiles."""
+def attention_extents(kernel: Attention, sizes: Sequence[int]) -> list[tuple[int, int, int, int]]:
+    """The extents of g, b and of the rows and columns that are shared out in tiles, of one result
+    after the other."""
     g, b, queries, keys, e, v = sizes
+    of_query, of_key = (g, b, queries, e), (g, b, keys, max(e, v))
     return {
-        "out": (g, b, queries, v),
-        "query": (g, b, queries, e),
-        "key": (g, b, keys, max(e, v)),
+        "out": [(g, b, queries, v)],
+        "query": [of_query],
+        "key": [of_key],
+        "all": [of_query, of_key],
     }[kernel.part]
 
 
@@ -234,8 +239,10 @@ def count_groups(call: KernelCall) -> int:
         g, b, m, n, _ = product_sizes(call.kernel, call.sizes)
         return g * b * math.ceil(m / TILE) * math.ceil(n / TILE)
     if isinstance(call.kernel, Attention):
-        g, b, rows, columns = attention_extents(call.kernel, call.sizes)
-        return g * b * math.ceil(rows / ATTENTION_ROWS) * math.ceil(columns / TILE)
+        return sum(
+            g * b * math.ceil(rows / ATTENTION_ROWS) * math.ceil(columns / TILE)
+            for g, b, rows, columns in attention_extents(call.kernel, call.sizes)
+        )
     points = math.prod(call.sizes[: call.kernel.outer])
     if visits_points_alone(call.kernel):
         points = math.prod(call.sizes)

@@ -111,7 +111,8 @@ class Wgsl:
     column = "wgsl"
     shuffle = ""
     staged = 16  # 15 KiB with the weights, of the 16 that WebGPU guarantees
-    tile = 0
+    tile = turns = 0
+    unrolled = ""
     index = "i32"
     barrier = "workgroupBarrier();"
 
