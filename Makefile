@@ -13,13 +13,14 @@ INSTALLED_DEV := .venv/.installed-dev
 INSTALLED_PEERS := .venv-peers/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-web test test-all test-peers test-cuda lint format stub names ops seeds accuracy explain bench bench-peers dawn peers clean
+.PHONY: help demo demo-web test test-all test-peers test-cuda lint format stub examples names ops seeds accuracy explain bench bench-peers dawn peers clean
 .NOTPARALLEL:
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-demo: $(INSTALLED) ## a short tour that prints what it does
+demo: $(INSTALLED) ## a short tour that prints what it does, and writes a page of pictures
+	$(PIP) install --editable '.[examples]'
 	$(BIN)/python examples/demo.py $(ARGS)
 
 demo-web: $(INSTALLED_DEV) ## a page that trains a network in the browser, by WebGPU; served here
@@ -48,6 +49,9 @@ format: $(INSTALLED_DEV) ## let ruff mend what it can
 
 stub: $(INSTALLED_DEV) ## write the type stub of the tensor methods anew
 	$(BIN)/python -m contraflow.stubs
+
+examples: $(INSTALLED_DEV) ## make the examples in the docstrings of ops from their samples
+	$(BIN)/python -m tests.helpers.op_examples
 
 names: $(INSTALLED_DEV) ## decide about each name of PyTorch's and write docs/names.md
 	$(BIN)/python -m tests.helpers.torch_names $(ARGS)

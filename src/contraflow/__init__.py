@@ -107,13 +107,17 @@ __version__ = "0.1.0"
 # that have them. `new=old` gives a thing of the module another name.
 _LATER_FROM = {
     "about": "show_config",
+    "accelerator": "get_device_module",
     "amp.autocast": "autocast get_autocast_dtype is_autocast_enabled",
     "amp.grad_scaler": "GradScaler",
     "autograd.anomaly": "is_anomaly_enabled",
     "autograd.checkpoint": "checkpoint checkpoint_sequential is_recomputing",
     "autograd.drawing": "draw",
     "dtypes": "can_cast finfo iinfo promote_types",
+    "devices.cuda.driver": "OutOfMemoryError=OutOfMemory",
     "func": "vmap",
+    "futures": "Future",
+    "fx": "SymBool SymFloat SymInt sym_float sym_int sym_max sym_min sym_not",
     "nn.functional": (
         "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout batch_norm bilinear ctc_loss "
         "embedding embedding_bag feature_alpha_dropout instance_norm max_pool1d_with_indices"
@@ -139,7 +143,8 @@ _LATER_FROM = {
     ),
     "shapes": (
         "Size=Sizes channels_last channels_last_3d contiguous_format memory_format=MemoryFormat "
-        "preserve_format strided"
+        "layout=MemoryFormat legacy_contiguous_format=contiguous_format preserve_format "
+        "sparse_bsc sparse_bsr sparse_coo sparse_csc sparse_csr strided"
     ),
     "signal.windows": ("bartlett_window blackman_window hamming_window hann_window kaiser_window"),
     "tensors.generator": "default_generator initial_seed seed",
@@ -151,9 +156,10 @@ for _module, _names in _LATER_FROM.items():
         _public, _, _own = _name.partition("=")
         _LATER[_public] = (_module, _own or _public)
 _LATER_MODULES = {
-    "accelerator", "amp", "backends", "cuda", "data", "distributed", "distributions", "func", "jit",
-    "linalg", "nn", "optim", "profiler", "random", "signal", "special", "testing", "utils",
-    "webgpu",
+    "accelerator", "amp", "array_api", "backends", "compiler", "cpu", "cuda", "data", "distributed",
+    "distributions", "func", "futures", "fx", "hub", "jit", "library", "linalg", "mps",
+    "multiprocessing", "nn", "onnx", "optim", "profiler", "random", "serialization", "signal",
+    "special", "testing", "types", "utils", "version", "webgpu", "xpu",
 }  # fmt: skip
 _METHODS = ("as_strided_", "fill_", "resize_as_", "zero_")  # functions as well
 _CONSTANTS: dict[str, object] = {

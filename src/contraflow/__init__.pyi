@@ -77,8 +77,13 @@ from contraflow.tensors.generator import set_rng_state as set_rng_state
 from contraflow.tensors.printing import get_printoptions as get_printoptions
 from contraflow.tensors.printing import printoptions as printoptions
 from contraflow.tensors.printing import set_printoptions as set_printoptions
+from contraflow.futures import Future as Future
 from contraflow.amp.grad_scaler import GradScaler as GradScaler
+from contraflow.devices.cuda.driver import OutOfMemory as OutOfMemoryError
 from contraflow.shapes import Sizes as Size
+from contraflow.fx import SymBool as SymBool
+from contraflow.fx import SymFloat as SymFloat
+from contraflow.fx import SymInt as SymInt
 from contraflow.nn.functional import adaptive_avg_pool1d as adaptive_avg_pool1d
 from contraflow.nn.functional import adaptive_max_pool1d as adaptive_max_pool1d
 from contraflow.ops.queries import adjoint as adjoint
@@ -118,6 +123,7 @@ from contraflow.ops.creation.arrays import frombuffer as frombuffer
 from contraflow.amp.autocast import get_autocast_dtype as get_autocast_dtype
 from contraflow.settings import get_deterministic_debug_mode as get_deterministic_debug_mode
 from contraflow.ops.queries import get_device as get_device
+from contraflow.accelerator import get_device_module as get_device_module
 from contraflow.settings import get_num_interop_threads as get_num_interop_threads
 from contraflow.ops.queries import gradient as gradient
 from contraflow.signal.windows import hamming_window as hamming_window
@@ -142,6 +148,8 @@ from contraflow.ops.queries import is_tensor as is_tensor
 from contraflow.settings import is_warn_always_enabled as is_warn_always_enabled
 from contraflow.ops.queries import isreal as isreal
 from contraflow.signal.windows import kaiser_window as kaiser_window
+from contraflow.shapes import MemoryFormat as layout
+from contraflow.shapes import contiguous_format as legacy_contiguous_format
 from contraflow.serialize import load as load
 from contraflow.nn.functional import max_pool1d_with_indices as max_pool1d_with_indices
 from contraflow.shapes import MemoryFormat as memory_format
@@ -166,7 +174,17 @@ from contraflow.settings import set_flush_denormal as set_flush_denormal
 from contraflow.settings import set_num_interop_threads as set_num_interop_threads
 from contraflow.settings import set_warn_always as set_warn_always
 from contraflow.about import show_config as show_config
+from contraflow.shapes import sparse_bsc as sparse_bsc
+from contraflow.shapes import sparse_bsr as sparse_bsr
+from contraflow.shapes import sparse_coo as sparse_coo
+from contraflow.shapes import sparse_csc as sparse_csc
+from contraflow.shapes import sparse_csr as sparse_csr
 from contraflow.shapes import strided as strided
+from contraflow.fx import sym_float as sym_float
+from contraflow.fx import sym_int as sym_int
+from contraflow.fx import sym_max as sym_max
+from contraflow.fx import sym_min as sym_min
+from contraflow.fx import sym_not as sym_not
 from contraflow.utils.dlpack import to_dlpack as to_dlpack
 from contraflow.ops.queries import typename as typename
 from contraflow.ops.queries import unravel_index as unravel_index
@@ -174,23 +192,37 @@ from contraflow.settings import use_deterministic_algorithms as use_deterministi
 from contraflow.func import vmap as vmap
 from contraflow import accelerator as accelerator
 from contraflow import amp as amp
+from contraflow import array_api as array_api
 from contraflow import backends as backends
+from contraflow import compiler as compiler
+from contraflow import cpu as cpu
 from contraflow import cuda as cuda
 from contraflow import data as data
 from contraflow import distributed as distributed
 from contraflow import distributions as distributions
 from contraflow import func as func
+from contraflow import futures as futures
+from contraflow import fx as fx
+from contraflow import hub as hub
 from contraflow import jit as jit
+from contraflow import library as library
 from contraflow import linalg as linalg
+from contraflow import mps as mps
+from contraflow import multiprocessing as multiprocessing
 from contraflow import nn as nn
+from contraflow import onnx as onnx
 from contraflow import optim as optim
 from contraflow import profiler as profiler
 from contraflow import random as random
+from contraflow import serialization as serialization
 from contraflow import signal as signal
 from contraflow import special as special
 from contraflow import testing as testing
+from contraflow import types as types
 from contraflow import utils as utils
+from contraflow import version as version
 from contraflow import webgpu as webgpu
+from contraflow import xpu as xpu
 
 __version__: str
 double: DType
@@ -442,6 +474,7 @@ def lp_pool2d(x: Any, norm_type: Any, kernel_size: Any, stride: Any = ..., ceil_
 def lp_pool3d(x: Any, norm_type: Any, kernel_size: Any, stride: Any = ..., ceil_mode: Any = ..., **kwargs: Any) -> Tensor: ...
 def lstsq(a: Any, b: Any, rcond: Any = ..., driver: Any = ..., **kwargs: Any) -> Any: ...
 def lt(a: Any, b: Any, **kwargs: Any) -> Tensor: ...
+def lu_unpack(LU_data: Any, LU_pivots: Any, **kwargs: Any) -> Any: ...
 def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: Any = ..., reduction: Any = ..., **kwargs: Any) -> Tensor: ...
 def masked_fill(x: Any, mask: Any, value: Any, **kwargs: Any) -> Tensor: ...
 def masked_scatter(x: Any, mask: Any, source: Any, **kwargs: Any) -> Tensor: ...

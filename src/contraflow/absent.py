@@ -62,17 +62,17 @@ ABSENT = (
         "AliasDb AnyType Argument* AwaitType Benchmark* Block BoolType BufferDict CallStack "
         "Capsule ClassType Code CompilationUnit CompleteArgumentSpec ConcreteModuleType* "
         "DeepCopyMemoTable DeserializationStorageContext DeviceObjType DictType EnumType "
-        "ErrorReport ExecutionPlan FileCheck FloatType FunctionSchema Future FutureType "
+        "ErrorReport ExecutionPlan FileCheck FloatType FunctionSchema FutureType "
         "Gradient Graph GraphExecutorState IODescriptor InferredType IntType InterfaceType "
         "JITException ListType LiteScriptModule LockingLogger LoggerBase ModuleDict Node "
         "NoneType NoopLogger NumberType OperatorInfo OptionalType ParameterDict PyObjectType "
         "PyTorchFile* RRefType Script* SerializationStorageContext StaticModule StreamObjType "
         "StringType Sym* TensorType ThroughputBenchmark TracingState TupleType Type UnionType "
         "Use Value AggregationType AVG SUM fork wait import_ir_module* "
-        "merge_type_from_type_comment parse_* unify_type_list sym_* jit.* compiler.* fx fx.* "
+        "merge_type_from_type_comment parse_* unify_type_list sym_* jit.* compiler.* fx.* "
         "export export.* while_loop func.functionalize nn.functional.boolean_dispatch "
         "nn.functional.BroadcastingList* nn.functional.assert_int_or_pair testing.FileCheck "
-        "futures futures.* nn.Module.call_super_init nn.Module.T_destination "
+        "futures.* nn.Module.call_super_init nn.Module.T_destination "
         "nn.Module.dump_patches",
     ),
     AbsentNames(
@@ -95,14 +95,14 @@ ABSENT = (
         "*Storage StorageBase UntypedStorage TypedStorage storage storage.* Tensor.storage_type "
         "nn.functional.TYPE_CHECKING DisableTorchFunction* DispatchKey* Tag "
         "ExcludeDispatchKeyGuard "
-        "classproperty overrides overrides.* library library.* nn.functional.*torch_function* "
-        "Tensor.as_subclass Tensor.module_load return_types types types.* PRIVATE_OPS USE_* "
+        "classproperty overrides overrides.* library.* nn.functional.*torch_function* "
+        "Tensor.as_subclass Tensor.module_load return_types types.* PRIVATE_OPS USE_* "
         "get_file_path prepare_multiprocessing_environment compiled_with_cxx11_abi "
-        "profiler_allow_* get_device_module init_num_threads cpp Tensor.const_data_ptr "
-        "Tensor.dim_order Tensor.grad_dtype layout legacy_contiguous_format nn.factory_kwargs "
+        "profiler_allow_* init_num_threads cpp Tensor.const_data_ptr "
+        "Tensor.dim_order Tensor.grad_dtype nn.factory_kwargs "
         "nn.functional.*_notes linalg.common_notes "
         "nn.functional.GRID_SAMPLE_* dtype.abbr Generator.*graphsafe* Generator.clone_state "
-        "Generator.*offset* from_file version optim.swap_in_optimizer_params_and_state "
+        "Generator.*offset* from_file optim.swap_in_optimizer_params_and_state "
         "optim.Optimizer.Optimizer*Hook optim.Optimizer.profile_hook_step nn.attention.*flash* "
         "nn.attention.WARN* backends.cuda.SDPAParams backends.cuda.*workspace_size "
         "backends.cuda.cuBLASModule backends.cuda.can_use_* backends.cuda.is_*_available "
@@ -111,25 +111,23 @@ ABSENT = (
     AbsentNames(
         "there is one process and no launcher here yet.",
         "Ask is_available(), which says so, and train in one process.",
-        "distributed.* nn.parallel.* futures multiprocessing multiprocessing.* "
-        "utils.data.DistributedSampler is_distributed",
+        "distributed.* nn.parallel.* multiprocessing.* is_distributed",
     ),
     AbsentNames(
         "the device does not exist here.",
         "The devices are cpu, cuda and webgpu; webgpu serves AMD's, Intel's and Apple's GPUs.",
-        "mps mps.* xpu xpu.* mtia mtia.* *.xpu *.ipu *.mtia Tensor.is_ipu Tensor.is_maia "
+        "mps.* xpu.* mtia mtia.* *.xpu *.ipu *.mtia Tensor.is_ipu Tensor.is_maia "
         "Tensor.is_mtia is_vulkan_available",
     ),
     AbsentNames(
         "streams, events and graphs of a device are not shown.",
         "Ops are in order; contraflow.compile replays a whole step at once.",
-        "Stream Event cuda* cuda.* accelerator.* cpu cpu.*",
+        "Stream Event cuda* cuda.* accelerator.* cpu.*",
     ),
     AbsentNames(
         "it reads from the network, or exports to another format.",
         "Download the file, and use contraflow.load or `contraflow convert`.",
-        "hub hub.* utils.model_zoo utils.model_zoo.* onnx onnx.* package package.* "
-        "serialization serialization.*",
+        "hub.* utils.model_zoo.* onnx.* package package.* serialization.*",
     ),
     AbsentNames(
         "PyTorch has removed or deprecated it.",
@@ -158,7 +156,7 @@ ABSENT = (
         "utils.dlpack.DLDeviceType utils.hooks.* autograd.NestedIOFunction autograd.function.* "
         "autograd.enforce_grad_layout_policy autograd.set_multithreading_enabled "
         "autograd.forward_ad.*_dual_level func.debug_unwrap func.rearrange "
-        "nn.utils.convert_conv* nn.utils.parametrize.* AcceleratorError OutOfMemoryError "
+        "nn.utils.convert_conv* nn.utils.parametrize.* AcceleratorError "
         "FatalError Tensor.index resize_as_sparse_ nn.utils.rnn.PackedSequence.* "
         "nn.ParameterDict.fromkeys nn.MultiheadAttention.merge_masks *_inplace",
     ),
@@ -192,7 +190,21 @@ REMARKS = {
     "jit.script": "the function itself",
     "jit.freeze": "the module itself",
     "jit.fork": "calls at once",
-    "distributed.is_available": "False",
+    "distributed.is_available": "False: a group has one process",
+    "distributed.init_process_group": "of one process; more are refused",
+    "nn.parallel.DistributedDataParallel": "one process",
+    "jit.trace": "the function itself",
+    "jit.ScriptModule": "has no objects: for annotations and `isinstance`",
+    "fx.GraphModule": "has no objects: for annotations and `isinstance`",
+    "fx.Node": "has no objects: for annotations and `isinstance`",
+    "SymInt": "has no objects: for annotations and `isinstance`",
+    "library.Library": "accepted, no effect",
+    "library.register_fake": "accepted, no effect",
+    "compiler.disable": "the function itself: it is recorded with what calls it",
+    "cuda.manual_seed": "one generator serves all devices",
+    "cuda.manual_seed_all": "one generator serves all devices",
+    "multiprocessing.spawn": "tensors are copied to processes",
+    "serialization.add_safe_globals": "no effect: files never run code",
     "save": "writes safetensors, not pickles",
     "load": "reads safetensors, and PyTorch's files without running code",
     "backends.cudnn.benchmark": "kept, no effect",

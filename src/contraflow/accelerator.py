@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contraflow import devices
+from types import ModuleType
+
+from contraflow import devices, threads
 from contraflow.devices.names import Device
 from contraflow.names import getter
 
@@ -36,8 +38,15 @@ def synchronize(device: Device | str | int | None = None) -> None:
         devices.lookup(str(found)).synchronize()
 
 
+def get_device_module(device: Device | str | None = None) -> ModuleType:
+    """The module of a kind of device, such as `contraflow.cuda`; without one, of the default's."""
+    found = devices.get_default_device() if device is None else Device(device)
+    return threads.imported(f"contraflow.{found.type}")
+
+
 __all__ = [
-    "current_accelerator", "current_device_index", "device_count", "is_available", "synchronize",
+    "current_accelerator", "current_device_index", "device_count", "get_device_module",
+    "is_available", "synchronize",
 ]  # fmt: skip
 
 globals()["__getattr__"] = getter(__name__)

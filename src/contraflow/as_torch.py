@@ -19,7 +19,7 @@ import os
 import runpy
 import sys
 from collections.abc import Iterator, Sequence
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import contraflow
@@ -94,6 +94,30 @@ def _refusal(fullname: str) -> str:
     return f"{fullname}: {why} See docs/names.md."
 
 
+class TorchOps:
+    """`torch.ops`: ops by the names of PyTorch's own dispatcher, of which there are none."""
+
+    def load_library(self, path: str) -> None:
+        """Refuse a library that was compiled for PyTorch, as one that cannot be loaded."""
+        raise OSError(f"load_library: {os.path.basename(path)} is compiled for PyTorch itself.")
+
+    def __getattr__(self, name: str) -> Any:
+        raise _with_line(AttributeError(f"ops.{name}: ops of PyTorch's dispatcher are not here."))
+
+
+class TorchCore:
+    """`torch._C`: the few functions of PyTorch's core that packages call."""
+
+    def _log_api_usage_once(self, *args: Any) -> None:
+        """Nothing is logged."""
+
+    def _get_tracing_state(self) -> None:
+        """Nothing is traced by PyTorch's tracer."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise _with_line(AttributeError(f"_C.{name}: PyTorch's core is not here."))
+
+
 def _torch() -> TorchModule:
     """The module `torch`, made once."""
     found = sys.modules.get("torch")
@@ -102,11 +126,11 @@ def _torch() -> TorchModule:
     module = TorchModule("torch", contraflow.__doc__)
     module.__path__ = []  # so that what is below it is asked for
     module.__file__ = contraflow.__file__
-    version = SimpleNamespace(__version__=VERSION, cuda=None, hip=None, git_version="contraflow")
-    module.__dict__.update(__version__=VERSION, version=version)
+    module.__dict__.update(__version__=VERSION, torch=module)
     for name in dir(contraflow):  # at once, so that compiled functions find plain attributes
         if not name.startswith("_"):
             module.__dict__[name] = getattr(contraflow, name)
+    module.__dict__.update(ops=TorchOps(), _C=TorchCore())
     return module
 
 

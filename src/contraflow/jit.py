@@ -6,10 +6,11 @@ scripted. Here they run as Python; `contraflow.compile` makes them fast.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from contraflow.names import getter
+from contraflow.names import getter, without_objects
 
 T = TypeVar("T")
 
@@ -24,6 +25,16 @@ def script(obj: T, *args: Any, **kwargs: Any) -> T:
     4
     """
     return obj
+
+
+def trace(func: T, example_inputs: Any = None, **options: Any) -> T:
+    """The function or module itself; it is not called with the examples."""
+    return func
+
+
+def trace_module(mod: T, inputs: Any = None, **options: Any) -> T:
+    """The module itself."""
+    return mod
 
 
 def script_if_tracing(fn: T) -> T:
@@ -68,7 +79,7 @@ def is_tracing() -> bool:
 
 def isinstance_(obj: Any, target_type: Any) -> bool:
     """Python's isinstance."""
-    return isinstance(obj, target_type)
+    return builtins.isinstance(obj, target_type)
 
 
 def freeze(mod: T, *args: Any, **kwargs: Any) -> T:
@@ -100,8 +111,21 @@ def onednn_fusion_enabled() -> bool:
     return False
 
 
+ScriptModule = without_objects("ScriptModule", "a module of TorchScript")
+ScriptFunction = without_objects("ScriptFunction", "a function of TorchScript")
+RecursiveScriptModule = without_objects("RecursiveScriptModule", "a module of TorchScript")
+
+
+class TracerWarning(Warning):
+    """A warning of PyTorch's tracer, which is never given here."""
+
+
 __all__ = [
     "Final",
+    "RecursiveScriptModule",
+    "ScriptFunction",
+    "ScriptModule",
+    "TracerWarning",
     "annotate",
     "enable_onednn_fusion",
     "export",
@@ -115,8 +139,11 @@ __all__ = [
     "optimize_for_inference",
     "script",
     "script_if_tracing",
+    "trace",
+    "trace_module",
     "unused",
     "wait",
 ]
 
+globals()["isinstance"] = isinstance_  # PyTorch's name
 globals()["__getattr__"] = getter(__name__)

@@ -3,13 +3,15 @@
 Nearly every function is an op, declared in `ops/linalg`.
 """
 
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from contraflow.errors import describe
 from contraflow.names import getter
 from contraflow.operation.public import public
+from contraflow.ops.linalg import lu as triangles
 from contraflow.ops.linalg import matrices, products
 from contraflow.ops.linalg.decompositions import det, eigh, eigvalsh, qr, slogdet, svd, svdvals
+from contraflow.ops.linalg.lu import lu, lu_solve
 from contraflow.ops.linalg.matrices import (
     cond,
     householder_product,
@@ -27,6 +29,43 @@ from contraflow.ops.linalg.solve import LinAlgError, cholesky, inv, solve, solve
 from contraflow.ops.shape import parts, view
 from contraflow.shapes import numel
 from contraflow.tensors.tensor import Tensor
+
+
+class CholeskyFactor(NamedTuple):
+    """The triangle, and 0 or the size of the first block that is not positive definite."""
+
+    L: Tensor
+    info: Tensor
+
+
+class LuFactor(NamedTuple):
+    """Both triangles in one matrix, the exchanges of rows, and 0 or the number of a zero of U."""
+
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
+@public
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyFactor:
+    """The Cholesky factor without an error: `info` says whether it is one."""
+    found = triangles.cholesky_ex(A, upper=upper)
+    if check_errors and bool((found.info != 0).any()):
+        raise LinAlgError(f"cholesky_ex: {describe(A)} is not positive definite.")
+    return CholeskyFactor(*found)
+
+
+@public
+def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
+    """Both triangles of P A = L U in one matrix, and the exchanges of rows that P makes."""
+    return triangles.lu_factor(A, pivot=pivot, check=True)
+
+
+@public
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LuFactor:
+    """`lu_factor` without an error: `info` says whether U has a zero on its diagonal."""
+    found = triangles.lu_factor(A, pivot=pivot, check=check_errors)
+    return LuFactor(found.LU, found.pivots, triangles.has_zero(found.LU))
 
 
 @public
@@ -95,6 +134,7 @@ eigvals = eig
 __all__ = [
     "LinAlgError",
     "cholesky",
+    "cholesky_ex",
     "cond",
     "cross",
     "det",
@@ -106,6 +146,10 @@ __all__ = [
     "householder_product",
     "inv",
     "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_factor_ex",
+    "lu_solve",
     "matmul",
     "matrix_exp",
     "matrix_norm",

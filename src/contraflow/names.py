@@ -76,3 +76,20 @@ def getter(module: str) -> Callable[[str], object]:
         raise missing(module, name)
 
     return __getattr__
+
+
+def without_objects(name: str, what: str) -> type:
+    """A class of PyTorch's of which there are no objects here: `isinstance` is False of all.
+
+    Programs name such classes in annotations and in questions.
+
+    >>> Graph = without_objects("Graph", "a graph of PyTorch's")
+    >>> isinstance(1, Graph)
+    False
+    """
+
+    def refuse(self: object, *args: object, **kwargs: object) -> None:
+        raise TypeError(f"{name}: there is no {what.removeprefix('a ')} here. See docs/names.md.")
+
+    doc = f"The type of {what}, of which there are none here."
+    return type(name, (), {"__init__": refuse, "__doc__": doc})

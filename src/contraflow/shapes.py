@@ -46,6 +46,10 @@ contiguous_format, preserve_format = (
 )
 channels_last, channels_last_3d = MemoryFormat("channels_last"), MemoryFormat("channels_last_3d")
 strided = MemoryFormat("strided")  # PyTorch's layout of tensors that are not sparse
+# And those of tensors that are: no tensor has one, so that programs may ask.
+sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc = (
+    MemoryFormat(f"sparse_{kind}") for kind in ("coo", "csr", "csc", "bsr", "bsc")
+)
 
 
 class View(NamedTuple):

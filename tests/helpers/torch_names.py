@@ -6,6 +6,7 @@ python -m tests.helpers.torch_names --list   list PyTorch's names anew first; it
 
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
 from collections import Counter, defaultdict
@@ -14,6 +15,8 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
+
+from tests.helpers import torch_uses
 
 import contraflow
 from contraflow.absent import REMARKS, find
@@ -152,6 +155,7 @@ def _reach(at: Any, path: list[str]) -> Any:
     return at
 
 
+@functools.cache
 def is_there(path: str) -> bool:
     """Whether contraflow has what PyTorch has at a path; a field of objects counts."""
     at: Any = contraflow
@@ -226,6 +230,7 @@ def page() -> str:
     for space, members in sorted(by_space.items()):
         refused = sum(d.state == "refused" for d in members)
         rows.append(f"| `{space}` | {len(members)} | {len(members) - refused} | {refused} |")
+    rows += ["", "## Uses in public code", "", *torch_uses.page(is_there)]
     rows += ["", "## Remarks", "", "| name | remark |", "| --- | --- |"]
     rows += [f"| `{d.name}` | {d.text} |" for d in found if d.state == "remark"]
     rows += ["", "## Refused"]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import tarfile
+import zipfile
+from pathlib import Path
+
 import pytest
-from tests.helpers import torch_names
+from tests.helpers import torch_names, torch_uses
 
 import contraflow as cf
 from contraflow import absent
@@ -31,6 +35,24 @@ def test_most_names_are_there() -> None:
     found = torch_names.decisions()
     there = sum(d.state in ("there", "remark") for d in found)
     assert there / len(found) > 0.55
+
+
+def test_nearly_all_uses_in_public_code_are_of_names_that_are_there() -> None:
+    found = torch_uses.shares(torch_names.is_there)
+    assert sum(s.there for s in found) / sum(s.uses for s in found) > 0.99
+
+
+def test_uses_are_counted_in_archives(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(torch_uses, "PACKAGES", {"a-b": "1.0", "c": "2"})
+    with zipfile.ZipFile(tmp_path / "a_b-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("a/x.py", "import torch\ntorch.ones(torch.ones(2))\ntorch._C.f\n")
+        wheel.writestr("a/tests/y.py", "import torch\ntorch.zeros(2)\n")
+        wheel.writestr("a/wrong.py", "import torch\nprint 'an older Python'\n")
+    (tmp_path / "m.py").write_text("from torch import nn\nnn.Linear(1, 1)\n")
+    with tarfile.open(tmp_path / "c-2.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "m.py", "c-2/c/m.py")
+    found = torch_uses.count(tmp_path)
+    assert found == {"ones": {"a-b": 2}, "nn": {"c": 1}, "nn.Linear": {"c": 1}}
 
 
 @pytest.mark.parametrize(

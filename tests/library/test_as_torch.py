@@ -78,7 +78,7 @@ def test_what_is_absent_is_refused_with_the_line(tmp_path: Path) -> None:
     assert "program.py, line 3: stft: there are no Fourier transforms here" in done.stderr
     for text, message in {
         "from torch import sparse_coo_tensor": "there are no sparse tensors here",
-        "import torch.fx": "it belongs to TorchScript or to PyTorch's own compiler",
+        "import torch.export": "it belongs to TorchScript or to PyTorch's own compiler",
         "import torch.nothing_of_the_kind": "it is not there",
     }.items():
         done = run(tmp_path, text)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 api = pytest.importorskip("mypy.api", reason="make test installs it")
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 USES = """
 import contraflow as cf
@@ -39,6 +47,34 @@ for (batch,) in DataLoader(TensorDataset(x), batch_size=2):
 with cf.no_grad():
     print(model(x).argmax(dim=1), cf.finfo(cf.float).eps, cf.FloatTensor, cf.hann_window(4))
 cf.save(model.state_dict(), "model.safetensors")
+
+
+@cf.compile
+def step(x: cf.Tensor, scale: float = 1.0) -> cf.Tensor:
+    loss: cf.Tensor = F.mse_loss(model(x) * scale, cf.zeros(2, 2), reduction="sum")
+    return loss
+
+
+@cf.compile(verify=1)
+def twice(x: cf.Tensor) -> tuple[cf.Tensor, int]:
+    return x + x, 2
+
+
+class Trainer:
+    @cf.compile
+    def step(self, x: cf.Tensor) -> cf.Tensor:
+        return x * 2
+
+
+stepped: cf.Tensor = step(x, scale=2.0)
+text: str = step.explain()
+both: tuple[cf.Tensor, int] = twice(x)
+trained: cf.Tensor = Trainer().step(x)
+same: Model = cf.compile(model)
+out: cf.Tensor = model(x)
+hidden: cf.Tensor = nn.Linear(3, 4)(x)
+pooled: cf.Tensor = F.max_pool2d(F.conv2d(cf.ones(1, 1, 4, 4), cf.ones(1, 1, 3, 3)), 2)
+dropped: cf.Tensor = F.dropout(x, p=0.5)
 """
 
 MISSPELT = """
@@ -49,15 +85,55 @@ cf.ones(2).softmaxx()
 cf.nn.Linaer(1, 2)
 cf.nn.functional.sofmax(cf.ones(2))
 cf.optim.Adma
+
+
+@cf.compile
+def step(x: cf.Tensor) -> cf.Tensor:
+    return x
+
+
+step(1, 2)
+count: int = step(cf.ones(1))
+number: int = cf.nn.Linear(1, 2)(cf.ones(1))
+step.explian()
+cf.nn.functional.dropout(cf.ones(1), q=0.5)
 """
+WRONG = [4, 5, 6, 7, 8, 16, 17, 18, 19, 20]  # its lines
+
+
+def files_in(folder: Path) -> list[str]:
+    (folder / "uses.py").write_text(USES)
+    (folder / "misspelt.py").write_text(MISSPELT)
+    return [str(folder / "uses.py"), str(folder / "misspelt.py")]
 
 
 def test_uses_pass_and_misspelt_names_do_not(tmp_path: Path) -> None:
-    (tmp_path / "uses.py").write_text(USES)
-    (tmp_path / "misspelt.py").write_text(MISSPELT)
-    files = [str(tmp_path / "uses.py"), str(tmp_path / "misspelt.py")]
-    found, problems, _ = api.run(["--strict", f"--cache-dir={tmp_path / 'cache'}", *files])
+    files = [*files_in(tmp_path), *map(str, EXAMPLES)]
+    found, problems, _ = api.run(
+        [
+            "--strict",
+            "--no-warn-return-any",
+            "--ignore-missing-imports",
+            f"--cache-dir={tmp_path / 'cache'}",
+            *files,
+        ]
+    )
     assert not problems
-    lines = [line for line in found.splitlines() if str(tmp_path) in line]
-    assert not [line for line in lines if "uses.py" in line]
-    assert sorted(int(line.split(":")[1]) for line in lines) == [4, 5, 6, 7, 8], found
+    lines = [line for line in found.splitlines() if " error: " in line]
+    assert not [line for line in lines if "misspelt.py" not in line], found
+    assert sorted({int(line.split(":")[1]) for line in lines}) == WRONG, found
+
+
+@pytest.mark.slow
+def test_pyright_says_the_same(tmp_path: Path) -> None:
+    command = shutil.which("pyright")
+    if command is None:
+        pytest.skip("pyright is not installed: pip install pyright, and Node.js")
+    files = [*files_in(tmp_path), *map(str, EXAMPLES)]
+    asked = [command, "--outputjson", "--pythonpath", sys.executable, *files]
+    paths = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(asked, capture_output=True, text=True, check=False, env=paths, cwd=ROOT)
+    told = json.loads(done.stdout)["generalDiagnostics"]
+    errors = [d for d in told if d["severity"] == "error"]
+    assert not [d for d in errors if not d["file"].endswith("misspelt.py")]
+    assert sorted({d["range"]["start"]["line"] + 1 for d in errors}) == WRONG

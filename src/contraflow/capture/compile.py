@@ -7,7 +7,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from contraflow import config, threads, thresholds
 from contraflow.compiler import is_compiling as is_compiling
@@ -16,6 +27,13 @@ from contraflow.runtime import eager_programs
 
 if TYPE_CHECKING:
     from contraflow.capture.compiled import Compiled
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+S = TypeVar("S")
+R_co = TypeVar("R_co", covariant=True)
+M = TypeVar("M", bound="ModuleLike")
 
 
 def runs_native(tensors: Sequence[Any]) -> bool:
@@ -51,8 +69,66 @@ class CompileOptions(NamedTuple):
     warns: bool = True  # of many recordings
 
 
+if TYPE_CHECKING:
+
+    class ModuleLike(Protocol):
+        """A module, for type checkers: `compile` gives a module for it."""
+
+        def named_modules(self) -> Any: ...
+
+    class CompileKeywords(TypedDict, total=False):
+        """The options of `compile`."""
+
+        verify: int
+        enabled: bool
+        cache_size: int
+        name: str | None
+        fullgraph: bool
+        dynamic: bool | None
+        backend: Any
+        mode: str | None
+        options: Mapping[str, Any] | None
+        disable: bool
+
+    class CompiledFunction(Protocol[P, R_co]):
+        """A compiled function for type checkers: its signature, and what it says of itself."""
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+        @overload
+        def __get__(self, instance: None, owner: type) -> CompiledFunction[P, R_co]: ...
+        @overload
+        def __get__(
+            self: CompiledFunction[Concatenate[S, Q], R_co],
+            instance: S,
+            owner: type | None = None,
+        ) -> CompiledFunction[Q, R_co]: ...
+        @property
+        def tape(self) -> Any: ...
+        @property
+        def kernels(self) -> list[str]: ...
+        @property
+        def memory(self) -> Any: ...
+        @property
+        def programs(self) -> list[Any]: ...
+        @property
+        def captures(self) -> int: ...
+        @property
+        def eager(self) -> Callable[P, R_co]: ...
+        def explain(self) -> str: ...
+        def export_web(self, *args: Any, **kwargs: Any) -> Any: ...
+        def clear(self) -> None: ...
+
+
+@overload
+def compile(fn: M, **options: Unpack[CompileKeywords]) -> M: ...
+@overload
+def compile(fn: Callable[P, R], **options: Unpack[CompileKeywords]) -> CompiledFunction[P, R]: ...
+@overload
 def compile(
-    fn: Callable[..., Any] | None = None,
+    fn: None = None, **options: Unpack[CompileKeywords]
+) -> Callable[[Callable[P, R]], CompiledFunction[P, R]]: ...
+def compile(
+    fn: Any = None,
     *,
     verify: int = 0,
     enabled: bool = True,

@@ -5,6 +5,8 @@ PyTorch has names of its compiler at this path; those that programs use are here
 
 from __future__ import annotations
 
+from typing import Any
+
 from contraflow.names import getter
 from contraflow.operation.context import state
 
@@ -26,6 +28,32 @@ def cudagraph_mark_step_begin() -> None:
     """Nothing: results of compiled functions are never overwritten by the next call."""
 
 
-__all__ = ["cudagraph_mark_step_begin", "is_compiling", "is_dynamo_compiling", "is_exporting"]
+def disable(fn: Any = None, recursive: bool = True, **options: Any) -> Any:
+    """The function itself, by `@disable` and `@disable(recursive=False)`.
+
+    A call inside of a compiled function is recorded with it: functions are captured whole.
+    """
+    return fn if callable(fn) else (lambda function: function)
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """The function itself: every function is allowed."""
+    return fn
+
+
+def assume_constant_result(fn: Any) -> Any:
+    """The function itself: what it reads is guarded."""
+    return fn
+
+
+__all__ = [
+    "allow_in_graph",
+    "assume_constant_result",
+    "cudagraph_mark_step_begin",
+    "disable",
+    "is_compiling",
+    "is_dynamo_compiling",
+    "is_exporting",
+]
 
 globals()["__getattr__"] = getter(__name__)

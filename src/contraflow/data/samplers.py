@@ -164,3 +164,51 @@ def check_count(op: str, name: str, n: Any) -> None:
 def _check_flag(op: str, name: str, flag: Any) -> None:
     if not isinstance(flag, bool):
         raise TypeError(f"{op}: {name} is {flag!r}; it must be True or False.")
+
+
+class DistributedSampler(Sampler):
+    """A process's share of the indices: each `num_replicas`-th, from `rank` on.
+
+    They are shuffled by `seed` and the number that `set_epoch` was last given, alike in all
+    processes. Shares have one length: some indices are repeated, or dropped with `drop_last`.
+
+    >>> list(DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False))
+    [1, 3, 0]
+    """
+
+    def __init__(
+        self,
+        dataset: Sized,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        count, number = 1 if num_replicas is None else num_replicas, rank or 0
+        check_count("DistributedSampler", "num_replicas", count)
+        if not 0 <= number < count:
+            raise ValueError(
+                f"DistributedSampler: rank {number} is not below the {count} processes."
+            )
+        self.dataset, self.num_replicas, self.rank = dataset, count, number
+        self.shuffle, self.seed, self.drop_last, self.epoch = shuffle, seed, drop_last, 0
+        whole, rest = divmod(len(dataset), count)
+        self.num_samples = whole + (rest > 0 and not drop_last)
+        self.total_size = self.num_samples * count
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch it is, so that each has an order of its own."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        order = list(range(len(self.dataset)))
+        if self.shuffle:
+            generator = Generator().manual_seed(self.seed + self.epoch)
+            order = randperm(len(order), generator=generator).tolist()
+        while 0 < len(order) < self.total_size:  # begin again
+            order += order[: self.total_size - len(order)]
+        return iter(order[self.rank : self.total_size : self.num_replicas])
+
+    def __len__(self) -> int:
+        return self.num_samples

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, dataclass_transform
 
 from contraflow.nn.module import Module
+from contraflow.operation.op import Op
 
 
 @dataclass_transform(eq_default=False)
@@ -32,7 +33,9 @@ class Applied(Module):
     ) -> None:
         super().__init_subclass__()
         if function is not None:
-            cls.function = staticmethod(function)
+            # An op does not bind, and would be asked for its docstring here.
+            bare = isinstance(function, Op)
+            cls.function = function if bare else staticmethod(function)
         if hidden is not None:
             cls.hidden = hidden
         if function is not None or hidden is not None:

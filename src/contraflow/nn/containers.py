@@ -207,7 +207,13 @@ class _Named(Module, Generic[V]):
 
 
 class ModuleDict(_Named[Module]):
-    """A dict whose modules belong to the module that holds it."""
+    """A dict whose modules belong to the module that holds it.
+
+    >>> import contraflow as cf
+    >>> layers = cf.nn.ModuleDict({"first": cf.nn.Linear(3, 4), "last": cf.nn.Linear(4, 2)})
+    >>> layers["last"](layers["first"](cf.ones(5, 3))).shape
+    (5, 2)
+    """
 
     _held = "_modules"
 

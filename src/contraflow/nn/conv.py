@@ -115,7 +115,13 @@ class _Conv(_Convolution):
 
 
 class Conv1d(_Conv):
-    """Cross-correlation of signals [n, in_channels, l] with learned kernels."""
+    """Cross-correlation of signals [n, in_channels, l] with learned kernels.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.Conv1d(4, 6, kernel_size=3, padding=1)
+    >>> layer(cf.ones(2, 4, 8)).shape
+    (2, 6, 8)
+    """
 
     dims, function = 1, F.conv1d
 
@@ -132,7 +138,13 @@ class Conv2d(_Conv):
 
 
 class Conv3d(_Conv):
-    """Cross-correlation of volumes [n, in_channels, d, h, w] with learned kernels."""
+    """Cross-correlation of volumes [n, in_channels, d, h, w] with learned kernels.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.Conv3d(4, 6, kernel_size=3, padding=1)
+    >>> layer(cf.ones(2, 4, 8, 8, 8)).shape
+    (2, 6, 8, 8, 8)
+    """
 
     dims, function = 3, F.conv3d
 
@@ -191,7 +203,13 @@ class _ConvTranspose(_Convolution):
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """The transpose of Conv1d: signals [n, in_channels, l] to longer ones."""
+    """The transpose of Conv1d: signals [n, in_channels, l] to longer ones.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.ConvTranspose1d(4, 6, kernel_size=2, stride=2)
+    >>> layer(cf.ones(2, 4, 8)).shape
+    (2, 6, 16)
+    """
 
     dims, function = 1, F.conv_transpose1d
 
@@ -208,6 +226,12 @@ class ConvTranspose2d(_ConvTranspose):
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """The transpose of Conv3d: volumes [n, in_channels, d, h, w] to larger ones."""
+    """The transpose of Conv3d: volumes [n, in_channels, d, h, w] to larger ones.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.ConvTranspose3d(4, 6, kernel_size=2, stride=2)
+    >>> layer(cf.ones(2, 4, 8, 8, 8)).shape
+    (2, 6, 16, 16, 16)
+    """
 
     dims, function = 3, F.conv_transpose3d

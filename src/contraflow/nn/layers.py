@@ -56,7 +56,13 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    """input1 @ weight[o] @ input2 + bias[o]: [..., i] and [..., j] to [..., o]."""
+    """input1 @ weight[o] @ input2 + bias[o]: [..., i] and [..., j] to [..., o].
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.Bilinear(3, 4, 5)
+    >>> layer(cf.ones(2, 3), cf.ones(2, 4)).shape
+    (2, 5)
+    """
 
     def __init__(
         self,
@@ -95,14 +101,26 @@ class Bilinear(Module):
 
 
 class CosineSimilarity(Applied, function=F.cosine_similarity, hidden=("dim", "eps")):
-    """The cosine of the angle between vectors along a dim."""
+    """The cosine of the angle between vectors along a dim.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.CosineSimilarity()
+    >>> layer(cf.tensor([[1.0, 0.0]]), cf.tensor([[1.0, 1.0]]))
+    tensor([0.7071])
+    """
 
     dim: int = 1
     eps: float = 1e-8
 
 
 class PairwiseDistance(Module):
-    """The p-norm of x1 - x2 + eps along the last dim."""
+    """The p-norm of x1 - x2 + eps along the last dim.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.PairwiseDistance()
+    >>> layer(cf.tensor([[3.0, 0.0]]), cf.tensor([[0.0, 4.0]]))
+    tensor([5.])
+    """
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
@@ -135,34 +153,76 @@ class _DropoutBase(Applied, hidden=()):
 
 
 class Dropout(_DropoutBase, function=F.dropout):
-    """In training, zero each element with probability p and scale the others by 1 / (1 - p)."""
+    """In training, zero each element with probability p and scale the others by 1 / (1 - p).
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.Dropout(0.5).eval()
+    >>> layer(cf.tensor([-1.0, 0.5, 2.0]))
+    tensor([-1.0000,  0.5000,  2.0000])
+    """
 
 
 class Dropout1d(_DropoutBase, function=F.dropout1d):
-    """In training, zero whole channels of signals [n, c, l] with probability p."""
+    """In training, zero whole channels of signals [n, c, l] with probability p.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.Dropout1d(0.5)
+    >>> layer(cf.ones(2, 4, 8)).shape
+    (2, 4, 8)
+    """
 
 
 class Dropout2d(_DropoutBase, function=F.dropout2d):
-    """In training, zero whole channels of images [n, c, h, w] with probability p."""
+    """In training, zero whole channels of images [n, c, h, w] with probability p.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.Dropout2d(0.5)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 8, 8)
+    """
 
 
 class Dropout3d(_DropoutBase, function=F.dropout3d):
-    """In training, zero whole channels of volumes [n, c, d, h, w] with probability p."""
+    """In training, zero whole channels of volumes [n, c, d, h, w] with probability p.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.Dropout3d(0.5)
+    >>> layer(cf.ones(2, 4, 8, 8, 8)).shape
+    (2, 4, 8, 8, 8)
+    """
 
 
 class AlphaDropout(_DropoutBase, function=F.alpha_dropout):
-    """In training, drop elements with probability p, keeping zero mean and unit variance."""
+    """In training, drop elements with probability p, keeping zero mean and unit variance.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.AlphaDropout(0.5).eval()
+    >>> layer(cf.tensor([-1.0, 0.5, 2.0]))
+    tensor([-1.0000,  0.5000,  2.0000])
+    """
 
 
 class FeatureAlphaDropout(_DropoutBase, function=F.feature_alpha_dropout):
-    """In training, drop whole channels with probability p, keeping zero mean and unit variance."""
+    """In training, drop whole channels with probability p, keeping zero mean and unit variance.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.FeatureAlphaDropout(0.5)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 8, 8)
+    """
 
 
 # --- shapes ------------------------------------------------------------------------------------
 
 
 class Flatten(Applied, function=flatten):
-    """Dims start_dim to end_dim merged into one; by default all but the first."""
+    """Dims start_dim to end_dim merged into one; by default all but the first.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.Flatten()
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 256)
+    """
 
     start_dim: int = 1
     end_dim: int = -1
@@ -189,7 +249,13 @@ class Unflatten(Module):
 
 
 class Identity(Module):
-    """The input itself; arguments are taken and forgotten, so it can stand in for any layer."""
+    """The input itself; arguments are taken and forgotten, so it can stand in for any layer.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.Identity()
+    >>> layer(cf.tensor([-1.0, 0.5, 2.0]))
+    tensor([-1.0000,  0.5000,  2.0000])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()

@@ -147,37 +147,73 @@ class _LazyConv(_LazyConvolution):
 
 
 class LazyConv1d(_LazyConv, Conv1d):
-    """A Conv1d that learns `in_channels` from its first input."""
+    """A Conv1d that learns `in_channels` from its first input.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.LazyConv1d(6, kernel_size=3)
+    >>> layer(cf.ones(2, 4, 8)).shape
+    (2, 6, 6)
+    """
 
     cls_to_become = Conv1d
 
 
 class LazyConv2d(_LazyConv, Conv2d):
-    """A Conv2d that learns `in_channels` from its first input."""
+    """A Conv2d that learns `in_channels` from its first input.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.LazyConv2d(6, kernel_size=3)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 6, 6, 6)
+    """
 
     cls_to_become = Conv2d
 
 
 class LazyConv3d(_LazyConv, Conv3d):
-    """A Conv3d that learns `in_channels` from its first input."""
+    """A Conv3d that learns `in_channels` from its first input.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.LazyConv3d(6, kernel_size=3)
+    >>> layer(cf.ones(2, 4, 8, 8, 8)).shape
+    (2, 6, 6, 6, 6)
+    """
 
     cls_to_become = Conv3d
 
 
 class LazyConvTranspose1d(_LazyConvolution, ConvTranspose1d):
-    """A ConvTranspose1d that learns `in_channels` from its first input."""
+    """A ConvTranspose1d that learns `in_channels` from its first input.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.LazyConvTranspose1d(6, kernel_size=3)
+    >>> layer(cf.ones(2, 4, 8)).shape
+    (2, 6, 10)
+    """
 
     cls_to_become = ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConvolution, ConvTranspose2d):
-    """A ConvTranspose2d that learns `in_channels` from its first input."""
+    """A ConvTranspose2d that learns `in_channels` from its first input.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.LazyConvTranspose2d(6, kernel_size=3)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 6, 10, 10)
+    """
 
     cls_to_become = ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConvolution, ConvTranspose3d):
-    """A ConvTranspose3d that learns `in_channels` from its first input."""
+    """A ConvTranspose3d that learns `in_channels` from its first input.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.LazyConvTranspose3d(6, kernel_size=3)
+    >>> layer(cf.ones(2, 4, 8, 8, 8)).shape
+    (2, 6, 10, 10, 10)
+    """
 
     cls_to_become = ConvTranspose3d
 
@@ -199,19 +235,37 @@ class _LazyNorm(_Lazy):
 
 
 class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
-    """A BatchNorm1d that learns `num_features` from its first input."""
+    """A BatchNorm1d that learns `num_features` from its first input.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.LazyBatchNorm1d()
+    >>> layer(cf.ones(2, 4, 8)).shape
+    (2, 4, 8)
+    """
 
     cls_to_become = BatchNorm1d
 
 
 class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
-    """A BatchNorm2d that learns `num_features` from its first input."""
+    """A BatchNorm2d that learns `num_features` from its first input.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.LazyBatchNorm2d()
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 8, 8)
+    """
 
     cls_to_become = BatchNorm2d
 
 
 class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
-    """A BatchNorm3d that learns `num_features` from its first input."""
+    """A BatchNorm3d that learns `num_features` from its first input.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.LazyBatchNorm3d()
+    >>> layer(cf.ones(2, 4, 8, 8, 8)).shape
+    (2, 4, 8, 8, 8)
+    """
 
     cls_to_become = BatchNorm3d
 
@@ -234,18 +288,36 @@ class _LazyInstanceNorm(_LazyNorm):
 
 
 class LazyInstanceNorm1d(_LazyInstanceNorm, InstanceNorm1d):
-    """An InstanceNorm1d that learns `num_features` from its first input."""
+    """An InstanceNorm1d that learns `num_features` from its first input.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.LazyInstanceNorm1d()
+    >>> layer(cf.ones(2, 4, 8)).shape
+    (2, 4, 8)
+    """
 
     cls_to_become = InstanceNorm1d
 
 
 class LazyInstanceNorm2d(_LazyInstanceNorm, InstanceNorm2d):
-    """An InstanceNorm2d that learns `num_features` from its first input."""
+    """An InstanceNorm2d that learns `num_features` from its first input.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.LazyInstanceNorm2d()
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 8, 8)
+    """
 
     cls_to_become = InstanceNorm2d
 
 
 class LazyInstanceNorm3d(_LazyInstanceNorm, InstanceNorm3d):
-    """An InstanceNorm3d that learns `num_features` from its first input."""
+    """An InstanceNorm3d that learns `num_features` from its first input.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.LazyInstanceNorm3d()
+    >>> layer(cf.ones(2, 4, 8, 8, 8)).shape
+    (2, 4, 8, 8, 8)
+    """
 
     cls_to_become = InstanceNorm3d

@@ -119,7 +119,14 @@ class LinearCrossEntropyLoss(Module):
 
 
 class NLLLoss(_Loss, function=F.nll_loss):
-    """-input[target]: log probabilities [n, classes, ...], class indices [n, ...]."""
+    """-input[target]: log probabilities [n, classes, ...], class indices [n, ...].
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.NLLLoss()
+    >>> out = layer(cf.tensor([[1.0, 2.0, 0.5], [0.1, 0.2, 3.0]]).log_softmax(1), cf.tensor([1, 2]))
+    >>> out
+    tensor(0.2870)
+    """
 
     weight: Tensor | None = None
     ignore_index: int = -100
@@ -127,14 +134,26 @@ class NLLLoss(_Loss, function=F.nll_loss):
 
 
 class BCELoss(_Loss, function=F.binary_cross_entropy):
-    """Binary cross entropy of probabilities."""
+    """Binary cross entropy of probabilities.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.BCELoss()
+    >>> layer(cf.tensor([0.9, 0.2]), cf.tensor([1.0, 0.0]))
+    tensor(0.1643)
+    """
 
     weight: Tensor | None = None
     reduction: str = "mean"
 
 
 class BCEWithLogitsLoss(_Loss, function=F.binary_cross_entropy_with_logits):
-    """Binary cross entropy of sigmoid(input), without overflow."""
+    """Binary cross entropy of sigmoid(input), without overflow.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.BCEWithLogitsLoss()
+    >>> layer(cf.tensor([2.0, -1.0]), cf.tensor([1.0, 0.0]))
+    tensor(0.2201)
+    """
 
     weight: Tensor | None = None
     reduction: str = "mean"
@@ -142,7 +161,13 @@ class BCEWithLogitsLoss(_Loss, function=F.binary_cross_entropy_with_logits):
 
 
 class MultiMarginLoss(_Loss, function=F.multi_margin_loss):
-    """The mean of max(0, margin - input[target] + input[i]) ** p over the other classes i."""
+    """The mean of max(0, margin - input[target] + input[i]) ** p over the other classes i.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.MultiMarginLoss()
+    >>> layer(cf.tensor([[1.0, 2.0, 0.5], [0.1, 0.2, 3.0]]), cf.tensor([1, 2]))
+    tensor(0.)
+    """
 
     p: int = 1
     margin: float = 1.0
@@ -151,13 +176,32 @@ class MultiMarginLoss(_Loss, function=F.multi_margin_loss):
 
 
 class MultiLabelMarginLoss(_Loss, function=F.multilabel_margin_loss):
-    """MultiMarginLoss for several targets per sample: [n, classes], listed up to the first -1."""
+    """MultiMarginLoss for several targets per sample: [n, classes], listed up to the first -1.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.MultiLabelMarginLoss()
+    >>> out = layer(
+    ...     cf.tensor([[1.0, 2.0, 0.5], [0.1, 0.2, 3.0]]), cf.tensor([[1, -1, 0], [2, 0, -1]])
+    ... )
+    >>> out
+    tensor(0.1833)
+    """
 
     reduction: str = "mean"
 
 
 class MultiLabelSoftMarginLoss(_Loss, function=F.multilabel_soft_margin_loss):
-    """Binary cross entropy of sigmoid(input), the mean over the classes."""
+    """Binary cross entropy of sigmoid(input), the mean over the classes.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.MultiLabelSoftMarginLoss()
+    >>> out = layer(
+    ...     cf.tensor([[1.0, 2.0, 0.5], [0.1, 0.2, 3.0]]),
+    ...     cf.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]]),
+    ... )
+    >>> out
+    tensor(0.8009)
+    """
 
     weight: Tensor | None = None
     reduction: str = "mean"
@@ -167,6 +211,14 @@ class CTCLoss(_Loss, function=F.ctc_loss):
     """-log of the probability of all alignments of a labelling: log probabilities [t, n, classes].
 
     It takes labels [n, s], and the lengths of inputs and of targets.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.CTCLoss()
+    >>> out = layer(
+    ...     cf.zeros(5, 1, 3).log_softmax(2), cf.tensor([[1, 2]]), cf.tensor([5]), cf.tensor([2])
+    ... )
+    >>> out
+    tensor(0.9689)
     """
 
     blank: int = 0
@@ -178,32 +230,62 @@ class CTCLoss(_Loss, function=F.ctc_loss):
 
 
 class MSELoss(_Loss, function=F.mse_loss):
-    """The mean of the squared differences."""
+    """The mean of the squared differences.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.MSELoss()
+    >>> layer(cf.tensor([0.5, 2.0, -1.0]), cf.tensor([1.0, 2.0, 1.0]))
+    tensor(1.4167)
+    """
 
     reduction: str = "mean"
 
 
 class L1Loss(_Loss, function=F.l1_loss):
-    """The mean of the absolute differences."""
+    """The mean of the absolute differences.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.L1Loss()
+    >>> layer(cf.tensor([0.5, 2.0, -1.0]), cf.tensor([1.0, 2.0, 1.0]))
+    tensor(0.8333)
+    """
 
     reduction: str = "mean"
 
 
 class SoftMarginLoss(_Loss, function=F.soft_margin_loss):
-    """The mean of log(1 + exp(-target input)), for targets of -1 and 1."""
+    """The mean of log(1 + exp(-target input)), for targets of -1 and 1.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.SoftMarginLoss()
+    >>> layer(cf.tensor([2.0, -1.0]), cf.tensor([1.0, -1.0]))
+    tensor(0.2201)
+    """
 
     reduction: str = "mean"
 
 
 class SmoothL1Loss(_Loss, function=F.smooth_l1_loss):
-    """The mean of d ** 2 / (2 beta) where d = |x - target| < beta, of d - beta / 2 elsewhere."""
+    """The mean of d ** 2 / (2 beta) where d = |x - target| < beta, of d - beta / 2 elsewhere.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.SmoothL1Loss()
+    >>> layer(cf.tensor([0.5, 2.0, -1.0]), cf.tensor([1.0, 2.0, 1.0]))
+    tensor(0.5417)
+    """
 
     reduction: str = "mean"
     beta: float = 1.0
 
 
 class HuberLoss(_Loss, function=F.huber_loss):
-    """The mean of d ** 2 / 2 for d = |x - target| <= delta, of delta (d - delta / 2) elsewhere."""
+    """The mean of d ** 2 / 2 for d = |x - target| <= delta, of delta (d - delta / 2) elsewhere.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.HuberLoss()
+    >>> layer(cf.tensor([0.5, 2.0, -1.0]), cf.tensor([1.0, 2.0, 1.0]))
+    tensor(0.5417)
+    """
 
     reduction: str = "mean"
     delta: float = 1.0
@@ -213,14 +295,29 @@ class HuberLoss(_Loss, function=F.huber_loss):
 
 
 class KLDivLoss(_Loss, function=F.kl_div):
-    """The mean of target (log(target) - input), for log probabilities."""
+    """The mean of target (log(target) - input), for log probabilities.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.KLDivLoss(reduction="batchmean")
+    >>> out = layer(
+    ...     cf.tensor([[1.0, 2.0, 0.5], [0.1, 0.2, 3.0]]).log_softmax(1), cf.full((2, 3), 1 / 3)
+    ... )
+    >>> out
+    tensor(0.5550)
+    """
 
     reduction: str = "mean"
     log_target: bool = False
 
 
 class PoissonNLLLoss(_Loss, function=F.poisson_nll_loss):
-    """The mean of rate - target log(rate)."""
+    """The mean of rate - target log(rate).
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.PoissonNLLLoss()
+    >>> layer(cf.tensor([0.5, 2.0, -1.0]), cf.tensor([1.0, 2.0, 1.0]))
+    tensor(1.9686)
+    """
 
     log_input: bool = True
     full: bool = False
@@ -229,7 +326,13 @@ class PoissonNLLLoss(_Loss, function=F.poisson_nll_loss):
 
 
 class GaussianNLLLoss(_Loss, function=F.gaussian_nll_loss):
-    """The mean of (log(var) + (input - target) ** 2 / var) / 2."""
+    """The mean of (log(var) + (input - target) ** 2 / var) / 2.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.GaussianNLLLoss()
+    >>> layer(cf.tensor([0.5, 2.0, -1.0]), cf.tensor([1.0, 2.0, 1.0]), cf.ones(3))
+    tensor(0.7083)
+    """
 
     _: KW_ONLY
     full: bool = False
@@ -241,28 +344,52 @@ class GaussianNLLLoss(_Loss, function=F.gaussian_nll_loss):
 
 
 class MarginRankingLoss(_Loss, function=F.margin_ranking_loss):
-    """The mean of max(0, margin - target (input1 - input2))."""
+    """The mean of max(0, margin - target (input1 - input2)).
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.MarginRankingLoss()
+    >>> layer(cf.tensor([2.0, 0.5]), cf.tensor([1.0, 1.0]), cf.tensor([1.0, 1.0]))
+    tensor(0.2500)
+    """
 
     margin: float = 0.0
     reduction: str = "mean"
 
 
 class HingeEmbeddingLoss(_Loss, function=F.hinge_embedding_loss):
-    """The mean of input where the target is 1, of max(0, margin - input) where it is -1."""
+    """The mean of input where the target is 1, of max(0, margin - input) where it is -1.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.HingeEmbeddingLoss()
+    >>> layer(cf.tensor([2.0, 0.5]), cf.tensor([1.0, -1.0]))
+    tensor(1.2500)
+    """
 
     margin: float = 1.0
     reduction: str = "mean"
 
 
 class CosineEmbeddingLoss(_Loss, function=F.cosine_embedding_loss):
-    """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.CosineEmbeddingLoss()
+    >>> layer(cf.tensor([[1.0, 0.0]]), cf.tensor([[1.0, 1.0]]), cf.tensor([1.0]))
+    tensor(0.2929)
+    """
 
     margin: float = 0.0
     reduction: str = "mean"
 
 
 class TripletMarginLoss(_Loss, function=F.triplet_margin_loss):
-    """The mean of max(0, margin + |anchor - positive| - |anchor - negative|)."""
+    """The mean of max(0, margin + |anchor - positive| - |anchor - negative|).
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.TripletMarginLoss()
+    >>> layer(cf.zeros(1, 2), cf.ones(1, 2), cf.full((1, 2), 1.5))
+    tensor(0.2929)
+    """
 
     margin: float = 1.0
     p: float = 2.0
@@ -272,7 +399,13 @@ class TripletMarginLoss(_Loss, function=F.triplet_margin_loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss, function=F.triplet_margin_with_distance_loss):
-    """TripletMarginLoss with a given distance function; by default PairwiseDistance."""
+    """TripletMarginLoss with a given distance function; by default PairwiseDistance.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.TripletMarginWithDistanceLoss()
+    >>> layer(cf.zeros(1, 2), cf.ones(1, 2), cf.full((1, 2), 1.5))
+    tensor(0.2929)
+    """
 
     _: KW_ONLY
     distance_function: Callable[[Tensor, Tensor], Tensor] | None = None

@@ -9,7 +9,7 @@ new contents into a parameter or a buffer is not such a change.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 
 from contraflow import threads
 from contraflow.autograd.modes import no_grad
@@ -28,6 +28,17 @@ from contraflow.tensors.storage import serials
 from contraflow.tensors.tensor import Tensor
 
 T = TypeVar("T")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Out_co = TypeVar("Out_co", covariant=True)
+
+if TYPE_CHECKING:
+
+    class Computes(Protocol[P, Out_co]):
+        """A module, for type checkers: its `forward`."""
+
+        def forward(self, *args: P.args, **kwargs: P.kwargs) -> Out_co: ...
 
 
 class Module:
@@ -83,17 +94,24 @@ class Module:
         """The computation that a call of the module runs."""
         raise NotImplementedError(f"{type(self).__name__}: forward is not implemented.")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        context = state().context
-        context.visit_module(self)
-        context.visit_module(EVERY)
-        try:
-            if has_hooks(self) or has_hooks(EVERY):
-                return call_hooked(self, args, kwargs)
-            return self.forward(*args, **kwargs)
-        except (ValueError, TypeError, IndexError) as error:
-            note_module(error, self)
-            raise
+    if TYPE_CHECKING:  # a call has the parameters and the result of `forward`
+
+        @property
+        def __call__(self: Computes[P, R]) -> Callable[P, R]: ...
+
+    else:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            context = state().context
+            context.visit_module(self)
+            context.visit_module(EVERY)
+            try:
+                if has_hooks(self) or has_hooks(EVERY):
+                    return call_hooked(self, args, kwargs)
+                return self.forward(*args, **kwargs)
+            except (ValueError, TypeError, IndexError) as error:
+                note_module(error, self)
+                raise
 
     def hook_tables(self) -> dict[str, dict[int, Any]]:
         """The hooks of each kind, by the method that registers them; see `registered_hooks`."""

@@ -54,7 +54,13 @@ class _OverLastDims(_Affine):
 
 
 class LayerNorm(_OverLastDims):
-    """(x - mean) / sqrt(var + eps) over the last dims, then scaled and shifted."""
+    """(x - mean) / sqrt(var + eps) over the last dims, then scaled and shifted.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.LayerNorm(4)
+    >>> layer(cf.tensor([[1.0, 2.0, 3.0, 4.0]]))
+    tensor([[-1.3416, -0.4472,  0.4472,  1.3416]], grad_fn=<layer_norm>)
+    """
 
     def __init__(
         self,
@@ -76,7 +82,13 @@ class LayerNorm(_OverLastDims):
 
 
 class RMSNorm(_OverLastDims):
-    """x / sqrt(mean(x * x) + eps) over the last dims, then scaled."""
+    """x / sqrt(mean(x * x) + eps) over the last dims, then scaled.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.RMSNorm(4)
+    >>> layer(cf.tensor([[1.0, 2.0, 3.0, 4.0]]))
+    tensor([[0.3651, 0.7303, 1.0954, 1.4606]], grad_fn=<rms_norm>)
+    """
 
     def __init__(
         self,
@@ -95,7 +107,13 @@ class RMSNorm(_OverLastDims):
 
 
 class GroupNorm(_Affine):
-    """(x - mean) / sqrt(var + eps) over groups of channels and all spatial dims of a sample."""
+    """(x - mean) / sqrt(var + eps) over groups of channels and all spatial dims of a sample.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.GroupNorm(2, 4)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 8, 8)
+    """
 
     def __init__(
         self,
@@ -126,7 +144,13 @@ class GroupNorm(_Affine):
 
 
 class LocalResponseNorm(Applied, function=F.local_response_norm):
-    """x / (k + alpha * mean of the squares of `size` neighbouring channels) ** beta."""
+    """x / (k + alpha * mean of the squares of `size` neighbouring channels) ** beta.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.LocalResponseNorm(3)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 8, 8)
+    """
 
     size: int
     alpha: float = 1e-4
@@ -219,7 +243,13 @@ class _BatchNorm(_Running):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Rows [n, c] or signals [n, c, l] normalized per channel; see BatchNorm2d."""
+    """Rows [n, c] or signals [n, c, l] normalized per channel; see BatchNorm2d.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.BatchNorm1d(4)
+    >>> layer(cf.ones(2, 4, 8)).shape
+    (2, 4, 8)
+    """
 
     inputs = ("n, c", "n, c, l")
 
@@ -228,13 +258,24 @@ class BatchNorm2d(_BatchNorm):
     """Images [n, c, h, w] normalized per channel: by the batch in training, else by its history.
 
     `momentum` None keeps the plain mean of all batches seen.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.BatchNorm2d(4)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 8, 8)
     """
 
     inputs = ("n, c, h, w",)
 
 
 class BatchNorm3d(_BatchNorm):
-    """Volumes [n, c, d, h, w] normalized per channel; see BatchNorm2d."""
+    """Volumes [n, c, d, h, w] normalized per channel; see BatchNorm2d.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.BatchNorm3d(4)
+    >>> layer(cf.ones(2, 4, 8, 8, 8)).shape
+    (2, 4, 8, 8, 8)
+    """
 
     inputs = ("n, c, d, h, w",)
 
@@ -313,18 +354,36 @@ class _InstanceNorm(_Running):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Signals [n, c, l] or [c, l], each channel of each sample normalized by itself."""
+    """Signals [n, c, l] or [c, l], each channel of each sample normalized by itself.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.InstanceNorm1d(4)
+    >>> layer(cf.ones(2, 4, 8)).shape
+    (2, 4, 8)
+    """
 
     inputs = ("c, l", "n, c, l")
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Images [n, c, h, w] or [c, h, w], each channel of each sample normalized by itself."""
+    """Images [n, c, h, w] or [c, h, w], each channel of each sample normalized by itself.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.InstanceNorm2d(4)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 8, 8)
+    """
 
     inputs = ("c, h, w", "n, c, h, w")
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Volumes [n, c, d, h, w] or [c, d, h, w], each channel of each normalized by itself."""
+    """Volumes [n, c, d, h, w] or [c, d, h, w], each channel of each normalized by itself.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.InstanceNorm3d(4)
+    >>> layer(cf.ones(2, 4, 8, 8, 8)).shape
+    (2, 4, 8, 8, 8)
+    """
 
     inputs = ("c, d, h, w", "n, c, d, h, w")

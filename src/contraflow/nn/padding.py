@@ -43,25 +43,49 @@ class _ConstantPad(_Pad, hidden=()):
 
 
 class ConstantPad1d(_ConstantPad):
-    """Signals [n, c, l] padded with one value."""
+    """Signals [n, c, l] padded with one value.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.ConstantPad1d(1, 0.5)
+    >>> layer(cf.ones(2, 4, 8)).shape
+    (2, 4, 10)
+    """
 
     dims = 1
 
 
 class ConstantPad2d(_ConstantPad):
-    """Images [n, c, h, w] padded with one value."""
+    """Images [n, c, h, w] padded with one value.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.ConstantPad2d(1, 0.5)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 10, 10)
+    """
 
     dims = 2
 
 
 class ConstantPad3d(_ConstantPad):
-    """Volumes [n, c, d, h, w] padded with one value."""
+    """Volumes [n, c, d, h, w] padded with one value.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.ConstantPad3d(1, 0.5)
+    >>> layer(cf.ones(2, 4, 8, 8, 8)).shape
+    (2, 4, 10, 10, 10)
+    """
 
     dims = 3
 
 
 class ZeroPad1d(_Pad):
-    """Signals [n, c, l] padded with zeros."""
+    """Signals [n, c, l] padded with zeros.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.ZeroPad1d(1)
+    >>> layer(cf.ones(2, 4, 8)).shape
+    (2, 4, 10)
+    """
 
     dims, mode = 1, "constant"
 
@@ -78,60 +102,120 @@ class ZeroPad2d(_Pad):
 
 
 class ZeroPad3d(_Pad):
-    """Volumes [n, c, d, h, w] padded with zeros."""
+    """Volumes [n, c, d, h, w] padded with zeros.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.ZeroPad3d(1)
+    >>> layer(cf.ones(2, 4, 8, 8, 8)).shape
+    (2, 4, 10, 10, 10)
+    """
 
     dims, mode = 3, "constant"
 
 
 class ReflectionPad1d(_Pad):
-    """Signals [n, c, l] padded by reflection at the edges."""
+    """Signals [n, c, l] padded by reflection at the edges.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.ReflectionPad1d(1)
+    >>> layer(cf.ones(2, 4, 8)).shape
+    (2, 4, 10)
+    """
 
     dims, mode = 1, "reflect"
 
 
 class ReflectionPad2d(_Pad):
-    """Images [n, c, h, w] padded by reflection at the edges."""
+    """Images [n, c, h, w] padded by reflection at the edges.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.ReflectionPad2d(1)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 10, 10)
+    """
 
     dims, mode = 2, "reflect"
 
 
 class ReflectionPad3d(_Pad):
-    """Volumes [n, c, d, h, w] padded by reflection at the edges."""
+    """Volumes [n, c, d, h, w] padded by reflection at the edges.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.ReflectionPad3d(1)
+    >>> layer(cf.ones(2, 4, 8, 8, 8)).shape
+    (2, 4, 10, 10, 10)
+    """
 
     dims, mode = 3, "reflect"
 
 
 class ReplicationPad1d(_Pad):
-    """Signals [n, c, l] padded by repeating the elements at the edges."""
+    """Signals [n, c, l] padded by repeating the elements at the edges.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.ReplicationPad1d(1)
+    >>> layer(cf.ones(2, 4, 8)).shape
+    (2, 4, 10)
+    """
 
     dims, mode = 1, "replicate"
 
 
 class ReplicationPad2d(_Pad):
-    """Images [n, c, h, w] padded by repeating the elements at the edges."""
+    """Images [n, c, h, w] padded by repeating the elements at the edges.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.ReplicationPad2d(1)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 10, 10)
+    """
 
     dims, mode = 2, "replicate"
 
 
 class ReplicationPad3d(_Pad):
-    """Volumes [n, c, d, h, w] padded by repeating the elements at the edges."""
+    """Volumes [n, c, d, h, w] padded by repeating the elements at the edges.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.ReplicationPad3d(1)
+    >>> layer(cf.ones(2, 4, 8, 8, 8)).shape
+    (2, 4, 10, 10, 10)
+    """
 
     dims, mode = 3, "replicate"
 
 
 class CircularPad1d(_Pad):
-    """Signals [n, c, l] padded circularly, with elements of the opposite end."""
+    """Signals [n, c, l] padded circularly, with elements of the opposite end.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.CircularPad1d(1)
+    >>> layer(cf.ones(2, 4, 8)).shape
+    (2, 4, 10)
+    """
 
     dims, mode = 1, "circular"
 
 
 class CircularPad2d(_Pad):
-    """Images [n, c, h, w] padded circularly, with elements of the opposite end."""
+    """Images [n, c, h, w] padded circularly, with elements of the opposite end.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.CircularPad2d(1)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 10, 10)
+    """
 
     dims, mode = 2, "circular"
 
 
 class CircularPad3d(_Pad):
-    """Volumes [n, c, d, h, w] padded circularly, with elements of the opposite end."""
+    """Volumes [n, c, d, h, w] padded circularly, with elements of the opposite end.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.CircularPad3d(1)
+    >>> layer(cf.ones(2, 4, 8, 8, 8)).shape
+    (2, 4, 10, 10, 10)
+    """
 
     dims, mode = 3, "circular"

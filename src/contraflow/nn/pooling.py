@@ -41,7 +41,13 @@ class _MaxPool(_Windows, hidden=("return_indices",)):
 
 
 class MaxPool1d(_MaxPool, function=F.max_pool1d):
-    """The largest element of each window of signals [n, c, l]."""
+    """The largest element of each window of signals [n, c, l].
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.MaxPool1d(2)
+    >>> layer(cf.ones(2, 4, 8)).shape
+    (2, 4, 4)
+    """
 
 
 class MaxPool2d(_MaxPool, function=F.max_pool2d):
@@ -54,7 +60,13 @@ class MaxPool2d(_MaxPool, function=F.max_pool2d):
 
 
 class MaxPool3d(_MaxPool, function=F.max_pool3d):
-    """The largest element of each window of volumes [n, c, d, h, w]."""
+    """The largest element of each window of volumes [n, c, d, h, w].
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.MaxPool3d(2)
+    >>> layer(cf.ones(2, 4, 8, 8, 8)).shape
+    (2, 4, 4, 4, 4)
+    """
 
 
 class _MaxUnpool(_Windows, hidden=()):
@@ -72,19 +84,37 @@ class _MaxUnpool(_Windows, hidden=()):
 
 
 class MaxUnpool1d(_MaxUnpool, function=F.max_unpool1d):
-    """Largest elements [n, c, l] put back where MaxPool1d found them, zeros elsewhere."""
+    """Largest elements [n, c, l] put back where MaxPool1d found them, zeros elsewhere.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.MaxUnpool1d(2)
+    >>> layer(*cf.nn.MaxPool1d(2, return_indices=True)(cf.ones(2, 4, 8))).shape
+    (2, 4, 8)
+    """
 
     dims = 1
 
 
 class MaxUnpool2d(_MaxUnpool, function=F.max_unpool2d):
-    """Largest elements [n, c, h, w] put back where MaxPool2d found them, zeros elsewhere."""
+    """Largest elements [n, c, h, w] put back where MaxPool2d found them, zeros elsewhere.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.MaxUnpool2d(2)
+    >>> layer(*cf.nn.MaxPool2d(2, return_indices=True)(cf.ones(2, 4, 8, 8))).shape
+    (2, 4, 8, 8)
+    """
 
     dims = 2
 
 
 class MaxUnpool3d(_MaxUnpool, function=F.max_unpool3d):
-    """Largest elements [n, c, d, h, w] put back where MaxPool3d found them, zeros elsewhere."""
+    """Largest elements [n, c, d, h, w] put back where MaxPool3d found them, zeros elsewhere.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.MaxUnpool3d(2)
+    >>> layer(*cf.nn.MaxPool3d(2, return_indices=True)(cf.ones(2, 4, 8, 8, 8))).shape
+    (2, 4, 8, 8, 8)
+    """
 
     dims = 3
 
@@ -95,15 +125,33 @@ class _AdaptiveMaxPool(Applied, hidden=("return_indices",)):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool, function=F.adaptive_max_pool1d):
-    """Max pooling of signals [n, c, l] to a given size."""
+    """Max pooling of signals [n, c, l] to a given size.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.AdaptiveMaxPool1d(3)
+    >>> layer(cf.ones(2, 4, 8)).shape
+    (2, 4, 3)
+    """
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool, function=F.adaptive_max_pool2d):
-    """Max pooling of images [n, c, h, w] to given sizes; None keeps a size."""
+    """Max pooling of images [n, c, h, w] to given sizes; None keeps a size.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.AdaptiveMaxPool2d(3)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 3, 3)
+    """
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool, function=F.adaptive_max_pool3d):
-    """Max pooling of volumes [n, c, d, h, w] to given sizes; None keeps a size."""
+    """Max pooling of volumes [n, c, d, h, w] to given sizes; None keeps a size.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.AdaptiveMaxPool3d(3)
+    >>> layer(cf.ones(2, 4, 8, 8, 8)).shape
+    (2, 4, 3, 3, 3)
+    """
 
 
 class _FractionalMaxPool(Module):
@@ -137,13 +185,25 @@ class _FractionalMaxPool(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """Max pooling of images [n, c, h, w] to given sizes, over windows at random distances."""
+    """Max pooling of images [n, c, h, w] to given sizes, over windows at random distances.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.FractionalMaxPool2d(2, output_size=3)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 3, 3)
+    """
 
     dims, function = 2, F.fractional_max_pool2d
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """Max pooling of volumes [n, c, d, h, w] to given sizes, over windows at random distances."""
+    """Max pooling of volumes [n, c, d, h, w] to given sizes, over windows at random distances.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.FractionalMaxPool3d(2, output_size=3)
+    >>> layer(cf.ones(2, 4, 8, 8, 8)).shape
+    (2, 4, 3, 3, 3)
+    """
 
     dims, function = 3, F.fractional_max_pool3d
 
@@ -157,7 +217,13 @@ class _AvgPool(_Windows, hidden=("ceil_mode", "count_include_pad", "divisor_over
 
 
 class AvgPool1d(_AvgPool, function=F.avg_pool1d):
-    """The mean of each window of signals [n, c, l]."""
+    """The mean of each window of signals [n, c, l].
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.AvgPool1d(2)
+    >>> layer(cf.ones(2, 4, 8)).shape
+    (2, 4, 4)
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -165,13 +231,25 @@ class AvgPool1d(_AvgPool, function=F.avg_pool1d):
 
 
 class AvgPool2d(_AvgPool, function=F.avg_pool2d):
-    """The mean of each window of images [n, c, h, w]."""
+    """The mean of each window of images [n, c, h, w].
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.AvgPool2d(2)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 4, 4)
+    """
 
     divisor_override: int | None = None
 
 
 class AvgPool3d(_AvgPool, function=F.avg_pool3d):
-    """The mean of each window of volumes [n, c, d, h, w]."""
+    """The mean of each window of volumes [n, c, d, h, w].
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.AvgPool3d(2)
+    >>> layer(cf.ones(2, 4, 8, 8, 8)).shape
+    (2, 4, 4, 4, 4)
+    """
 
     divisor_override: int | None = None
 
@@ -184,15 +262,33 @@ class _LPPool(Applied, hidden=()):
 
 
 class LPPool1d(_LPPool, function=F.lp_pool1d):
-    """(sum of x**p)**(1/p) over each window of signals [n, c, l]."""
+    """(sum of x**p)**(1/p) over each window of signals [n, c, l].
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.LPPool1d(2, kernel_size=2)
+    >>> layer(cf.ones(2, 4, 8)).shape
+    (2, 4, 4)
+    """
 
 
 class LPPool2d(_LPPool, function=F.lp_pool2d):
-    """(sum of x**p)**(1/p) over each window of images [n, c, h, w]."""
+    """(sum of x**p)**(1/p) over each window of images [n, c, h, w].
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.LPPool2d(2, kernel_size=2)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 4, 4)
+    """
 
 
 class LPPool3d(_LPPool, function=F.lp_pool3d):
-    """(sum of x**p)**(1/p) over each window of volumes [n, c, d, h, w]."""
+    """(sum of x**p)**(1/p) over each window of volumes [n, c, d, h, w].
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.LPPool3d(2, kernel_size=2)
+    >>> layer(cf.ones(2, 4, 8, 8, 8)).shape
+    (2, 4, 4, 4, 4)
+    """
 
 
 class _AdaptiveAvgPool(Applied, hidden=()):
@@ -200,22 +296,46 @@ class _AdaptiveAvgPool(Applied, hidden=()):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool, function=F.adaptive_avg_pool1d):
-    """Average pooling of signals [n, c, l] to a given size."""
+    """Average pooling of signals [n, c, l] to a given size.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.AdaptiveAvgPool1d(3)
+    >>> layer(cf.ones(2, 4, 8)).shape
+    (2, 4, 3)
+    """
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool, function=F.adaptive_avg_pool2d):
-    """Average pooling of images [n, c, h, w] to given sizes; None keeps a size."""
+    """Average pooling of images [n, c, h, w] to given sizes; None keeps a size.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.AdaptiveAvgPool2d(3)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 3, 3)
+    """
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool, function=F.adaptive_avg_pool3d):
-    """Average pooling of volumes [n, c, d, h, w] to given sizes; None keeps a size."""
+    """Average pooling of volumes [n, c, d, h, w] to given sizes; None keeps a size.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.AdaptiveAvgPool3d(3)
+    >>> layer(cf.ones(2, 4, 8, 8, 8)).shape
+    (2, 4, 3, 3, 3)
+    """
 
 
 # --- other spatial sizes -----------------------------------------------------------------------
 
 
 class Unfold(Applied, function=F.unfold):
-    """The windows of images as columns: [n, c, h, w] to [n, c * taps, m]."""
+    """The windows of images as columns: [n, c, h, w] to [n, c * taps, m].
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.Unfold(kernel_size=2)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 16, 49)
+    """
 
     kernel_size: Lengths
     dilation: Lengths = 1
@@ -224,7 +344,13 @@ class Unfold(Applied, function=F.unfold):
 
 
 class Fold(Applied, function=F.fold):
-    """Columns summed into images, the transpose of Unfold: [n, c * taps, m] to [n, c, h, w]."""
+    """Columns summed into images, the transpose of Unfold: [n, c * taps, m] to [n, c, h, w].
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.Fold((4, 4), kernel_size=2)
+    >>> layer(cf.ones(1, 8, 9)).shape
+    (1, 2, 4, 4)
+    """
 
     output_size: Lengths
     kernel_size: Lengths
@@ -234,7 +360,13 @@ class Fold(Applied, function=F.fold):
 
 
 class Upsample(Applied, function=F.interpolate):
-    """Images [n, c, ...] resized to `size`, or by `scale_factor`."""
+    """Images [n, c, ...] resized to `size`, or by `scale_factor`.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.Upsample(scale_factor=2)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 16, 16)
+    """
 
     size: Any = None
     scale_factor: Any = None
@@ -254,32 +386,62 @@ class Upsample(Applied, function=F.interpolate):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Images [n, c, h, w] resized by nearest neighbour."""
+    """Images [n, c, h, w] resized by nearest neighbour.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.UpsamplingNearest2d(scale_factor=2)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 16, 16)
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Images [n, c, h, w] resized bilinearly, with corners aligned."""
+    """Images [n, c, h, w] resized bilinearly, with corners aligned.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.UpsamplingBilinear2d(scale_factor=2)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 16, 16)
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
 
 
 class PixelShuffle(Applied, function=F.pixel_shuffle):
-    """Channels rearranged into pixels: [..., c * r * r, h, w] to [..., c, h * r, w * r]."""
+    """Channels rearranged into pixels: [..., c * r * r, h, w] to [..., c, h * r, w * r].
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.PixelShuffle(2)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 1, 16, 16)
+    """
 
     upscale_factor: int
 
 
 class PixelUnshuffle(Applied, function=F.pixel_unshuffle):
-    """Pixels rearranged into channels: [..., c, h * r, w * r] to [..., c * r * r, h, w]."""
+    """Pixels rearranged into channels: [..., c, h * r, w * r] to [..., c * r * r, h, w].
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.PixelUnshuffle(2)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 16, 4, 4)
+    """
 
     downscale_factor: int
 
 
 class ChannelShuffle(Applied, function=F.channel_shuffle):
-    """Channels interleaved across groups: [n, g * c, ...] to [n, c * g, ...]."""
+    """Channels interleaved across groups: [n, g * c, ...] to [n, c * g, ...].
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.ChannelShuffle(2)
+    >>> layer(cf.ones(2, 4, 8, 8)).shape
+    (2, 4, 8, 8)
+    """
 
     groups: int

@@ -428,7 +428,13 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step of an RNN: [n, i] and h [n, h] to h."""
+    """One step of an RNN: [n, i] and h [n, h] to h.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.RNNCell(4, 3)
+    >>> layer(cf.ones(2, 4)).shape
+    (2, 3)
+    """
 
     def __init__(
         self,
@@ -445,12 +451,24 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an LSTM: [n, i] and (h, c), each [n, h], to (h, c)."""
+    """One step of an LSTM: [n, i] and (h, c), each [n, h], to (h, c).
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.LSTMCell(4, 3)
+    >>> [tuple(part.shape) for part in layer(cf.ones(2, 4))]
+    [(2, 3), (2, 3)]
+    """
 
     mode = "LSTM"
 
 
 class GRUCell(RNNCellBase):
-    """One step of a GRU: [n, i] and h [n, h] to h."""
+    """One step of a GRU: [n, i] and h [n, h] to h.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.GRUCell(4, 3)
+    >>> layer(cf.ones(2, 4)).shape
+    (2, 3)
+    """
 
     mode = "GRU"

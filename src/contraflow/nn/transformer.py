@@ -117,7 +117,13 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to the encoder's `memory`, and a network of two layers."""
+    """Self-attention, attention to the encoder's `memory`, and a network of two layers.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.TransformerDecoderLayer(4, nhead=2)
+    >>> layer(cf.ones(5, 2, 4), cf.ones(6, 2, 4)).shape
+    (5, 2, 4)
+    """
 
     norms = 3
 
@@ -195,7 +201,13 @@ class TransformerEncoder(_Stack):
 
 
 class TransformerDecoder(_Stack):
-    """`num_layers` copies of a decoder layer, one after the other."""
+    """`num_layers` copies of a decoder layer, one after the other.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.TransformerDecoder(cf.nn.TransformerDecoderLayer(4, 2), num_layers=2)
+    >>> layer(cf.ones(5, 2, 4), cf.ones(6, 2, 4)).shape
+    (5, 2, 4)
+    """
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__(decoder_layer, num_layers, norm)

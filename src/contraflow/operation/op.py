@@ -19,10 +19,12 @@ Passes and contexts never ask for an op by its name: they ask for the `Traits` o
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contraflow.errors import TRANSLATED, retold
@@ -44,7 +46,8 @@ FIRST_NAMES = (("input", "A"), ("other", "B"))
 # NumPy's names for parameters; and arguments that are the same for every function of PyTorch's,
 # "" here: `out` is written to, the others have no effect.
 OTHER_NAMES = {
-    "axis": "dim", "keepdims": "keepdim", "out": "", **dict.fromkeys(WITHOUT_EFFECT, "")
+    "axis": "dim", "axes": "dims", "keepdims": "keepdim", "out": "",
+    **dict.fromkeys(WITHOUT_EFFECT, ""),
 }  # fmt: skip
 
 REQUIRED = inspect.Parameter.empty  # in place of the default of a parameter that has none
@@ -106,6 +109,35 @@ class Traits:
 _DEFAULTS = {name: getattr(Traits, name) for name in Traits.__annotations__}
 
 
+# An example of each op, made from its samples by `make examples`.
+EXAMPLES = Path(__file__).with_name("examples.txt")
+
+
+@functools.cache
+def _examples() -> dict[str, str]:
+    """The examples by the names of ops; an op of a user's has none."""
+    parts = EXAMPLES.read_text(encoding="utf-8").split("===== ")[1:]
+    return dict(part.split("\n", 1) for part in parts)
+
+
+class Documentation:
+    """The docstring of an op, put together where it is asked for: `op.__doc__`, `help(op)`."""
+
+    def __init__(self, of_the_class: str | None) -> None:
+        self._of_the_class = of_the_class
+
+    def __get__(self, op: Op | None, owner: type | None = None) -> str | None:
+        if op is None:
+            return self._of_the_class
+        parts = [op.summary or op.name, f"Signature: {op.name}({op.takes()})."]
+        if op.aliases:
+            parts.append(f"Also: {', '.join(op.aliases)}.")
+        example = _examples().get(op.name)
+        if example and REGISTRY.get(op.name) is op:
+            parts.append(f">>> import contraflow as cf\n{example.rstrip()}")
+        return "\n\n".join(parts)
+
+
 class Op(Traits):
     """One operation. Calling it takes PyTorch's signature; see the module's text."""
 
@@ -132,7 +164,7 @@ class Op(Traits):
         **extra: Any,
     ) -> None:
         self.name = self.__name__ = body.__name__.rstrip("_")
-        self.__doc__ = body.__doc__
+        self.summary = body.__doc__
         self.aliases = aliases  # PyTorch's other names for the same thing
         # A part of other ops: it trusts its arguments, so it is not an attribute of the package.
         self.internal = internal
@@ -452,3 +484,4 @@ class Registry(dict[str, Op]):
 
 
 REGISTRY = Registry()
+Op.__doc__ = Documentation(Op.__doc__)  # type: ignore[assignment]

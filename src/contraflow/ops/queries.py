@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 from contraflow import shapes
@@ -264,3 +265,22 @@ for _function in (
     real, conj, conj_physical, resolve_conj, resolve_neg, isreal, frexp, pinverse,
 ):  # fmt: skip
     method(_function)
+
+
+@method
+def __array_namespace__(self: Tensor, *, api_version: str | None = None) -> Any:
+    """The functions of the Python array API standard, for tensors."""
+    namespace = sys.modules["contraflow"].array_api  # which the package imports
+    if api_version not in (None, namespace.VERSION):
+        raise ValueError(
+            f"__array_namespace__: version {api_version!r} is not there; {namespace.VERSION} is."
+        )
+    return namespace
+
+
+@method
+def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """The tensor on a device, as the array API standard has it."""
+    if stream is not None:
+        raise ValueError("to_device: stream must be None; each device has one queue.")
+    return self.to(device)

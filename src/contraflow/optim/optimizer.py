@@ -20,7 +20,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from contraflow.autograd.modes import enable_grad, no_grad
-from contraflow.capture.compile import compile, runs_native
+from contraflow.capture.compile import CompileOptions, compiled_function, runs_native
 from contraflow.errors import describe
 from contraflow.nn.module import clear_gradients
 from contraflow.operation.context import changed, other_devices
@@ -491,7 +491,8 @@ def _fused(optimizer: Optimizer, number: int) -> Compiled:
             assert found is not None
             found._update_some(number, chosen, grads)
 
-        programs[number] = compile(update, name=f"{type(optimizer).__name__}.step")
+        options = CompileOptions(name=f"{type(optimizer).__name__}.step")
+        programs[number] = compiled_function(update, options)
     return programs[number]
 
 

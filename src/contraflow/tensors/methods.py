@@ -47,6 +47,8 @@ def _attach(op: Op) -> None:
             if not isinstance(self, Tensor):
                 raise TypeError(f"{op.name}_: expected a tensor, not {type(self).__name__}.")
             check_write(self, f"{op.name}_")
+            if args and isinstance(args[0], np.ndarray):
+                args = (of_numpy(args[0], self.storage.device), *args[1:])
             kept = state().grad and _is_kept(op, (self, *args))
             value = op(core.clone(self) if kept else self, *args, **kwargs)
             if value.layout.shape != self.layout.shape:
@@ -116,7 +118,7 @@ INPLACE_OPERATORS = {f"__{name}__": f"__i{name}__" for name in (*_BINARY, *_BITW
 def _name(function: Callable[..., Any], name: str, op: Op) -> None:
     function.__name__ = name
     function.__qualname__ = f"Tensor.{name}"
-    function.__doc__ = op.__doc__
+    function.__doc__ = f"{op.summary} See `contraflow.{op.name}`."
 
 
 def _operator(op: Op, operator: str) -> Callable[..., Any]:

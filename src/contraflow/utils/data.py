@@ -8,6 +8,7 @@ from contraflow.data import (
     ConcatDataset,
     DataLoader,
     Dataset,
+    DistributedSampler,
     IterableDataset,
     RandomSampler,
     Sampler,
@@ -30,7 +31,10 @@ from contraflow.data import (
 from contraflow.names import getter
 
 # PyTorch's names of the modules within, which programs import from too.
-for _name, _module in {"dataset": datasets, "dataloader": loader, "sampler": samplers}.items():
+_MODULES = {
+    "dataset": datasets, "dataloader": loader, "sampler": samplers, "distributed": samplers
+}  # fmt: skip
+for _name, _module in _MODULES.items():
     sys.modules[f"{__name__}.{_name}"] = globals()[_name] = _module
 __path__: list[str] = []  # so that they can be imported
 
@@ -40,6 +44,7 @@ __all__ = [
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DistributedSampler",
     "IterableDataset",
     "RandomSampler",
     "Sampler",

@@ -59,3 +59,41 @@ class CudaEvent:
             raise ValueError("elapsed_time: record both events first.")
         end.synchronize()
         return float(self._device.driver("cuEventElapsedTime", self._handle, end._handle))
+
+
+class CudaStream:
+    """The queue of a GPU, under PyTorch's name: each GPU has one, so that nothing overtakes.
+
+    `with stream(Stream()): ...` is a block like any other, and waiting for it is waiting for all.
+    """
+
+    def __init__(self, device: GpuLike = None, priority: int = 0) -> None:
+        self._device = opened("Stream", device)
+        self.device = Device("cuda", self._device.driver.index)
+
+    def synchronize(self) -> None:
+        """Wait until everything that was asked for is done."""
+        self._device.synchronize()
+
+    def query(self) -> bool:
+        """Whether everything is done; it is, for it is waited for."""
+        self.synchronize()
+        return True
+
+    def wait_stream(self, stream: CudaStream) -> None:
+        """Nothing: work is done in the order in which it is asked for."""
+
+    def wait_event(self, event: CudaEvent) -> None:
+        """Nothing: work is done in the order in which it is asked for."""
+
+    def record_event(self, event: CudaEvent | None = None) -> CudaEvent:
+        """An event behind everything that was asked for so far."""
+        made = event or CudaEvent(device=self.device)
+        made.record()
+        return made
+
+    def __enter__(self) -> CudaStream:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass

@@ -217,7 +217,8 @@ def solve_triangular(a, b, *, upper, left=True, unitriangular=False):
 
 # With P the lower triangle with halved diagonal: S = P(L' G), and the gradient is
 # sym(inv(L)' S inv(L)).
-def _cholesky_vjp(g: Tensor, out: Tensor, upper: bool) -> Tensor:
+def cholesky_vjp(g: Tensor, out: Tensor, upper: bool) -> Tensor:
+    """The gradient of a matrix, given that of its Cholesky factor `out`."""
     factor, g = (out.mT, g.mT) if upper else (out, g)
     product = triangle(factor.mT @ g, upper=False)
     middle = where(identity_mask(factor.shape[-1]), product * 0.5, product)
@@ -236,7 +237,7 @@ def positive_definite(*shape: int) -> np.ndarray:
     ref=_lapack("cholesky", np.linalg.cholesky, "is not positive definite"),
     dtype=real_types("cholesky"),
     shape=square_shape("cholesky"),
-    vjp={"x": _cholesky_vjp},
+    vjp={"x": cholesky_vjp},
     samples=lambda: (
         Sample((positive_definite(2, 3, 3),), {"upper": False}),
         Sample((positive_definite(4, 4),), {"upper": True}),

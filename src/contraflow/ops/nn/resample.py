@@ -87,6 +87,34 @@ def _cubic(grid: Grid) -> Table:
     return np.clip(at, 0, grid.size - 1), weights
 
 
+def _smooth(grid: Grid, support: float, weigh: Any) -> Table:
+    """A filter as wide as the step between outputs, where those are fewer: no aliases appear."""
+    half = 0.5 if grid.align_corners else 0.0  # PyTorch's offsets, where the corners are aligned
+    if grid.align_corners:
+        step = (grid.size - 1) / (grid.out - 1) if grid.out > 1 else 0.0
+    else:
+        step = grid.size / grid.out if grid.step is None else grid.step
+    width = max(step, 1.0)
+    centre = step * (np.arange(grid.out) + 0.5 - half)
+    start = np.maximum((centre - support * width + 0.5 + half).astype(np.int64), 0)
+    end = np.minimum((centre + support * width + 0.5 + half).astype(np.int64), grid.size)
+    at = start + np.arange(int((end - start).max(initial=1)))[:, None]
+    inside = at < end
+    weights = np.where(inside, weigh(np.abs(at - centre + 0.5 - half) / width), 0.0)
+    return np.where(inside, at, -1), weights / weights.sum(0)
+
+
+def _tent(x: np.ndarray) -> np.ndarray:
+    return np.maximum(1.0 - x, 0.0)
+
+
+def _cubic_filter(x: np.ndarray) -> np.ndarray:
+    a = -0.5  # another slope than that of `_cubic`: PyTorch's here, and Pillow's
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return np.where(x < 1, near, np.where(x < 2, far, 0.0))
+
+
 def _area(grid: Grid) -> Table:
     i = np.arange(grid.out)
     start, end = i * grid.size // grid.out, -(-(i + 1) * grid.size // grid.out)
@@ -102,6 +130,8 @@ _TABLES: dict[str, Any] = {
     "linear": _linear,
     "cubic": _cubic,
     "area": _area,
+    "smooth-linear": lambda grid: _smooth(grid, 1.0, _tent),
+    "smooth-cubic": lambda grid: _smooth(grid, 2.0, _cubic_filter),
 }
 
 
@@ -208,8 +238,9 @@ _MODES = {  # the table along one dim, and how many spatial dims a mode is for
 
 
 def _grids(
-    x: Any, size: Any, scale_factor: Any, mode: str, align_corners: bool | None, recompute: Any
-) -> list[Grid]:
+    x: Any, size: Any, scale_factor: Any, mode: str, align_corners: bool | None, recompute: Any,
+    antialias: bool = False,
+) -> list[Grid]:  # fmt: skip
     n = len(x.shape) - 2
     if mode not in _MODES or n not in _MODES[mode][1]:
         known = ", ".join(repr(name) for name, (_, dims) in _MODES.items() if n in dims)
@@ -220,6 +251,13 @@ def _grids(
     along = _MODES[mode][0]
     if align_corners is not None and along not in ("linear", "cubic"):
         raise ValueError(f"interpolate: align_corners does not apply to mode {mode!r}.")
+    if antialias:
+        if mode not in ("bilinear", "bicubic"):
+            raise ValueError(
+                f"interpolate: antialias does not apply to mode {mode!r}; it must be 'bilinear' or "
+                f"'bicubic'."
+            )
+        along = f"smooth-{along}"
     if (size is None) == (scale_factor is None):
         raise ValueError("interpolate: needs either size or scale_factor, and not both.")
     old = x.shape[2:]
@@ -252,7 +290,7 @@ def _np_interpolate(
     x: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: Any = None, recompute_scale_factor: Any = None, antialias: bool = False,
 ) -> Any:  # fmt: skip
-    grids = _grids(x, size, scale_factor, mode, align_corners, recompute_scale_factor)
+    grids = _grids(x, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
     for k, grid in enumerate(grids):
         matrix = np.zeros((grid.out, grid.size))
         for places, weights in zip(*table(grid)):
@@ -269,12 +307,17 @@ def _np_interpolate(
         Sample((Array((1, 1, 3, 4)),), {"scale_factor": (2.0, 1.5), "mode": "bicubic"}),
         Sample((Array((1, 1, 2, 3, 2)),), {"size": (3, 2, 4), "mode": "trilinear"}),
         Sample((Array((1, 2, 5, 4)),), {"size": 3, "mode": "area"}),
+        Sample((Array((1, 1, 7, 6)),), {"size": (3, 8), "mode": "bilinear", "antialias": True}),
+        Sample((Array((1, 1, 7, 5)),),
+               {"scale_factor": 0.4, "mode": "bicubic", "antialias": True}),
     ),
     failures=lambda: (
         Failure((Array((1, 2, 5)),), {"size": 3, "mode": "bilinear"}, ValueError,
                 "interpolate: mode 'bilinear' does not apply to float64[1, 2, 5], which has 1"),
         Failure((Array((1, 2, 5)),), {}, ValueError,
                 "interpolate: needs either size or scale_factor, and not both."),
+        Failure((Array((1, 2, 5)),), {"size": 3, "antialias": True}, ValueError,
+                "interpolate: antialias does not apply to mode 'nearest'; it must be 'bilinear'"),
         Failure((Array((1, 2, 5)),), {"size": 3, "align_corners": True}, ValueError,
                 "interpolate: align_corners does not apply to mode 'nearest'."),
         Failure((Array((1, 2, 5)),), {"size": (3, 3)}, ValueError,
@@ -290,10 +333,12 @@ def interpolate(
     x, *, size=None, scale_factor=None, mode="nearest", align_corners=None,
     recompute_scale_factor=None, antialias=False,
 ):  # fmt: skip
-    """Images [n, c, ...] resized to `size`, or by `scale_factor`."""
-    if antialias:
-        raise NotImplementedError("interpolate: antialias=True is not supported.")
-    grids = _grids(x, size, scale_factor, mode, align_corners, recompute_scale_factor)
+    """Images [n, c, ...] resized to `size`, or by `scale_factor`.
+
+    With `antialias`, which is for the modes "bilinear" and "bicubic", an image that is made smaller
+    is smoothed first.
+    """
+    grids = _grids(x, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
     if not x.is_floating_point() and not mode.startswith("nearest"):
         x = to_dtype(x, dtype=dtypes.get_default_dtype())
     return resampled(x, grids)

@@ -281,6 +281,8 @@ def transpose(x, *, dim0, dim1):
 def _transpose(
     x: Tensor, dim0: Any = None, dim1: Any = None, *, axis0: Any = None, axis1: Any = None
 ) -> Tensor:
+    if isinstance(dim0, (tuple, list)) and dim1 is None:  # all dims in a new order, as in NumPy
+        return _permute(x, tuple(dim0))
     dims = [dim if axis is None else axis for dim, axis in ((dim0, axis0), (dim1, axis1))]
     if None in dims:
         raise TypeError("transpose: missing dim0 or dim1.")

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from contraflow import threads
 from contraflow.devices.cuda.events import CudaEvent as Event
+from contraflow.devices.cuda.events import CudaStream as Stream
 from contraflow.devices.cuda.events import GpuLike, opened
 from contraflow.errors import DeviceError
-from contraflow.tensors.generator import manual_seed
+from contraflow.names import getter
+from contraflow.tensors.generator import manual_seed as _manual_seed
 
 __all__ = [
     "DeviceProperties",
     "Event",
+    "OutOfMemoryError",
+    "Stream",
+    "amp",
+    "current_device",
+    "current_stream",
+    "default_stream",
     "device_count",
     "empty_cache",
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
+    "init",
     "is_available",
+    "is_bf16_supported",
+    "is_initialized",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
@@ -26,6 +38,8 @@ __all__ = [
     "memory_reserved",
     "memory_summary",
     "reset_peak_memory_stats",
+    "set_device",
+    "stream",
     "synchronize",
 ]
 
@@ -58,6 +72,61 @@ def is_available() -> bool:
     return device_count() > 0
 
 
+def current_device() -> int:
+    """The number of the GPU that `device="cuda"` means."""
+    return int(opened("current_device", None).driver.index)
+
+
+def set_device(device: GpuLike) -> None:
+    """Say which GPU `device="cuda"` means: the first, which it means anyway; others are refused."""
+    index = opened("set_device", device).driver.index
+    if index != current_device():
+        raise NotImplementedError(
+            f"set_device: 'cuda' means GPU {current_device()}; write 'cuda:{index}' for this one."
+        )
+
+
+def current_stream(device: GpuLike = None) -> Stream:
+    """The queue of a GPU."""
+    return Stream(device)
+
+
+def default_stream(device: GpuLike = None) -> Stream:
+    """The queue of a GPU."""
+    return Stream(device)
+
+
+def stream(stream: Stream | None) -> Any:
+    """A block whose work goes to a queue: a GPU has one."""
+    return nullcontext(stream)
+
+
+def init() -> None:
+    """Open the GPU now, rather than when it is first used."""
+    opened("init", None)
+
+
+def is_initialized() -> bool:
+    """Whether a GPU can be used without more ado: wherever there is one."""
+    return is_available()
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether there is a GPU; each that contraflow runs on computes with bfloat16."""
+    return is_available()
+
+
+def manual_seed(seed: int) -> None:
+    """Seed the generator, which serves all devices; nothing where there is no GPU."""
+    if is_available():
+        _manual_seed(seed)
+
+
+def manual_seed_all(seed: int) -> None:
+    """Seed the generator, which serves all devices; nothing where there is no GPU."""
+    manual_seed(seed)
+
+
 def synchronize(device: GpuLike = None) -> None:
     """Wait until everything that a GPU was asked for is done. Late errors are raised here."""
     opened("synchronize", device).synchronize()
@@ -77,11 +146,6 @@ def get_device_name(device: GpuLike = None) -> str:
 def get_device_capability(device: GpuLike = None) -> tuple[int, int]:
     """The compute capability of a GPU."""
     return get_device_properties(device)[1:3]
-
-
-def manual_seed_all(seed: int) -> None:
-    """Seed the random numbers of all GPUs, which are those of the cpu: `cf.manual_seed`."""
-    manual_seed(seed)
 
 
 # --- memory ------------------------------------------------------------------------------------
@@ -122,3 +186,12 @@ def empty_cache(device: GpuLike = None) -> None:
     found = opened("empty_cache", device)
     with found.lock:
         found.memory.release()
+
+
+def __getattr__(name: str) -> Any:
+    """Mixed precision, and the error of a GPU without memory, imported when they are asked for."""
+    if name == "amp":
+        return threads.imported("contraflow.cuda.amp")
+    if name == "OutOfMemoryError":
+        return _driver_module().OutOfMemory
+    return getter(__name__)(name)
