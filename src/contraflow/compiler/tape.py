@@ -52,6 +52,11 @@ TapeOperand = Value | bool | int | float
 _NAMED = re.compile(r"^\w+: ")  # the name of a part of the op
 
 
+def unnamed(problem: str) -> str:
+    """A problem without the name of the op that has found it, and without its full stop."""
+    return _NAMED.sub("", problem).rstrip(".")
+
+
 class TapeLine(NamedTuple):
     """`outs = op(inputs, params)`, the user's line that caused it, and its checkpoint region."""
 
@@ -65,7 +70,7 @@ class TapeLine(NamedTuple):
     def blame(self, problem: str) -> str:
         """A problem that an op has found, as one of the op that the user called at a line."""
         name = self.params.get("subject") or getattr(self.line, "op", None) or self.op.name
-        return f"{name}: {_NAMED.sub('', problem).rstrip('.')}, at {self.line}."
+        return f"{name}: {unnamed(problem)}, at {self.line}."
 
 
 @dataclass(eq=False, repr=False)

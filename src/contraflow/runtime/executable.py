@@ -23,7 +23,7 @@ from contraflow.compiler.lower import Fused
 from contraflow.compiler.narrow_integers import OVERFLOW
 from contraflow.compiler.passes import optimize
 from contraflow.compiler.plan import HostStep, make_plan
-from contraflow.compiler.tape import Tape, TapeLine, Value
+from contraflow.compiler.tape import Tape, TapeLine, Value, unnamed
 from contraflow.devices.failures import LateFailure
 from contraflow.errors import DeviceError, OutOfRange
 from contraflow.render import python
@@ -194,7 +194,11 @@ class Native:
             for v in line.outs:
                 dtype = self.tape.specs[v].dtype
                 if dtype.name in lacks and v not in host:
-                    raise DeviceError(line.blame(f"{dtype} is not a dtype of {self.device.name}"))
+                    other = "float32" if dtype.is_floating_point else "int32"
+                    raise DeviceError(line.blame(
+                        f"{dtype} is not a dtype of {self.device.name}; compute it in {other}, or "
+                        "on the cpu: x.to('cpu')"
+                    ))  # fmt: skip
 
     @cached_property
     def late(self) -> frozenset[int]:
@@ -364,7 +368,7 @@ class Native:
         if (
             line.op.fails is None and kind is IndexError
         ):  # the op that the user called will be named
-            return OutOfRange(f"{text.rstrip('.')}.")
+            return OutOfRange(f"{unnamed(text)}.")
         found: Exception = kind(f"{line.params.get('subject', line.op.name)}: {text}.")
         return found
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from contraflow import devices, dtypes
 from contraflow.devices.names import Device
-from contraflow.dtypes import DType, float64, int64
+from contraflow.dtypes import DType, float32, float64, int64
 from contraflow.errors import describe
 from contraflow.operation.context import apply, changed, other_devices
 from contraflow.operation.public import creation, public
@@ -22,7 +22,7 @@ from contraflow.ops.creation.random import check_floating, draw, integers, unifo
 from contraflow.ops.creation.random import normal as standard_normal
 from contraflow.ops.elementwise.basic import exp, log, where
 from contraflow.ops.elementwise.integers import ceil
-from contraflow.ops.elementwise.mathematics import tan
+from contraflow.ops.elementwise.mathematics import log1p, tan
 from contraflow.ops.index.search import searchsorted
 from contraflow.ops.reduction.order import argsort, cumsum, topk
 from contraflow.shapes import Shape, broadcast_shapes
@@ -135,16 +135,16 @@ def randperm(
     if not dtype.is_floating_point and n - 1 > _limits(dtype)[1]:
         raise ValueError(f"randperm: {n} numbers do not fit {dtype}.")
     # Of a million elements with 53 random bits, two are equal with probability 1/18000.
-    if _lacks_doubles(device):
+    if _lacks_doubles("randperm", device):
         return finish(_order_of_words(n, generator, device).to(dtype), requires_grad)
     drawn = draw(uniform, (n,), float64, generator, device=device)
     return finish(argsort(drawn).to(dtype), requires_grad)
 
 
-def _lacks_doubles(device: Device | str | None) -> bool:
+def _lacks_doubles(op: str, device: Device | str | None) -> bool:
     if not other_devices:
         return False
-    place = devices.find("randperm", device)
+    place = devices.find(op, device)
     return float64.name in devices.lookup(str(place)).limits.lacks
 
 
@@ -234,6 +234,15 @@ def bernoulli(
     return ones.to(dtype)
 
 
+def _fine_uniforms(op: str, beside: Tensor, shape: Shape, generator: Generator | None) -> Tensor:
+    """Numbers in [0, 1) of float64, or where a device has none of float32, of the same words: the
+    second word of each adds digits to numbers near 0."""
+    if not _lacks_doubles(op, beside.device):
+        return draw(uniform, shape, float64, generator)
+    halves = draw(uniform, (*shape, 2), float32, generator)
+    return halves[..., 0] + halves[..., 1] * 2.0**-24
+
+
 @method
 @public
 def multinomial(
@@ -256,13 +265,13 @@ def multinomial(
     with changed(grad=False):
         input = _weights(input)
         if replacement:
-            ends = cumsum(input.to(float64), -1)
-            at = draw(uniform, (*input.shape[:-1], num_samples), float64, generator)
+            at = _fine_uniforms("multinomial", input, (*input.shape[:-1], num_samples), generator)
+            ends = cumsum(input.to(at.dtype), -1)
             # Strictly beyond the end of what came before, so that a weight of 0 is never drawn.
             found = searchsorted(ends, at * ends[..., -1:], right=True)
             return found.clamp(max=input.shape[-1] - 1)  # the product may be rounded to the end
         # The first of exponential waiting times with these rates: Efraimidis and Spirakis, 2006.
-        waits = -log(1.0 - draw(uniform, input.shape, float64, generator))
+        waits = -log1p(-_fine_uniforms("multinomial", input, input.shape, generator))
         return topk(where(input > 0, input / waits, -1.0), num_samples, -1)[1]
 
 
@@ -381,7 +390,8 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
         raise ValueError(f"geometric_: p is {p}; it must be in (0, 1).")
 
     def drawn() -> Tensor:
-        waits = log(1.0 - draw(uniform, self.shape, float64, generator)) / math.log1p(-p)
+        uniforms = _fine_uniforms("geometric_", self, self.shape, generator)
+        waits = log1p(-uniforms) / math.log1p(-p)
         return ceil(waits).clamp(min=1.0)
 
     return _overwrite(self, "geometric_", drawn)
