@@ -44,3 +44,33 @@ def test_a_wrong_index_is_told_as_on_the_cpu(call: Callable[[str], Any]) -> None
 def test_a_dtype_that_it_lacks_is_refused_with_a_remedy(call: Any, remedy: str) -> None:
     with pytest.raises(cf.DeviceError, match=remedy):
         call(cf.ones(3, device="webgpu"))
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda x: cf.full((3,), 2**40, device=x.device), "full"),
+        (lambda x: x + 2**40, "add"),
+        (lambda x: cf.where(x > 1, 2**40, 0), "where"),
+    ],
+    ids=["full", "add", "where"],
+)
+def test_an_integer_that_does_not_fit_names_the_op(call: Any, name: str) -> None:
+    x = cf.arange(3, device="webgpu")
+    with pytest.raises(OverflowError, match=r"^\w+: a result does not fit the 32 bits") as found:
+        call(x)
+    assert str(found.value).startswith(f"{name}: ")
+    assert x.tolist() == [0, 1, 2]
+
+
+def test_an_integer_among_the_arguments_of_a_compiled_function() -> None:
+    @cf.compile
+    def f(x, n):
+        y = x * 2
+        return y.float().sin(), y + n
+
+    x = cf.arange(3, device="webgpu")
+    assert f(x, 5)[1].tolist() == [5, 7, 9]
+    with pytest.raises(OverflowError, match=r"^add: .* 32 bits .* at test_webgpu_messages.py:\d+"):
+        f(x, 2**40)
+    assert f(x, 6)[1].tolist() == [6, 8, 10]

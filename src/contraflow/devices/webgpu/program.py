@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contraflow.compiler.kernel import WRITES
+from contraflow.compiler.narrow_integers import OVERFLOW
 from contraflow.compiler.plan import SCALARS, KernelStep, Plan
 from contraflow.devices.failures import IndexOutOfRange, LateFailure
 from contraflow.devices.webgpu.buffers import SPAN, WORD, GpuMemory
 from contraflow.devices.webgpu.calls import UNIFORM, BufferCopy, Dispatch, QueueItem
+from contraflow.errors import DeviceError
 from contraflow.render.clike import source, wgsl
 
 if TYPE_CHECKING:
@@ -100,7 +102,10 @@ class WebgpuProgram:
         for step, at in zip(self._steps, self._scalars_at):
             if at >= 0:
                 given = [scalars[b.offset] if b.slot == SCALARS else 0 for b in step.bindings]
-                words = wgsl.pack_scalars(step.call.kernel, given)
+                try:
+                    words = wgsl.pack_scalars(step.call.kernel, given)
+                except DeviceError:  # an integer, told as one that a kernel finds too large
+                    raise IndexOutOfRange(OVERFLOW, step.line) from None
                 content[at : at + len(words)] = words
         return bytes(content)
 
