@@ -68,3 +68,19 @@ def test_a_backward_of_its_own_checks():
         [0.0, 0.0],
         [1.0, 1.0],
     ]
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_the_gradient_of_a_gather_does_not_check_what_the_gather_has(dim):
+    @cf.compile
+    def gradient(x: cf.Tensor, index: cf.Tensor) -> cf.Tensor:
+        return cf.autograd.grad(x.gather(dim, index).square().sum(), x)[0]
+
+    x = cf.arange(12.0).reshape(3, 4).requires_grad_()
+    index = cf.tensor([[0, 2], [2, 1]])
+    picked = cf.zeros(3, 4).scatter_add(dim, index, cf.ones(2, 2))
+    assert gradient(x, index).tolist() == (2 * x.detach() * picked).tolist()
+    plan = gradient.programs[-1].executable.plan
+    assert [s.may_fail for s in plan.steps].count(True) == 1
+    with pytest.raises(IndexError, match=r"gather: index 9 is out of range for size"):
+        gradient(x, cf.tensor([[0, 9], [2, 1]]))

@@ -85,6 +85,7 @@ def _gather_ref(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     normalize=lambda x, index, dim: {"dim": normalize_dim("gather", dim, x.ndim)},
     linear=True,
     along_dim=True,
+    bound=("index", lambda x, index, dim: x.shape[dim]),
 )
 def gather(x, index, *, dim):
     """Elements picked along a dim: out[i][j] = x[index[i][j]][j] for dim 0."""
@@ -140,6 +141,7 @@ def _scatter_sum_ref(g: np.ndarray, index: np.ndarray, dim: int, shape: Any) -> 
     method=False,
     internal=True,
     linear=True,
+    bound=("index", lambda g_, index, dim, shape: shape[dim]),
 )
 def scatter_sum(g_, index, *, dim, shape):
     """The transpose of gather: every element added where gather would read it."""
