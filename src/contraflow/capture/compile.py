@@ -49,7 +49,7 @@ def runs_native(tensors: Sequence[Any]) -> bool:
         found = {t.storage.device for t in tensors}
         if found != {"cpu"}:
             return len(found) == 1
-    return eager_programs.is_large(tensors, thresholds.eager_kernel)
+    return eager_programs.is_worth_a_program(tensors, thresholds.eager_kernel)
 
 
 # Attributes that compiled functions, methods and modules have in common.

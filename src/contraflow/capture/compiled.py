@@ -136,11 +136,11 @@ class Compiled:
             if cut is not None:
                 result = self._hit_parts(cut)
                 if result is MISS:
-                    result = self._find_or_record(cut.given, current, cut)
+                    result = self._serve(cut.given, current, cut)
                 if result is not MISS:
                     return result
                 self._cuts = False
-            return self._find_or_record(given, current, None, again=cut is not None)
+            return self._serve(given, current, None, again=cut is not None)
 
     def _hit_parts(self, cut: CutCall) -> Any:
         """Try the program that was found last for a call with parts cut out."""
@@ -150,7 +150,7 @@ class Compiled:
             return MISS
         return self._hit(tuple(args)) if cut.serves(known[0]) else MISS
 
-    def _find_or_record(
+    def _serve(
         self, given: GivenArguments, current: ThreadState, cut: CutCall | None, again: bool = False
     ) -> Any:
         """Find or record the program for a call, and run it; a miss if it must not be cut."""

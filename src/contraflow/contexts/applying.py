@@ -38,7 +38,7 @@ class OpContext(Context):
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         there = None
         if other_devices:
-            device, inputs = together(op, inputs)
+            device, inputs = on_one_device(op, inputs)
             if device != devices.current():
                 if not op.direct:
                     with changed(device=device):
@@ -201,7 +201,7 @@ def _has_kernel(op: Op) -> bool:
     return op.own_kernel in devices.lookup(devices.current()).limits.kernels
 
 
-def together(op: Op, inputs: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+def on_one_device(op: Op, inputs: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     """The device that the tensors among inputs lie on, and the inputs there.
 
     Tensors without dims that lie on the cpu pass, as in PyTorch, and their gradients return there.
@@ -289,7 +289,7 @@ def form_of(
 thresholds.on_change(form_of.cache_clear)
 
 
-def specs(op: Op, inputs: Sequence[Any]) -> list[Given]:
+def specs_of(op: Op, inputs: Sequence[Any]) -> list[Given]:
     """Shapes and dtypes of an op's inputs, or the error for an input that is not a tensor."""
     given: list[Given] = []
     for x in inputs:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from contraflow import devices
-from contraflow.contexts.applying import together
+from contraflow.contexts.applying import on_one_device
 from contraflow.graph import engine
 from contraflow.graph.op_node import OpNode
 from contraflow.operation import core
@@ -72,7 +72,7 @@ class Forward(Context):
         if op.is_composite and not op.rules:
             return self.below.apply(op, inputs, params)  # its parts come back here
         if other_devices:  # tangents move with what they belong to
-            device, inputs = together(op, inputs)
+            device, inputs = on_one_device(op, inputs)
             if device != devices.current():
                 with changed(device=device):
                     return self.apply(op, inputs, params)

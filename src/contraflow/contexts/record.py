@@ -21,7 +21,7 @@ from typing import Any
 from contraflow import devices, dtypes
 from contraflow.compiler.host_numbers import is_wide
 from contraflow.compiler.tape import Tape, TapeOperand, Value
-from contraflow.contexts.applying import specs
+from contraflow.contexts.applying import specs_of
 from contraflow.contexts.bottom import BottomContext
 from contraflow.contexts.graph_changes import GraphChanges
 from contraflow.contexts.recording import (
@@ -166,10 +166,10 @@ class Recorder(BottomContext):
         if op.is_transfer and params["device"] != params["source"]:
             return (self._moved(inputs[0], params["source"], params["device"]),)
         if not _OPERANDS.issuperset(map(type, inputs)):
-            specs(op, inputs)  # the error for an input that is neither a tensor nor a number
+            specs_of(op, inputs)  # the error for an input that is neither a tensor nor a number
         if dtypes.get_default_dtype() is not self._default_dtype:
             # The tape has another default.
-            inputs = _cast(inputs, op.types(specs(op, inputs), params)[0])
+            inputs = _cast(inputs, op.types(specs_of(op, inputs), params)[0])
         hosted = bool(other_devices) and not op.is_create and self._is_hosted(inputs)
         if op.is_opaque and devices.current() != "cpu" and not _tensors(inputs):
             return self._made_by_host(op, inputs, params)

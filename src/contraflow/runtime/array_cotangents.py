@@ -51,7 +51,7 @@ class Parts:
         pieces = [
             x if isinstance(x, Tensor) else Tensor.of_array(np.asarray(x)) for x, _ in self.pieces
         ]
-        if eager_programs.is_large(pieces, thresholds.eager_join):
+        if eager_programs.is_worth_a_program(pieces, thresholds.eager_join):
             regions = tuple([region for _, region in self.pieces])
             function = functools.partial(_sum_of_pieces, self.shape, regions)
             results = eager_programs.call("joined", (self.shape, regions), function, pieces)

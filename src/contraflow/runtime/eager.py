@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from contraflow import config, devices, thresholds
-from contraflow.contexts.applying import form_of, specs
+from contraflow.contexts.applying import form_of, specs_of
 from contraflow.contexts.bottom import BottomContext
 from contraflow.devices.cpu import memory
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
@@ -87,7 +87,7 @@ class Eager(BottomContext):
             else:
                 array = quiet.call(ref, *arrays, out=...)
         except (ValueError, TypeError):
-            op.infer(specs(op, inputs), params)  # raises the message a user can read
+            op.infer(specs_of(op, inputs), params)  # raises the message a user can read
             raise
         if array.ndim > 1 and not array.flags.c_contiguous:
             array = np.ascontiguousarray(array)
@@ -110,7 +110,7 @@ class Eager(BottomContext):
             return (_transferred(inputs[0], params["device"], params["non_blocking"]),)
         if devices.current() == "cpu":
             return None
-        made = op.infer(specs(op, inputs), params)  # or raises the message a user can read
+        made = op.infer(specs_of(op, inputs), params)  # or raises the message a user can read
         if any(len(spec.shape) > DIM_LIMIT for spec in made):
             raise ValueError(f"{op.name}: {TOO_MANY_DIMS}")
         if op.is_opaque and device_of(inputs) is None:  # made by the host, out of numbers
@@ -145,7 +145,7 @@ class Eager(BottomContext):
     def _run(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         # NumPy joins parts one after the other, where a kernel looks for each element's part.
         has_kernel = not op.is_opaque and not op.dynamic and not op.variadic
-        if has_kernel and eager_programs.is_large(inputs, thresholds.eager_kernel):
+        if has_kernel and eager_programs.is_worth_a_program(inputs, thresholds.eager_kernel):
             results = eager_programs.call_op(op, inputs, params)
             if results is not None:
                 return tuple(results)
@@ -161,7 +161,7 @@ class Eager(BottomContext):
         self, op: Op, inputs: tuple[Any, ...], params: Params
     ) -> tuple[tuple[Spec, ...], Prepared]:
         """The specs of an op's results, and how its `ref` runs; or the error for a wrong input."""
-        given = tuple(specs(op, inputs))
+        given = tuple(specs_of(op, inputs))
         key: Any = None
         # Numbers may be others at every call; rules of elementwise ops look at their types only.
         kinds = tuple([x if isinstance(x, Spec) else type(x) for x in given])
@@ -181,7 +181,7 @@ class Eager(BottomContext):
         return made
 
     def fused(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...] | None:
-        if not eager_programs.is_large(inputs, thresholds.eager_composite):
+        if not eager_programs.is_worth_a_program(inputs, thresholds.eager_composite):
             return None
         current = state()
         if not current.context.replays:
@@ -189,7 +189,7 @@ class Eager(BottomContext):
         function = functools.partial(op.body, **params)
         # Without rules its backward runs it again.
         repeats = not op.rules
-        routine = eager_programs.find(
+        routine = eager_programs.routine_of(
             op.name, eager_programs.exactly(params), function, inputs, repeats
         )
         if routine is None:
@@ -224,7 +224,7 @@ class Eager(BottomContext):
         least = thresholds.eager_composite if several else thresholds.eager_kernel
         # Those of what joins many tensors are views of the cotangent.
         by_itself = (op.variadic and not several) or op.is_transfer
-        if not by_itself and eager_programs.is_large(named, least):
+        if not by_itself and eager_programs.is_worth_a_program(named, least):
             params, bound, specs = node.params, node.bound, tuple(node.input_specs)
             key = (
                 "backward",

@@ -40,11 +40,9 @@ if TYPE_CHECKING:
     from contraflow.runtime.executable import Native
 
 
-def is_large(inputs: Sequence[Any], least: int) -> bool:
-    """Whether a call on these inputs may be worth a program: on this many elements, at least.
-
-    On other devices than the cpu everything is a program.
-    """
+def is_worth_a_program(inputs: Sequence[Any], least: int) -> bool:
+    """Whether a call on these inputs may be worth a program: on the cpu one on this many elements
+    at least, on other devices any."""
     if other_devices and _place(inputs) != "cpu":
         return True
     total = 0
@@ -81,10 +79,10 @@ def call(
     device = _place(inputs) if other_devices else "cpu"
     if device != "cpu":
         try:
-            return _found(name, key, function, inputs, device).run(inputs)
+            return _routine_there(name, key, function, inputs, device).run(inputs)
         except CaptureError:
             return None
-    routine = find(name, key, function, inputs)
+    routine = routine_of(name, key, function, inputs)
     return None if routine is None else run(routine, inputs)
 
 
@@ -96,7 +94,7 @@ def call_op(op: Op, inputs: Sequence[Any], params: Params) -> list[Any] | None:
 def call_there(op: Op, inputs: Sequence[Any], params: Params) -> list[Any]:
     """The results of an op on the device of new tensors, which is not the cpu."""
     try:
-        routine = _found(
+        routine = _routine_there(
             op.name, exactly(params), lambda *xs: apply(op, xs, params), inputs, devices.current()
         )
     except CaptureError as error:
@@ -118,13 +116,14 @@ def write_there(target: Tensor, value: Tensor) -> None:
         state().context.write(to, given, "write", None)
         return ()
 
-    _found("write", (), write, (target, value), target.storage.device).run((target, value))
+    routine = _routine_there("write", (), write, (target, value), target.storage.device)
+    routine.run((target, value))
 
 
 def known(name: str, params: Params, inputs: Sequence[Any], device: str) -> Routine | None:
     """The routine of an op on another device than the cpu, if there is one by now."""
     try:
-        key = (name, exactly(params), device, get_default_dtype(), *_described(inputs))
+        key = _key(name, exactly(params), inputs, device)
         found = _routines.get(key)
         if isinstance(found, Routine):
             _routines.move_to_end(key)  # those that are used stay
@@ -134,8 +133,9 @@ def known(name: str, params: Params, inputs: Sequence[Any], device: str) -> Rout
     return None
 
 
-def _described(inputs: Sequence[Any]) -> list[Any]:
-    """The inputs, as far as a program depends on them that takes numbers as they come."""
+def _key(name: str, key: Any, inputs: Sequence[Any], device: str) -> tuple[Any, ...]:
+    """The key of a routine: which function it is, and all of its inputs that a program depends on
+    which takes numbers as they come."""
     described: list[Any] = []
     for x in inputs:
         if isinstance(x, Tensor):
@@ -143,10 +143,10 @@ def _described(inputs: Sequence[Any]) -> list[Any]:
             described.append((layout.shape, layout.strides, x.dtype))
         else:
             described.append(type(x) if type(x) in (int, float) else exact(x))
-    return described
+    return name, key, device, config.num_threads, get_default_dtype(), *described
 
 
-def _found(
+def _routine_there(
     name: str, key: Any, function: Callable[..., Any], inputs: Sequence[Any], device: str
 ) -> Routine:
     """The routine of a function on another device than the cpu, recorded if it is new.
@@ -154,7 +154,7 @@ def _found(
     Numbers are arguments of the program where the function can be recorded with any number in their
     place, and else part of what it is.
     """
-    whole_key = (name, key, device, get_default_dtype(), *_described(inputs))
+    whole_key = _key(name, key, inputs, device)
     numbers = tuple([exact(x) for x in inputs if type(x) in (int, float)])
     found: Routine | str | None = None
     for full_key, is_open in ((whole_key, True), ((*whole_key, numbers), False)):
@@ -172,17 +172,18 @@ def _found(
     raise CaptureError(found)
 
 
-def find(
+def routine_of(
     name: str, key: Any, function: Callable[..., Any], inputs: Sequence[Any], repeats: bool = False
 ) -> Routine | None:
-    """The routine of a function, made when it is first asked for; None where there is none."""
+    """The routine of a function of tensors, made when it is first asked for; None where there is
+    none. Numbers may be others at every call, and NumPy takes them as they come."""
     described: list[Any] = []
-    for x in inputs:
+    for x in inputs:  # as `_key` does, without its call
         if isinstance(x, Tensor):
             described.append((x.layout.shape, x.layout.strides, x.dtype))
         elif x is None:
             described.append(None)
-        else:  # numbers may be others at every call, and NumPy takes them as they come
+        else:
             return None
     device = _place(inputs) if other_devices else "cpu"
     whole_key = (name, key, device, config.num_threads, get_default_dtype(), *described)

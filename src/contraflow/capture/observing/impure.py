@@ -107,7 +107,7 @@ _BUFFERS = (io.StringIO, io.BytesIO)
 _QUIET = names("write flush isatty fileno")  # what print does happens once
 
 
-def impurity(
+def why_impure(
     f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], own: list[Any]
 ) -> tuple[str, str] | None:
     """Why a call cannot be recorded, and the remedy; None if it can.

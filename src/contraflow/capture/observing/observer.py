@@ -26,7 +26,7 @@ from contraflow import config
 from contraflow.capture.observing.builtin import SPECIAL
 from contraflow.capture.observing.carried import Carrying
 from contraflow.capture.observing.containers import ALL, IN_PLACE
-from contraflow.capture.observing.impure import impurity, is_answering, keeps_to_itself
+from contraflow.capture.observing.impure import is_answering, keeps_to_itself, why_impure
 from contraflow.capture.observing.objects import (
     C_CALLABLES,
     CACHED,
@@ -191,7 +191,7 @@ class Observer(Carrying):
 
     def call(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call what is C's or the library's."""
-        problem = impurity(f, args, kwargs, self._own)
+        problem = why_impure(f, args, kwargs, self._own)
         if problem:
             raise self.refuse(*problem)
         kind = type(f)
