@@ -111,8 +111,11 @@ def test_a_learning_rate_that_is_returned() -> None:
     assert life(cf.compile) == life(lambda f: f)
 
 
-def test_a_training_step_that_hits_is_ten_python_calls_at_most() -> None:
-    net = cf.nn.Sequential(cf.nn.Linear(4, 8), cf.nn.Tanh(), cf.nn.Linear(8, 2))
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_a_training_step_that_hits_is_ten_python_calls_at_most(dropout: float) -> None:
+    net = cf.nn.Sequential(
+        cf.nn.Linear(4, 8), cf.nn.Tanh(), cf.nn.Dropout(dropout), cf.nn.Linear(8, 2)
+    )
     optimizer = cf.optim.Adam(net.parameters(), lr=0.01)
 
     def step(x: cf.Tensor, y: cf.Tensor) -> cf.Tensor:
@@ -127,4 +130,46 @@ def test_a_training_step_that_hits_is_ten_python_calls_at_most() -> None:
     compiled(x, y)
     entered = python_calls(lambda: compiled(x, y))
     assert "hit" in entered
+    assert ("Generator.take" in entered) is bool(dropout)
     assert len(entered) <= 1 + 10, entered  # the lambda, and the call
+
+
+def _seeded(x: cf.Tensor) -> tuple[cf.Tensor, cf.Tensor]:
+    drawn = x + cf.rand(2)
+    cf.manual_seed(7)
+    return drawn, cf.randn(2)
+
+
+own = cf.Generator()
+DRAWING: dict[str, Any] = {
+    "one draw": lambda x: x + cf.rand(2),
+    "several draws": lambda x: x - cf.rand(2) + cf.randint(5, (2,)),
+    "a generator of its own": lambda x: x + cf.rand(2, generator=own),
+    "two generators": lambda x: cf.rand(2) + cf.rand(2, generator=own),
+    "a seed that is set inside": _seeded,
+    "numbers in place": lambda x: x.clone().uniform_(-1.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("kind", DRAWING)
+def test_calls_that_draw_random_numbers_hit(kind: str) -> None:
+    def life(call: Any) -> list[Any]:
+        cf.manual_seed(3)
+        own.manual_seed(4)
+        found = []
+        for number in range(6):
+            if number == 4:
+                cf.manual_seed(5)
+                own.manual_seed(6)
+            found.append([x.tolist() for x in tree(call(X))])
+            found.append([cf.get_rng_state(), own.get_state()])
+        return found
+
+    compiled = cf.compile(DRAWING[kind])
+    assert life(compiled) == life(DRAWING[kind])
+    assert compiled.captures == 1
+    assert compiled._hit((X,)) is not MISS
+
+
+def tree(x: Any) -> list[cf.Tensor]:
+    return [x] if isinstance(x, cf.Tensor) else list(x)

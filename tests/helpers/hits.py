@@ -21,15 +21,15 @@ def warmed(function: Callable[..., Any], *args: cf.Tensor) -> Any:
     return compiled
 
 
-def python_calls(function: Callable[[], Any], inside: str = "") -> list[str]:
-    """The functions of Python's that a call enters, but not those that `inside` calls."""
+def python_calls(function: Callable[[], Any], *inside: str) -> list[str]:
+    """The functions of Python's that a call enters, but not those that functions `inside` call."""
     entered: list[str] = []
     within: list[types.FrameType] = []
 
     def note(frame: types.FrameType, event: str, _: Any) -> None:
         if event == "call" and not within:
             entered.append(frame.f_code.co_qualname)
-            if frame.f_code.co_qualname == inside:
+            if frame.f_code.co_qualname in inside:
                 within.append(frame)
         elif event == "return" and within and frame is within[0]:
             within.clear()

@@ -15,7 +15,7 @@ from typing import Any
 
 from contraflow.capture.call import FunctionCall, Hit
 from contraflow.capture.key import SCOPE, CallKey, conditions
-from contraflow.capture.replay import CapturedProgram
+from contraflow.capture.replay import CapturedProgram, moved_copy
 from contraflow.capture.results import Found, SameResult
 from contraflow.capture.state.effects import UndoneCall
 from contraflow.capture.state.places import Constant, Place
@@ -41,18 +41,23 @@ def write_hit(program: CapturedProgram, call: FunctionCall, key: CallKey) -> Hit
     native = program.executable
     if not isinstance(native, Native) or native.addresses is None or state().inference:
         return misses
-    if not _can_hit(program) or not _is_of_tensors(call):
+    if not _can_hit(program) or not _is_of_tensors(call) or not _are_on_cpu(program, call):
         return misses
     return _HitWriter(program, native, call.arguments, key).function()
 
 
 def _can_hit(program: CapturedProgram) -> bool:
     """Whether the inputs, results and effects of a program can be written out."""
-    reads_more = (
-        program.gradients or program.moved or program.numbers or program.compute
-        or program.guards.pins
-    )  # fmt: skip
+    given = any(source.is_argument_number for source in program.numbers)
+    reads_more = program.gradients or given or program.compute or program.guards.pins
     return not reads_more and program.leaves is not None and program.stores.is_quiet
+
+
+def _are_on_cpu(program: CapturedProgram, call: FunctionCall) -> bool:
+    """Whether inputs that are moved are arguments or state, and lie on the cpu: another device may
+    tell of an earlier failure when they are read."""
+    found = [source.find(call.arguments) for source in program.moved if source.role != "grad"]
+    return len(found) == len(program.moved) and all(x and x.device == "cpu" for x in found)
 
 
 def _is_of_tensors(call: FunctionCall) -> bool:
@@ -83,6 +88,7 @@ class _HitWriter:
         self.standing = [position for _, position in standing]
         program.standing = native.standing(standing) if standing else None
         self.moving = [f"s{i}" for i in program.argument_numbers]
+        self.moving += [f"m{i}" for i in range(len(program.moved))]
         self.inputs: list[str | Storage] = [*self.moving, *program.constants, *self.state]
         self.writes = Writes(weakref.ref(program))  # to state
         self.scope: dict[str, Any] = {
@@ -143,9 +149,9 @@ class _HitWriter:
     def storage(self, value: Value) -> str:
         """The storage of an input in this call, as an expression."""
         program, position = self.program, self.program.input_positions[value]
-        first = len(program.argument_numbers)
+        first = len(self.moving)
         if position < first:
-            return f"s{program.argument_numbers[position]}"
+            return self.moving[position]
         if position < first + len(program.constants):
             return self.name(program.constants[position - first])
         return f"{self.name(program.state_refs[position - first - len(program.constants)])}()"
@@ -182,6 +188,10 @@ class _HitWriter:
         for leaf in self.program.leaves or ():
             if isinstance(leaf, Found):
                 self.place(leaf.place)
+        for i, source in enumerate(self.program.moved):
+            is_given = source.is_argument
+            storage = f"s{source.argument}" if is_given else f"{self.name(source.storage)}()"
+            self._unless(f"(m{i} := {self.name(moved_copy)}({storage}, {source.moved!r}))")
 
     def _state(self) -> None:
         """Hold the memory of state, and read numbers. Guards notice state that was gone before;
@@ -190,8 +200,10 @@ class _HitWriter:
             memory = self.program.guards.keep_memory(self.state)
             self.lines.append(f"held = {self.name(memory)}.arrays")
         if self.native.constant_prologue is None:
-            refs = map(self.name, self.program.cells)
-            self.lines.append(f"cells = ({''.join(f'{ref}().value, ' for ref in refs)})")
+            program = self.program
+            numbers = [f"{self.name(ref)}().value" for ref in program.cells]
+            numbers += [f"{self.name(x.generator)}.{x.field}" for x in program.numbers]
+            self.lines.append(f"cells = ({''.join(f'{number}, ' for number in numbers)})")
 
     def _undo(self) -> None:
         """On an asynchronous device, note what this call changes: its program may fail later. A
@@ -203,6 +215,7 @@ class _HitWriter:
             "written": program.counted.written(self, self.inputs, self.writes),
             "counters": [f"{self.name(ref)}()" for ref, _ in program.cell_outputs],
             "owners": self._owners(standing=False),
+            "random": map(self.name, program.draws.generators),
         }
         for name, values in given.items():
             self.lines.append(f"{name} = ({''.join(f'{value}, ' for value in values)})")
@@ -210,7 +223,7 @@ class _HitWriter:
             others = "".join(f"{owner}, " for owner in self._owners(standing=True))
             notice = f"{self.name(program.standing)}.notice"
             self.lines.append(f"if {notice}.given: owners += ({others})")
-        self.lines.append(f"undo = {self.name(UndoneCall)}(written, counters, owners, ())")
+        self.lines.append(f"undo = {self.name(UndoneCall)}(written, counters, owners, random)")
 
     def _owners(self, standing: bool) -> list[str]:
         """The tensors whose gradients are set, those that stay where they are or the others."""

@@ -31,6 +31,7 @@ from contraflow.capture.results import (
 )
 from contraflow.capture.state.effects import (
     Effect,
+    GeneratorsMoved,
     GradientsSet,
     NewTensor,
     ScalarsSet,
@@ -158,16 +159,16 @@ class CapturedProgram:
             else:
                 self._slots.append((held, gradient))
         self.scalars, self.blocks = ScalarsSet(self.cell_outputs), GradientsSet(blocks)
+        self.draws = GeneratorsMoved(self.recording.advances, self.recording.reseeds)
         self.effects: list[Effect] = [e for e in (self.scalars, self.blocks) if any(e)]
+        if self.draws:
+            self.effects.append(self.draws)
         self.stores = StateWritten(self.writes)
         # Changes of Python's own state are made when the program is known to be well.
         numbers = {i for _, i in self.cell_outputs} - self.executable.scalar_outputs
         changes = self.writes or self.placed or self.needs or self.escapes
         self.waits = bool(changes or numbers or any(map(self._is_read, self.results)))
-        rare = (
-            self.escapes, self._slots, self.needs, self.placed, self.recording.advances,
-            self.recording.reseeds,
-        )  # fmt: skip
+        rare = (self.escapes, self._slots, self.needs, self.placed)
         self.plain: list[NewTensor] | None = None
         self.leaves: list[NewTensor | HitResult] | None = None  # where they can be written out
         simple = self.pullback is None and not any((*rare, self.kinds))
@@ -182,7 +183,6 @@ class CapturedProgram:
                 self.leaves = [next(new) if alone(r) else next(known) for r in self.results]
         same = [(i, r) for i, r in enumerate(self.results) if isinstance(r, SameResult)]
         self._repeated: list[tuple[int, SameResult]] = same
-        self._draws = bool(self.recording.advances or self.recording.reseeds)
         self.arranged = builder(self.structure)
 
     def _is_read(self, result: Result) -> bool:
@@ -213,7 +213,7 @@ class CapturedProgram:
         if self.gradients:
             storages += [source.find(arguments) for source in self.gradients]
         if self.moved:
-            storages += [_moved_storage(source, arguments) for source in self.moved]
+            storages += [moved_copy(source.find(arguments), source.moved) for source in self.moved]
         storages += self.constants
         if self.state_refs:
             storages += [ref() for ref in self.state_refs]
@@ -245,8 +245,7 @@ class CapturedProgram:
             specs = [self.tape.specs[v] for v in self.tape.inputs]
             memory = [whole(storage, spec) for storage, spec in zip(storages, specs)]
             written = [memory[position] for position, _ in self.counted.writers]
-            random = (*self.recording.advances, *self.recording.reseeds)
-            context.replay(memory, written, random)
+            context.replay(memory, written, self.draws.generators)
         if self.standing is not None:
             self.standing.notice.given = True
         undo = None
@@ -263,12 +262,13 @@ class CapturedProgram:
             raise
         if self.counted.writers:
             self.counted.do(storages)
+        random = [(g, (g.seed, g.offset)) for g in self.draws.generators] if self.draws else []
         for effect in self.effects:
             effect.do(outputs)
         if self.plain is not None and not state().inference:
             results = self.arranged(new_tensors(self.plain, outputs))
         else:
-            results = self._build(call, inputs, outputs)
+            results = self._build(call, inputs, outputs, random)
         if undo is not None:
             undo.note()
         return self.stores.do(results, call.given, self.guards) if self.writes else results
@@ -281,7 +281,7 @@ class CapturedProgram:
             [storages[position] for position, _ in self.counted.writers],
             [cell for cell in cells if cell is not None],
             [t for t in slots if t is not None],
-            [*self.recording.advances, *self.recording.reseeds],
+            self.draws.generators,
         )
 
     def _late(self, undo: UndoneCall | None) -> LateFailure | None:
@@ -290,12 +290,18 @@ class CapturedProgram:
         assert isinstance(self.executable, Native)
         return LateFailure(self.executable.with_line, undo.undo)
 
-    def _build(self, call: FunctionCall, inputs: ReplayInputs, outputs: list[Any]) -> Any:
-        """Repeat the rarer effects, and build results of every kind."""
+    def _build(
+        self,
+        call: FunctionCall,
+        inputs: ReplayInputs,
+        outputs: list[Any],
+        random: list[tuple[Generator, tuple[int, int]]],
+    ) -> Any:
+        """Repeat the rarer effects, and build results of every kind. `random` holds the states of
+        generators before the call."""
         values = ReplayValues(
             call, inputs[0], self.input_positions, outputs, self._output_spec, self.tape.device
         )
-        random = self._draw() if self._draws else []
         for storage, position in self.escapes:
             values.fill(storage, position)
         for held, needs in self.needs:
@@ -323,16 +329,6 @@ class CapturedProgram:
             elif owner is not None:
                 owner._grad = None if gradient is None else gradient.get(values)
         return self.arranged(leaves)
-
-    def _draw(self) -> list[tuple[Generator, tuple[int, int]]]:
-        """Move random generators as the function does; each with its state before."""
-        advances, reseeds = self.recording.advances, self.recording.reseeds
-        before = [(g, (g.seed, g.offset)) for g in (*advances, *reseeds)]
-        for generator, blocks in advances.items():
-            generator.take(blocks)
-        for generator, saved in reseeds.items():
-            generator.set_state(saved)
-        return before
 
     def _output_spec(self, position: int) -> Spec:
         return self.tape.specs[self.tape.outputs[position]]
@@ -386,9 +382,8 @@ class CapturedProgram:
         return node
 
 
-def _moved_storage(source: InputSource, arguments: Sequence[Tensor]) -> Storage | None:
+def moved_copy(storage: Storage | None, device: str | None) -> Storage | None:
     """A copy of an input on the device that the program runs on; None if the input is gone."""
-    storage, device = source.find(arguments), source.moved
     assert device is not None
     if storage is None:
         return None

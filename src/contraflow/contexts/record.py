@@ -76,6 +76,8 @@ class Recorder(BottomContext):
         self._values: dict[int, Value] = {}  # by id of the storage
         self._held: dict[int, Storage] = {}  # keeps those ids meaningful
         self._inputs: dict[Value, Storage] = {}
+        # Inputs that lie on another device, by the id of the storage, which is kept, and the dtype.
+        self._moved_inputs: dict[tuple[int, DType], tuple[Value, Storage]] = {}
         self._views: set[Value] = set()
         self._numbers: set[Value] = set()  # computed from host scalars as Python computes
         self._hosted: set[Value] = set()  # numbers of the host, and what is computed from them only
@@ -268,7 +270,20 @@ class Recorder(BottomContext):
             return self._tensor(value, self.user_line())
 
     def _input_from_elsewhere(self, x: Tensor, device: str) -> Value:
-        """A copy of a tensor of another device, made by each replay."""
+        """A copy of a tensor of another device: each replay moves its storage once."""
+        storage = x.storage
+        known = self._moved_inputs.get((id(storage), x.dtype))
+        if known is None:
+            whole = self._add_moved_input(x, device)
+            self._moved_inputs[id(storage), x.dtype] = whole, storage
+        else:
+            whole = known[0]
+        line, region = self.user_line(), self._region()
+        (value,) = self.tape.add(core.strided, (whole,), x.layout._asdict(), line, region)
+        (copied,) = self.tape.add(core.clone, (value,), {}, line, region)
+        return copied
+
+    def _add_moved_input(self, x: Tensor, device: str) -> Value:
         storage = x.storage
         if storage.serial > self.start:  # by the function itself, out of Python's data
             copy = devices.lookup(device).upload(storage.fetched())
@@ -281,10 +296,7 @@ class Recorder(BottomContext):
             source = replace(found, moved=device)
         whole = self.tape.add_input(Spec((storage.data.size,), x.dtype), source.role)
         self.sources[whole] = source
-        line, region = self.user_line(), self._region()
-        (value,) = self.tape.add(core.strided, (whole,), x.layout._asdict(), line, region)
-        (copied,) = self.tape.add(core.clone, (value,), {}, line, region)
-        return copied
+        return whole
 
     def _region(self) -> int:
         """The checkpoint region that is running, numbered from 1 within this recording."""

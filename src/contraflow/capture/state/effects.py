@@ -7,7 +7,7 @@ Each kind has two faces, as a guard has (`reads.py`): `do`, from what a program 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
@@ -18,6 +18,7 @@ from contraflow.compiler.tape import Value
 from contraflow.dtypes import DType
 from contraflow.runtime.outputs import number_of
 from contraflow.shapes import View
+from contraflow.tensors.generator import Generator
 from contraflow.tensors.grad_slot import Block, still_holds
 from contraflow.tensors.replayed import Writes, count_replays
 from contraflow.tensors.source_line import UserLine
@@ -89,6 +90,33 @@ class GradientsSet(NamedTuple):
             if position not in writer.standing:
                 owner = writer.name(owner_ref)
                 yield f"if (t := {owner}()) is not None: t._grad = {writer.block(position)}"
+
+
+class GeneratorsMoved(NamedTuple):
+    """Random generators move on as the function has moved them, or start where it has put them."""
+
+    advances: Mapping[Generator, int]  # blocks drawn
+    reseeds: Mapping[Generator, tuple[int, int]]
+
+    def __bool__(self) -> bool:
+        return bool(self.advances or self.reseeds)
+
+    @property
+    def generators(self) -> list[Generator]:
+        """All of them."""
+        return [*self.advances, *self.reseeds]
+
+    def do(self, outputs: Sequence[Any]) -> None:
+        for generator, blocks in self.advances.items():
+            generator.take(blocks)
+        for generator, saved in self.reseeds.items():
+            generator.set_state(saved)
+
+    def source_lines(self, writer: EffectWriter) -> Iterator[str]:
+        for generator, blocks in self.advances.items():
+            yield f"{writer.name(generator.take)}({blocks})"
+        for generator, saved in self.reseeds.items():
+            yield f"{writer.name(generator.set_state)}({saved})"
 
 
 class WritesCounted(NamedTuple):
