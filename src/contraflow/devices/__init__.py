@@ -90,8 +90,8 @@ class DeviceInterface(Protocol):
     many bytes into it.
     """
 
-    name: str
-    limits: Limits
+    name: str  # as users write it
+    limits: Limits  # all that the compiler learns of it
     asynchronous: bool  # programs may run after `run` has returned
     exchange: MemoryExchange | None  # None where other libraries cannot reach its memory
 
