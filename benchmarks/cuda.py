@@ -35,6 +35,7 @@ class CudaContender:
 
     run: Callable[[int], Any]
     read: Callable[[Any], float]
+    wait: Callable[[], None] = lambda: None  # for what comes behind the loss
     first_call: float = 0.0  # seconds
     losses: list[float] = field(default_factory=list)
     times: dict[int, list[float]] = field(default_factory=dict)  # by how often the loss is read
@@ -49,12 +50,14 @@ class CudaContender:
     def measure(self, every: int, steps: int) -> None:
         """One round."""
         self.read(self.run(0))
+        self.wait()
         started = time.perf_counter()
         for k in range(steps):
             loss = self.run(k)
             if k % every == every - 1:
                 self.read(loss)
         self.read(loss)
+        self.wait()
         taken = time.perf_counter() - started
         self.times.setdefault(every, []).append(taken / steps * 1e6)
 
@@ -93,7 +96,7 @@ def ours(step: Step, mode: str) -> CudaContender:
 
     if mode == "compiled":
         run = cf.compile(run)
-    return CudaContender(chosen(batches, run), lambda result: result[0].item())
+    return CudaContender(chosen(batches, run), lambda result: result[0].item(), cf.cuda.synchronize)
 
 
 def torchs(step: Step, mode: str) -> CudaContender:

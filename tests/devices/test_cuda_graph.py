@@ -233,6 +233,18 @@ def test_a_number_is_not_seen_early_once_something_else_was_written():
         assert device.latest is None
 
 
+def test_beside_memory_of_other_libraries_reading_waits_for_everything():
+    with recorded() as (device, library):
+        run, _ = train(device)
+        guest = device.exchange.adopt(1 << 40, 3, cf.float32, object())
+        loss = run()
+        show(device, loss, 0.5)
+        library.calls.clear()
+        loss.item()
+        assert "cuStreamSynchronize" in [name for name, _ in library.calls]
+        del guest
+
+
 def test_an_older_loss_is_read_as_any_tensor():
     with recorded() as (device, _):
         run, loss = train(device)
@@ -251,6 +263,14 @@ def test_places_are_used_again_with_counts_that_go_on():
         assert device.shown.take(device.stream) == first
         device.shown.launched(first)
         assert device.shown._launched[first] == 2
+
+
+def test_a_kernel_with_a_temporary_is_launched_the_long_way():
+    with recorded() as (_, library):
+        q = cf.ones(2, 3, 4, device="recorded")
+        found = cf.compile(lambda q: cf.nn.functional.scaled_dot_product_attention(q, q, q))(q)
+        assert found.shape == (2, 3, 4)
+        assert library.launched[-1].startswith("attention_out")
 
 
 def test_explain_says_how_a_program_is_run():

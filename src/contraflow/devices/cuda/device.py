@@ -116,7 +116,8 @@ class CudaDevice:
         is a number that the last program shows."""
         with self.lock:
             self.downloads += 1
-            if buffer.size == 1 and self.latest is not None:
+            # Memory of other libraries is theirs again when the caller has waited.
+            if buffer.size == 1 and self.latest is not None and not self.memory.has_guests:
                 graph, number = self.latest
                 place = graph.shows(buffer.pointer)
                 found = None if place is None else self.shown.read(place, buffer)

@@ -327,6 +327,8 @@ class StreamLaunches:
         self._set: Callable[..., None] | None = None
         if len(steps) != 1 or self._of_line or isinstance(self._planned[0], ProductStep):
             return
+        if any(slot.kind == "temp" for slot in self._slots):
+            return
         words, kinds, order = self._run_words, "", []
         kernel = steps[0].call.kernel
         for operand, binding in zip(kernel.operands, steps[0].bindings):

@@ -94,6 +94,11 @@ class Memory:
         loan.pointer, loan.nbytes, loan.owner, loan.line = pointer, 0, owner, None
         self._adopted.add(loan)
 
+    @property
+    def has_guests(self) -> bool:
+        """Whether a buffer lies in memory of another library."""
+        return bool(self._adopted)
+
     def collect(self) -> None:
         """Take back the memory of buffers that are gone."""
         while self._gone:
