@@ -97,7 +97,7 @@ class AveragedModel(Module):
         if avg_fn is not None and multi_avg_fn is not None:
             raise ValueError("AveragedModel: give avg_fn or multi_avg_fn, not both.")
         self.module = deepcopy(model)
-        self.register_buffer("n_averaged", tensor(0))
+        self.register_buffer("n_averaged", tensor(0, device="cpu"))  # beside tensors of any device
         if device is not None:
             self.to(device)
         self.use_buffers = use_buffers
@@ -114,7 +114,8 @@ class AveragedModel(Module):
             buffers = owner.buffers() if self.use_buffers else ()
             return [x.detach() for x in itertools.chain(owner.parameters(), buffers)]
 
-        own, given = members(self.module), [x.to(self.n_averaged.device) for x in members(model)]
+        own = members(self.module)
+        given = [x.to(mean.device) for mean, x in zip(own, members(model))]
         if int(self.n_averaged) == 0:
             for mean, new in zip(own, given):
                 mean.copy_(new)
