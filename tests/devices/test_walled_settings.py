@@ -136,3 +136,26 @@ def test_numbers_of_the_cpu_need_no_dtype_of_the_device():
         x = cf.ones(3, device="small") * cf.tensor(0.5, dtype=cf.float64)
         assert x.dtype is cf.float32
         assert x.tolist() == [0.5] * 3
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_gradients_are_scaled_on_a_device_without_float64(compiled):
+    found = []
+    for place in ("cpu", "narrow"):
+        with opened(lambda: WalledDevice("narrow", WEBGPU), "narrow"):
+            w = cf.tensor([1.0, -2.0, 3.0], device=place, requires_grad=True)
+            optimizer = cf.optim.SGD([w], lr=0.1)
+            scaler = cf.amp.GradScaler(place, init_scale=1536.0, growth_interval=2)
+
+            def step(x, w=w, optimizer=optimizer, scaler=scaler):
+                optimizer.zero_grad()
+                scaler.scale((w * w * x).sum()).backward()
+                scaler.unscale_(optimizer)
+                scaler.step(optimizer)
+                scaler.update()
+
+            run = cf.compile(step) if compiled else step
+            for factor in (1.0, 0.5, float("inf"), 2.0):
+                run(cf.full((3,), factor, device=place))
+            found.append((w.tolist(), scaler.get_scale()))
+    assert found[1] == (pytest.approx(found[0][0]), found[0][1])

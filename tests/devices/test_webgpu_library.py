@@ -20,7 +20,6 @@ ELSEWHERE = (
     "test_gradcheck",
     "test_a_model_on_two_devices",
     "test_scaled_gradients",
-    "test_a_scaler_moves_to_the_device_of_the_loss",
     "test_copies_of_modules_and_optimizers",
     "test_files",
 )

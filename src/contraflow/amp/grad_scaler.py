@@ -15,7 +15,7 @@ from typing import Any
 
 from contraflow.autograd.modes import no_grad
 from contraflow.devices.names import Device
-from contraflow.dtypes import float16, float32, float64, int32
+from contraflow.dtypes import float16, float32, int32
 from contraflow.errors import GradientError, describe
 from contraflow.operation.context import Context, device_of, other_devices, state
 from contraflow.ops.creation.create import as_tensor, tensor
@@ -117,7 +117,7 @@ class GradScaler:
                 )
         if not given:
             raise ValueError("GradScaler.unscale_: no parameter of this optimizer has a gradient.")
-        inverse = (1.0 / self._scale.to(float64)).to(float32)
+        inverse = 1.0 / self._scale
         self._found[optimizer] = ~stack([g.isfinite().all() for g in given]).all()
         for g in given:
             g.mul_(inverse.to(g.device) if other_devices else inverse)
