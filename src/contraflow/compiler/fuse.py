@@ -16,6 +16,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
+from contraflow import thresholds
 from contraflow.compiler.attention_layout import (
     AttentionParts,
     lower_attention,
@@ -50,7 +51,7 @@ from contraflow.dtypes import DType
 from contraflow.errors import host_only
 from contraflow.operation.kinds import Scattering
 from contraflow.operation.op import Op
-from contraflow.shapes import View, contiguous, rearranged
+from contraflow.shapes import View, contiguous, numel, rearranged
 from contraflow.spec import Spec
 
 
@@ -102,6 +103,23 @@ def stored_products(tape: Tape, uses: Uses) -> Iterator[Stored]:
                 yield Stored(product, number, layout)
 
 
+def _reading_lines(tape: Tape) -> dict[Value, set[int]]:
+    """The lines that read each value, or a view of it, by number; -1 stands for the caller."""
+    found: dict[Value, set[int]] = defaultdict(set)
+    shown: dict[Value, Value] = {}  # views of whole values
+    for number, line in enumerate(tape.lines):
+        for x in line.inputs:
+            if not isinstance(x, Value):
+                continue
+            if line.op.kind.lowering == "view" and x not in shown:
+                shown[line.outs[0]] = x
+            else:
+                found[shown.get(x, x)].add(number)
+    for v in tape.roots:
+        found[shown.get(v, v)].add(-1)
+    return found
+
+
 class _Fuser:
     def __init__(self, tape: Tape, host: set[Value], limits: Limits) -> None:
         self.tape, self.host, self.limits = tape, host, limits
@@ -129,6 +147,8 @@ class _Fuser:
         self.final_values = set(tape.writes.values())  # what inputs will hold
         self.last_risk = -1  # the position of the last that may fail
         self.kept = kept_values(tape, limits)  # what is read from memory only
+        # The lines that read each value, for a device whose kernels may have few operands.
+        self.reading = _reading_lines(tape) if limits.bindings < Limits().bindings else None
 
     def run(self) -> Fused:
         for number, line in enumerate(self.tape.lines):
@@ -418,10 +438,27 @@ class _Fuser:
         """Whether a line may become part of what makes one of its inputs."""
         if not isinstance(group, Group):
             return False
-        for allows in RULES:  # noqa: SIM110 (asked for each line of each merge: no generator)
+        for allows in RULES:
             if not allows(self.limits, group, visit):
                 return False
-        return True
+        if self.reading is None:
+            return True
+        return self._count_operands(group, visit, self.reading) <= self.limits.bindings
+
+    def _count_operands(self, group: Group, visit: Visit, reading: dict[Value, set[int]]) -> int:
+        """How many operands in memory a group would have with one more line, if none followed."""
+        visits = [*group.visits, visit]
+        lines = {each.number for each in visits}
+        made = {*group.made, *visit.line.outs}
+        loads = {(v, view, each.shape) for each in visits for v, view in each.reads}
+        count = sum(v not in made for v, _, _ in loads)
+        count += sum(not reading.get(v, lines) <= lines for v in made)
+        count += group.may_fail or visit.may_fail  # memory for the record of a failure
+        inner = group.inner | (visit.reduced or frozenset())
+        if numel(group.domain[d] for d in inner) > thresholds.long_fold:
+            # The fold is cut, and another kernel reads up to two components of each reduction.
+            count += 2 * (group.reductions + (visit.reduced is not None))
+        return count
 
     def _merge(self, old: int, new: int, visit: Visit) -> None:
         """Move an older group into a newer one, if nothing in between needs it where it is."""
@@ -460,13 +497,10 @@ def is_of_the_region(limits: Limits, group: Group, visit: Visit) -> bool:
 
 
 def is_within_limits(limits: Limits, group: Group, visit: Visit) -> bool:
-    """Whether a kernel of the device may have so many operands, lines and reductions."""
-    line = visit.line
+    """Whether a kernel of the device may have so many lines and reductions."""
     if visit.reduced is not None and group.reductions >= limits.folds:
         return False
-    operands = len(group.reads) + len(group.made) + len(line.inputs) + len(line.outs)
-    operands += group.may_fail or visit.may_fail  # memory for the record of a failure
-    return operands <= limits.bindings and len(group.visits) < limits.lines
+    return len(group.visits) < limits.lines
 
 
 def is_on_the_points(limits: Limits, group: Group, visit: Visit) -> bool:
