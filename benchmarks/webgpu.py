@@ -1,6 +1,7 @@
 """Checks and times the webgpu device on any adapter, in turns with PyTorch on CUDA.
 
     python -m benchmarks.webgpu [--quick] [--json FILE]
+    python -m benchmarks.webgpu --table FILE
 
 Products, sums and copies by their rates, whole training steps with the loss read, and what a call
 costs the host. Values are compared with the cpu's before anything is timed. Where PyTorch sees a
@@ -155,10 +156,10 @@ class Bench:
         a, b = (cf.ones(side, side, device="webgpu") for _ in range(2))
         for name, threshold, function, scale, repeats in (
             ("x + y", "WIDE_MAP_GROUPS", lambda: x + y, 12e-9 * n, 8),
-            (f"matmul {side}^3", "WIDE_GROUPS", lambda: a @ b, 2e-12 * side**3, 2),
+            (f"matmul {side}^3", "BUSY_GROUPS", lambda: a @ b, 2e-12 * side**3, 2),
         ):
             kept = getattr(wgsl, threshold)
-            found: dict[str, list[float]] = {"large body": [], "ordinary body": []}
+            found: dict[str, list[float]] = {"for large calls": [], "for small ones": []}
             for _ in range(self.rounds + 1):
                 for way, least in zip(found, (0, 1 << 60)):
                     setattr(wgsl, threshold, least)
@@ -248,12 +249,32 @@ def torch_step(step: models.Step, mode: str) -> Any:
     return contender
 
 
+def table(rows: list[dict[str, Any]]) -> str:
+    """What was measured, as a table of Markdown."""
+
+    def shown(found: Any) -> str:
+        if not isinstance(found, dict):
+            return "" if found is None else f"{found:.3g}"
+        return f"{found['median']:.3g} ({found['q1']:.3g}-{found['q3']:.3g})"
+
+    lines = ["| | webgpu | PyTorch, CUDA | speed beside PyTorch |", "| --- | --- | --- | --- |"]
+    for row in rows:
+        if "webgpu" in row:
+            cells = (row["webgpu"], row.get("torch cuda"), row.get("speed beside torch"))
+            lines.append(f"| {row['name']}, {row['unit']} | {' | '.join(map(shown, cells))} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
-    """Measure everything."""
+    """Measure everything, or show what was measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, for software adapters")
     parser.add_argument("--json", type=Path, help="where the figures are written")
+    parser.add_argument("--table", type=Path, help="show figures that were written before")
     given = parser.parse_args()
+    if given.table:
+        print(table(json.loads(given.table.read_text())["rows"]))
+        return
     find_driver()
     if torch is not None:
         torch.backends.cuda.matmul.allow_tf32 = False
@@ -267,7 +288,13 @@ def main() -> None:
     bench.bodies()
     bench.steps()
     if given.json:
-        found = {"adapter": bench.device.description, "rows": bench.rows}
+        found = {
+            "adapter": bench.device.description,
+            "driver": bench.device.adapter.info["description"],
+            "torch": torch.__version__ if bench.cuda else None,
+            "rounds": bench.rounds,
+            "rows": bench.rows,
+        }
         given.json.write_text(json.dumps(found, indent=1) + "\n")
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from tests.devices import test_walled_engine, test_walled_library
 from tests.helpers.walled import opened
-
-from contraflow.devices.webgpu.device import WebgpuDevice
+from tests.helpers.webgpu_counting import CountingDevice
 
 # Those that need float64 or half precision, and (the last two) devices that round alike: a bias in
 # front of a batch norm has no gradient but rounding errors, which Adam makes steps of.
@@ -35,25 +34,6 @@ REFUSED = (
 def possible(request: Any) -> None:
     if request.node.name in REFUSED:
         pytest.skip("needs float64 or bfloat16, which webgpu does not have")
-
-
-class CountingDevice(WebgpuDevice):
-    """Counts what the tests ask about."""
-
-    name = "walled"
-    uploads = downloads = runs = 0
-
-    def upload(self, array: Any) -> Any:
-        self.uploads += 1
-        return super().upload(array)
-
-    def download(self, buffer: Any) -> Any:
-        self.downloads += 1
-        return super().download(buffer)
-
-    def enqueue(self, items: Any, scalars: int = 0) -> None:
-        self.runs += 1
-        super().enqueue(items, scalars)
 
 
 @pytest.fixture(autouse=True, scope="module")

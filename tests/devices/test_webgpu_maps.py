@@ -1,11 +1,14 @@
-"""Large maps on the webgpu device: several points per thread, of any sizes and strides."""
+"""Maps, rows and columns on the webgpu device: several points per thread, shared columns."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.helpers import gpu_kernels  # noqa: F401 (it declares cases)
+from tests.helpers.gpu_case import CASES
 
 import contraflow as cf
+from contraflow.compiler.kernel import KernelCall
 from contraflow.render.clike import wgsl
 from contraflow.runtime import eager_programs
 
@@ -49,3 +52,42 @@ def test_a_large_map_is_one_as_it_is(webgpu):
     a = np.random.default_rng(3).standard_normal(n).astype(np.float32)
     x = cf.tensor(a, device="webgpu")
     np.testing.assert_array_equal((x + x).numpy(force=True), a + a)
+
+
+def sweeps(x: cf.Tensor) -> list[cf.Tensor]:
+    """Rows and columns, of one pass and of several."""
+    low, where = x.min(0)
+    return [
+        x.sum(0), x.sum(1), x.amax(0), x.argmax(0), low, where, (x > 9).any(0), (x < 9).all(0),
+        x.softmax(0), x.softmax(1), x.var(0), x.logsumexp(0), x.t().contiguous().sum(1),
+        (x * 3).to(cf.int64).sum(0), cf.nn.functional.layer_norm(x, x.shape[1:]), x.sum(),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(16, 1), (17, 9), (40, 8), (300, 21), (1100, 3), (9000, 2)])
+def test_columns_that_threads_share(shape, webgpu):
+    a = np.random.default_rng(shape[0]).standard_normal(shape).astype(np.float32)
+    for found, wanted in zip(sweeps(cf.tensor(a, device="webgpu")), sweeps(cf.tensor(a))):
+        np.testing.assert_allclose(found.numpy(force=True), wanted.numpy(), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 1023, 1024, 1027, 2600])
+def test_rows_of_several_points_per_thread(columns, webgpu):
+    a = np.random.default_rng(columns).standard_normal((3, columns)).astype(np.float32)
+    for found, wanted in zip(sweeps(cf.tensor(a, device="webgpu")), sweeps(cf.tensor(a))):
+        np.testing.assert_allclose(found.numpy(force=True), wanted.numpy(), rtol=2e-5, atol=2e-5)
+
+
+def call_of(kernel, sizes):
+    return KernelCall(kernel, sizes, tuple(() for _ in kernel.operands))
+
+
+def test_which_sweeps_are_shared():
+    row, column = (CASES[name]().call.kernel for name in ("softmax", "column_sum"))
+    assert wgsl.variant_of(call_of(row, (5, 1023))) == wgsl.PLAIN
+    assert wgsl.variant_of(call_of(row, (5, 1024))) == wgsl.WgslVariant(wide=True)
+    assert wgsl.variant_of(call_of(column, (5, 1, 15))) == wgsl.PLAIN
+    assert wgsl.variant_of(call_of(column, (5, 1, 16))) == wgsl.WgslVariant(columns=8)
+    assert wgsl.variant_of(call_of(column, (5, 1, 128))) == wgsl.WgslVariant(columns=8, wide=True)
+    assert wgsl.variant_of(call_of(column, (1 << 18, 1, 128))) == wgsl.PLAIN
+    assert wgsl.launch(call_of(column, (17, 1, 128))) == (3, 1, 1)

@@ -1,4 +1,4 @@
-"""Large products on the webgpu device: tiles of 128 x 128, whatever the sizes and strides are."""
+"""Products on the webgpu device: tiles of every size, whatever the sizes and strides are."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import pytest
 import contraflow as cf
 from contraflow.compiler.kernel import KernelCall, contraction
 from contraflow.dtypes import float32, int32
-from contraflow.render.clike import wgsl
+from contraflow.render.clike import source, wgsl, wide
 from contraflow.runtime import eager_programs
 
 SIZES = [(130, 40, 257), (128, 16, 128), (5, 3, 7), (300, 1500, 140), (64, 2100, 33), (3, 0, 4)]
 
 
-@pytest.fixture(autouse=True)
-def all_wide(monkeypatch):
-    """Every product is taken for a large one."""
-    monkeypatch.setattr(wgsl, "WIDE_GROUPS", 0)
+@pytest.fixture(params=wide.TILINGS, ids=lambda tiling: str(tiling.tile))
+def tiling(request, monkeypatch):
+    """Every product has tiles of one size."""
+    monkeypatch.setattr(wide, "TILINGS", (request.param,))
     eager_programs.forget()
-    yield
+    yield request.param
     eager_programs.forget()
 
 
 @pytest.mark.parametrize(("m", "k", "n"), SIZES)
-def test_products_of_any_size_and_layout(m, k, n, webgpu):
+def test_products_of_any_size_and_layout(m, k, n, tiling, webgpu):
     rng = np.random.default_rng(m)
     for batch, turned_a, turned_b in itertools.product((1, 3), (False, True), (False, True)):
         a = rng.standard_normal((batch, k, m) if turned_a else (batch, m, k)).astype(np.float32)
@@ -41,19 +41,46 @@ def test_products_of_any_size_and_layout(m, k, n, webgpu):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5 * max(k, 1) ** 0.5)
 
 
-def test_their_text_is_another(webgpu):
-    kernel = contraction(float32, float32)
-    call = KernelCall(kernel, (1, 1, 300, 300, 20), ((0, 0, 20, 1), (0, 0, 300, 1), (0, 0, 300, 1)))
-    assert wgsl.is_wide(call)
-    assert wgsl.launch(call) == (9, 1, 1)
-    assert "vec4<f32>" in wgsl.render(kernel, True)
-    assert "vec4<f32>" not in wgsl.render(kernel)
-    assert not wgsl.is_wide(call._replace(kernel=contraction(int32, int32)))
+def test_what_lies_beyond_the_ends_is_not_multiplied(tiling, webgpu):
+    """A wrong element beyond an end is read from the first one, which may be infinite."""
+    a, b = cf.ones(5, 3), cf.ones(3, 7)
+    a[0, 0] = float("inf")
+    found = (a.to("webgpu") @ b.to("webgpu")).numpy(force=True)
+    np.testing.assert_array_equal(found, (a @ b).numpy())
 
 
-def test_products_of_few_tiles_have_small_ones(monkeypatch):
-    monkeypatch.undo()
+def test_every_tiling_uses_all_threads_and_no_more_memory_than_is_guaranteed():
+    for tiling in wide.TILINGS:
+        assert tiling.spread**2 * tiling.slices == source.THREADS
+        assert tiling.depth // tiling.slices % wide.STEPS == 0
+        assert "vec4<f32>" in wgsl.render(contraction(float32, float32), wgsl.WgslVariant(tiling))
+
+
+def product(m, n, k=64, batch=1):
     strides = ((0, 0, 1, 1),) * 3
-    few = KernelCall(contraction(float32, float32), (1, 1, 512, 512, 64), strides)
-    assert not wgsl.is_wide(few)
-    assert wgsl.is_wide(few._replace(sizes=(1, 1, 4096, 4096, 64)))
+    return KernelCall(contraction(float32, float32), (1, batch, m, n, k), strides)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tile", "groups"),
+    [
+        ((4096, 4096), 128, 1024),
+        ((1024, 1024), 64, 256),
+        ((512, 512), 32, 256),
+        ((64, 512), 16, 128),
+        ((64, 10), 16, 4),
+        ((3, 5, 64, 1000), 16, 1000),
+        ((130, 257, 64, 30), 64, 450),
+    ],
+)
+def test_products_of_few_tiles_have_small_ones(sizes, tile, groups):
+    call = product(*sizes)
+    chosen = wgsl.variant_of(call).tiling
+    assert chosen is not None
+    assert chosen.tile == tile
+    assert wgsl.launch(call) == (groups, 1, 1)
+
+
+def test_products_of_integers_have_the_ordinary_body():
+    call = product(300, 300)._replace(kernel=contraction(int32, int32))
+    assert wgsl.variant_of(call) == wgsl.PLAIN

@@ -20,9 +20,9 @@ NUMPY = 4.0
 # Rows that round once or not at all, and the halves of sin, cos and tan.
 EXACT = {
     "add", "sub", "mul", "div", "neg", "floordiv", "mod", "quotient", "lt", "le", "gt", "ge", "eq",
-    "ne", "isnan", "and", "or", "xor", "not", "shl", "shr", "mulhi", "select", "max", "min", "sqrt",
-    "floor", "ceil", "trunc", "rint", "abs", "fma", "muladd", "checked", "cast", "bitcast", "fmod",
-    "near_sin", "far_sin", "near_cos", "far_cos", "near_tan", "far_tan",
+    "ne", "isnan", "and", "or", "xor", "not", "shl", "shr", "mulhi", "select", "max", "min",
+    "clamp", "sqrt", "floor", "ceil", "trunc", "rint", "abs", "fma", "muladd", "checked", "cast",
+    "bitcast", "fmod", "near_sin", "far_sin", "near_cos", "far_cos", "near_tan", "far_tan",
 }  # fmt: skip
 
 

@@ -23,7 +23,7 @@ def open_device() -> Any:
     return adapters.request(found[0]) if found else None
 
 
-def compile_kernel(kernel: Kernel, large: bool = False) -> tuple[Any, Any]:
+def compile_kernel(kernel: Kernel, variant: wgsl.WgslVariant = wgsl.PLAIN) -> tuple[Any, Any]:
     """The pipeline of a kernel and its bind-group layout; naga rejects a faulty text."""
     device = open_device()
     entries = [
@@ -31,7 +31,7 @@ def compile_kernel(kernel: Kernel, large: bool = False) -> tuple[Any, Any]:
         for i, kind in wgsl.bindings(kernel).items()
     ]
     layout = device.create_bind_group_layout(entries=entries)
-    module = device.create_shader_module(code=wgsl.render(kernel, large))
+    module = device.create_shader_module(code=wgsl.render(kernel, variant))
     pipeline = device.create_compute_pipeline(
         layout=device.create_pipeline_layout(bind_group_layouts=[layout]),
         compute={"module": module, "entry_point": kernel.name},
@@ -47,7 +47,7 @@ def run_call(
 ) -> np.ndarray | None:
     """As `interpret.run_call`; gives the two words of a failure where the kernel checks indices."""
     device, kernel = open_device(), call.kernel
-    pipeline, layout = compile_kernel(kernel, wgsl.is_wide(call))
+    pipeline, layout = compile_kernel(kernel, wgsl.variant_of(call))
     values = [
         scalars[at] if o.mode == "scalar" else 0 for o, (_, at) in zip(kernel.operands, arrays)
     ]

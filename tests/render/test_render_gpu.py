@@ -27,21 +27,36 @@ from contraflow.compiler.kernel import Kernel, KernelCall, Loops, Scatter
 from contraflow.dtypes import float16, float32, float64, int8, int64
 from contraflow.errors import DeviceError
 from contraflow.expressions import expression as s
-from contraflow.render.clike import cuda, source, wgsl
+from contraflow.render.clike import cuda, source, wgsl, wide
 
 GOLDEN = Path(__file__).parent / "golden"
 RENDERERS: dict[str, Callable[[Kernel], str]] = {"cu": cuda.render, "wgsl": wgsl.render}
 PORTABLE = [name for name, build in CASES.items() if build().webgpu]
 
 
+# WGSL for calls of certain sizes, beside that for any: the case, and the variant.
+VARIANTS = {
+    **{f"contraction_{t.tile}": ("contraction", wgsl.WgslVariant(t)) for t in wide.TILINGS},
+    "softmax_wide": ("softmax", wgsl.WgslVariant(wide=True)),
+    "fused_map_wide": ("fused_map", wgsl.WgslVariant(wide=True)),
+    "column_sum_shared": ("column_sum", wgsl.WgslVariant(columns=wgsl.COLUMNS)),
+    "cut_columns_shared": ("cut_columns", wgsl.WgslVariant(columns=wgsl.COLUMNS, wide=True)),
+}
+
+
 def golden_texts() -> dict[Path, str]:
     """Each golden file and what the renderers write today."""
-    return {
+    plain = {
         GOLDEN / f"{name}.{suffix}": render(CASES[name]().call.kernel)
         for name in CASES
         if CASES[name]().golden
         for suffix, render in RENDERERS.items()
     }
+    variants = {
+        GOLDEN / f"{name}.wgsl": wgsl.render(CASES[case]().call.kernel, variant)
+        for name, (case, variant) in VARIANTS.items()
+    }
+    return {**plain, **variants}
 
 
 def golden_files() -> list[Path]:

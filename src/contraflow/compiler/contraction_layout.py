@@ -13,10 +13,13 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from contraflow import thresholds
-from contraflow.compiler.kernel import KernelCall, contraction
+from contraflow.compiler.folds import settle_pruned
+from contraflow.compiler.kernel import KernelCall, Operand, Store, contraction
 from contraflow.compiler.lower import KernelUse, OperandPlace, TapeScope, is_access
+from contraflow.compiler.narrow_integers import product_sum
 from contraflow.compiler.tape import Tape, TapeLine, Value
-from contraflow.dtypes import DType
+from contraflow.dtypes import DType, int64
+from contraflow.expressions import expression as s
 from contraflow.operation.kinds import Contracting
 from contraflow.operation.op import Op
 from contraflow.shapes import Shape, contiguous_strides, numel
@@ -96,9 +99,36 @@ class ContractionLayout:
     def lower(self, number: int, target: Target | None = None) -> KernelUse:
         """The kernel, which writes to the result or to a target that suits."""
         target = target or self.plain
+        if self.scope.narrow and self.dtype is int64:
+            return self._lower_checked(number, target)
         found, inputs = _laid_out(self._form(), target.strides), self.line.inputs
         places = [self._place(inputs[i], dims) for i, dims in found.operands]
         return KernelUse(found.call, (*places, target.place), number, target.rest)
+
+    def _lower_checked(self, number: int, target: Target) -> KernelUse:
+        """A kernel of rows that checks its products and sums: int64 has 32 bits."""
+        left, right, out = self.labels
+        summed = [c for c in left if c in right and c not in out]
+        axes = [*out, *summed] if summed else [*out, "_"]
+        sizes: dict[str, int] = {"_": 1}
+        places, strides = [], []
+        for x, labels in zip(self.line.inputs, (left, right)):
+            found = self._operand(x, labels)
+            sizes.update(zip(labels, found.shape))
+            steps = found.strides if found.in_place else contiguous_strides(found.shape)
+            assert steps is not None
+            dims = None if found.in_place else tuple(enumerate(found.shape))
+            places.append(self._place(x, dims))
+            strides.append(tuple(dict(zip(labels, steps)).get(c, 0) for c in axes))
+        strides.append(tuple(dict(zip(out, target.strides)).get(c, 0) for c in axes))
+        fold, result = product_sum(*(s.leaf("load", int64, i) for i in range(2)))
+        operands = [Operand(int64, mode) for mode in ("in", "in", "out")]
+        settled = settle_pruned(
+            [fold], [Store(2, result, False)], len(out), tuple(sizes[c] for c in axes), operands,
+            strides, range(3),
+        )  # fmt: skip
+        call = KernelCall(settled.kernel(), settled.sizes, settled.strides)
+        return KernelUse(call, (*places, target.place), number, target.rest)
 
     def _form(self) -> ContractionForm:
         left, right, out = self.labels

@@ -56,7 +56,7 @@ STRIDED = 2  # a stride class: neither 0 nor 1, so an argument of the call
 class Limits(NamedTuple):
     """The capabilities of a device that fusion and planning need to know."""
 
-    bindings: int = 1 << 16  # operands one kernel may have
+    bindings: int = 1 << 16  # operands in memory that one kernel may have
     # Lines one kernel may have: more would not hide memory traffic any better, and the time to
     # compile a kernel grows faster than its length.
     lines: int = 48
@@ -256,6 +256,11 @@ class Scatter(Box):
     def roots(self) -> tuple[Expr, ...]:
         """Where the value goes, and what it is."""
         return self.at, self.value
+
+    @cached_property
+    def checks_indices(self) -> bool:
+        """Whether some index is loaded, or a sum is checked."""
+        return any(e.fn == "checked" for e in s.walk((*self.roots, self.combine)))
 
     def describe(self, number: Callable[[Expr], int]) -> Iterator[str]:
         """The fold."""

@@ -1,13 +1,15 @@
 """Integers of 64 bits on a device that has 32 of them: results that do not fit are failures.
 
-`Limits.int64_bits` says so. Elementwise arithmetic, shifts, casts and sums are checked exactly: a
-result that leaves 32 bits fails as a wrong index does. Where a device computes in 64 bits nothing
+`Limits.int64_bits` says so. Elementwise arithmetic, shifts, casts, sums, products and scans are
+checked exactly: a result that leaves 32 bits fails as a wrong index does. Each partial sum of a
+scatter must fit, and each term of a product of matrices. Where a device computes in 64 bits nothing
 is changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from contraflow.compiler.kernel import KernelFold
 from contraflow.dtypes import bool_, float32, int64
@@ -59,15 +61,28 @@ def _overflows(e: Expr) -> Expr | None:
     return None
 
 
-def halves(fold: KernelFold) -> KernelFold | None:
-    """A sum of int64 as one of two numbers, exact whatever its length: the bits from the 16th on,
-    and those below. None for another fold, and for one that counts, which never leaves 32 bits."""
+class ExactFold(NamedTuple):
+    """A fold of int64 as one of pairs, and the checked result that its two components are."""
+
+    fold: KernelFold
+    result: Callable[[Expr, Expr], Expr]
+
+
+def exact(fold: KernelFold) -> ExactFold | None:
+    """A sum or product of int64 that finds out whether its result fits, whatever the order of the
+    fold; None for another fold, and for one that counts, which never leaves 32 bits."""
     left, right = (s.leaf(side, int64, 0) for side in ("left", "right"))
-    if fold.combine != (left + right,):
-        return None
-    (value,) = fold.values
-    if value.fn == "cast" and value.args[0].dtype is bool_:
-        return None
+    if fold.combine == (left + right,):
+        (value,) = fold.values
+        counts = value.fn == "cast" and value.args[0].dtype is bool_
+        return None if counts else ExactFold(_halves(value, left, right), _joined)
+    if fold.combine == (left * right,):
+        return ExactFold(_marked(fold.values[0], left, right), checked)
+    return None
+
+
+def _halves(value: Expr, left: Expr, right: Expr) -> KernelFold:
+    """A sum as one of two numbers: the bits from the 16th on, and those below."""
     low_left, low_right = (s.leaf(side, int64, 1) for side in ("left", "right"))
     low = low_left + low_right
     zero = s.const(0, int64)
@@ -78,6 +93,26 @@ def halves(fold: KernelFold) -> KernelFold | None:
     )
 
 
-def joined(high: Expr, low: Expr) -> Expr:
+def _joined(high: Expr, low: Expr) -> Expr:
     """The sum that two halves are, checked."""
     return checked((high << 16) + low, (high > _MOST >> 16) | (high < _LEAST >> 16))
+
+
+def _marked(value: Expr, left: Expr, right: Expr) -> KernelFold:
+    """A product with a mark that it has left 32 bits; a factor of zero brings it back."""
+    beyond = [s.leaf(side, bool_, 1) for side in ("left", "right")]
+    zero = [s.eq(x, 0) & ~mark for x, mark in zip((left, right), beyond)]
+    product = left * right
+    overflows = _overflows(product)
+    assert overflows is not None
+    mark = ~(zero[0] | zero[1]) & (beyond[0] | beyond[1] | overflows)
+    no = s.const(False, bool_)
+    return KernelFold((value, no), (product, mark), (s.const(1, int64), no))
+
+
+def product_sum(a: Expr, b: Expr) -> tuple[KernelFold, Expr]:
+    """The sum of products of two elements as the first fold of a kernel, and its result."""
+    left, right = (s.leaf(side, int64, 0) for side in ("left", "right"))
+    (term,) = guarded([a * b])
+    fold = _halves(term, left, right)
+    return fold, _joined(*(s.leaf("reduced", int64, (0, i)) for i in range(2)))

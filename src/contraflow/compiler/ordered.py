@@ -12,6 +12,7 @@ from typing import NamedTuple
 from contraflow import thresholds
 from contraflow.compiler.folds import Partial, lane_of
 from contraflow.compiler.kernel import KernelFold, Store, scatter, sort
+from contraflow.compiler.narrow_integers import guarded
 from contraflow.compiler.pattern import Builder, Lowered, Pattern, PatternLine, StoredResult
 from contraflow.compiler.scan_parts import cut_scan
 from contraflow.dtypes import DType, int32, int64
@@ -35,6 +36,7 @@ class ScatterPattern(NamedTuple):
     sweep: int
     order: tuple[int, Shape] | None = None
     trusted: bool = False
+    narrow: bool = False  # whether int64 has 32 bits, so that sums are checked
 
 
 def _kept_inside(e: Expr) -> Expr | None:
@@ -49,7 +51,7 @@ def _kept_inside(e: Expr) -> Expr | None:
 @lru_cache(maxsize=1024)
 def lower_scatter(pattern: ScatterPattern) -> Lowered:
     """The kernel of a scattering line."""
-    line, arguments, target, shape, sweep, order, trusted = pattern
+    line, arguments, target, shape, sweep, order, trusted, narrow = pattern
     op, params, dtype = line.op, dict(line.params), arguments[target]
     assert isinstance(op.kind, Scattering)
     coordinates, value = op.kind.points(op, line.given, params)
@@ -72,6 +74,8 @@ def lower_scatter(pattern: ScatterPattern) -> Lowered:
     outer, sizes, operands = settled.outer, settled.sizes, settled.operands
     at, value = (store.value for store in settled.stores[:2])
     combine = op.kind.sweeps(op, dtype, params)[sweep]
+    if narrow:
+        (combine,) = guarded([combine])
     kernel = scatter(
         outer, len(sizes) - outer, lane_of(operands, sizes[:outer], outer, 0), operands,
         settled.stores[0].operand, at, value, combine,
@@ -161,13 +165,14 @@ class ScanPattern(NamedTuple):
     results: tuple[StoredResult, ...]
     carried: DType | None  # what floats of the state are, None for what arithmetic is done in
     in_parts: bool = False  # whether a few long rows are scanned in parts
+    narrow: bool = False  # whether int64 has 32 bits, so that states are checked
 
 
 @lru_cache(maxsize=1024)
 def lower_scan(pattern: ScanPattern) -> tuple[list[Lowered], list[Partial]]:
     """The kernels of a scanning line, more than one if it is scanned in parts, and the states of
     parts, which are arguments behind the others."""
-    line, arguments, dim, results, carried, in_parts = pattern
+    line, arguments, dim, results, carried, in_parts, narrow = pattern
     op, inner, params = line.op, frozenset((dim,)), dict(line.params)
     assert isinstance(op.kind, Scanning)
     casts, dtypes = op.types(line.given, params)
@@ -178,6 +183,9 @@ def lower_scan(pattern: ScanPattern) -> tuple[list[Lowered], list[Partial]]:
         elements = [s.cast(e, carried) for e in elements]
         states = [carried if dtype.is_floating_point else dtype for dtype in states]
     start, step = op.kind.fold(op, elements, states)
+    if narrow:
+        # The states of parts may wrap around: each is a result too, where the part before it ends.
+        step = guarded(step)
     along = tuple(int(d == dim) for d in range(len(line.shape)))
     step = builder.with_positions(step, "reduced", along, ())
     builder.reductions.append(KernelFold(step, (), start))

@@ -56,7 +56,7 @@ def lower_scattering(
     dtypes = tuple(naming.dtypes)
     trusted = number in scope.trusted
     lowered = lower_scatter(
-        ScatterPattern(described, dtypes, argument, shape, sweep, listed, trusted)
+        ScatterPattern(described, dtypes, argument, shape, sweep, listed, trusted, scope.narrow)
     )
     return naming.use(lowered, number, rest)
 
@@ -103,8 +103,11 @@ def lower_scanning(
     results = tuple(StoredResult(i, *walk.target(v)) for i, v in enumerate(line.outs))
     dtypes = tuple(walk.naming.dtypes)
     kernels, partials = lower_scan(
-        ScanPattern(walk.line, dtypes, line.params["dim"], results, carried, limits.many_threads)
-    )
+        ScanPattern(
+            walk.line, dtypes, line.params["dim"], results, carried, limits.many_threads,
+            scope.narrow,
+        )
+    )  # fmt: skip
     for elements, dtype in partials:
         walk.naming.target(scope.tape.new(Spec((elements,), dtype)), 0)
     return [walk.naming.use(lowered, number) for lowered in kernels]

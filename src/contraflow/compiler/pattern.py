@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from contraflow import thresholds
 from contraflow.compiler.folds import Partial, Settled, classes, cut, pruned, rewritten, roots_of
 from contraflow.compiler.kernel import Kernel, KernelCall, KernelFold, Operand, Store
-from contraflow.compiler.narrow_integers import guarded, halves, joined
+from contraflow.compiler.narrow_integers import exact, guarded
 from contraflow.dtypes import DType, int64
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
@@ -306,10 +306,13 @@ class Builder:
             return values
         fold = KernelFold(values, combine, identity)
         number = len(self.reductions)
-        parts = halves(fold) if self.pattern.narrow else None
-        if parts is not None:
-            self.reductions.append(parts)
-            return (joined(*(s.leaf("reduced", int64, (number, i)) for i in range(2))),)
+        checked = exact(fold) if self.pattern.narrow else None
+        if checked is not None:
+            self.reductions.append(checked.fold)
+            parts = (
+                s.leaf("reduced", v.dtype, (number, i)) for i, v in enumerate(checked.fold.values)
+            )
+            return (checked.result(*parts),)
         self.reductions.append(fold)
         return tuple(s.leaf("reduced", v.dtype, (number, i)) for i, v in enumerate(values))
 

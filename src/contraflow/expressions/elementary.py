@@ -135,8 +135,8 @@ def copy_sign(magnitude: Expr, x: Expr) -> Expr:
 
 
 def clamp(x: Expr, low: float, high: float) -> Expr:
-    """`x` limited to [low, high]; NaN stays, as it compares false."""
-    return select(x < low, low, select(x > high, high, x))
+    """`x` limited to [low, high]; NaN stays."""
+    return s.call("clamp", x, const(low, x.dtype), const(high, x.dtype))
 
 
 def keep_tiny(x: Expr, value: Expr) -> Expr:

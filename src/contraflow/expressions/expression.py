@@ -376,6 +376,11 @@ def _min(a: Expr, b: Expr) -> Expr:
     return select(less | isnan(a) if a.dtype.is_floating_point else less, a, b)
 
 
+@decomposes("clamp")
+def _clamp(x: Expr, low: Expr, high: Expr) -> Expr:
+    return select(x < low, low, select(x > high, high, x))
+
+
 @decomposes("floordiv")
 def _floordiv(a: Expr, b: Expr) -> Expr:
     if a.dtype.is_floating_point:

@@ -161,10 +161,11 @@ _comparison("ge", ">=", np.greater_equal, "oge", "sge", "uge")
 _comparison("eq", "==", np.equal, "oeq", "eq", "eq")
 _comparison("ne", "!=", np.not_equal, "une", "ne", "ne")
 # WGSL compilers fold x != x to false, so NaN is found by its bits there.
+_WGSL_ISNAN = "(bitcast<u32>({0}) & 0x7fffffffu) > 0x7f800000u"
 intrinsic(
     "isnan", 1, np.isnan, gives_bool=True,
     llvm={"float": "fcmp uno {t} {0}, {0}"}, cuda="isnan({0})",
-    wgsl="(bitcast<u32>({0}) & 0x7fffffffu) > 0x7f800000u",
+    wgsl=_WGSL_ISNAN,
 )  # fmt: skip
 
 
@@ -208,6 +209,12 @@ intrinsic(
 # max and min keep NaN, which the backends' own functions drop: select does it right everywhere.
 intrinsic("max", 2, np.maximum)
 intrinsic("min", 2, np.minimum)
+# The same of a number within limits, in this order. Compilers of WGSL may take comparisons that
+# select one of what they compare for the functions that drop NaN, so its bits are asked there.
+intrinsic(
+    "clamp", 3, np.clip,
+    wgsl={"float": "select(clamp({0}, {1}, {2}), {0}, " + _WGSL_ISNAN + ")"},
+)  # fmt: skip
 
 
 def _function(name: str, arity: int, numpy: Callable[..., Any], **columns: Any) -> None:

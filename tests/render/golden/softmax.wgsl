@@ -35,18 +35,86 @@ fn row_17fee44128bd(
         }
         lanes_float32_0[thread] = fold0_0;
         workgroupBarrier();
-        for (var reach: i32 = threads / 2; reach > 0; reach = reach / 2) {
-            if (thread < reach) {
-                let v5: f32 = lanes_float32_0[thread];
-                let v6: f32 = lanes_float32_0[thread + reach];
-                let v7: bool = v5 > v6;
-                let v8: bool = (bitcast<u32>(v5) & 0x7fffffffu) > 0x7f800000u;
-                let v9: bool = v7 | v8;
-                let v10: f32 = select(v6, v5, v9);
-                lanes_float32_0[thread] = v10;
-            }
-            workgroupBarrier();
+        if (thread < 64) {
+            let v5: f32 = lanes_float32_0[thread];
+            let v6: f32 = lanes_float32_0[thread + 64];
+            let v7: bool = v5 > v6;
+            let v8: bool = (bitcast<u32>(v5) & 0x7fffffffu) > 0x7f800000u;
+            let v9: bool = v7 | v8;
+            let v10: f32 = select(v6, v5, v9);
+            let v11: f32 = lanes_float32_0[thread + 128];
+            let v12: bool = v10 > v11;
+            let v13: bool = (bitcast<u32>(v10) & 0x7fffffffu) > 0x7f800000u;
+            let v14: bool = v12 | v13;
+            let v15: f32 = select(v11, v10, v14);
+            let v16: f32 = lanes_float32_0[thread + 192];
+            let v17: bool = v15 > v16;
+            let v18: bool = (bitcast<u32>(v15) & 0x7fffffffu) > 0x7f800000u;
+            let v19: bool = v17 | v18;
+            let v20: f32 = select(v16, v15, v19);
+            lanes_float32_0[thread] = v20;
         }
+        workgroupBarrier();
+        if (thread < 16) {
+            let v21: f32 = lanes_float32_0[thread];
+            let v22: f32 = lanes_float32_0[thread + 16];
+            let v23: bool = v21 > v22;
+            let v24: bool = (bitcast<u32>(v21) & 0x7fffffffu) > 0x7f800000u;
+            let v25: bool = v23 | v24;
+            let v26: f32 = select(v22, v21, v25);
+            let v27: f32 = lanes_float32_0[thread + 32];
+            let v28: bool = v26 > v27;
+            let v29: bool = (bitcast<u32>(v26) & 0x7fffffffu) > 0x7f800000u;
+            let v30: bool = v28 | v29;
+            let v31: f32 = select(v27, v26, v30);
+            let v32: f32 = lanes_float32_0[thread + 48];
+            let v33: bool = v31 > v32;
+            let v34: bool = (bitcast<u32>(v31) & 0x7fffffffu) > 0x7f800000u;
+            let v35: bool = v33 | v34;
+            let v36: f32 = select(v32, v31, v35);
+            lanes_float32_0[thread] = v36;
+        }
+        workgroupBarrier();
+        if (thread < 4) {
+            let v37: f32 = lanes_float32_0[thread];
+            let v38: f32 = lanes_float32_0[thread + 4];
+            let v39: bool = v37 > v38;
+            let v40: bool = (bitcast<u32>(v37) & 0x7fffffffu) > 0x7f800000u;
+            let v41: bool = v39 | v40;
+            let v42: f32 = select(v38, v37, v41);
+            let v43: f32 = lanes_float32_0[thread + 8];
+            let v44: bool = v42 > v43;
+            let v45: bool = (bitcast<u32>(v42) & 0x7fffffffu) > 0x7f800000u;
+            let v46: bool = v44 | v45;
+            let v47: f32 = select(v43, v42, v46);
+            let v48: f32 = lanes_float32_0[thread + 12];
+            let v49: bool = v47 > v48;
+            let v50: bool = (bitcast<u32>(v47) & 0x7fffffffu) > 0x7f800000u;
+            let v51: bool = v49 | v50;
+            let v52: f32 = select(v48, v47, v51);
+            lanes_float32_0[thread] = v52;
+        }
+        workgroupBarrier();
+        if (thread < 1) {
+            let v53: f32 = lanes_float32_0[thread];
+            let v54: f32 = lanes_float32_0[thread + 1];
+            let v55: bool = v53 > v54;
+            let v56: bool = (bitcast<u32>(v53) & 0x7fffffffu) > 0x7f800000u;
+            let v57: bool = v55 | v56;
+            let v58: f32 = select(v54, v53, v57);
+            let v59: f32 = lanes_float32_0[thread + 2];
+            let v60: bool = v58 > v59;
+            let v61: bool = (bitcast<u32>(v58) & 0x7fffffffu) > 0x7f800000u;
+            let v62: bool = v60 | v61;
+            let v63: f32 = select(v59, v58, v62);
+            let v64: f32 = lanes_float32_0[thread + 3];
+            let v65: bool = v63 > v64;
+            let v66: bool = (bitcast<u32>(v63) & 0x7fffffffu) > 0x7f800000u;
+            let v67: bool = v65 | v66;
+            let v68: f32 = select(v64, v63, v67);
+            lanes_float32_0[thread] = v68;
+        }
+        workgroupBarrier();
         fold0_0 = lanes_float32_0[0];
         workgroupBarrier();
         var fold1_0: f32 = 0.0f;
@@ -54,95 +122,124 @@ fn row_17fee44128bd(
         var turns1: i32 = 0;
         for (var element: i32 = thread; element < elements; element += threads) {
             let i1: i32 = element;
-            let v11: f32 = operand0[offset0 + i0 * stride0_0 + i1];
-            let v12: f32 = v11 - fold0_0;
-            let v13: bool = v12 < (-104.0f);
-            let v14: bool = v12 > 89.0f;
-            let v15: f32 = select(v12, 89.0f, v14);
-            let v16: f32 = select(v15, (-104.0f), v13);
-            let v17: f32 = v16 * 1.442695f;
-            let v18: f32 = round(v17);
-            let v19: f32 = fma(v18, (-0.69314575f), v16);
-            let v20: f32 = fma(v18, (-1.4286068e-06f), v19);
-            let v21: f32 = v20 * v20;
-            let v22: f32 = fma(0.0001991374f, v20, 0.0013940377f);
-            let v23: f32 = fma(v22, v20, 0.008333274f);
-            let v24: f32 = fma(v23, v20, 0.041666366f);
-            let v25: f32 = fma(v24, v20, 0.16666667f);
-            let v26: f32 = fma(v25, v20, 0.5f);
-            let v27: f32 = fma(v21, v26, v20);
-            let v28: f32 = 1.0f + v27;
-            let v29: f32 = v18 + 1.2582912e+07f;
-            let v30: u32 = bitcast<u32>(v29);
-            let v31: u32 = v30 >> (1u & 31u);
-            let v32: u32 = v31 + 127u;
-            let v33: u32 = v32 << (u32(23u) & 31u);
-            let v34: f32 = bitcast<f32>(v33);
-            let v35: f32 = v28 * v34;
-            let v36: u32 = v30 - v31;
-            let v37: u32 = v36 + 127u;
-            let v38: u32 = v37 << (u32(23u) & 31u);
-            let v39: f32 = bitcast<f32>(v38);
-            let v40: f32 = v35 * v39;
-            let v41: f32 = fold1_0_block + v40;
-            fold1_0_block = v41;
+            let v69: f32 = operand0[offset0 + i0 * stride0_0 + i1];
+            let v70: f32 = v69 - fold0_0;
+            let v71: f32 = select(clamp(v70, (-104.0f), 89.0f), v70, (bitcast<u32>(v70) & 0x7fffffffu) > 0x7f800000u);
+            let v72: f32 = v71 * 1.442695f;
+            let v73: f32 = round(v72);
+            let v74: f32 = fma(v73, (-0.69314575f), v71);
+            let v75: f32 = fma(v73, (-1.4286068e-06f), v74);
+            let v76: f32 = v75 * v75;
+            let v77: f32 = fma(0.0001991374f, v75, 0.0013940377f);
+            let v78: f32 = fma(v77, v75, 0.008333274f);
+            let v79: f32 = fma(v78, v75, 0.041666366f);
+            let v80: f32 = fma(v79, v75, 0.16666667f);
+            let v81: f32 = fma(v80, v75, 0.5f);
+            let v82: f32 = fma(v76, v81, v75);
+            let v83: f32 = 1.0f + v82;
+            let v84: f32 = v73 + 1.2582912e+07f;
+            let v85: u32 = bitcast<u32>(v84);
+            let v86: u32 = v85 >> (1u & 31u);
+            let v87: u32 = v86 + 127u;
+            let v88: u32 = v87 << (u32(23u) & 31u);
+            let v89: f32 = bitcast<f32>(v88);
+            let v90: f32 = v83 * v89;
+            let v91: u32 = v85 - v86;
+            let v92: u32 = v91 + 127u;
+            let v93: u32 = v92 << (u32(23u) & 31u);
+            let v94: f32 = bitcast<f32>(v93);
+            let v95: f32 = v90 * v94;
+            let v96: f32 = fold1_0_block + v95;
+            fold1_0_block = v96;
             turns1 += 1;
             if (turns1 == 64) {
-                let v42: f32 = fold1_0 + fold1_0_block;
-                fold1_0 = v42;
+                let v97: f32 = fold1_0 + fold1_0_block;
+                fold1_0 = v97;
                 fold1_0_block = 0.0f;
                 turns1 = 0;
             }
         }
-        let v43: f32 = fold1_0 + fold1_0_block;
-        fold1_0 = v43;
+        let v98: f32 = fold1_0 + fold1_0_block;
+        fold1_0 = v98;
         lanes_float32_0[thread] = fold1_0;
         workgroupBarrier();
-        for (var reach: i32 = threads / 2; reach > 0; reach = reach / 2) {
-            if (thread < reach) {
-                let v44: f32 = lanes_float32_0[thread];
-                let v45: f32 = lanes_float32_0[thread + reach];
-                let v46: f32 = v44 + v45;
-                lanes_float32_0[thread] = v46;
-            }
-            workgroupBarrier();
+        if (thread < 64) {
+            let v99: f32 = lanes_float32_0[thread];
+            let v100: f32 = lanes_float32_0[thread + 64];
+            let v101: f32 = v99 + v100;
+            let v102: f32 = lanes_float32_0[thread + 128];
+            let v103: f32 = v101 + v102;
+            let v104: f32 = lanes_float32_0[thread + 192];
+            let v105: f32 = v103 + v104;
+            lanes_float32_0[thread] = v105;
         }
+        workgroupBarrier();
+        if (thread < 16) {
+            let v106: f32 = lanes_float32_0[thread];
+            let v107: f32 = lanes_float32_0[thread + 16];
+            let v108: f32 = v106 + v107;
+            let v109: f32 = lanes_float32_0[thread + 32];
+            let v110: f32 = v108 + v109;
+            let v111: f32 = lanes_float32_0[thread + 48];
+            let v112: f32 = v110 + v111;
+            lanes_float32_0[thread] = v112;
+        }
+        workgroupBarrier();
+        if (thread < 4) {
+            let v113: f32 = lanes_float32_0[thread];
+            let v114: f32 = lanes_float32_0[thread + 4];
+            let v115: f32 = v113 + v114;
+            let v116: f32 = lanes_float32_0[thread + 8];
+            let v117: f32 = v115 + v116;
+            let v118: f32 = lanes_float32_0[thread + 12];
+            let v119: f32 = v117 + v118;
+            lanes_float32_0[thread] = v119;
+        }
+        workgroupBarrier();
+        if (thread < 1) {
+            let v120: f32 = lanes_float32_0[thread];
+            let v121: f32 = lanes_float32_0[thread + 1];
+            let v122: f32 = v120 + v121;
+            let v123: f32 = lanes_float32_0[thread + 2];
+            let v124: f32 = v122 + v123;
+            let v125: f32 = lanes_float32_0[thread + 3];
+            let v126: f32 = v124 + v125;
+            lanes_float32_0[thread] = v126;
+        }
+        workgroupBarrier();
         fold1_0 = lanes_float32_0[0];
         workgroupBarrier();
         for (var element: i32 = thread; element < elements; element += threads) {
             let i1: i32 = element;
-            let v47: f32 = operand0[offset0 + i0 * stride0_0 + i1];
-            let v48: f32 = v47 - fold0_0;
-            let v49: bool = v48 < (-104.0f);
-            let v50: bool = v48 > 89.0f;
-            let v51: f32 = select(v48, 89.0f, v50);
-            let v52: f32 = select(v51, (-104.0f), v49);
-            let v53: f32 = v52 * 1.442695f;
-            let v54: f32 = round(v53);
-            let v55: f32 = fma(v54, (-0.69314575f), v52);
-            let v56: f32 = fma(v54, (-1.4286068e-06f), v55);
-            let v57: f32 = v56 * v56;
-            let v58: f32 = fma(0.0001991374f, v56, 0.0013940377f);
-            let v59: f32 = fma(v58, v56, 0.008333274f);
-            let v60: f32 = fma(v59, v56, 0.041666366f);
-            let v61: f32 = fma(v60, v56, 0.16666667f);
-            let v62: f32 = fma(v61, v56, 0.5f);
-            let v63: f32 = fma(v57, v62, v56);
-            let v64: f32 = 1.0f + v63;
-            let v65: f32 = v54 + 1.2582912e+07f;
-            let v66: u32 = bitcast<u32>(v65);
-            let v67: u32 = v66 >> (1u & 31u);
-            let v68: u32 = v67 + 127u;
-            let v69: u32 = v68 << (u32(23u) & 31u);
-            let v70: f32 = bitcast<f32>(v69);
-            let v71: f32 = v64 * v70;
-            let v72: u32 = v66 - v67;
-            let v73: u32 = v72 + 127u;
-            let v74: u32 = v73 << (u32(23u) & 31u);
-            let v75: f32 = bitcast<f32>(v74);
-            let v76: f32 = v71 * v75;
-            let v77: f32 = v76 / fold1_0;
-            operand1[offset1 + i0 * stride1_0 + i1] = v77;
+            let v127: f32 = operand0[offset0 + i0 * stride0_0 + i1];
+            let v128: f32 = v127 - fold0_0;
+            let v129: f32 = select(clamp(v128, (-104.0f), 89.0f), v128, (bitcast<u32>(v128) & 0x7fffffffu) > 0x7f800000u);
+            let v130: f32 = v129 * 1.442695f;
+            let v131: f32 = round(v130);
+            let v132: f32 = fma(v131, (-0.69314575f), v129);
+            let v133: f32 = fma(v131, (-1.4286068e-06f), v132);
+            let v134: f32 = v133 * v133;
+            let v135: f32 = fma(0.0001991374f, v133, 0.0013940377f);
+            let v136: f32 = fma(v135, v133, 0.008333274f);
+            let v137: f32 = fma(v136, v133, 0.041666366f);
+            let v138: f32 = fma(v137, v133, 0.16666667f);
+            let v139: f32 = fma(v138, v133, 0.5f);
+            let v140: f32 = fma(v134, v139, v133);
+            let v141: f32 = 1.0f + v140;
+            let v142: f32 = v131 + 1.2582912e+07f;
+            let v143: u32 = bitcast<u32>(v142);
+            let v144: u32 = v143 >> (1u & 31u);
+            let v145: u32 = v144 + 127u;
+            let v146: u32 = v145 << (u32(23u) & 31u);
+            let v147: f32 = bitcast<f32>(v146);
+            let v148: f32 = v141 * v147;
+            let v149: u32 = v143 - v144;
+            let v150: u32 = v149 + 127u;
+            let v151: u32 = v150 << (u32(23u) & 31u);
+            let v152: f32 = bitcast<f32>(v151);
+            let v153: f32 = v148 * v152;
+            let v154: f32 = v153 / fold1_0;
+            operand1[offset1 + i0 * stride1_0 + i1] = v154;
         }
     }
 }

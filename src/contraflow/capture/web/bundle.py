@@ -142,13 +142,13 @@ class WebBundle:
 
     def kernel(self, step: KernelStep) -> int:
         """The position of the kernel of a step."""
-        kernel, large = step.call.kernel, wgsl.is_wide(step.call)
-        key = "kernel", kernel.identity, large
+        kernel, variant = step.call.kernel, wgsl.variant_of(step.call)
+        key = "kernel", kernel.identity, variant
         if key not in self._known:
             self._known[key] = len(self.kernels)
             bindings = list(wgsl.bindings(kernel).items())
             self.kernels.append({"name": kernel.name, "bindings": bindings})
-            self.texts.append(f"{SEPARATOR}{kernel.name}\n{wgsl.render(kernel, large)}")
+            self.texts.append(f"{SEPARATOR}{kernel.name}\n{wgsl.render(kernel, variant)}")
         return self._known[key]
 
 

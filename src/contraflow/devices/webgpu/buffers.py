@@ -35,20 +35,12 @@ class GpuMemory:
 class WebgpuBuffer:
     """The memory of a storage."""
 
-    __slots__ = ("shape", "dtype", "memory", "device", "__weakref__")
+    __slots__ = ("shape", "dtype", "size", "nbytes", "memory", "device", "__weakref__")
 
     def __init__(self, shape: Shape, dtype: DType, memory: GpuMemory, device: WebgpuDevice) -> None:
         self.shape, self.dtype, self.memory, self.device = tuple(shape), dtype, memory, device
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return numel(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the elements, as the host counts them."""
-        return self.size * self.dtype.itemsize
+        self.size = numel(shape)
+        self.nbytes = self.size * dtype.itemsize  # as the host counts them
 
 
 class _Lease(weakref.ref[WebgpuBuffer]):

@@ -62,8 +62,11 @@ class Calls(Protocol):
     def write(self, buffer: Any, at: int, data: Any) -> None:
         """Copy bytes to a buffer, after all that was submitted so far."""
 
-    def submit(self, runs: Sequence[QueuedRun]) -> None:
-        """Run items in order."""
+    def encode(self, runs: Sequence[QueuedRun]) -> Any:
+        """Commands that run items in order, to be submitted once."""
+
+    def submit(self, commands: Any) -> None:
+        """Run commands after those that were submitted before."""
 
     def read(self, staging: Any, target: Any) -> None:
         """Fill an array of bytes from a staging buffer, once what was submitted is done."""
@@ -94,19 +97,22 @@ class PublicCalls:
 
     def pipeline(self, code: str, entry: str, layout: Any) -> Any:
         layouts = told(self.device.create_pipeline_layout, bind_group_layouts=[layout])
-        module = told(self.device.create_shader_module, code=code)
-        return told(
-            self.device.create_compute_pipeline,
-            layout=layouts, compute={"module": module, "entry_point": entry},
-        )  # fmt: skip
+        compute = {"module": told(self._module, code), "entry_point": entry}
+        return told(self.device.create_compute_pipeline, layout=layouts, compute=compute)
+
+    def _module(self, code: str) -> Any:
+        return self.device.create_shader_module(code=code)
 
     def write(self, buffer: Any, at: int, data: Any) -> None:
         told(self.queue.write_buffer, buffer, at, data)
 
-    def submit(self, runs: Sequence[QueuedRun]) -> None:
-        told(self._submit, runs)
+    def encode(self, runs: Sequence[QueuedRun]) -> Any:
+        return told(self._encode, runs)
 
-    def _submit(self, runs: Sequence[QueuedRun]) -> None:
+    def submit(self, commands: Any) -> None:
+        told(self.queue.submit, [commands])
+
+    def _encode(self, runs: Sequence[QueuedRun]) -> Any:
         encoder = self.device.create_command_encoder()
         running, last = None, None
         for items, base in runs:
@@ -130,7 +136,7 @@ class PublicCalls:
                 running.dispatch_workgroups(x, y)
         if running is not None:
             running.end()
-        self.queue.submit([encoder.finish()])
+        return encoder.finish()
 
     def read(self, staging: Any, target: Any) -> None:
         nbytes = len(target)

@@ -31,6 +31,7 @@ from contraflow.devices.webgpu.calls import (
 )
 from contraflow.devices.webgpu.program import WebgpuProgram
 from contraflow.devices.webgpu.raw_calls import RawCalls
+from contraflow.devices.webgpu.runs import FAILURE, WebgpuRuns, whole_words
 from contraflow.dtypes import DType, bool_, float32, from_numpy, int32, int64, uint32
 from contraflow.errors import DeviceError
 from contraflow.render.clike import wgsl
@@ -47,16 +48,18 @@ _STORED = {
 _INT32 = np.iinfo(np.int32)
 
 SCALAR_BYTES = 1 << 20  # host scalars of kernels that wait
-_WAITING = 256  # kernels, before they are submitted
+# Kernels that wait before they are submitted: the GPU begins while others are being encoded. Few
+# after it was waited for, then more.
+_FEW, _MANY = 12, 96
+_WORK = 1 << 24  # operations of kernels that wait, likewise: a GPU is busy with them for a while
 _STAGED = 64 << 20  # the most bytes that are read at once
-_FAILURE = 8  # bytes: the tape line plus 1 of a wrong index, and the index
 
 
 class WebgpuDevice:
     """An adapter as a Device."""
 
     name = "webgpu"
-    asynchronous = False  # a program that may find a wrong index waits for what it finds
+    asynchronous = True  # but for ops of eager mode that may find a wrong index, which wait for it
     exchange = None  # its memory has no addresses that others know
     limits = wgsl.LIMITS._replace(host=False)
 
@@ -82,15 +85,19 @@ class WebgpuDevice:
         self.batch = 0  # counts submissions
         self._waiting: list[QueuedRun] = []
         self._count = 0  # kernels among them
+        self._work = 0  # their operations
+        self._enough = _FEW  # of them to be submitted
         self._scalars = bytearray(SCALAR_BYTES)
-        self._scalars_end = 0
+        self._scalars_begin = self._scalars_end = 0  # of those that were not written yet
         self.scalars = self.calls.buffer(SCALAR_BYTES, UNIFORM)
-        self.failure = self.calls.buffer(256, STORAGE)
+        self.failure = self.calls.buffer(256, STORAGE)  # of ops of eager mode
+        self.outcomes = WebgpuRuns(self.calls)
         self.nothing = GpuMemory(256, self.calls.buffer(256, STORAGE))  # memory without elements
         self._staging = self.calls.buffer(4096, STAGING)
         self._staging_bytes = 4096
         self._layouts: dict[tuple[tuple[int, str], ...], Any] = {}
-        self._pipelines: dict[tuple[str, bool], tuple[Any, Any]] = {}  # with layouts, by text
+        # Pipelines with their layouts, by text.
+        self._pipelines: dict[tuple[str, wgsl.WgslVariant], tuple[Any, Any]] = {}
         # Temporaries of programs: those of all programs lie in the same memory, one after another.
         self._scratch: dict[tuple[int, int], weakref.ref[GpuMemory]] = {}
 
@@ -176,14 +183,26 @@ class WebgpuDevice:
         return words.astype(dtype.numpy, copy=False).reshape(buffer.shape)
 
     def fetch(self, buffer: Any, at: int, target: np.ndarray) -> None:
-        """Fill an array with bytes of a buffer, after everything that waits."""
-        nbytes = len(target)
-        if nbytes > self._staging_bytes:
-            self._staging_bytes = 1 << (nbytes - 1).bit_length()
+        """Fill an array with bytes of a buffer, after everything that waits; raise the error of a
+        compiled call that turns out to have failed."""
+        nbytes, start = len(target), whole_words(len(target))
+        open_calls = len(self.outcomes.pending) > 0
+        size = start + self.outcomes.nbytes if open_calls else nbytes
+        if size > self._staging_bytes:
+            self._staging_bytes = 1 << (size - 1).bit_length()
             self._staging = self.calls.buffer(self._staging_bytes, STAGING)
         self.enqueue([BufferCopy(buffer, at, self._staging, 0, nbytes)])
+        if open_calls:
+            outcomes = self.outcomes.found
+            self.enqueue([BufferCopy(outcomes, 0, self._staging, start, self.outcomes.nbytes)])
         self.flush()
-        self._guarded(self.calls.read, self._staging, target)
+        if not open_calls:
+            self._guarded(self.calls.read, self._staging, target)
+            return
+        found = np.empty(size, np.uint8)
+        self._guarded(self.calls.read, self._staging, found)
+        target[:] = found[:nbytes]
+        self.outcomes.finish(found[start:])
 
     def copy(self, source: WebgpuBuffer, target: WebgpuBuffer) -> None:
         """Overwrite a buffer with the elements of another one."""
@@ -220,12 +239,18 @@ class WebgpuDevice:
 
     # --- the queue ------------------------------------------------------------------------
 
-    def enqueue(self, items: Sequence[QueueItem], scalars: int = 0) -> None:
-        """Run items after those that wait."""
-        self._waiting.append((items, scalars))
-        self._count += len(items)
-        if self._count >= _WAITING:
-            self.flush()
+    def enqueue(self, items: Sequence[QueueItem], scalars: int = 0, work: int = 0) -> None:
+        """Run items after those that wait; `work` is how many operations they are."""
+        self._work += work
+        start = 0
+        while start < len(items):
+            part = items[start : start + max(self._enough - self._count, 1)]
+            start += len(part)
+            self._waiting.append((part, scalars))
+            self._count += len(part)
+            if self._count >= self._enough or self._work >= _WORK:
+                self._submit_waiting()
+                self._enough = min(2 * self._enough, _MANY)
 
     def place_scalars(self, nbytes: int) -> int:
         """Where in the block of host scalars so many bytes are free."""
@@ -240,30 +265,51 @@ class WebgpuDevice:
         self._scalars[at : at + len(content)] = content
 
     def flush(self) -> None:
-        """Submit what waits."""
-        self._check()
-        waiting, self._waiting, self._count = self._waiting, [], 0
-        used, self._scalars_end = self._scalars_end, 0
-        self.batch += 1
-        if used:
-            self._guarded(self.calls.write, self.scalars, 0, self._scalars[:used])
-        if waiting:
-            self._guarded(self.calls.submit, waiting)
+        """Submit what waits. Host scalars that were put from here on may lie where those of before
+        lay."""
+        self._submit_waiting()
+        self._enough = _FEW
+        self._scalars_end = self._scalars_begin = 0
 
-    def check_indices(self) -> tuple[int, int] | None:
-        """The tape line and the index of the first failure since the last check."""
-        found = np.empty(_FAILURE, np.uint8)
-        self.fetch(self.failure, 0, found)
+    def _submit_waiting(self) -> None:
+        self._check()
+        waiting, self._waiting, self._count, self._work = self._waiting, [], 0, 0
+        begin, end = self._scalars_begin, self._scalars_end
+        self._scalars_begin = end
+        self.batch += 1
+        if end > begin:
+            self._guarded(self.calls.write, self.scalars, begin, self._scalars[begin:end])
+        if waiting:
+            self._guarded(self._submit, waiting)
+
+    def _submit(self, runs: Sequence[QueuedRun]) -> None:
+        self.calls.submit(self.calls.encode(runs))
+
+    def run_checked(
+        self, before: Sequence[QueueItem], after: Sequence[QueueItem], scalars: int
+    ) -> tuple[int, int] | None:
+        """Run items, and then others if no index was wrong: these are encoded while the first ones
+        run. The tape line and the index of the first failure."""
+        if len(self.outcomes.pending):
+            self.synchronize()  # those come first
+        self.enqueue(before, scalars)
+        self.enqueue([BufferCopy(self.failure, 0, self._staging, 0, FAILURE)])
+        self.flush()
+        commands = self._guarded(self.calls.encode, [(after, scalars)]) if after else None
+        found = np.empty(FAILURE, np.uint8)
+        self._guarded(self.calls.read, self._staging, found)
         mark, index = found.view(np.int32)
-        if not mark:
-            return None
-        self.calls.write(self.failure, 0, bytes(_FAILURE))
-        return int(mark) - 1, int(index)
+        if mark:
+            self.calls.write(self.failure, 0, bytes(FAILURE))
+            return int(mark) - 1, int(index)
+        if commands is not None:
+            self._guarded(self.calls.submit, commands)
+        return None
 
     def synchronize(self) -> None:
         """Wait until everything is done."""
         with self.lock:
-            self.fetch(self.failure, 0, np.empty(_FAILURE, np.uint8))
+            self.fetch(self.failure, 0, np.empty(FAILURE, np.uint8))
 
     def _check(self) -> None:
         if self.lost is not None:
@@ -289,18 +335,18 @@ class WebgpuDevice:
         with self.lock:
             return WebgpuProgram(self, plan)
 
-    def pipeline(self, call: KernelCall) -> tuple[Any, Any]:
+    def pipeline(self, call: KernelCall, guarded: bool) -> tuple[Any, Any]:
         """The pipeline of a call, and the layout of its bind group."""
-        kernel, large = call.kernel, wgsl.is_wide(call)
-        key = kernel.identity, large
+        kernel, variant = call.kernel, wgsl.variant_of(call)._replace(guarded=guarded)
+        key = kernel.identity, variant
         found = self._pipelines.get(key)
         if found is None:
-            kinds = wgsl.bindings(kernel)
+            kinds = wgsl.bindings(kernel, guarded)
             layout_key = tuple(kinds.items())
             if layout_key not in self._layouts:
                 self._layouts[layout_key] = self.calls.layout(kinds, dynamic=1)
             layout = self._layouts[layout_key]
-            code = wgsl.render(kernel, large)
+            code = wgsl.render(kernel, variant)
             found = self.calls.pipeline(code, kernel.name, layout), layout
             self._pipelines[key] = found
         return found

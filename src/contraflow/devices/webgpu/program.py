@@ -13,6 +13,7 @@ from contraflow.compiler.plan import SCALARS, KernelStep, Plan
 from contraflow.devices.failures import IndexOutOfRange, LateFailure
 from contraflow.devices.webgpu.buffers import SPAN, WORD, GpuMemory
 from contraflow.devices.webgpu.calls import UNIFORM, BufferCopy, Dispatch, QueueItem
+from contraflow.devices.webgpu.runs import FAILURE
 from contraflow.errors import DeviceError
 from contraflow.render.clike import source, wgsl
 
@@ -51,15 +52,31 @@ class WebgpuProgram:
         assert len(steps) == len(plan.steps), "there are no host steps here"
         self._steps = [step for step in steps if source.count_groups(step.call)]
         self._last_risk = max((i for i, s in enumerate(self._steps) if s.may_fail), default=-1)
+        self._work = sum(wgsl.work(step.call) for step in self._steps)
         self._lay_out_scalars()
         self._load()
 
     def _load(self) -> None:
-        device = self.device
-        self._generation = device.generation
-        self._pipelines = [device.pipeline(step.call) for step in self._steps]
+        self._generation = self.device.generation
+        # Of ops of eager mode, and of compiled calls.
+        self._pipelines: dict[bool, list[tuple[Any, Any]]] = {}
         self._bound: OrderedDict[tuple[int, ...], _Bound] = OrderedDict()
         self._arguments: dict[tuple[int, ...], Any] = {}
+        self._find_pipelines(is_call=False)
+
+    def _find_pipelines(self, is_call: bool) -> list[tuple[Any, Any]]:
+        found = self._pipelines.get(is_call)
+        if found is None:
+            pipeline = self.device.pipeline
+            found = [
+                pipeline(step.call, is_call and self._is_guarded(step)) for step in self._steps
+            ]
+            self._pipelines[is_call] = found
+        return found
+
+    def _is_guarded(self, step: KernelStep) -> bool:
+        """Whether a kernel of a compiled call writes memory of the caller."""
+        return any(self.plan.slots[slot].kind != "temp" for slot in step.writes)
 
     # --- host scalars ---------------------------------------------------------------------
 
@@ -129,53 +146,74 @@ class WebgpuProgram:
         """Run all steps over buffers at these addresses."""
         with self.device.lock:
             self._addresses[:] = addresses
-            self.rerun(scalars)
+            self.rerun(scalars, late)
 
-    def rerun(self, scalars: tuple[float | int, ...]) -> None:
+    def rerun(self, scalars: tuple[float | int, ...], late: LateFailure | None = None) -> None:
         """The same at the addresses of before."""
         device = self.device
         with device.lock:
             if self._generation != device.generation:
                 self._load()
-            key = tuple(self._addresses)
+            is_call = late is not None and late.undo is not None
+            key = (is_call, *self._addresses)
             bound = self._bound.get(key)
             if bound is None:
                 bound = self._bind(key)
+            number = 0
+            if late is not None and is_call:
+                if len(device.outcomes.pending) >= device.outcomes.MOST:
+                    device.synchronize()
+                number = device.outcomes.begin(late, bool(bound.before))
             base = self._put_scalars(scalars) if self._words else 0
-            if bound.before:
+            if not bound.before:
+                device.enqueue(bound.after, base, self._work)
+            elif is_call:
                 device.enqueue(bound.before, base)
-                failed = device.check_indices()
-                if failed is not None:
-                    line, index = failed
-                    raise IndexOutOfRange(index, line)
-                if self._words and bound.after:  # the block was submitted with those before
-                    base = self._put_scalars(scalars)
-            if bound.after:
-                device.enqueue(bound.after, base)
+                device.enqueue(device.outcomes.ending(number))
+                device.enqueue(bound.after, base, self._work)
+            else:
+                self._run_checked(bound, base)
+
+    def _run_checked(self, bound: _Bound, base: int) -> None:
+        """Run an op of eager mode that may find a wrong index, and wait for what it finds."""
+        failed = self.device.run_checked(bound.before, bound.after, base)
+        if failed is not None:
+            line, index = failed
+            raise IndexOutOfRange(index, line)
 
     # --- binding --------------------------------------------------------------------------
 
-    def _bind(self, addresses: tuple[int, ...]) -> _Bound:
-        located = self._located(addresses)
+    def _bind(self, key: tuple[int, ...]) -> _Bound:
+        """The dispatches at some addresses, of a compiled call if the first of the key is true."""
+        is_call, *addresses = key
+        pipelines = self._find_pipelines(bool(is_call))
+        device, located = self.device, self._located(addresses)
         blocks, offsets = self._argument_blocks(located)
         items: list[list[QueueItem]] = [[], []]
         kept: list[Any] = [[place.memory for place in located.values()]]
+        may_have_failed = False  # since the guard was set
         for i, step in enumerate(self._steps):
             there = items[i > self._last_risk]
+            if is_call and may_have_failed and i <= self._last_risk and self._is_guarded(step):
+                there.append(device.outcomes.set_guard)
+                may_have_failed = False
+            may_have_failed = may_have_failed or step.may_fail
             around: tuple[list[QueueItem], list[QueueItem]] = ([], [])
             places = self._apart(step, located, around, kept)
-            group = self._group(i, blocks, offsets[i], places)
+            pipeline, layout = pipelines[i]
+            entries = self._entries(step, blocks, offsets[i], places, bool(is_call))
+            group = device.calls.bind_group(layout, entries)
             kept.append(group)
             x, y, _ = wgsl.launch(step.call)
             there += around[0]
-            there.append(Dispatch(self._pipelines[i][0], group, x, y, self._scalars_at[i]))
+            there.append(Dispatch(pipeline, group, x, y, self._scalars_at[i]))
             there += around[1]
-        bound = self._bound[addresses] = _Bound(items[0], items[1], kept)
+        bound = self._bound[key] = _Bound(items[0], items[1], kept)
         if len(self._bound) > _KEPT:
             self._bound.popitem(last=False)
         return bound
 
-    def _located(self, addresses: tuple[int, ...]) -> dict[int, _SlotPlace]:
+    def _located(self, addresses: Sequence[int]) -> dict[int, _SlotPlace]:
         """Where each slot lies."""
         device, slots = self.device, self.plan.slots
         located = {i: _SlotPlace(device.nothing, 0) for i in range(len(slots))}  # if it is empty
@@ -260,17 +298,27 @@ class WebgpuProgram:
             around[1].append(BufferCopy(copy.buffer, first, memory.buffer, first, nbytes))
         return copy
 
-    def _group(
-        self, number: int, block: Any, place: tuple[int, int], memories: Sequence[GpuMemory]
-    ) -> Any:
-        """The bind group of a step."""
-        device, kernel = self.device, self._steps[number].call.kernel
+    def _entries(
+        self,
+        step: KernelStep,
+        block: Any,
+        place: tuple[int, int],
+        memories: Sequence[GpuMemory],
+        is_call: bool,
+    ) -> list[tuple[int, Any, int, int]]:
+        """The entries of the bind group of a step."""
+        device, kernel = self.device, step.call.kernel
         entries: list[tuple[int, Any, int, int]] = [(0, block, *place)]
         codes = "".join(code for _, code in wgsl.scalar_codes(kernel))
         if codes:
             entries.append((1, device.scalars, 0, struct.calcsize(f"<{codes}")))
         for binding, memory in enumerate(memories, start=2):
             entries.append((binding, memory.buffer, 0, memory.nbytes))
+        after = 2 + len(memories)
         if kernel.checks_indices:
-            entries.append((2 + len(memories), device.failure, 0, 8))
-        return device.calls.bind_group(self._pipelines[number][1], entries)
+            failure = device.outcomes.failure if is_call else device.failure
+            entries.append((after, failure, 0, FAILURE))
+            after += 1
+        if is_call and self._is_guarded(step):
+            entries.append((after, device.outcomes.guard, 0, 16))
+        return entries

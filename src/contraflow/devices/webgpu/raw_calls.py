@@ -7,6 +7,7 @@ whether the installed one is among them. With others the device works by `Public
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import perf_counter
 from typing import Any
 
 from contraflow.devices.webgpu.adapters import told
@@ -20,6 +21,9 @@ except (ImportError, OSError, RuntimeError):  # told when an adapter is asked fo
 
 _VERSIONS = ((0, 32),)
 _READ = 0x1  # of map modes
+# Seconds for which a read asks again and again whether the GPU is done, before it sleeps: to be
+# woken takes as long as a small step of training.
+_ASKING = 5e-4
 
 
 def is_known() -> bool:
@@ -40,7 +44,9 @@ class RawCalls(PublicCalls):
         self._pass = ffi.new("WGPUComputePassDescriptor *")
         self._finish = ffi.new("WGPUCommandBufferDescriptor *")
         self._group = ffi.new("WGPUBindGroupDescriptor *")
-        self._mapped = False
+        software = device.adapter.info["adapter_type"] == "CPU"
+        self._asking = 0.0 if software else _ASKING  # software needs the processor itself
+        self._mapped: bool | None = None  # None until it is known
         self._on_mapped = ffi.callback(
             "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)", self._note_mapped
         )
@@ -65,12 +71,31 @@ class RawCalls(PublicCalls):
         self._pipelines.append(made)
         return made._internal
 
+    def _module(self, code: str) -> Any:
+        """A text whose loops are left as they are: all of ours end, and the counters that wgpu adds
+        to each would keep compilers from unrolling them. Accesses are checked all the same."""
+        source = _api.new_struct_p("WGPUShaderSourceWGSL *", code=_api.to_c_string_view(code))
+        source[0].chain.next = ffi.NULL
+        source[0].chain.sType = lib.WGPUSType_ShaderSourceWGSL
+        descriptor = _api.new_struct_p(
+            "WGPUShaderModuleDescriptor *",
+            nextInChain=ffi.cast("WGPUChainedStruct *", source),
+            label=_api.to_c_string_view(""),
+        )
+        checks = lib.WGPUShaderRuntimeChecks_BoundsChecks
+        made = _api.libf.wgpuDeviceCreateShaderModuleTrusted(self._device, descriptor, checks)
+        return _api.GPUShaderModule("", made, self.device)
+
     def write(self, buffer: Any, at: int, data: Any) -> None:
         source = ffi.from_buffer(data)
         write, nbytes = _api.libf.wgpuQueueWriteBuffer, ffi.sizeof(source)
         told(write, self._queue, buffer._internal, at, source, nbytes)
 
-    def _submit(self, runs: Sequence[QueuedRun]) -> None:
+    def submit(self, commands: Any) -> None:
+        self._commands[0] = commands
+        told(_api.libf.wgpuQueueSubmit, self._queue, 1, self._commands)
+
+    def _encode(self, runs: Sequence[QueuedRun]) -> Any:
         set_pipeline = lib.wgpuComputePassEncoderSetPipeline
         set_group = lib.wgpuComputePassEncoderSetBindGroup
         dispatch = lib.wgpuComputePassEncoderDispatchWorkgroups
@@ -103,10 +128,9 @@ class RawCalls(PublicCalls):
         if running is not None:
             self._end(running)
         # An error of any of these is told here.
-        commands = self._commands[0] = _api.libf.wgpuCommandEncoderFinish(encoder, self._finish)
-        _api.libf.wgpuQueueSubmit(self._queue, 1, self._commands)
-        lib.wgpuCommandBufferRelease(commands)
+        commands = _api.libf.wgpuCommandEncoderFinish(encoder, self._finish)
         lib.wgpuCommandEncoderRelease(encoder)
+        return ffi.gc(commands, lib.wgpuCommandBufferRelease)
 
     def _end(self, running: Any) -> None:
         lib.wgpuComputePassEncoderEnd(running)
@@ -121,9 +145,14 @@ class RawCalls(PublicCalls):
     def _read(self, buffer: Any, target: Any) -> None:
         nbytes = len(target)
         whole = -(-nbytes // 8) * 8
-        self._mapped = False
+        self._mapped = None
         _api.libf.wgpuBufferMapAsync(buffer, _READ, 0, whole, self._map_info)
-        _api.libf.wgpuDevicePoll(self._device, 1, ffi.NULL)
+        if self._asking:
+            end = perf_counter() + self._asking
+            while self._mapped is None and perf_counter() < end:
+                lib.wgpuDevicePoll(self._device, 0, ffi.NULL)
+        if self._mapped is None:
+            _api.libf.wgpuDevicePoll(self._device, 1, ffi.NULL)
         if not self._mapped:
             raise RuntimeError("the device was lost while it was read from")
         source = lib.wgpuBufferGetConstMappedRange(buffer, 0, whole)

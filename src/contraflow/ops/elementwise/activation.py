@@ -326,7 +326,8 @@ def hardshrink(x, lambd=0.5):
 )
 def softshrink(x, lambd=0.5):
     """x moved towards 0 by lambd, and 0 in [-lambd, lambd]."""
-    return s.select(x > lambd, x - lambd, s.select(x < -lambd, x + lambd, x * 0.0))
+    inside = s.select(s.isnan(x), x, x * 0.0)  # compilers of WGSL take the product for 0
+    return s.select(x > lambd, x - lambd, s.select(x < -lambd, x + lambd, inside))
 
 
 @softshrink.signature

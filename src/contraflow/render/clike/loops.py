@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 
-from contraflow.compiler.kernel import BLOCK, KernelFold, Loops
+from contraflow.compiler.kernel import BLOCK, KernelFold, Loops, Store
 from contraflow.dtypes import bool_, uint32
 from contraflow.expressions import expression as s
 from contraflow.render.clike.source import THREADS, GroupArray, Syntax, is_cooperative
 from contraflow.render.clike.writer import BoxWriter, ExprText, fold_name, simplified
+
+_JOINED = 4  # results that one thread folds between two barriers
 
 
 def prepare(kernel: Loops, column: str) -> Loops:
@@ -34,6 +36,7 @@ class LoopsWriter(BoxWriter):
         self.kernel, self.cut = kernel, kernel.cut
         # Threads of a group that share a point; of a tile of columns several points at a time.
         self.width = 1 if is_cooperative(kernel) else syntax.tile if kernel.inner else 0
+        self.blocked: frozenset[int] = frozenset()  # reductions that are folded in blocks
 
     def write_points(self) -> None:
         """Write the loop over the outer axes: everything."""
@@ -51,9 +54,9 @@ class LoopsWriter(BoxWriter):
         if self.width and kernel.cut is None:
             self.index("elements", elements)
         with self.loop("point", start, "points", step):
-            if self.width > 1:  # threads beyond the last column do the work of the first again
+            if self.width > 1:  # threads beyond the last column do the work of the last again
                 self.line(self.syntax.constant("within", "bool", "point + column < points") + ";")
-                self.index("own", "within ? point + column : point")
+                self.index("own", "min(point + column, points - 1)")
                 self.conditions = ("within",)
             self.split(position, outer)
             if kernel.cut is not None:
@@ -79,6 +82,7 @@ class LoopsWriter(BoxWriter):
         # Of few turns there is no second block to begin.
         rounds = any(kernel.reductions[r].rounds for r in reductions) and not syntax.turns
         turns = f"turns{reductions[0]}" if rounds else ""
+        self.blocked = frozenset(reductions) if rounds else frozenset()
         self.hoist([*values, *(kernel.stores[i].value for i in stores)])
         for r in reductions:
             identity = kernel.reductions[r].identity
@@ -90,22 +94,7 @@ class LoopsWriter(BoxWriter):
                     self.line(syntax.variable(f"{name}_block", type_name, start.text) + ";")
         if rounds:
             self.line(syntax.variable(turns, syntax.index, "0") + ";")
-        with ExitStack() as stack:
-            self.sweep(stack)
-            # Every value is read before anything is written: an operand may be both.
-            self.compute([*values, *(kernel.stores[i].value for i in stores)])
-            for r in reductions:
-                names = [f"{name}_block" if rounds else name for name in fold_names(kernel, r)]
-                found = [value.text for value in self.compute(kernel.reductions[r].values)]
-                for name, text in zip(names, self.combine(r, names, found)):
-                    self.line(f"{name} = {text};")
-            self.store([kernel.stores[i] for i in stores])
-            if rounds:
-                self.line(f"{turns} += 1;")
-                with self.block(f"if ({turns} == {BLOCK})"):
-                    self.end_block(reductions)
-                    self.begin_block(reductions)
-                    self.line(f"{turns} = 0;")
+        self.write_sweep(reductions, [kernel.stores[i] for i in stores], turns)
         if rounds:
             self.end_block(reductions)
         if self.width and reductions:
@@ -126,25 +115,60 @@ class LoopsWriter(BoxWriter):
             for name, start in zip(fold_names(self.kernel, r), starts):
                 self.line(f"{name}_block = {start.text};")
 
-    def sweep(self, stack: ExitStack) -> None:
-        """Open the loops over the inner axes: each thread's share, or all of them."""
+    def write_sweep(self, reductions: Sequence[int], stores: Sequence[Store], turns: str) -> None:
+        """Write the sweep of one pass: each thread's share of the inner axes, or all of them."""
         inner = range(self.kernel.outer, self.kernel.outer + self.kernel.inner)
-        if self.width:
-            ends = ("thread", "elements", "threads")
-            if self.width > 1:
-                ends = (f"thread / {self.width}", "elements", f"threads / {self.width}")
-            if self.syntax.turns:  # a known number, so that values stay in registers
-                self.line(self.syntax.unrolled)
-                stack.enter_context(self.loop("turn", "0", str(self.syntax.turns), "1"))
-                self.index("element", f"{ends[0]} + turn * {ends[2]}")
+        with ExitStack() as stack:
+            if self.width:
+                start, step = self.shares()
+                if self.syntax.turns:  # a known number, so that values stay in registers
+                    self.line(self.syntax.unrolled)
+                    stack.enter_context(self.loop("turn", "0", str(self.syntax.turns), "1"))
+                    self.index("element", f"{start} + turn * {step}")
+                else:
+                    stack.enter_context(self.loop("element", start, "elements", step))
+                self.split("element", inner)
             else:
-                stack.enter_context(self.loop("element", *ends))
-            self.split("element", inner)
+                stack.enter_context(self.scope())
+                for k in inner:
+                    first, stop = ("start", "stop") if k == self.kernel.cut else ("0", f"size{k}")
+                    stack.enter_context(self.loop(f"i{k}", first, stop, "1"))
+            self.visit(reductions, stores)
+            self.end_turn(reductions, turns, 1)
+
+    def shares(self) -> tuple[str, str]:
+        """The first inner point of a thread, and how far the next one is away."""
+        if self.width == 1:
+            return "thread", "threads"
+        return f"thread / {self.width}", f"threads / {self.width}"
+
+    def visit(self, reductions: Sequence[int], stores: Sequence[Store]) -> None:
+        """Write what happens at one inner point."""
+        # Every value is read before anything is written: an operand may be both.
+        values = [v for r in reductions for v in self.kernel.reductions[r].values]
+        self.compute([*values, *(store.value for store in stores)])
+        for r in reductions:
+            found = self.compute(self.kernel.reductions[r].values)
+            self.fold(r, [value.text for value in found])
+        self.store(stores)
+
+    def fold(self, number: int, found: Sequence[str]) -> None:
+        """Write the fold of values into the result of a reduction, or that of its block."""
+        names = fold_names(self.kernel, number)
+        if number in self.blocked:
+            names = [f"{name}_block" for name in names]
+        for name, text in zip(names, self.combine(number, names, found)):
+            self.line(f"{name} = {text};")
+
+    def end_turn(self, reductions: Sequence[int], turns: str, points: int) -> None:
+        """Count the points of a block, and end it when it has all that it may have."""
+        if not turns:
             return
-        stack.enter_context(self.scope())
-        for k in inner:
-            first, stop = ("start", "stop") if k == self.kernel.cut else ("0", f"size{k}")
-            stack.enter_context(self.loop(f"i{k}", first, stop, "1"))
+        self.line(f"{turns} += {points};")
+        with self.block(f"if ({turns} == {BLOCK})" if points == 1 else f"if ({turns} >= {BLOCK})"):
+            self.end_block(reductions)
+            self.begin_block(reductions)
+            self.line(f"{turns} = 0;")
 
     def combine(self, number: int, left: Sequence[str], right: Sequence[str]) -> list[str]:
         """Write a reduction's combiner for two sides, and give the text of each component."""
@@ -176,16 +200,23 @@ class LoopsWriter(BoxWriter):
         for r in reductions:
             keep(r, fold_names(self.kernel, r))
         self.line(self.syntax.barrier)
-        first = self.syntax.variable("reach", self.syntax.index, "threads / 2")
-        with self.block(f"for ({first}; reach > 0; reach = reach / 2)"):
-            with self.block("if (thread < reach)"):
+        left = THREADS // self.width  # results of each point
+        while left > 1:
+            share = min(left, _JOINED)
+            left //= share
+            reach = left * self.width
+            with self.block(f"if (thread < {reach})"):
                 for r in reductions:
-                    left = list(map(self.define, dtypes[r], kept(r, "thread")))
-                    right = list(map(self.define, dtypes[r], kept(r, "thread + reach")))
-                    keep(r, self.combine(r, left, right))
+                    found = list(map(self.define, dtypes[r], kept(r, "thread")))
+                    for other in range(1, share):
+                        there = kept(r, f"thread + {other * reach}")
+                        right = list(map(self.define, dtypes[r], there))
+                        found = self.combine(r, found, right)
+                    keep(r, found)
             self.line(self.syntax.barrier)
+        column = "column" if self.width > 1 else "0"
         for r in reductions:
-            for name, text in zip(fold_names(self.kernel, r), kept(r, "0")):
+            for name, text in zip(fold_names(self.kernel, r), kept(r, column)):
                 self.line(f"{name} = {text};")
         # The next pass or point writes the lanes again.
         self.line(self.syntax.barrier)

@@ -6,7 +6,8 @@ The entry point is called `kernel.name`. The bind group, number 0, holds (`bindi
     1   uniform   `scalars`: a word per scalar operand, two of one that is `halved`; absent where
                   the kernel has none
     2.. storage   the operands in memory, in order; read-only for mode `in`, else read and write
-    last, storage `failure`: two words, if the kernel checks indices
+    next, storage `failure`: two words, if the kernel checks indices
+    last, uniform `guard`: the same words of calls before this one, if the text is guarded
 
 `pack_arguments` and `pack_scalars` give the contents of the two uniforms, and `launch` the number
 of workgroups. Scalars lie apart because they change with every replay and the integers do not.
@@ -22,6 +23,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,9 +42,14 @@ STORAGE_BUFFERS = 8
 SHARED_BYTES = 16384
 GROUPS_PER_AXIS = 65535
 
-# Large tiles from so many on: fewer would leave most of a GPU without work.
-WIDE_GROUPS = 48
+# Groups that keep a GPU busy: a product has the largest tiles of which there are as many.
+BUSY_GROUPS = 128
+# Groups of a map from which on a thread has several points at a time.
 WIDE_MAP_GROUPS = 1024
+# Points of a column from which on threads share it, and columns so many that they do not.
+SHARED_POINTS = 16
+MANY_COLUMNS = 1 << 18
+COLUMNS = 8  # that the threads of a group share: neighbours, of one sector of memory
 
 _STORED = {"bool": "u32", "int32": "i32", "int64": "i32", "uint32": "u32", "float32": "f32"}
 
@@ -111,13 +118,15 @@ class Wgsl:
     column = "wgsl"
     shuffle = ""
     staged = 16  # 15 KiB with the weights, of the 16 that WebGPU guarantees
-    tile = turns = 0
+    turns = 0
     unrolled = ""
     index = "i32"
     barrier = "workgroupBarrier();"
 
-    def __init__(self, kernel_name: str, halved: frozenset[int] = frozenset()) -> None:
-        self.kernel_name = kernel_name
+    def __init__(
+        self, kernel_name: str, halved: frozenset[int] = frozenset(), columns: int = 0
+    ) -> None:
+        self.kernel_name, self.tile = kernel_name, columns
         self._high = {f"scalar{i}": f"scalars.scalar{i}_high" for i in halved}
 
     def type_of(self, dtype: DType) -> str:
@@ -213,7 +222,7 @@ class Wgsl:
         return f"fail(line, {index});"
 
 
-def bindings(kernel: Kernel) -> dict[int, str]:
+def bindings(kernel: Kernel, guarded: bool = False) -> dict[int, str]:
     """The bind group's layout: per binding `uniform`, `read-only-storage` or `storage`."""
     layout = {0: "uniform"}
     if source.scalars(kernel):
@@ -223,34 +232,77 @@ def bindings(kernel: Kernel) -> dict[int, str]:
     if source.checks_indices(kernel):
         storage.append("storage")
     layout.update(enumerate(storage, start=2))
+    if guarded:
+        layout[2 + len(storage)] = "uniform"
     return layout
 
 
-def is_wide(call: KernelCall) -> bool:
-    """Whether a call is a product of so many tiles, or a map of so many points, that each thread
-    may have more of them (`wide.py`)."""
+class WgslVariant(NamedTuple):
+    """The assumptions of a WGSL text about the calls of the kernel that it serves."""
+
+    tiling: wide.Tiling | None = None  # how a product is shared out
+    columns: int = 0  # that the threads of a group share; 0: a thread has one for itself
+    wide: bool = False  # each thread has several points of a map or a sweep at a time
+    guarded: bool = False  # it writes what must stay as it is where an index was wrong before
+
+
+PLAIN = WgslVariant()
+
+
+def variant_of(call: KernelCall) -> WgslVariant:
+    """The variant of a kernel's text that is fastest for a call."""
     kernel = call.kernel
     if isinstance(kernel, Contraction):
         floats = kernel.dtype is kernel.accumulate is float32
-        return floats and not kernel.digits and _wide_groups(call) >= WIDE_GROUPS
-    if isinstance(kernel, Loops) and not kernel.inner and not kernel.checks_indices:
-        return _wide_groups(call) >= WIDE_MAP_GROUPS
-    return False
+        return WgslVariant(_tiling(call)) if floats and not kernel.digits else PLAIN
+    if not isinstance(kernel, Loops):
+        return PLAIN
+    points = math.prod(call.sizes[: kernel.outer])
+    if not kernel.inner:
+        groups = -(-points // (source.THREADS * wide.POINTS))
+        return WgslVariant(wide=not kernel.checks_indices and groups >= WIDE_MAP_GROUPS)
+    swept, columns = source.swept_points(call), 0
+    if not source.is_cooperative(kernel):
+        if swept < SHARED_POINTS or points >= MANY_COLUMNS:
+            return PLAIN
+        columns = COLUMNS
+    share = swept // (source.THREADS // max(columns, 1))
+    return WgslVariant(None, columns, not kernel.checks_indices and share >= wide.POINTS)
 
 
-def _wide_groups(call: KernelCall) -> int:
-    if isinstance(call.kernel, Contraction):
-        g, b, m, n, _ = call.sizes
-        return g * b * -(-m // wide.TILE) * -(-n // wide.TILE)
-    return -(-math.prod(call.sizes) // (source.THREADS * wide.POINTS))
+def _tiling(call: KernelCall) -> wide.Tiling:
+    """The largest tiles that keep a GPU busy, and are inside of the result for the most part."""
+    g, b, m, n, _ = call.sizes
+    for tiling in wide.TILINGS:
+        tiles = _count_tiles(call, tiling.tile)
+        if tiles >= BUSY_GROUPS and tiles * tiling.tile**2 <= 2 * g * b * m * n:
+            return tiling
+    return wide.TILINGS[-1]
 
 
-def render(kernel: Kernel, large: bool = False) -> str:
-    """The WGSL of a kernel, or a DeviceError where WebGPU cannot run it; the one for calls that
-    are wide if `large`."""
+def _count_tiles(call: KernelCall, tile: int) -> int:
+    g, b, m, n, _ = call.sizes
+    return g * b * -(-m // tile) * -(-n // tile)
+
+
+def _count_groups(call: KernelCall) -> int:
+    """How many groups a call has work for."""
+    variant = variant_of(call)
+    if variant.tiling is not None:
+        return _count_tiles(call, variant.tiling.tile)
+    if variant.columns:
+        assert isinstance(call.kernel, Loops)
+        return -(-math.prod(call.sizes[: call.kernel.outer]) // variant.columns)
+    if variant.wide and not source.is_cooperative(call.kernel):
+        return -(-math.prod(call.sizes) // (source.THREADS * wide.POINTS))
+    return source.count_groups(call)
+
+
+def render(kernel: Kernel, variant: WgslVariant = PLAIN) -> str:
+    """The WGSL of a kernel, or a DeviceError where WebGPU cannot run it."""
     _check_storage(kernel)
-    syntax = Wgsl(kernel.name, halved(kernel))
-    body = _wide_body(kernel, syntax) if large else bodies.write(kernel, syntax)
+    syntax = Wgsl(kernel.name, halved(kernel), variant.columns)
+    body = _body(kernel, syntax, variant)
     _check_shared(kernel, body.shared)
     integers = source.integer_names(kernel)
     scalars = source.scalars(kernel)
@@ -277,6 +329,10 @@ def render(kernel: Kernel, large: bool = False) -> str:
         declarations.append(_struct("Scalars", members))
         declarations.append("@group(0) @binding(1) var<uniform> scalars: Scalars;")
     declarations += _storage(kernel)
+    if variant.guarded:
+        place = max(bindings(kernel, guarded=True))
+        declarations.append(f"@group(0) @binding({place}) var<uniform> guard: vec2<i32>;")
+        text = f"    if (guard.x != 0) {{ return; }}\n{text}"
     declarations += [
         f"var<workgroup> {array.name}: "
         f"array<{array.vector or syntax.type_of(array.dtype)}, {array.length}>;"
@@ -293,12 +349,15 @@ def render(kernel: Kernel, large: bool = False) -> str:
     return "\n".join([*declarations, "", *functions, entry, text, "}", ""])
 
 
-def _wide_body(kernel: Kernel, syntax: Wgsl) -> source.Body:
-    assert isinstance(kernel, Contraction | Loops)
-    if isinstance(kernel, Contraction):
-        writer: Writer = wide.WideWriter(kernel, syntax)
+def _body(kernel: Kernel, syntax: Wgsl, variant: WgslVariant) -> source.Body:
+    if variant.tiling is not None:
+        assert isinstance(kernel, Contraction)
+        writer: Writer = wide.ProductWriter(kernel, syntax, variant.tiling)
+    elif variant.wide:
+        assert isinstance(kernel, Loops)
+        writer = wide.WideWriter(prepare(kernel, syntax.column), syntax)
     else:
-        writer = wide.WideMapWriter(prepare(kernel, syntax.column), syntax)
+        return bodies.write(kernel, syntax)
     writer.write_points()
     return source.Body(writer.lines, writer.shared)
 
@@ -397,6 +456,13 @@ def _check_range(name: str, value: int) -> int:
     return value
 
 
+def work(call: KernelCall) -> int:
+    """About how many operations a call does: by it a device decides when others must wait."""
+    if isinstance(call.kernel, Contraction):
+        return math.prod(call.sizes)
+    return math.prod(call.sizes) * max(len(call.kernel.operands), 1)
+
+
 def pack_arguments(call: KernelCall, offsets: Sequence[int], line: int = 0) -> bytes:
     """The contents of `arguments`; `offsets` has the first element of each operand."""
     integers = source.integer_values(call, offsets, line)
@@ -420,6 +486,6 @@ def pack_scalars(kernel: Kernel, values: Sequence[Number]) -> bytes:
 
 def launch(call: KernelCall) -> tuple[int, int, int]:
     """The number of workgroups: in two dimensions past what one may have."""
-    groups = _wide_groups(call) if is_wide(call) else source.count_groups(call)
+    groups = _count_groups(call)
     rows = -(-groups // GROUPS_PER_AXIS)
     return (-(-groups // rows), rows, 1) if rows else (0, 1, 1)

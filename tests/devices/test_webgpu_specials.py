@@ -1,0 +1,58 @@
+"""Elementwise ops of NaN and infinities on the webgpu device: WGSL promises nothing about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.devices.test_walled_ops import applied
+
+import contraflow as cf
+from contraflow.operation.op import REGISTRY, Op
+from contraflow.operation.samples import Sample
+from contraflow.testing import make_inputs
+
+SPECIAL = np.array(
+    [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 90.0, -90.0], np.float32
+)
+
+
+def special_inputs(sample: Sample) -> list[Any] | None:
+    """The inputs of a sample with special values, all pairs of them where it has two tensors; None
+    for other samples."""
+    inputs = list(make_inputs(sample, dtype=cf.float32))
+    places = [i for i, x in enumerate(inputs) if isinstance(x, np.ndarray)]
+    if len(places) not in (1, 2) or any(inputs[i].dtype != np.float32 for i in places):
+        return None
+    if len({inputs[i].shape for i in places}) > 1:
+        return None
+    for i, drawn in zip(places, np.meshgrid(*[SPECIAL] * len(places))):
+        inputs[i] = drawn.reshape(-1).copy()
+    return inputs
+
+
+CASES = [
+    pytest.param(op, sample, id=op.name)
+    for op in REGISTRY.values()
+    if op.is_elementwise and not op.internal
+    for sample in list(op.samples())[:1]
+    if special_inputs(sample) is not None
+]
+
+
+@pytest.mark.parametrize(("op", "sample"), CASES)
+def test_nan_and_infinities_are_where_the_cpu_has_them(op: Op, sample: Sample, webgpu: Any) -> None:
+    inputs = special_inputs(sample)
+    assert inputs is not None
+    here = [cf.tensor(x) if isinstance(x, np.ndarray) else x for x in inputs]
+    there = [x.to("webgpu") if isinstance(x, cf.Tensor) else x for x in here]
+    for x, y in zip(applied(op, there, sample.params), applied(op, here, sample.params)):
+        found, wanted = x.numpy(force=True), y.numpy()
+        if not y.dtype.is_floating_point:
+            np.testing.assert_array_equal(found, wanted)
+            continue
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
+        endless = np.isinf(wanted)
+        np.testing.assert_array_equal(np.isinf(found), endless)
+        np.testing.assert_array_equal(found[endless], wanted[endless])
