@@ -220,3 +220,23 @@ def test_random_numbers_are_those_of_the_cpu():
         cf.manual_seed(12)
         normals.append(cf.randn(4000, device=place).numpy(force=True))
     np.testing.assert_array_max_ulp(normals[0], normals[1], 4)
+
+
+@pytest.mark.parametrize("mode", ["eager", "compiled"])
+def test_gradients_of_attention_that_are_parts_of_one_value(mode):
+    """No kernel may write two parts of one buffer by two of its operands."""
+
+    def gradient(place: str) -> np.ndarray:
+        drawn = np.random.default_rng(5).standard_normal((2, 16, 3, 2, 8)).astype(np.float32)
+        x = cf.tensor(drawn, device=place, requires_grad=True)
+
+        def loss(x):
+            q, k, v = ((x * 2)[:, :, i].swapaxes(1, 2) for i in range(3))
+            return F.scaled_dot_product_attention(q, k, v, is_causal=True).square().sum()
+
+        def both(x):
+            return cf.autograd.grad(loss(x), [x])[0]
+
+        return (cf.compile(both) if mode == "compiled" else both)(x).numpy(force=True)
+
+    np.testing.assert_allclose(gradient("webgpu"), gradient("cpu"), rtol=1e-4, atol=2e-4)

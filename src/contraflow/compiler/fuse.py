@@ -136,7 +136,9 @@ class _Fuser:
         self.stored: dict[int, Stored] = {}  # by the line whose turn it is to make the product
         self.skipped: set[int] = set()  # the lines whose work others do
         self._find_stored_products(uses)
-        self.parted = {parts.stores[-1]: parts for parts in parted_attention(tape)}
+        # Parts of one value are several operands, all of which are written.
+        parted = parted_attention(tape) if limits.aliasing else ()
+        self.parted = {parts.stores[-1]: parts for parts in parted}
         for parts in self.parted.values():
             self.skipped.update((parts.line, *parts.stores[:-1]))
         # Copies that are not made: the value whose memory holds the same in the same order.

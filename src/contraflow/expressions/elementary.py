@@ -139,6 +139,11 @@ def clamp(x: Expr, low: float, high: float) -> Expr:
     return s.call("clamp", x, const(low, x.dtype), const(high, x.dtype))
 
 
+def at_most(x: Expr, high: float) -> Expr:
+    """`x`, or `high` where it is larger; NaN stays."""
+    return clamp(x, -math.inf, high)
+
+
 def keep_tiny(x: Expr, value: Expr) -> Expr:
     """`x` where x**2 is nothing beside it, which keeps subnormal numbers and the sign of zero."""
     tiny = 2.0 ** (-2 - FORMATS[x.dtype].fraction)
@@ -320,7 +325,7 @@ def _erf(x: Expr) -> Expr:
     a = s.abs_(x)
     end = 4.0 if x.dtype is float32 else 6.0
     near = s.muladd(a, polynomial(a * a, ERF[x.dtype]), a)
-    far = 1.0 - exp_normal(polynomial(select(a > end, end, a), LOG_ERFC[x.dtype]))
+    far = 1.0 - exp_normal(polynomial(at_most(a, end), LOG_ERFC[x.dtype]))
     return copy_sign(select(a < 1.0, near, far), x)
 
 

@@ -22,6 +22,7 @@ the value is zero.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -378,7 +379,8 @@ def _min(a: Expr, b: Expr) -> Expr:
 
 @decomposes("clamp")
 def _clamp(x: Expr, low: Expr, high: Expr) -> Expr:
-    return select(x < low, low, select(x > high, high, x))
+    below = select(x > high, high, x)
+    return below if low.fn == "const" and low.data == -math.inf else select(x < low, low, below)
 
 
 @decomposes("floordiv")

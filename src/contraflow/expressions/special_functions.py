@@ -318,8 +318,7 @@ ERFC = {
 @decomposes("erfc")
 def _erfc(x: Expr) -> Expr:
     middle, end = (2.0, 11.0) if x.dtype is float32 else (4.0, 28.0)
-    a = s.abs_(x)
-    a = select(a > end, end, a)
+    a = m.at_most(s.abs_(x), end)
     scaled = m.polynomial((a - middle) / (a + middle), ERFC[x.dtype]) / (1.0 + 2.0 * a)
     # exp(-a**2) = exp(-h**2) exp(-(a - h) (a + h)): the square of h is exact, the rest is small.
     h = m.upper(a)
