@@ -159,12 +159,12 @@ class WebgpuProgram:
             bound = self._bound.get(key)
             if bound is None:
                 bound = self._bind(key)
+            if is_call and len(device.outcomes.pending) >= device.outcomes.MOST:
+                device.synchronize()
+            base = self._put_scalars(scalars) if self._words else 0  # which may be refused
             number = 0
             if late is not None and is_call:
-                if len(device.outcomes.pending) >= device.outcomes.MOST:
-                    device.synchronize()
                 number = device.outcomes.begin(late, bool(bound.before))
-            base = self._put_scalars(scalars) if self._words else 0
             if not bound.before:
                 device.enqueue(bound.after, base, self._work)
             elif is_call:
