@@ -159,3 +159,23 @@ def test_gradients_are_scaled_on_a_device_without_float64(compiled):
                 run(cf.full((3,), factor, device=place))
             found.append((w.tolist(), scaler.get_scale()))
     assert found[1] == (pytest.approx(found[0][0]), found[0][1])
+
+
+def test_autocast_is_refused_on_a_device_without_the_dtype():
+    with opened(lambda: WalledDevice("narrow", WEBGPU._replace(lacks=("float16",))), "narrow"):
+        with pytest.raises(
+            cf.DeviceError,
+            match=r"^autocast: float16 is not a dtype of narrow. Leave autocast out, or give it "
+            r"enabled=False: narrow computes in float32.$",
+        ):
+            cf.autocast("narrow")
+        with cf.autocast("narrow", enabled=False):
+            assert (cf.ones(2, 2, device="narrow") @ cf.ones(2, 2, device="narrow")).sum() == 8.0
+        cf.autocast("narrow", cf.bfloat16)
+
+
+def test_autocast_concerns_ops_on_every_device():
+    with opened(lambda: WalledDevice("other"), "other"), cf.autocast("cpu", cf.bfloat16):
+        for place in ("cpu", "other"):
+            x = cf.ones(2, 2, device=place)
+            assert (x @ x).dtype is cf.bfloat16

@@ -14,7 +14,8 @@ from typing import Any
 from contraflow.autograd.modes import Mode
 from contraflow.devices.names import TYPES, Device
 from contraflow.dtypes import DType, bfloat16, float16
-from contraflow.operation.context import changed, state
+from contraflow.errors import DeviceError
+from contraflow.operation.context import changed, other_devices, state
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import map_leaves
 
@@ -23,7 +24,8 @@ class autocast(Mode):
     """Compute products in `dtype` (bfloat16 on the cpu), in a with-block or a decorated function.
 
     Matrix products, convolutions and attention run in the low dtype, losses, softmax and norms in
-    float32, and everything else in the dtype of what it is given. float64 stays as it is.
+    float32, and everything else in the dtype of what it is given. float64 stays as it is. That is
+    so on every device: the kind that is named decides about the dtype where none is given.
 
     >>> import contraflow as cf
     >>> x, w = cf.ones(2, 3), cf.ones(3, 4, requires_grad=True)
@@ -48,6 +50,12 @@ class autocast(Mode):
         if enabled and low not in (bfloat16, float16):
             raise ValueError(
                 f"autocast: dtype is {low}; it must be contraflow.bfloat16 or contraflow.float16."
+            )
+        there = other_devices.get(str(Device(device_type)))
+        if enabled and there is not None and low.name in there.limits.lacks:
+            raise DeviceError(
+                f"autocast: {low} is not a dtype of {device_type}. Leave autocast out, or give it "
+                f"enabled=False: {device_type} computes in float32."
             )
         self.device, self.fast_dtype = device_type, low
         self.fields = {"autocast": low if enabled else None}
