@@ -105,7 +105,7 @@ def _parameters(function: Callable[..., Any]) -> str:
 
 
 def _arguments(op: Op) -> str:
-    if op.call != op.bind:  # PyTorch's signature, which the op writes out itself
+    if op.custom:  # PyTorch's signature, which the op writes out itself
         return ", *args: Any, **kwargs: Any"
     parts = [
         f", {name}: Tensor | Number" + (" = ..." if name in op.defaults else "")

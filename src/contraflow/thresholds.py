@@ -22,6 +22,8 @@ eager_kernel = 1 << 13  # elements from which on an op runs as a program
 eager_composite = 1 << 8  # the same for composites, which are several ops
 eager_arithmetic = 1 << 16  # the same for arithmetic, which NumPy does as fast as one thread can
 eager_join = 1 << 16  # the same for parts of a gradient, which NumPy copies side by side
+# Calls of one kind on few elements from which on they are a routine over arrays.
+eager_repeats = 2
 kept_programs = 2048  # programs of single ops that are kept
 eager_pieces = 16  # pieces of a tensor beyond which they are made as one node
 # Elements up to which gradient rules of arithmetic run over bare arrays, not one by one as ops.

@@ -297,7 +297,7 @@ def test_seed_9_activations_are_dropped(storages: Counter) -> None:
 
     whole = peak(plain)
     cut = peak(lambda x: cf.checkpoint_sequential([layer] * 64, 8, x))
-    assert whole > 64 * 3
+    assert whole >= 64 * 3
     assert cut < whole / 4
 
 

@@ -36,19 +36,18 @@ class OpContext(Context):
     """Apply an op: views and composites here, everything else by `execute`, then the graph."""
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
-        there = None
+        there = None  # the device, if it is another than that of new tensors
         if other_devices:
             device, inputs = on_one_device(op, inputs)
             if device != devices.current():
-                if not op.direct:
-                    with changed(device=device):
-                        return self.apply(op, inputs, params)
                 there = device
         if not op.direct:
             if op.is_view:
                 return self._view(op, inputs, params)
-            if op.is_composite or (op.own_kernel and not _has_kernel(op)):
-                return self._composite(op, inputs, params)
+            if op.is_composite:
+                return self._composite(op, inputs, params, there)
+            if op.own_kernel and not _has_kernel(op, there):
+                return self._composite(op, inputs, params, there)
         if there is None:
             outs = self.execute(op, inputs, params)
         else:
@@ -73,21 +72,36 @@ class OpContext(Context):
         with changed(device=device):
             return self.execute(op, inputs, params)
 
-    def fused(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...] | None:
-        """The results of a composite as one program, None where that is not worth it."""
+    def fused(
+        self, op: Op, inputs: tuple[Any, ...], params: Params, as_node: bool
+    ) -> tuple[Tensor, ...] | None:
+        """The results of a composite as one program, None where that is not worth it.
+
+        `as_node` if they will be those of one node, though it has no gradient rules.
+        """
         return None
 
-    def for_parts(self) -> changed:
-        """The state in which the parts of a composite run that is one node."""
-        return changed(grad=False)
+    def parts_at_once(
+        self, op: Op, inputs: tuple[Any, ...], params: Params
+    ) -> tuple[Tensor, ...] | None:
+        """The results of a composite without gradient rules, with the nodes of its parts.
+
+        None where the parts are applied one by one.
+        """
+        return None
+
+    def for_parts(self, device: str | None) -> changed:
+        """The state in which the parts of a composite run that is one node, on a device."""
+        return changed(grad=False, device=device)
 
     def snapshot(self, tensor: Tensor) -> Tensor:
         """A copy."""
         return core.clone(tensor)  # type: ignore[no-any-return]
 
     def recomputed_form(
-        self, op: Op, params: Params, made: tuple[Spec, ...] | None, described: Sequence[Any]
-    ) -> Form:
+        self, op: Op, params: Params, made: tuple[Spec, ...] | None, described: Sequence[Any],
+        device: str,
+    ) -> Form:  # fmt: skip
         """The form of a node of a composite without rules, which here keeps all inputs."""
         return form_of(op, tuple(range(len(described) // 3)), made, *described)
 
@@ -118,32 +132,36 @@ class OpContext(Context):
             self._attach(current, op, inputs, params, (t,))
         return t
 
-    def _composite(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+    def _composite(self, op: Op, inputs: tuple[Any, ...], params: Params, there: str | None) -> Any:
         current = state()
         if not op.by_parts and not current.anomaly:  # there its parts are watched
-            needs = current.grad and any(isinstance(x, Tensor) and x.requires_grad for x in inputs)
-            outs = self._as_one(op, inputs, params, needs)
+            needs = current.grad and _some_need(inputs)
+            outs = self.fused(op, inputs, params, needs and not op.rules)
+            if outs is None and needs:
+                if op.rules:
+                    with self.for_parts(there or current.device):
+                        made = op.body(*inputs, **params)
+                    outs = made if isinstance(made, tuple) else (made,)
+                else:
+                    outs = self.parts_at_once(op, inputs, params)
+                    if outs is not None:
+                        return outs[0] if op.results is None else op.pack(outs)
             if outs is not None:
-                return op.pack(outs)
-        outs = op.body(*inputs, **params)
-        return op.pack(outs) if op.residuals or op.results else outs
-
-    def _as_one(
-        self, op: Op, inputs: tuple[Any, ...], params: Params, needs: bool
-    ) -> tuple[Tensor, ...] | None:
-        """The results of a composite as one node, None where its parts are the nodes."""
-        outs = self.fused(op, inputs, params)
-        if not needs:
-            return outs
-        if outs is None and op.rules:
-            with self.for_parts():
-                made = op.body(*inputs, **params)
-            outs = made if isinstance(made, tuple) else (made,)
-        if outs is not None:
-            # It may return an input or a view of one: the node must have its own output.
-            outs = tuple([o.alias() for o in outs])
-            self._attach(state(), op, inputs, params, outs)
-        return outs
+                if needs:
+                    # It may return an input or a view of one: the node must have its own output.
+                    outs = tuple([_own(o, inputs) for o in outs])
+                    self._attach(current, op, inputs, params, outs)
+                elif current.inference:
+                    for out in outs:
+                        if not any(out is x for x in inputs):
+                            out.storage.inference = True
+                return outs[0] if op.results is None else op.pack(outs)
+        if there is None:
+            found = op.body(*inputs, **params)
+        else:
+            with changed(device=there):
+                found = op.body(*inputs, **params)
+        return op.pack(found) if op.residuals or op.results else found
 
     def _attach(
         self,
@@ -154,26 +172,22 @@ class OpContext(Context):
         outs: tuple[Tensor, ...],
     ) -> None:
         """Make `outs` the outputs of a node, if some input needs gradients."""
+        if not _some_need(inputs):
+            return
         targets: list[Any] = []
         described: list[Any] = []
-        needed = far = False
+        far = False
         for x in inputs:
             target = index = None
             if isinstance(x, Tensor):
-                if x._base is not None:
-                    target, index = x.edge or _NO_EDGE
-                elif x._needs:
+                if x._needs:
                     target, index = x._node or x, x._index
-                if target is not None:
-                    needed = True
-                    if index > FEW:  # type: ignore[operator]
+                    if index > FEW:
                         far = True
                 described += (x.layout.shape, x.dtype, index)
             else:
                 described += _NO_TENSOR
             targets.append(target)
-        if not needed:
-            return
         made = None if op.infers else tuple([out.spec for out in outs[: op.output_count]])
         if op.rules:
             indices = described[2::3] if far else []
@@ -183,7 +197,8 @@ class OpContext(Context):
             if far:
                 form = form.of_outputs(tuple([index or 0 for index in indices]))
         else:
-            form = self.recomputed_form(op, params, made, described)
+            device = outs[0].storage.device
+            form = self.recomputed_form(op, params, made, described, device)
         call = current.line or user_call(_LIBRARY_FRAMES)
         node = OpNode(form, params, tuple(targets), call, inputs + outs, current.saved_hooks)
         if not op.rules:
@@ -196,9 +211,27 @@ class OpContext(Context):
                 out._node, out._index, out._needs = node, i, True
 
 
-def _has_kernel(op: Op) -> bool:
-    """Whether the device in use has a kernel for an op that has parts as well."""
-    return op.own_kernel in devices.lookup(devices.current()).limits.kernels
+def _own(out: Tensor, inputs: Sequence[Any]) -> Tensor:
+    """A tensor that is neither one of the inputs nor a view."""
+    return out.alias() if out._base is not None or any(out is x for x in inputs) else out
+
+
+def _some_need(inputs: Sequence[Any]) -> bool:
+    """Whether gradients flow to some input. Views whose bases were written are updated first."""
+    found = False
+    for x in inputs:
+        if isinstance(x, Tensor):
+            base = x._base
+            if base is not None and base._edits != x._edits:
+                x._rebuild(base)
+            if x._needs:
+                found = True
+    return found
+
+
+def _has_kernel(op: Op, there: str | None) -> bool:
+    """Whether a device has a kernel for an op that has parts as well."""
+    return op.own_kernel in devices.lookup(there or devices.current()).limits.kernels
 
 
 def on_one_device(op: Op, inputs: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
@@ -262,7 +295,7 @@ FEW = 8  # outputs of a node for which forms of what is applied to them are kept
 # Frames from `user_call` to the user's on the shortest way: `user_call`, `_attach`, `apply`, and an
 # operator of the tensor or `context.apply`.
 _LIBRARY_FRAMES = 4
-_NO_EDGE, _NO_TENSOR = (None, None), (None, None, None)
+_NO_TENSOR = (None, None, None)
 
 
 @lru_cache(maxsize=8192)

@@ -191,9 +191,9 @@ class Recorder(BottomContext):
             self._settle_device(op, inputs)
         return tuple([self._tensor(v, line) for v in values])
 
-    def for_parts(self) -> changed:
+    def for_parts(self, device: str | None) -> changed:
         """The same. Its parts have the user's line from the composite: it is looked for once."""
-        return changed(grad=False, line=self.user_line())
+        return changed(grad=False, device=device, line=self.user_line())
 
     def _is_hosted(self, inputs: tuple[Any, ...]) -> bool:
         """Whether an op computes with numbers of the host only, which any device's tape may."""

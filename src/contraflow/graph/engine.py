@@ -228,11 +228,12 @@ class Pass:
             self.prepare(starts)
         heap, nodes, first = self.frontier.heap, self.frontier.nodes, self.context.first_node
         recording = self.context.is_recording
+        advances = self.shortcuts and all(g.storage.device == "cpu" for _, g in starts)
         # The inside of a rule is not checked: infinities there may well cancel.
         with changed(grad=self.create_graph, anomaly=False, autocast=None, task=self):
             self.deliver(starts)
             while heap:
-                if self.shortcuts and nodes[-heap[0]][0].form.shortcut is not False:
+                if advances and nodes[-heap[0]][0].form.shortcut is not False:
                     self.cotangents.advance(self)
                     if not heap:
                         break
@@ -464,12 +465,16 @@ _locks = tuple(threads.lock() for _ in range(64))
 
 def _accumulate(leaf: Tensor, g: Tensor, owned: bool, create_graph: bool) -> None:
     """Add to `.grad`: in place where a gradient is there, else the buffer itself if it is ours."""
+    context = state().context
     with _locks[id(leaf) // 64 % len(_locks)]:
-        held = leaf.grad
+        context.touch_grad(leaf, reading=True)
+        held = leaf._grad
         if held is None:
             # A gradient with a graph may be an input's own tensor, or another leaf's gradient too.
             ours = owned and not create_graph and g.layout.is_contiguous
-            leaf.grad = g if ours else core.clone(g)
+            found = g if ours else core.clone(g)
+            context.touch_grad(leaf, reading=False)
+            leaf._grad = found
         elif create_graph:
             leaf.grad = held + g
         else:

@@ -10,7 +10,7 @@ from contraflow.errors import GradientError
 from contraflow.graph.cotangent import cotangents_of
 from contraflow.graph.saved import Saved, keep
 from contraflow.operation import core
-from contraflow.operation.context import changed, device_of, other_devices, state
+from contraflow.operation.context import changed, device_of, state
 from contraflow.operation.gradient_rules import Backward
 from contraflow.operation.op import Op
 from contraflow.spec import Params, Spec
@@ -41,8 +41,8 @@ class OpNode(Node):
     """An applied op: its rules run when backward reaches it."""
 
     # `kept` is what the rules name, in order, in one flat tuple; None when it was freed. Four
-    # entries per saved value: (storage, version, array, layout), or (Saved or number, None, None,
-    # None).
+    # entries per saved value: (storage, version, array, layout), with the dtype in place of the
+    # array on another device than the cpu, or (Saved or number, None, None, None).
     # `owner` is what the user called, a key of `OWNERS`, where this is part of that.
     __slots__ = ("params", "kept", "owner")
 
@@ -66,12 +66,27 @@ class OpNode(Node):
         self.watchers = None
         self.kept: tuple[Any, ...] | None = self._entries(values, hooks) if form.saved else ()
 
+    @staticmethod
+    def of(
+        form: Form, params: Params, targets: tuple[Any, ...], call: UserCall, kept: tuple[Any, ...]
+    ) -> OpNode:
+        """The same with what it keeps: see `kept`."""
+        node: OpNode = object.__new__(OpNode)
+        node.form, node.params, node.targets, node.kept = form, params, targets, kept
+        node.code, node.instruction, node.owner = call
+        node.sequence_nr = next(sequence_numbers)
+        node.done, node.watchers = False, None
+        return node
+
     def _entries(self, values: tuple[Any, ...], hooks: tuple[Any, ...]) -> tuple[Any, ...]:
         kept: tuple[Any, ...] = ()
         for i in self.form.saved:
             x = values[i]
             if isinstance(x, Tensor):
-                storage, array = x.storage, x._array
+                storage = x.storage
+                array: Any = x._array
+                if array is None and storage.device != "cpu" and storage._data is not None:
+                    array = x.dtype
                 odd = array is None or x._tangents is not None or storage.inference
                 if not odd and not hooks:
                     kept += (storage, storage.version, array, x.layout)
@@ -160,34 +175,31 @@ class OpNode(Node):
             entry for saved in values for entry in (saved, None, None, None)
         )
 
-    def backward(
-        self, cotangents: list[Tensor | None], values: list[Any] | None = None
-    ) -> Sequence[Tensor | None]:
-        """The gradients of the inputs, from saved values that may have been read before."""
-        if values is None:
-            values = self._values()
-            if self.kept is None:  # asked after they were read: another thread may be at it
-                raise GradientError(
-                    f"backward: {self.name}{at(self.line)} has run already and its saved values "
-                    f"were freed. Pass retain_graph=True to the first backward."
-                )
-            values = [x.get(self) if isinstance(x, Saved) else x for x in values]
-        if other_devices:  # rules make tensors where those that they are given lie
-            device = device_of((*cotangents, *values))
-            if device is not None and device != state().device:
-                with changed(device=device):
-                    return self.backward(cotangents, values)
-        bound = self.bound
+    def backward(self, cotangents: list[Tensor | None]) -> Sequence[Tensor | None]:
+        values = self._values()
+        if self.kept is None:  # asked after they were read: another thread may be at it
+            raise GradientError(
+                f"backward: {self.name}{at(self.line)} has run already and its saved values "
+                f"were freed. Pass retain_graph=True to the first backward."
+            )
+        values = [x.get(self) if isinstance(x, Saved) else x for x in values]
+        bound = self.form.backward
+        assert bound is not None
         pushed = self.watchers is not None and self.watchers.pushed
         if bound.saved_outs and (state().grad or pushed):
             count = len(bound.saved_inputs)
-            inputs = values[:count]
             # Residuals have no history of their own: under create_graph they are computed again.
-            again = self.op.body(*inputs, **self.params) if bound.recomputes else ()
+            again = self._again(values[:count]) if bound.recomputes else ()
             for k, i in enumerate(bound.saved_outs, count):
                 made = i < self.op.output_count
                 values[k] = values[k].attached(self, i) if made else again[i]
         return state().context.derive(self, [*cotangents, *values])
+
+    def _again(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """The outputs and residuals, computed once more where the inputs lie."""
+        with changed(device=device_of(inputs) or state().device):
+            found: Sequence[Any] = self.op.body(*inputs, **self.params)
+        return found
 
     def free(self) -> None:
         # A node that saved nothing can run again at no cost, so it may.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from contraflow.devices.cpu import memory
-from contraflow.dtypes import from_numpy
+from contraflow.dtypes import DType, from_numpy
 from contraflow.errors import (
     GradientError,
     OverwrittenError,
@@ -73,8 +73,11 @@ class Saved:
     def of(kept: Sequence[Any], edge: Edge | None) -> Saved:
         """The four entries that a node keeps; see `OpNode.kept`."""
         saved: Saved = object.__new__(Saved)
-        saved.storage, saved.version, saved.array, saved.layout = kept
-        saved.dtype = from_numpy(saved.array.dtype)
+        saved.storage, saved.version, array, saved.layout = kept
+        if isinstance(array, DType):
+            saved.array, saved.dtype = None, array
+        else:
+            saved.array, saved.dtype = array, from_numpy(array.dtype)
         saved.edge, saved.tangents = edge, None
         return saved
 

@@ -63,9 +63,17 @@ class Context:
     def derive(self, node: Any, named: list[Any]) -> list[Any]:
         """Run the rules of an op's node on what they name: the gradient of each input.
 
-        Not by the context below, so that this one hears of their ops.
+        Not by the context below, so that this one hears of their ops. Rules make tensors where
+        those that they are given lie.
         """
-        gradients: list[Any] = node.bound.run(node.op, named, node.params, node.input_specs)
+        bound, given = node.bound, (node.op, named, node.params, node.input_specs)
+        gradients: list[Any]
+        device = device_of(named) if other_devices else None
+        if device is None or device == state().device:
+            gradients = bound.run(*given)
+        else:
+            with changed(device=device):
+                gradients = bound.run(*given)
         return gradients
 
     def leave(self, tensor: Any, what: str) -> None:

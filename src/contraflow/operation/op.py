@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contraflow.errors import TRANSLATED, retold
+from contraflow.operation.binding import REQUIRED, binding
 from contraflow.operation.context import apply, call_near, other_devices
 from contraflow.operation.gradient_rules import Backward, BoundRule, Rule, is_arithmetic, picker
 from contraflow.operation.promotion import DTYPE_RULES, Types
@@ -49,8 +50,6 @@ OTHER_NAMES = {
     "axis": "dim", "axes": "dims", "keepdims": "keepdim", "out": "",
     **dict.fromkeys(WITHOUT_EFFECT, ""),
 }  # fmt: skip
-
-REQUIRED = inspect.Parameter.empty  # in place of the default of a parameter that has none
 
 
 def _parameters(function: Any) -> tuple[tuple[str, ...], str | None, tuple[str, ...]]:
@@ -224,6 +223,8 @@ class Op(Traits):
         self.types = DTYPE_RULES[dtype] if isinstance(dtype, str) else dtype
         # Whether `ref` may run as it is on arrays of one dtype, with no cast before or after.
         self.direct = self.kind.direct and dtype in ("promote", "float", "bool")
+        # Whether specs of results depend on the types of numbers among the inputs, not on values.
+        self.by_type = isinstance(dtype, str) and (self.kind.direct or self.kind.creates)
 
     def _set_parameters(self, body: Callable[..., Any]) -> None:
         """Inputs and static parameters, with their defaults, from the signature of the body."""
@@ -235,7 +236,9 @@ class Op(Traits):
         # Whether the parameters are those of a View of the first input, as if it were contiguous.
         self.gives_view = tuple(self.params) == View._fields
         _name_code(body, self.name)
-        self.call: Callable[..., Any] = self.bind
+        # The default public signature: tensors first, static parameters by position or name.
+        self.bind: Callable[..., Any] = self._bind_variadic if self.variadic else self._bind_first
+        self.call = self.bind
         self.custom = False  # whether `call` is a signature of the op's own
         self.custom_operators = False  # and whether operators need it
 
@@ -346,7 +349,7 @@ class Op(Traits):
                 if own_names.keys() != kwargs.keys():
                     return written(self.name, kwargs.get("out"), self(*args, **own_names))
         try:
-            if other_devices:
+            if other_devices and self.custom:  # else `apply` looks where the tensors lie
                 return call_near(self.call, args, kwargs)
             return self.call(*args, **kwargs)
         except tuple(TRANSLATED) as error:
@@ -395,34 +398,26 @@ class Op(Traits):
             for name, default in {**given, **self.params}.items()
         )
 
-    def bind(self, *args: Any, **kwargs: Any) -> Any:
-        """The default public signature: tensors first, static parameters by position or name."""
-        if self.variadic:
-            sequence = args[0] if len(args) and isinstance(args[0], (tuple, list)) else ()
-            tensors, rest = tuple(sequence), args[1:]
-        else:
-            count = len(self.inputs)
-            tensors, rest = args[:count], args[count:]
-            absent = self.inputs[len(tensors) :]
-            if absent:
-                given = {**self.defaults, **kwargs}
-                missing = ", ".join(name for name in absent if name not in given)
-                if missing:
-                    raise TypeError(f"{self.name}: missing {missing}.")
-                tensors += tuple(given[name] for name in absent)
-                kwargs = {k: v for k, v in kwargs.items() if k not in absent}
+    def _bind_first(self, *args: Any, **kwargs: Any) -> Any:
+        """The default public signature, which is written when it is first used."""
+        self.bind = binding(self)
+        if not self.custom:
+            self.call = self.bind
+        return self.bind(*args, **kwargs)
+
+    def _bind_variadic(self, *args: Any, **kwargs: Any) -> Any:
+        """The same of an op that takes a sequence of tensors."""
+        sequence = args[0] if len(args) and isinstance(args[0], (tuple, list)) else ()
+        tensors, rest = tuple(sequence), args[1:]
         if len(rest) > len(self.params):
-            raise TypeError(
-                f"{self.name}: takes {len(self.inputs) + len(self.params)} arguments, "
-                f"got {len(args)}."
-            )
+            raise TypeError(f"{self.name}: takes {len(self.params)} arguments, got {len(args)}.")
         params = dict(self.params)
         names = tuple(self.params)
         params.update(zip(names, rest))
         for name, value in kwargs.items():
             if name not in params or name in names[: len(rest)]:
                 problem = "given twice" if name in params else "unknown"
-                known = ", ".join((*self.inputs, *names))
+                known = ", ".join(names)
                 raise TypeError(f"{self.name}: argument {name!r} is {problem}. It takes {known}.")
             params[name] = value
         for name, value in params.items():

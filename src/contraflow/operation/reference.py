@@ -10,6 +10,7 @@ import contextvars
 import math
 import threading
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,17 +57,31 @@ class Prepared(NamedTuple):
 
     casts: tuple[DType | None, ...]  # per input, None where it is taken as it is
     results: tuple[DType, ...]
+    plain: bool  # nothing is cast before
 
     def run(self, op: Op, arrays: Sequence[Any], params: Params) -> tuple[np.ndarray, ...]:
         """Cast, run `ref` (halves in float32, or what the op carries), and round to the results."""
-        outs: tuple[np.ndarray, ...] = quiet.run(self._run, op, arrays, params)
+        assert op.ref is not None
+        if self.plain:
+            outs = quiet.run(op.ref, *arrays, **params)
+        else:
+            outs = quiet.run(self._cast_and_run, op.ref, arrays, params)
+        results = self.results
+        if type(outs) is np.ndarray and outs.dtype is results[0].numpy and len(results) == 1:
+            return (outs if outs.flags.c_contiguous else np.ascontiguousarray(outs),)
+        rounded: tuple[np.ndarray, ...] = quiet.run(
+            self._round, outs if isinstance(outs, tuple) else (outs,)
+        )
+        return rounded
+
+    def _cast_and_run(
+        self, ref: Callable[..., Any], arrays: Sequence[Any], params: Params
+    ) -> tuple[np.ndarray, ...]:
+        given = [x if c is None else saturating_cast(x, c) for x, c in zip(arrays, self.casts)]
+        outs: tuple[np.ndarray, ...] = ref(*given, **params)
         return outs
 
-    def _run(self, op: Op, arrays: Sequence[Any], params: Params) -> tuple[np.ndarray, ...]:
-        given = [x if c is None else saturating_cast(x, c) for x, c in zip(arrays, self.casts)]
-        assert op.ref is not None
-        outs = op.ref(*given, **params)
-        outs = outs if isinstance(outs, tuple) else (outs,)
+    def _round(self, outs: Sequence[Any]) -> tuple[np.ndarray, ...]:
         return tuple(
             [
                 np.asarray(o).astype(r.numpy, order="C", copy=False)
@@ -79,7 +94,8 @@ def prepare(op: Op, given: Sequence[Given], params: Params) -> Prepared:
     """Ask the dtype rule of an op once for all inputs like these."""
     casts, results = op.types(given, params)
     carried = op.kind.carried(op, given, params)
-    return Prepared(tuple([_cast(x, c, carried) for x, c in zip(given, casts)]), results)
+    needed = tuple([_cast(x, c, carried) for x, c in zip(given, casts)])
+    return Prepared(needed, results, not any(needed))
 
 
 def _cast(x: Given, wanted: DType | None, carried: DType | None) -> DType | None:
@@ -108,6 +124,31 @@ def strided(array: np.ndarray, view: View) -> np.ndarray:
     return np.ndarray(view.shape, flat.dtype, flat, view.offset * size, strides)
 
 
+# --- places ------------------------------------------------------------------------------------
+
+
+def all_below(i: np.ndarray, n: int) -> bool:
+    """Whether all of some indices are in [0, n)."""
+    if i.dtype == np.int64:  # negative ones are large without their sign
+        return not i.size or bool(np.maximum.reduce(i.view(np.uint64), None) < n)
+    return not ((i < 0) | (i >= n)).any()
+
+
+def take_along(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
+    """`np.take_along_axis`, for an index that may be shorter than `x` along other dims."""
+    if index.ndim == 1:
+        return x[index]  # type: ignore[no-any-return]
+    before, after = _others(index.shape, dim)
+    return x[(*before, index, *after)]  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=1024)
+def _others(shape: tuple[int, ...], dim: int) -> tuple[Sequence[Any], Sequence[Any]]:
+    """The coordinates along each other dim, laid against the rest: before a dim, and after it."""
+    grid = np.indices(shape, sparse=True)
+    return grid[:dim], grid[dim + 1 :]
+
+
 # --- sums --------------------------------------------------------------------------------------
 
 BLOCK = 128  # float32 that may be added one after the other
@@ -121,7 +162,8 @@ def carried(x: np.ndarray) -> np.ndarray:
 def add_up(x: np.ndarray, dim: tuple[int, ...], keepdim: bool = False) -> Any:
     """The sum over dims."""
     if x.dtype != np.float32 or x.size <= BLOCK or _lies_in_rows(x, dim):
-        return x.sum(dim, keepdims=keepdim)
+        reduce: Any = np.add.reduce  # as x.sum(), which comes here by way of Python
+        return reduce(x, dim, keepdims=keepdim)
     return x.sum(dim, np.float64, keepdims=keepdim).astype(np.float32)
 
 

@@ -10,27 +10,36 @@ from __future__ import annotations
 import functools
 import heapq
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from contraflow import config, thresholds
 from contraflow.devices.cpu import memory
-from contraflow.dtypes import float32, float64
+from contraflow.dtypes import float32, float64, from_numpy
 from contraflow.graph.cotangent import Cotangent, Cotangents, Sent
 from contraflow.graph.engine import Pass
 from contraflow.graph.op_node import OpNode
 from contraflow.operation import core
-from contraflow.operation.context import apply, other_devices
+from contraflow.operation.context import apply, changed, other_devices
 from contraflow.operation.reference import quiet, strided
 from contraflow.runtime import eager_programs
-from contraflow.shapes import Shape, View, contiguous, numel
+from contraflow.shapes import Shape, View, contiguous, numel, rearranged
 from contraflow.spec import Spec
 from contraflow.tensors.node import Form
+from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import exact
 
+_MOVES = "moves"
 _SCALARS = frozenset((np.float32, np.float64))  # nobody owns one, and `+` adds them
 BARE = _SCALARS | {np.ndarray}  # these are the pass's own
+
+
+class OwnTensor(NamedTuple):
+    """A cotangent on another device than the cpu that is the pass's own."""
+
+    tensor: Tensor
 
 
 class Parts:
@@ -46,8 +55,8 @@ class Parts:
         self.shape = shape
         self.pieces = [(g, region)]
 
-    def joined(self) -> np.ndarray:
-        """All of the tensor, as an array of its own."""
+    def joined(self) -> Cotangent:
+        """All of the tensor, as an array of its own, or a tensor on another device."""
         pieces = [
             x if isinstance(x, Tensor) else Tensor.of_array(np.asarray(x)) for x, _ in self.pieces
         ]
@@ -56,7 +65,12 @@ class Parts:
             function = functools.partial(_sum_of_pieces, self.shape, regions)
             results = eager_programs.call("joined", (self.shape, regions), function, pieces)
             if results is not None:
-                return results[0].array  # type: ignore[no-any-return]
+                (whole,) = results
+                return whole.array if whole.storage.device == "cpu" else OwnTensor(whole)
+        if other_devices and _is_elsewhere(pieces[0]):
+            regions = tuple([region for _, region in self.pieces])
+            with changed(device=pieces[0].storage.device):
+                return OwnTensor(_sum_of_pieces(self.shape, regions, *pieces))
         return self._copied()
 
     def _copied(self) -> np.ndarray:
@@ -73,13 +87,15 @@ class Parts:
 
 
 class ArrayCotangents(Cotangents):
-    """Cotangents that are tensors, arrays and scalars of the pass's own, or `Parts`."""
+    """Cotangents that are tensors, arrays, scalars or `OwnTensor` of the pass's own, or `Parts`."""
 
     has_shortcuts = True
 
     def tensor(self, g: Cotangent) -> Tensor:
         if type(g) is Parts:
-            return Tensor.of_array(g.joined())
+            g = g.joined()
+        if type(g) is OwnTensor:
+            return g.tensor
         if type(g) in BARE:
             return Tensor.of_array(np.asarray(g))
         found: Tensor = g
@@ -87,13 +103,13 @@ class ArrayCotangents(Cotangents):
 
     def add(self, held: Cotangent, g: Cotangent) -> Cotangent:
         """The sum of two cotangents, in place where one of them is the pass's own."""
-        if other_devices and _is_elsewhere(g):
-            return super().add(held, g)
         if type(held) is Parts:
             if type(g) is Parts and len(held.pieces) < thresholds.waiting_pieces:
                 held.pieces += g.pieces
                 return held
             held = held.joined()
+        if other_devices and _is_elsewhere(held):
+            return OwnTensor(super().add(self.tensor(held), self.tensor(g)))
         if type(g) is Parts:
             whole = held if type(held) is np.ndarray else np.array(_array(held), order="C")
             return _with_padded(whole, g.pieces)
@@ -110,10 +126,10 @@ class ArrayCotangents(Cotangents):
         storages = [g.storage for _, g in sent]
         for k, storage in enumerate(storages):
             # A buffer newer than `mark` was made by the rule; it may be handed out twice.
-            if storage.serial > mark and storage.device == "cpu" and storages.count(storage) == 1:
+            if storage.serial > mark and storages.count(storage) == 1:
                 edge, g = sent[k]
                 if g.layout.is_contiguous:
-                    sent[k] = edge, g.array
+                    sent[k] = edge, g.array if storage.device == "cpu" else OwnTensor(g)
         return sent
 
     def join(
@@ -133,26 +149,31 @@ class ArrayCotangents(Cotangents):
     def move(self, node: OpNode, g: Cotangent) -> list[Sent] | None:
         """The same elements, where they lie in the input of a view or in those of an assignment.
 
-        None where the rule gives a view of what came, or it lies on another device.
+        None where the rule has to find out how they lie, or an assignment was made elsewhere.
         """
-        if other_devices and _is_elsewhere(g):
-            return None
         if len(node.targets) > 1:
-            return _assigned(node, g)
+            return None if other_devices and _is_elsewhere(g) else _assigned(node, g)
         (edge,), (spec,) = node.edges, node.input_specs
         assert edge is not None and spec is not None
         shape = spec.shape
         region = node.op.body(contiguous(shape), **node.params)
+        g = _whole(g)
+        if type(g) is OwnTensor:
+            g = g.tensor
         if numel(region.shape) < numel(shape):
-            return [(edge, Parts(shape, _whole(g), region))]
-        if region.is_contiguous and type(g) in (np.ndarray, Parts):
-            return [(edge, _whole(g).reshape(shape))]
-        return None
+            return [(edge, Parts(shape, g, region))]
+        if type(g) is np.ndarray and region.is_contiguous:
+            return [(edge, g.reshape(shape))]
+        t = self.tensor(g)
+        layout = rearranged(shape, region, t.layout)
+        return None if layout is None else [(edge, Tensor.of_storage(t.storage, layout, t.dtype))]
 
 
 def _is_elsewhere(g: Cotangent) -> bool:
-    """Whether a cotangent lies on another device than the cpu, where it is always a tensor."""
-    return isinstance(g, Tensor) and g.storage.device != "cpu"
+    """Whether a cotangent lies on another device than the cpu, where it has no arrays."""
+    if type(g) is Parts:
+        g = g.pieces[0][0]
+    return type(g) is OwnTensor or (isinstance(g, Tensor) and g.storage.device != "cpu")
 
 
 def _array(g: Cotangent) -> Any:
@@ -165,22 +186,30 @@ def _whole(g: Cotangent) -> Cotangent:
     return g.joined() if type(g) is Parts else g
 
 
-def _has_shortcut(form: Form) -> bool:
-    """Whether the rules of such nodes are arithmetic on little data of one floating dtype."""
-    specs = {spec for spec in form.input_specs if spec is not None}
-    if form.op is None or form.backward is None or len(specs) != 1:
+def _shortcut(form: Form) -> Any:
+    """True where the rules of such nodes are arithmetic on little data of one floating dtype.
+
+    Else a table for routines over arrays (`eager.learn_rules`), `_MOVES` for a node that only moves
+    elements, or False where nothing is known.
+    """
+    op, bound = form.op, form.backward
+    if op is None or bound is None:
         return False
-    (spec,) = specs
-    small = spec.dtype in (float32, float64) and numel(spec.shape) <= thresholds.bare_arrays
-    return form.backward.arithmetic and form.op.direct and small
+    specs = {spec for spec in form.input_specs if spec is not None}
+    if len(specs) == 1 and bound.arithmetic and op.direct:
+        (spec,) = specs
+        small = numel(spec.shape) <= thresholds.bare_arrays
+        return spec.dtype in (float32, float64) and small
+    if form.moves:
+        return _MOVES
+    return {} if op.rules and form.output_count == 1 else False
 
 
 def _advance(task: Pass) -> None:
-    """Go through nodes whose rules are arithmetic on little data, as long as these come next.
+    """Go through nodes whose rules are known as functions of arrays, as long as these come next.
 
     It makes no tensors. The thread's state is not the caller's here, so nothing of a user's may
-    run: a node with hooks, a gradient to be summed to the shape of its input and all else that is
-    rare are left to the pass.
+    run: a node with hooks and all else that is rare are left to the pass.
     """
     frontier, needed, wanted = task.frontier, task.needed, task.wanted
     heap, nodes = frontier.heap, frontier.nodes
@@ -188,13 +217,26 @@ def _advance(task: Pass) -> None:
         number = -heap[0]
         node, g = nodes[number][:2]
         form = node.form
-        if form.shortcut is None:
-            form.shortcut = _has_shortcut(form)
-        if not form.shortcut or node.watchers is not None:
+        shortcut = form.shortcut
+        if shortcut is None:
+            shortcut = form.shortcut = _shortcut(form)
+        if shortcut is False or node.watchers is not None:
             return
         if needed is not None and (id(node) not in needed or (id(node), 0) in wanted):
             return
-        named = _named(node, g)
+        if other_devices and _is_elsewhere(g):
+            return
+        if shortcut is _MOVES:
+            sent = task.cotangents.move(node, g)
+            if sent is None:
+                return
+            heapq.heappop(heap)
+            del nodes[number]
+            if not task.retain:
+                node.done = True
+            _deliver(task, sent)
+            continue
+        named = _named(node, g) if shortcut is True else _by_routine(node, g, shortcut)
         if named is None:
             return
         heapq.heappop(heap)
@@ -204,6 +246,10 @@ def _advance(task: Pass) -> None:
             if node.kept:
                 node.kept = None
         targets, indices = node.targets, form.indices
+        if shortcut is not True:
+            ends = zip(zip(targets, indices), named)
+            _deliver(task, [(e, made) for e, made in ends if e[0] is not None and made is not None])
+            continue
         for (i,), function, pick in form.backward.rules:
             target, index = targets[i], indices[i]
             key = id(target)
@@ -223,14 +269,63 @@ def _advance(task: Pass) -> None:
                 entry[index + 1] = task.cotangents.add(held, made)
 
 
+def _deliver(task: Pass, sent: Iterable[Sent]) -> None:
+    """Add cotangents to those at the ends of their edges, as `Pass.deliver` does."""
+    needed, wanted, frontier = task.needed, task.wanted, task.frontier
+    for (target, index), g in sent:
+        if needed is None or id(target) in needed or (id(target), index) in wanted:
+            entry = frontier.entry(target)
+            held = entry[index + 1]
+            entry[index + 1] = g if held is None else task.cotangents.add(held, g)
+
+
+def _by_routine(node: OpNode, g: Cotangent, table: dict[Any, Any]) -> Sequence[Any] | None:
+    """The gradients of the inputs of a node by a routine over arrays, as the pass's own.
+
+    None where there is no routine yet, or a value is not what it was made for.
+    """
+    kept = node.kept
+    if not table or kept is None:
+        return None
+    if type(g) not in BARE:
+        g = g.joined() if type(g) is Parts else g.array
+    g = np.asarray(g)
+    arrays = [g]
+    numbers: list[Any] = []
+    for k in range(0, len(kept), 4):
+        value, array = kept[k], kept[k + 2]
+        if type(array) is np.ndarray:
+            if value.version != kept[k + 1]:
+                return None
+            arrays.append(array)
+        elif isinstance(value, (int, float)):
+            numbers += (type(value), exact(value))
+        elif value is not None:
+            return None
+    key = eager_programs.rules_key(node.params, arrays, numbers)
+    routine = eager_programs.over_arrays(table, key)
+    if routine is None:
+        return None
+    try:
+        made: list[Any] = [*routine.call(*arrays)]
+    except Exception:
+        return None
+    for i, x in enumerate(made):
+        if i in routine.views:
+            made[i] = Tensor.of_storage(Storage(x), routine.views[i], from_numpy(x.dtype))
+        elif any(x is array for array in arrays):  # which others may have
+            made[i] = x.copy()
+    return made
+
+
 def _named(node: OpNode, g: Cotangent) -> list[Any] | None:
     """The values that the rules of a node name, as arrays and numbers.
 
-    None if a value was overwritten, is not kept as an array or lies on another device: then
-    `backward` runs, or says why it cannot.
+    None if a value was overwritten or is not kept as an array: then `backward` runs, or says why it
+    cannot.
     """
     kept = node.kept
-    if kept is None or (other_devices and _is_elsewhere(g)):
+    if kept is None:
         return None
     if type(g) not in BARE:
         g = g.joined() if type(g) is Parts else g.array
@@ -239,7 +334,7 @@ def _named(node: OpNode, g: Cotangent) -> list[Any] | None:
     named = [g if shape or type(g) is not np.ndarray else g[()]]
     for k in range(0, len(kept), 4):
         value, array = kept[k], kept[k + 2]
-        if array is not None:
+        if type(array) is np.ndarray:
             if value.version != kept[k + 1]:
                 return None
             value = array if shape else array[()]

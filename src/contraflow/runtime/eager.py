@@ -20,14 +20,15 @@ from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS
 from contraflow.graph.op_node import OpNode
 from contraflow.operation.context import device_of, other_devices, set_base_context, state
 from contraflow.operation.op import Op
-from contraflow.operation.promotion import DTYPE_RULES
 from contraflow.operation.reference import Prepared, prepare, quiet
 from contraflow.runtime import eager_programs
 from contraflow.runtime.array_cotangents import ArrayCotangents
 from contraflow.shapes import numel
 from contraflow.spec import Params, Spec
 from contraflow.tensors.node import Form, fit
+from contraflow.tensors.source_line import user_call
 from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.tree import exact
 
 
 class Eager(BottomContext):
@@ -39,8 +40,10 @@ class Eager(BottomContext):
     def __init__(self) -> None:
         self._calls: dict[Any, tuple[tuple[Spec, ...], Prepared]] = {}  # by op, specs, params
         self._forms: dict[Any, Form] = {}  # of composites without rules
+        self._composites: dict[Any, Any] = {}  # on few elements: see `_known`
         thresholds.on_change(self._calls.clear)
         thresholds.on_change(self._forms.clear)
+        thresholds.on_change(self._composites.clear)
 
     def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         """Run an op; elementwise ones of one dtype, most of all, take a short way.
@@ -143,36 +146,50 @@ class Eager(BottomContext):
         return np.asarray(quiet.run(ref, *_typed(arrays, dtype), **params))
 
     def _run(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
+        """Run any op. How it runs on inputs of certain specs is found out once."""
+        values = params.values()
+        key: list[Any] = [op, get_default_dtype(), *values, *map(type, values)]
+        arrays: list[Any] = []
+        size, known = 0, True
+        for x in inputs:
+            if isinstance(x, Tensor):
+                array = x._array
+                if array is None:
+                    array = x.array
+                arrays.append(array)
+                shape = x.layout.shape
+                key += (shape, x.dtype)
+                if shape:
+                    size += array.size
+            else:
+                # Numbers may be others at every call.
+                known = known and op.by_type and type(x) in _NUMBERS and -_INT64 <= x < _INT64
+                arrays.append(x)
+                key.append(type(x))
         # NumPy joins parts one after the other, where a kernel looks for each element's part.
         has_kernel = not op.is_opaque and not op.dynamic and not op.variadic
-        if has_kernel and eager_programs.is_worth_a_program(inputs, thresholds.eager_kernel):
+        if size >= thresholds.eager_kernel and has_kernel and config.eager_kernels:
             results = eager_programs.call_op(op, inputs, params)
             if results is not None:
                 return tuple(results)
-        expected, prepared = self._prepared(op, inputs, params)
-        arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
+        expected, prepared = self._prepared(op, tuple(key) if known else None, inputs, params)
         outs = prepared.run(op, arrays, params)
         if not op.dynamic:
             for out, spec in zip(outs, expected):
                 assert out.shape == spec.shape, f"{op.name}: {out.shape} is not {spec.shape}"
-        return tuple(Tensor.of_array(out) for out in outs)
+        return tuple([Tensor.of_array(out) for out in outs])
 
     def _prepared(
-        self, op: Op, inputs: tuple[Any, ...], params: Params
+        self, op: Op, key: Any, inputs: tuple[Any, ...], params: Params
     ) -> tuple[tuple[Spec, ...], Prepared]:
         """The specs of an op's results, and how its `ref` runs; or the error for a wrong input."""
+        try:
+            found = self._calls.get(key)
+        except TypeError:  # a parameter that is not hashable
+            found = key = None
+        if found is not None:
+            return found
         given = tuple(specs_of(op, inputs))
-        key: Any = None
-        # Numbers may be others at every call; rules of elementwise ops look at their types only.
-        kinds = tuple([x if isinstance(x, Spec) else type(x) for x in given])
-        if kinds == given or (op.kind.direct and op.types in _NAMED_RULES):
-            key = op, get_default_dtype(), kinds, eager_programs.exactly(params)
-            try:
-                found = self._calls.get(key)
-            except TypeError:  # a parameter that is not hashable
-                found = key = None
-            if found is not None:
-                return found
         made = op.infer(given, params), prepare(op, given, params)
         if key is not None:
             if len(self._calls) >= thresholds.kept_programs:
@@ -180,17 +197,21 @@ class Eager(BottomContext):
             self._calls[key] = made
         return made
 
-    def fused(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...] | None:
-        if not eager_programs.is_worth_a_program(inputs, thresholds.eager_composite):
-            return None
-        current = state()
-        if not current.context.replays:
+    def fused(
+        self, op: Op, inputs: tuple[Any, ...], params: Params, as_node: bool
+    ) -> tuple[Tensor, ...] | None:
+        device = eager_programs.place(inputs)
+        if device == "cpu" and not eager_programs.is_worth_a_program(
+            inputs, thresholds.eager_composite
+        ):
+            return None if as_node else self._known(op, inputs, params)
+        if not state().context.replays:
             return None  # somebody listens to its parts
         function = functools.partial(op.body, **params)
         # Without rules its backward runs it again.
         repeats = not op.rules
         routine = eager_programs.routine_of(
-            op.name, eager_programs.exactly(params), function, inputs, repeats
+            op.name, eager_programs.exactly(params), function, inputs, repeats, device
         )
         if routine is None:
             return None
@@ -198,16 +219,76 @@ class Eager(BottomContext):
         several = len(op.outs) + len(op.residuals)
         return None if results is None or len(results) != several else tuple(results)
 
+    def _known(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...] | None:
+        """The results of a composite on few elements by a routine over arrays, if there is one.
+
+        There is none where a context listens to the parts of the composite.
+        """
+        if state().context is not self:
+            return None
+        found = self._routine(op, inputs, params, ())
+        if found is None:
+            return None
+        arrays, made, _ = found
+        return tuple([_tensor(array, arrays, inputs) for array in made])
+
+    def parts_at_once(
+        self, op: Op, inputs: tuple[Any, ...], params: Params
+    ) -> tuple[Tensor, ...] | None:
+        current = state()
+        if current.context is not self or current.saved_hooks or current.line is not None:
+            return None
+        if eager_programs.is_worth_a_program(inputs, thresholds.eager_composite):
+            return None
+        needs = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x._needs]
+        for x in inputs:
+            if isinstance(x, Tensor) and (x._index or x.storage.inference or x._tangents):
+                return None
+        found = self._routine(op, inputs, params, needs)
+        if found is None:
+            return None
+        _, made, graph = found
+        given = [x for x in inputs if isinstance(x, Tensor)]
+        return tuple(graph.attach(op, given, made, user_call(_LIBRARY_FRAMES)))
+
+    def _routine(
+        self, op: Op, inputs: tuple[Any, ...], params: Params, needs: Sequence[int]
+    ) -> tuple[list[np.ndarray], Sequence[Any], Any] | None:
+        """The arrays of inputs, what a routine for a composite makes of them, and its graph."""
+        given: list[Any] = [op, get_default_dtype(), eager_programs.exactly(params), *needs]
+        arrays: list[np.ndarray] = []
+        for x in inputs:
+            if isinstance(x, Tensor):
+                if not x.storage.on_host:
+                    return None
+                shape, strides, _ = x.layout
+                given += (shape, strides, x.dtype)
+                arrays.append(x.array)
+            else:
+                given += (type(x), exact(x))
+        key = tuple(given)
+        routine = eager_programs.over_arrays(self._composites, key)
+        if routine is None:
+            function = functools.partial(op.body, **params)
+            count = len(op.outs) + len(op.residuals)
+            eager_programs.learn(self._composites, key, op.name, function, inputs, count, needs)
+            return None
+        try:
+            return arrays, quiet.run(routine.call, *arrays), routine.graph
+        except Exception:  # the parts say what is wrong
+            return None
+
     def recomputed_form(
-        self, op: Op, params: Params, made: tuple[Spec, ...] | None, described: Sequence[Any]
-    ) -> Form:
-        key = op, get_default_dtype(), eager_programs.exactly(params), *described
+        self, op: Op, params: Params, made: tuple[Spec, ...] | None, described: Sequence[Any],
+        device: str,
+    ) -> Form:  # fmt: skip
+        key = op, get_default_dtype(), eager_programs.exactly(params), device, *described
         form = self._forms.get(key)
         if form is None:
             given = list(zip(described[::3], described[1::3]))
             specs = tuple(None if dtype is None else Spec(shape, dtype) for shape, dtype in given)
             needs = tuple(index is not None for index in described[2::3])
-            saved = eager_programs.inputs_read_by_backward(op, params, specs, needs)
+            saved = eager_programs.inputs_read_by_backward(op, params, specs, needs, device)
             form = form_of(op, saved, made, *described)
             if len(self._forms) >= thresholds.kept_programs:
                 self._forms.clear()
@@ -222,28 +303,23 @@ class Eager(BottomContext):
         op = node.op
         several = op.is_composite or op.is_contraction
         least = thresholds.eager_composite if several else thresholds.eager_kernel
-        # Those of what joins many tensors are views of the cotangent.
-        by_itself = (op.variadic and not several) or op.is_transfer
-        if not by_itself and eager_programs.is_worth_a_program(named, least):
-            params, bound, specs = node.params, node.bound, tuple(node.input_specs)
+        # Those of what joins many tensors are views of the cotangent, as are most of views.
+        by_itself = (op.variadic and not several) or op.is_transfer or op.is_view
+        is_large = eager_programs.is_worth_a_program(named, least)
+        if is_large and not by_itself:
+            bound = node.bound
             key = (
                 "backward",
                 bound.needs,
                 bound.saved_inputs,
-                specs,
-                eager_programs.exactly(params),
+                tuple(node.input_specs),
+                eager_programs.exactly(node.params),
             )
-
-            def fitted(*xs: Any) -> list[Any]:
-                grads = bound.run(op, list(xs), params, specs)
-                return [
-                    g if g is None or spec is None else fit(node, g, *spec)
-                    for g, spec in zip(grads, specs)
-                ]
-
-            results = eager_programs.call(op.name, key, fitted, named)
+            results = eager_programs.call(op.name, key, functools.partial(_fitted, node), named)
             if results is not None:
                 return results
+        elif not is_large and type(node.form.shortcut) is dict:  # for the next node of this form
+            _learn_rules(node, named)
         return super().derive(node, named)
 
     def write(self, target: Tensor, value: Tensor, op: str, line: Any) -> None:
@@ -265,6 +341,34 @@ class Eager(BottomContext):
         target.storage.wrote(op, line)
 
 
+def _fitted(node: OpNode, *named: Any) -> list[Any]:
+    """The gradients of the inputs of a node, summed to their shapes."""
+    specs = node.input_specs
+    grads = node.bound.run(node.op, list(named), node.params, specs)
+    return [
+        g if g is None or spec is None else fit(node, g, *spec) for g, spec in zip(grads, specs)
+    ]
+
+
+def _learn_rules(node: OpNode, named: Sequence[Any]) -> None:
+    """Have a routine over arrays for the rules of a node, which are run on few elements, later."""
+    arrays = [x.array for x in named if isinstance(x, Tensor)]
+    numbers: list[Any] = []
+    for x in named:
+        if not isinstance(x, Tensor) and x is not None:
+            numbers += (type(x), exact(x))
+    key = eager_programs.rules_key(node.params, arrays, numbers)
+    function, count = functools.partial(_fitted, node), len(node.targets)
+    eager_programs.learn(node.form.shortcut, key, node.op.name, function, named, count, (), True)
+
+
+def _tensor(array: np.ndarray, arrays: Sequence[np.ndarray], inputs: Sequence[Any]) -> Tensor:
+    """The input that an array is the array of, or else a tensor over it."""
+    if any(given is array for given in arrays):
+        return next(x for x in inputs if isinstance(x, Tensor) and x._array is array)
+    return Tensor.of_array(array)
+
+
 def _transferred(x: Tensor, device: str, non_blocking: bool = False) -> Tensor:
     """The elements of a tensor in memory of a device."""
     array = x.fetched()
@@ -277,7 +381,10 @@ def _transferred(x: Tensor, device: str, non_blocking: bool = False) -> Tensor:
 
 
 _EXACT = 1 << 24  # whole numbers up to here are floats of either size
-_NAMED_RULES = frozenset(DTYPE_RULES.values())
+_INT64 = 1 << 63
+# Frames from `user_call` to `OpContext.apply`, beyond which the user's is.
+_LIBRARY_FRAMES = 5
+_NUMBERS = frozenset((bool, int, float))
 
 
 _COMPARING = frozenset((

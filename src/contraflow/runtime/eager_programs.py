@@ -10,10 +10,11 @@ The recorder and the compiler are imported when the first large op needs them.
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from contraflow.graph.recompute import recomputation
 from contraflow.operation import core
 from contraflow.operation.context import apply, changed, device_of, other_devices, state
 from contraflow.operation.op import Op
-from contraflow.shapes import contiguous, numel
+from contraflow.shapes import View, contiguous, numel
 from contraflow.spec import Params, Spec
 from contraflow.tensors.host_scalar import HostScalar
 from contraflow.tensors.source_line import user_line
@@ -37,13 +38,15 @@ from contraflow.tensors.tree import exact
 if TYPE_CHECKING:
     from contraflow.compiler.tape import Tape
     from contraflow.contexts.record import Recorder
+    from contraflow.contexts.recording import Recording
+    from contraflow.runtime.array_routines import ArrayRoutine
     from contraflow.runtime.executable import Native
 
 
 def is_worth_a_program(inputs: Sequence[Any], least: int) -> bool:
     """Whether a call on these inputs may be worth a program: on the cpu one on this many elements
     at least, on other devices any."""
-    if other_devices and _place(inputs) != "cpu":
+    if other_devices and place(inputs) != "cpu":
         return True
     total = 0
     for x in inputs:
@@ -54,9 +57,9 @@ def is_worth_a_program(inputs: Sequence[Any], least: int) -> bool:
     return total >= least and config.eager_kernels
 
 
-def _place(inputs: Sequence[Any]) -> str:
+def place(inputs: Sequence[Any]) -> str:
     """The device on which a function of these inputs is computed."""
-    return device_of(inputs) or devices.current()
+    return (device_of(inputs) or devices.current()) if other_devices else "cpu"
 
 
 _routines: OrderedDict[Any, Routine | str] = OrderedDict()  # or why there is none
@@ -76,7 +79,7 @@ def call(
 
     `key` says which function it is, with everything static that it depends on.
     """
-    device = _place(inputs) if other_devices else "cpu"
+    device = place(inputs)
     if device != "cpu":
         try:
             return _routine_there(name, key, function, inputs, device).run(inputs)
@@ -116,8 +119,7 @@ def write_there(target: Tensor, value: Tensor) -> None:
         state().context.write(to, given, "write", None)
         return ()
 
-    routine = _routine_there("write", (), write, (target, value), target.storage.device)
-    routine.run((target, value))
+    _routine_there("write", (), write, (target, value), target.storage.device).run((target, value))
 
 
 def known(name: str, params: Params, inputs: Sequence[Any], device: str) -> Routine | None:
@@ -173,8 +175,9 @@ def _routine_there(
 
 
 def routine_of(
-    name: str, key: Any, function: Callable[..., Any], inputs: Sequence[Any], repeats: bool = False
-) -> Routine | None:
+    name: str, key: Any, function: Callable[..., Any], inputs: Sequence[Any], repeats: bool = False,
+    device: str = "cpu",
+) -> Routine | None:  # fmt: skip
     """The routine of a function of tensors, made when it is first asked for; None where there is
     none. Numbers may be others at every call, and NumPy takes them as they come."""
     described: list[Any] = []
@@ -185,7 +188,6 @@ def routine_of(
             described.append(None)
         else:
             return None
-    device = _place(inputs) if other_devices else "cpu"
     whole_key = (name, key, device, config.num_threads, get_default_dtype(), *described)
     try:
         routine = _routines.get(whole_key)
@@ -223,9 +225,119 @@ def _prepare(
     return routine
 
 
+def over_arrays(table: Mapping[Any, Any], key: Any) -> ArrayRoutine | None:
+    """The routine over arrays (`array_routines.py`) that a table has under a key, if it has one."""
+    try:
+        found = table.get(key)
+    except TypeError:  # a parameter that is not hashable
+        return None
+    return None if type(found) is int else found
+
+
+def learn(
+    table: dict[Any, Any], key: Any, name: str, function: Callable[..., Any], inputs: Sequence[Any],
+    count: int, needs: Sequence[int] = (), views: bool = False,
+) -> None:  # fmt: skip
+    """Count a call of a function with `count` results, and make a routine when there were several;
+    with the graph of its parts, if some inputs need gradients.
+
+    Shapes that are met once are not worth a recording. A negative count says that there is none.
+    """
+    try:
+        times = table.get(key, 0)
+    except TypeError:
+        return
+    if type(times) is not int or times < 0:
+        return
+    if len(table) >= thresholds.kept_programs:
+        table.clear()
+    if times < thresholds.eager_repeats:
+        table[key] = times + 1
+        return
+    table[key] = -1
+    with contextlib.suppress(CaptureError, DeviceError):
+        table[key] = _array_routine(name, function, inputs, count, needs, views)
+
+
+def _array_routine(*args: Any) -> ArrayRoutine:
+    made: ArrayRoutine = threads.imported("contraflow.runtime.array_routines").ArrayRoutine(*args)
+    return made
+
+
+def rules_key(params: Params, arrays: Sequence[np.ndarray], numbers: Sequence[Any]) -> Any:
+    """The key of a routine for rules: it depends on how arrays lie that are not row-major."""
+    strides = [(k, array.strides) for k, array in enumerate(arrays) if not array.flags.c_contiguous]
+    return exactly(params), get_default_dtype(), *numbers, *strides
+
+
 def exactly(params: Mapping[str, Any]) -> Any:
     """Static parameters as a key: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
-    return tuple([(k, type(v), exact(v)) for k, v in params.items()])
+    if not params:
+        return ()
+    values = tuple(params.values())
+    types = tuple(map(type, values))
+    if float in types:
+        values = tuple(map(exact, values))
+    return values, types
+
+
+class ResultView(NamedTuple):
+    """A result that is a view: of a value of the tape, or of an input, by its index."""
+
+    source: Any
+    layout: View
+
+
+class Recorded(NamedTuple):
+    """A pure function that was run once on stand-ins for tensors."""
+
+    recording: Recording
+    standins: list[Any]  # in place of the inputs
+    results: list[Spec | ResultView | int | None]  # the source of each: see `_describe`
+    made: tuple[Any, ...]  # the results, whose graph leads to the stand-ins
+    values: Callable[[Tensor], Any]  # gives the value that a tensor of the recording shows
+
+
+def recorded(
+    name: str, function: Callable[..., Any], inputs: Sequence[Any], device: str = "cpu",
+    numbers: Mapping[int, HostScalar] = {}, needs: Sequence[int] = (), views: bool = False,
+    small: bool = False,
+) -> Recorded:  # fmt: skip
+    """Record a pure function. Host scalars stand for `numbers`, by position; with a graph if some
+    inputs are in `needs`, their positions. With `views` results may be views. If it is `small`, no
+    composite in it may be a program, and other results are not copied."""
+    standins = [_standin(x) if isinstance(x, Tensor) else x for x in inputs]
+    for i in needs:
+        standins[i]._needs = True
+    recorder = _recorder(name, [x for x in standins if isinstance(x, Tensor)])
+    if small:
+        recorder.fused = _refuse_large  # type: ignore[method-assign]
+    for i, cell in numbers.items():
+        standins[i] = recorder.read_scalar(cell)
+    plain = {"context": recorder, "saved_hooks": (), "region": 0, "line": None, "device": device}
+    try:
+        with changed(**plain, grad=bool(needs)):
+            found = function(*standins)
+            made = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+            with changed(grad=False):
+                results = [_describe(recorder, r, standins, views, small) for r in made]
+            recording = recorder.finish()
+    finally:
+        try:
+            recorder.restore()
+        except KeyboardInterrupt:  # it must be done all the same
+            recorder.restore()
+            raise
+    if recording.advances or recording.reseeds or (recording.writers and device == "cpu"):
+        raise CaptureError(f"{name} has effects")
+    recording.tape.device = device
+    return Recorded(recording, standins, results, made, recorder.value_at_end)
+
+
+def _refuse_large(op: Op, inputs: tuple[Any, ...], params: Params, as_node: bool) -> None:
+    """Stands for `OpContext.fused` where it must give None."""
+    if is_worth_a_program(inputs, thresholds.eager_composite):
+        raise CaptureError(f"{op.name} is a program of its own")
 
 
 class Routine:
@@ -238,43 +350,25 @@ class Routine:
         """Record a function; one whose backward `repeats` it must not be much work. If it `is_open`
         numbers may be others at every run."""
         self.device = device
-        standins = [_standin(x) if isinstance(x, Tensor) else x for x in inputs]
-        positions = [i for i, x in enumerate(standins) if isinstance(x, Tensor)]
         self._numbers: list[int] = []
         if is_open:
             self._numbers = [i for i, x in enumerate(inputs) if type(x) in (int, float)]
         cells = [HostScalar(inputs[i]) for i in self._numbers]
-        recorder = _recorder(name, [standins[i] for i in positions])
-        for i, cell in zip(self._numbers, cells):
-            standins[i] = recorder.read_scalar(cell)
-        plain = {"context": recorder, "grad": False, "saved_hooks": (), "region": 0, "line": None}
-        try:
-            with changed(**plain, device=device):
-                found = function(*standins)
-                results = found if isinstance(found, (tuple, list)) else (found,)
-                self._results = [_describe(recorder, r, standins) for r in results]
-                recording = recorder.finish()
-        finally:
-            try:
-                recorder.restore()
-            except KeyboardInterrupt:  # it must be done all the same
-                recorder.restore()
-                raise
+        numbers = dict(zip(self._numbers, cells))
+        recording, _, self._results, *_ = recorded(name, function, inputs, device, numbers)
+        positions = [i for i, x in enumerate(inputs) if isinstance(x, Tensor)]
         writes = bool(recording.writers)
-        if recording.advances or recording.reseeds or (writes and device == "cpu"):
-            raise CaptureError(f"{name} has effects")
-        recorder.tape.device = device
-        if not recorder.tape.outputs and not writes:
+        if not recording.tape.outputs and not writes:
             raise CaptureError(f"{name} computes nothing")
-        lines = recorder.tape.lines
-        if repeats and any(line.op.is_costly for line in lines):
+        if repeats and any(line.op.is_costly for line in recording.tape.lines):
             raise CaptureError(f"{name} is too much work to do it twice")
-        executable = self.executable = _native(recorder.tape)
+        executable = self.executable = _native(recording.tape)
         hosted = executable.scalar_outputs and device == "cpu"
         if hosted or executable.has_host_steps:
             raise CaptureError(f"{name} runs on the host in part")
         self._run, self._locate = executable.program.run, executable.locate
         self._words = (executable.constant_prologue or ((), ()))[1]
+        self._fails_late = executable.is_asynchronous and executable.may_fail
         # Per input of the tape: the index of an argument, or a storage that the function made.
         found_in = [recording.sources[v] for v in executable.inputs.arrays]
         self._sources = [
@@ -307,13 +401,14 @@ class Routine:
                 addresses.append(out.storage.address)
                 results.append(out)
             else:  # the index of an input, or None
-                results.append(None if result is None else inputs[result])
+                results.append(inputs[result] if isinstance(result, int) else None)
         self._run(addresses, self._words)
         return results
 
     def _run_there(self, inputs: Sequence[Any], addresses: list[int]) -> list[Any]:
         """The same on another device than the cpu, with inputs at these addresses."""
-        executable, device = self.executable, devices.lookup(self.device)
+        executable = self.executable
+        device = executable.device
         known, words = (), self._words
         if executable.constant_prologue is None:
             known, words = executable.prepare([inputs[i] for i in self._scalars])
@@ -322,25 +417,27 @@ class Routine:
         numbers: dict[int, Any] = {}
         if known:
             numbers = dict(zip(sorted(executable.scalar_outputs), known))
-        may_fail = executable.is_asynchronous and executable.may_fail
         results: list[Any] = []
         made = 0  # outputs of the tape so far
         for result in self._results:
             if not isinstance(result, Spec):
-                results.append(None if result is None else inputs[result])
+                results.append(inputs[result] if isinstance(result, int) else None)
                 continue
             if made in numbers:
-                buffer = device.upload(np.array(numbers[made], result.dtype.numpy))
+                out = Tensor.of_buffer(
+                    device.upload(np.array(numbers[made], result.dtype.numpy)), self.device
+                )
             else:
                 buffer = device.allocate(result.shape, result.dtype)
-                addresses.append(device.address(buffer))
-            out = Tensor.of_buffer(buffer, self.device)
-            if may_fail:
+                out = Tensor.of_buffer(buffer, self.device)
+                address = out.storage.address = device.address(buffer)
+                addresses.append(address)
+            if self._fails_late:
                 out.storage.unchecked = True
             results.append(out)
             made += 1
         late = None
-        if may_fail:
+        if self._fails_late:
             late = LateFailure(partial(executable.with_line, called=state().line or user_line()))
         try:
             self._run(addresses, words, late)
@@ -350,14 +447,15 @@ class Routine:
 
 
 def inputs_read_by_backward(
-    op: Op, params: Params, specs: Sequence[Spec | None], needs: tuple[bool, ...]
+    op: Op, params: Params, specs: Sequence[Spec | None], needs: tuple[bool, ...], device: str
 ) -> tuple[int, ...]:
     """The inputs of a composite whose elements its gradients depend on: recorded, never run."""
     recorder = _recorder(op.name, [])
-    given = [None if spec is None else recorder.placeholder(spec) for spec in specs]
+    given = [None if spec is None else recorder.placeholder(spec, device) for spec in specs]
     values = [None if x is None else recorder.value_at_end(x) for x in given]
     try:
-        with changed(context=recorder, grad=False, saved_hooks=(), region=0, line=None):
+        plain = {"grad": False, "saved_hooks": (), "region": 0, "line": None}
+        with changed(context=recorder, device=device, **plain):
             made = op.body(*given, **params)
             outs = made if isinstance(made, tuple) else (made,)
             cotangents = [recorder.placeholder(out.spec) for out in outs]
@@ -392,19 +490,29 @@ def _standin(x: Tensor) -> Tensor:
     return Tensor.of_storage(Storage(flat, x.storage.device), layout, x.dtype)
 
 
-def _describe(recorder: Recorder, result: Any, standins: Sequence[Any]) -> Spec | int | None:
-    """The source of a result: the next output of the program, the index of an input, or nothing."""
+def _describe(
+    recorder: Recorder, result: Any, standins: Sequence[Any], views: bool, small: bool
+) -> Spec | ResultView | int | None:
+    """The source of a result: the next output of the program, a view, the index of an input, or
+    nothing."""
     if result is None:
         return None
     for i, x in enumerate(standins):
         if x is result:
             return i
     if not result.storage.is_recorded:
+        for i, x in enumerate(standins):
+            if views and isinstance(x, Tensor) and x.storage is result.storage:
+                return ResultView(i, result.layout)
         raise CaptureError("a view of an input costs nothing as it is")
     tape = recorder.tape
     shape = result.layout.shape
     value = recorder.value_at_end(result)
     whole = numel(tape.specs[value].shape) == numel(shape) and result.layout == contiguous(shape)
+    if not whole and views:
+        return ResultView(value, result.layout)
+    if not whole and small:
+        raise CaptureError("a view is the result")
     if not whole or value in tape.outputs or value in tape.inputs:
         value = recorder.value_at_end(core.clone(result))
     tape.outputs.append(value)

@@ -89,8 +89,9 @@ class Form:
         self.saved = (*inputs, *(len(indices) + i for i in outs))
         self.moves = moves  # it is an assignment, or a view that shows no element twice
         self.made = made  # the outputs of an op that cannot infer them
-        # Whether backward has a shortcut through such nodes, once `Cotangents.advance` knows.
-        self.shortcut: bool | None = False if op is None else None
+        # Whether backward has a shortcut through such nodes, once `Cotangents.advance` knows, or
+        # what it keeps for that.
+        self.shortcut: Any = False if op is None else None
 
     def of_outputs(self, indices: tuple[int, ...]) -> Form:
         """The same for inputs that are other outputs of their targets."""

@@ -17,6 +17,7 @@ from contraflow.errors import OutOfRange, describe
 from contraflow.expressions import expression as s
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import index, scattering
+from contraflow.operation.reference import all_below, take_along
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.creation.create import zeros
 from contraflow.ops.elementwise.basic import where
@@ -29,15 +30,17 @@ _INDEX = Array((3, 2), 0, 4, int64)
 
 def check_range(name: str, i: np.ndarray, n: int) -> np.ndarray:
     """The indices themselves, all of which must be in [0, n)."""
-    bad = (i < 0) | (i >= n)
-    if bad.any():
-        raise IndexError(f"{name}: index {i[bad].flat[0]} is out of range for size {n}.")
+    if not all_below(i, n):
+        wrong = i[(i < 0) | (i >= n)].flat[0]
+        raise IndexError(f"{name}: index {wrong} is out of range for size {n}.")
     return i
 
 
 def _wrapped(i: np.ndarray, dim: int, n: int, wrap: bool) -> np.ndarray:
     """Indices into a dim of n elements, negative ones counted from its end if they may be."""
     wide = np.asarray(i, np.int64)
+    if all_below(wide, n):
+        return wide
     bad = (wide < (-n if wrap else 0)) | (wide >= n)
     if bad.any():
         raise OutOfRange(f"index {wide[bad].flat[0]} is out of range for dim {dim} with size {n}.")
@@ -64,8 +67,7 @@ def _gather_shape(x: Any, index: Any, dim: int) -> Any:
 
 
 def _gather_ref(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
-    part = x[tuple(slice(0, n) if d != dim else slice(None) for d, n in enumerate(index.shape))]
-    return np.take_along_axis(part, check_range("gather", index, x.shape[dim]), dim)
+    return take_along(x, check_range("gather", index, x.shape[dim]), dim)
 
 
 @index(

@@ -284,10 +284,10 @@ def _argsort_ref(x: np.ndarray, dim: int, descending: bool, stable: bool) -> np.
     if not x.ndim:
         return np.zeros((), np.int64)
     if not descending:
-        return np.argsort(x, axis=dim, kind="stable")
+        return x.argsort(dim, "stable")
     # Stable and descending: sort the reversed array, then count from the other end.
-    flipped = np.flip(np.argsort(np.flip(x, dim), axis=dim, kind="stable"), dim)
-    return x.shape[dim] - 1 - flipped
+    reverse = (*(slice(None),) * (dim % x.ndim), slice(None, None, -1))
+    return x.shape[dim] - 1 - x[reverse].argsort(dim, "stable")[reverse]
 
 
 def _sort_key(x: s.Expr, descending: bool, **_: Any) -> s.Expr:
@@ -326,7 +326,8 @@ def argsort(x, *, dim=-1, descending=False, stable=False):
 
 
 def _leading_ref(x: np.ndarray, dim: int, count: int, descending: bool) -> np.ndarray:
-    return np.take(_argsort_ref(x, dim, descending, True), np.arange(count), axis=dim)
+    order = _argsort_ref(x, dim, descending, True)
+    return order[(*(slice(None),) * dim, slice(count))] if x.ndim else order
 
 
 @sort(

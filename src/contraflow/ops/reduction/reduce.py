@@ -119,7 +119,7 @@ def _prod_vjp(g: Tensor, x: Tensor, dim: tuple[int, ...], keepdim: bool) -> Tens
 
 
 @reduction(
-    ref=lambda x, dim, keepdim: np.prod(x, axis=dim, keepdims=keepdim),
+    ref=lambda x, dim, keepdim: np.multiply.reduce(x, dim, keepdims=keepdim),
     dtype="sum",
     combine=lambda a, b: a * b,
     identity=1,
@@ -201,7 +201,7 @@ def _truth_samples() -> Any:
 
 
 @reduction(
-    ref=lambda x, dim, keepdim: np.all(x, axis=dim, keepdims=keepdim),
+    ref=lambda x, dim, keepdim: np.logical_and.reduce(x, dim, keepdims=keepdim),
     dtype=_truth,
     combine=lambda a, b: a & b,
     identity=True,
@@ -215,7 +215,7 @@ def all_(x, *, dim=None, keepdim=False):
 
 
 @reduction(
-    ref=lambda x, dim, keepdim: np.any(x, axis=dim, keepdims=keepdim),
+    ref=lambda x, dim, keepdim: np.logical_or.reduce(x, dim, keepdims=keepdim),
     dtype=_truth,
     combine=lambda a, b: a | b,
     identity=False,
@@ -263,7 +263,7 @@ def _extreme_samples() -> Any:
 
 
 @reduction(
-    ref=lambda x, dim, keepdim: np.max(x, axis=dim, keepdims=keepdim),
+    ref=lambda x, dim, keepdim: np.maximum.reduce(x, dim, keepdims=keepdim),
     dtype="same",
     combine=s.maximum,
     start=lowest,
@@ -278,7 +278,7 @@ def amax(x, *, dim=None, keepdim=False):
 
 
 @reduction(
-    ref=lambda x, dim, keepdim: np.min(x, axis=dim, keepdims=keepdim),
+    ref=lambda x, dim, keepdim: np.minimum.reduce(x, dim, keepdims=keepdim),
     dtype="same",
     combine=s.minimum,
     start=highest,
@@ -436,7 +436,7 @@ def argmin(x, *, dim=None, keepdim=False):
 
 @composite(
     ref=lambda x, dim, keepdim: (
-        np.min(x, axis=dim, keepdims=keepdim), np.max(x, axis=dim, keepdims=keepdim)
+        np.minimum.reduce(x, dim, keepdims=keepdim), np.maximum.reduce(x, dim, keepdims=keepdim)
     ),
     outs=("min", "max"),
     samples=_index_samples,
