@@ -252,10 +252,13 @@ def torch_step(step: models.Step, mode: str) -> Any:
 def table(rows: list[dict[str, Any]]) -> str:
     """What was measured, as a table of Markdown."""
 
+    def rounded(x: float) -> str:
+        return f"{x:.0f}" if x >= 100 else f"{x:.3g}"
+
     def shown(found: Any) -> str:
         if not isinstance(found, dict):
-            return "" if found is None else f"{found:.3g}"
-        return f"{found['median']:.3g} ({found['q1']:.3g}-{found['q3']:.3g})"
+            return "" if found is None else rounded(found)
+        return f"{rounded(found['median'])} ({rounded(found['q1'])}-{rounded(found['q3'])})"
 
     lines = ["| | webgpu | PyTorch, CUDA | speed beside PyTorch |", "| --- | --- | --- | --- |"]
     for row in rows:
