@@ -66,11 +66,10 @@ def test_an_integer_that_does_not_fit_names_the_op(call: Any, name: str) -> None
 def test_an_integer_among_the_arguments_of_a_compiled_function() -> None:
     @cf.compile
     def f(x, n):
-        y = x * 2
-        return y.float().sin(), y + n
+        return x.float().sin(), x + n
 
     x = cf.arange(3, device="webgpu")
-    assert f(x, 5)[1].tolist() == [5, 7, 9]
+    assert f(x, 5)[1].tolist() == [5, 6, 7]
     with pytest.raises(OverflowError, match=r"^add: .* 32 bits .* at test_webgpu_messages.py:\d+"):
         f(x, 2**40)
-    assert f(x, 6)[1].tolist() == [6, 8, 10]
+    assert f(x, 6)[1].tolist() == [6, 7, 8]

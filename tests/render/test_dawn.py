@@ -17,7 +17,8 @@ from contraflow.compiler.lower import KernelUse
 from contraflow.dtypes import float32
 from contraflow.errors import DeviceError
 from contraflow.operation.op import REGISTRY
-from contraflow.render.clike import wgsl
+from contraflow.render.clike import source, wgsl, wide
+from contraflow.render.clike.wgsl import WgslVariant
 
 # What Dawn says of each text that it refuses, alone or with its layout, within guaranteed limits.
 SCRIPT = """
@@ -55,7 +56,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         pytest.skip(str(dawn.missing("null")))
     folder = tmp_path_factory.mktemp("dawn")
     texts = dict(all_texts())
-    assert len(texts) > 4000
+    assert len(texts) > 5000
     texts["not uniform"] = {"code": NOT_UNIFORM, "entryPoint": "main", "bindings": [[0, "storage"]]}
     folder.joinpath("texts.json").write_text(json.dumps(texts))
     found: dict[str, str] = dawn.run(SCRIPT, folder, "null")
@@ -83,25 +84,31 @@ def kernels() -> Iterator[Kernel]:
 
 
 def all_texts() -> Iterator[tuple[str, dict[str, Any]]]:
-    """The texts of kernels, by name, with their layouts."""
+    """The texts of kernels, by name and variant, with their layouts."""
     for name, kernel in {kernel.name: kernel for kernel in kernels()}.items():
-        bindings = list(wgsl.bindings(kernel).items())
-        try:
-            text = wgsl.render(kernel)
-        except DeviceError as error:
-            assert "webgpu" in str(error)  # noqa: PT017 (a dtype that it does not have)
-            continue
-        yield name, {"code": text, "entryPoint": name, "bindings": bindings}
-        if may_be_wide(kernel):
-            wide = wgsl.render(kernel, large=True)
-            yield f"{name}, wide", {"code": wide, "entryPoint": name, "bindings": bindings}
+        for variant in variants(kernel):
+            bindings = list(wgsl.bindings(kernel, variant.guarded).items())
+            try:
+                text = wgsl.render(kernel, variant)
+            except DeviceError as error:
+                assert "webgpu" in str(error)  # noqa: PT017 (a dtype that it does not have)
+                continue
+            yield f"{name}, {variant}", {"code": text, "entryPoint": name, "bindings": bindings}
 
 
-def may_be_wide(kernel: Kernel) -> bool:
-    """Whether there are calls of a kernel that `wgsl.is_wide`."""
+def variants(kernel: Kernel) -> Iterator[WgslVariant]:
+    """The variants that calls of a kernel may have, and one that is guarded."""
+    yield wgsl.PLAIN
+    yield WgslVariant(guarded=True)
     if isinstance(kernel, Contraction):
-        return kernel.dtype is kernel.accumulate is float32 and not kernel.digits
-    return isinstance(kernel, Loops) and not kernel.inner and not kernel.checks_indices
+        if kernel.dtype is kernel.accumulate is float32 and not kernel.digits:
+            yield from map(WgslVariant, wide.TILINGS)
+    elif isinstance(kernel, Loops):
+        alone = bool(kernel.inner) and not source.is_cooperative(kernel)
+        if alone:
+            yield WgslVariant(columns=wgsl.COLUMNS)
+        if not kernel.checks_indices:
+            yield WgslVariant(columns=wgsl.COLUMNS if alone else 0, wide=True)
 
 
 @pytest.mark.slow
