@@ -107,7 +107,7 @@ SMALL_OPS = {
     "softmax": (lambda x, i: cf.softmax(x, -1), 30),
     "gather": (lambda x, i: cf.gather(x, 1, i), 25),
     "topk": (lambda x, i: cf.topk(x, 2), 30),
-    "cat": (lambda x, i: cf.cat([x, x]), 30),
+    "cat": (lambda x, i: cf.cat([x, x]), 24),
     "index": (lambda x, i: x[0], 19),
     "compare": (lambda x, i: x > 0.0, 6),
     "zeros": (lambda x, i: cf.zeros(4), 28),

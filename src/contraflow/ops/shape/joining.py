@@ -7,6 +7,7 @@ Views of one tensor are in `view.py`, elements chosen by other tensors in `index
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -106,19 +107,23 @@ def cat(*xs, dim):
 @cat.signature
 def _cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
     given = _listed("cat", tensors)
-    for x in given:
-        if not x.ndim:
-            raise ValueError(f"cat: {describe(x)} has no dims; use stack.")
-    # A vector without elements fits everything: PyTorch keeps it as the start of a loop.
-    full = [x for x in given if x.shape != (0,)] or list(given[:1])
-    shape = full[0].shape
-    dim = normalize_dim("cat", dim if axis is None else axis, len(shape))
-    nothing = (*shape[:dim], 0, *shape[dim + 1 :])
-    full = [
-        reshape(x, nothing) if x.shape == (0,) else x
-        for x in given
-        if x.shape != (0,) or x.requires_grad or len(shape) == 1
-    ]
+    shapes = [x.layout.shape for x in given]
+    if () in shapes:
+        raise ValueError(f"cat: {describe(given[shapes.index(())])} has no dims; use stack.")
+    full: Sequence[Tensor] = given
+    shape = shapes[0]
+    dim = dim if axis is None else axis
+    if (0,) in shapes:
+        # A vector without elements fits everything: PyTorch keeps it as the start of a loop.
+        shape = next((other for other in shapes if other != (0,)), shape)
+        at = normalize_dim("cat", dim, len(shape))
+        nothing = (*shape[:at], 0, *shape[at + 1 :])
+        full = [
+            reshape(x, nothing) if x.shape == (0,) else x
+            for x in given
+            if x.shape != (0,) or x.requires_grad or len(shape) == 1
+        ]
+    dim = normalize_dim("cat", dim, len(shape))
     parts = tuple(_promoted(given, full))
     most = thresholds.joined_inputs
     while len(parts) > most and state().context.is_recording:
@@ -139,6 +144,9 @@ def _listed(name: str, tensors: Any) -> tuple[Tensor, ...]:
 
 
 def _promoted(all_given: Any, kept: Any) -> Any:
+    found = {x.dtype for x in all_given}
+    if len(found) == 1:
+        return kept
     dtype = dtypes.fold(x.dtype for x in all_given)
     return (x if x.dtype is dtype else to_dtype(x, dtype=dtype) for x in kept)
 
