@@ -156,10 +156,10 @@ for _module, _names in _LATER_FROM.items():
         _public, _, _own = _name.partition("=")
         _LATER[_public] = (_module, _own or _public)
 _LATER_MODULES = {
-    "accelerator", "amp", "array_api", "backends", "compiler", "cpu", "cuda", "data", "distributed",
-    "distributions", "func", "futures", "fx", "hub", "jit", "library", "linalg", "mps",
-    "multiprocessing", "nn", "onnx", "optim", "profiler", "random", "serialization", "signal",
-    "special", "testing", "types", "utils", "version", "webgpu", "xpu",
+    "accelerator", "amp", "ao", "array_api", "backends", "compiler", "cpu", "cuda", "data",
+    "distributed", "distributions", "func", "futures", "fx", "hub", "jit", "library", "linalg",
+    "mps", "multiprocessing", "nn", "onnx", "optim", "profiler", "random", "serialization",
+    "signal", "special", "testing", "types", "utils", "version", "webgpu", "xpu",
 }  # fmt: skip
 _METHODS = ("as_strided_", "fill_", "resize_as_", "zero_")  # functions as well
 _CONSTANTS: dict[str, object] = {

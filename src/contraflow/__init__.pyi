@@ -192,6 +192,7 @@ from contraflow.settings import use_deterministic_algorithms as use_deterministi
 from contraflow.func import vmap as vmap
 from contraflow import accelerator as accelerator
 from contraflow import amp as amp
+from contraflow import ao as ao
 from contraflow import array_api as array_api
 from contraflow import backends as backends
 from contraflow import compiler as compiler

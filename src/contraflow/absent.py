@@ -41,7 +41,7 @@ ABSENT = (
     AbsentNames(
         "there are no quantised tensors here.",
         "Use float16 or bfloat16, or integers and a scale of your own.",
-        "*quant* q_* Tensor.q_* qint* quint* *qscheme *int_repr per_channel_* per_tensor_* ao "
+        "*quant* q_* Tensor.q_* qint* quint* *qscheme *int_repr per_channel_* per_tensor_* "
         "ao.* QInt* QUInt* choose_qparams_optimized fbgemm_* fused_moving_avg_obs_fake_quant "
         "bits* int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3 uint4 uint5 uint6 uint7 bit",
     ),

@@ -19,20 +19,42 @@ import os
 import runpy
 import sys
 from collections.abc import Iterator, Sequence
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import contraflow
 from contraflow.absent import find
 
 VERSION = "2.13.0+contraflow"
+# Paths of PyTorch that packages import from, and where the same is here.
+PRIVATE_PATHS = {
+    "_custom_ops": "library", "_dynamo": "compiler", "_dynamo.utils": "compiler",
+    "jit.annotations": "jit",
+}  # fmt: skip
 _INSIDE = os.path.dirname(__file__) + os.sep
+
+
+# Dtypes of PyTorch's that tables of packages name, and that no tensor has here.
+_ABSENT = """complex32 complex64 complex128 chalf cfloat cdouble float8_e4m3fn float8_e4m3fnuz
+    float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2 uint16 uint32 uint64"""
+ABSENT_DTYPES = frozenset(_ABSENT.split())
+
+
+class AbsentDtype(NamedTuple):
+    """A dtype of PyTorch's that is not here: it equals no tensor's, and no tensor is made of it."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
 
 
 class TorchModule(ModuleType):
     """The module `torch` of programs: contraflow's names, and a few that only PyTorch has."""
 
     def __getattr__(self, name: str) -> Any:
+        if name in ABSENT_DTYPES:
+            return AbsentDtype(name)
         try:
             found = getattr(contraflow, name)
         except AttributeError as error:
@@ -77,7 +99,8 @@ class TorchFinder(importlib.abc.MetaPathFinder):
             return importlib.machinery.ModuleSpec(fullname, _Existing(_torch()), is_package=True)
         if not fullname.startswith("torch."):
             return None
-        own = f"contraflow.{fullname.removeprefix('torch.')}"
+        path = fullname.removeprefix("torch.")
+        own = f"contraflow.{PRIVATE_PATHS.get(path, path)}"
         try:
             module = importlib.import_module(own)
         except ModuleNotFoundError as error:
@@ -114,6 +137,14 @@ class TorchCore:
     def _get_tracing_state(self) -> None:
         """Nothing is traced by PyTorch's tracer."""
 
+    class DispatchKey:
+        """Keys of PyTorch's dispatcher, by which packages register ops that are not here."""
+
+        def __getattr__(self, name: str) -> str:
+            return name
+
+    DispatchKeySet = frozenset
+
     def __getattr__(self, name: str) -> Any:
         raise _with_line(AttributeError(f"_C.{name}: PyTorch's core is not here."))
 
@@ -126,11 +157,15 @@ def _torch() -> TorchModule:
     module = TorchModule("torch", contraflow.__doc__)
     module.__path__ = []  # so that what is below it is asked for
     module.__file__ = contraflow.__file__
-    module.__dict__.update(__version__=VERSION, torch=module)
+    module.__spec__ = importlib.machinery.ModuleSpec("torch", None, is_package=True)
+    config = SimpleNamespace(show=contraflow.show_config, parallel_info=contraflow.show_config)
+    module.__dict__.update(__version__=VERSION, torch=module, __config__=config)
     for name in dir(contraflow):  # at once, so that compiled functions find plain attributes
         if not name.startswith("_"):
             module.__dict__[name] = getattr(contraflow, name)
-    module.__dict__.update(ops=TorchOps(), _C=TorchCore())
+    core = TorchCore()
+    core.__dict__["DispatchKey"] = TorchCore.DispatchKey()
+    module.__dict__.update(ops=TorchOps(), _C=core)
     return module
 
 

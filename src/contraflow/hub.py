@@ -25,6 +25,11 @@ def get_dir() -> str:
     return _folder or os.path.join(os.fspath(config.cache_folder), "hub")
 
 
+def _get_torch_home() -> str:
+    """The folder above that of files; not public in PyTorch, but used by packages."""
+    return os.path.dirname(get_dir())
+
+
 def set_dir(d: str | os.PathLike[str]) -> None:
     """Keep files in another folder."""
     global _folder

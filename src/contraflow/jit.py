@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Dict, Final, List, Optional, Tuple, TypeVar  # noqa: F401, UP035
 
 from contraflow.names import getter, without_objects
 
@@ -40,6 +40,10 @@ def trace_module(mod: T, inputs: Any = None, **options: Any) -> T:
 def script_if_tracing(fn: T) -> T:
     """The function itself."""
     return fn
+
+
+_script_if_tracing = script_if_tracing  # which packages use, though they are not public
+_overload = _overload_method = script_if_tracing
 
 
 def ignore(fn: Any = None, *, drop: bool = False) -> Any:
@@ -111,6 +115,8 @@ def onednn_fusion_enabled() -> bool:
     return False
 
 
+# Lists of one, two or three numbers, in annotations.
+BroadcastingList1, BroadcastingList2, BroadcastingList3 = list, list, list
 ScriptModule = without_objects("ScriptModule", "a module of TorchScript")
 ScriptFunction = without_objects("ScriptFunction", "a function of TorchScript")
 RecursiveScriptModule = without_objects("RecursiveScriptModule", "a module of TorchScript")

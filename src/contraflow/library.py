@@ -24,6 +24,15 @@ def register_fake(op: Any, func: Any = None, /, **options: Any) -> Any:
     return _itself if func is None else func
 
 
+def impl(qualname: Any, types: Any, func: Any = None, *, lib: Any = None) -> Any:
+    """The function itself, which would be an op's implementation for devices."""
+    return _itself if func is None else func
+
+
+def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, **options: Any) -> None:
+    """Nothing: PyTorch's ops by name are not here."""
+
+
 def register_kernel(op: Any, device_types: Any = None, func: Any = None, /, **options: Any) -> Any:
     """The function itself, which would be an op's implementation for a device."""
     return _itself if func is None else func
@@ -51,6 +60,13 @@ class Library:
         """Nothing."""
 
 
-__all__ = ["Library", "register_autograd", "register_fake", "register_kernel"]
+__all__ = [
+    "Library",
+    "impl",
+    "register_autocast",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
+]
 
 globals()["__getattr__"] = getter(__name__)

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, NoReturn
 from contraflow.errors import describe
 from contraflow.names import getter
 from contraflow.operation.public import public
+from contraflow.ops.creation.create import eye
+from contraflow.ops.elementwise.basic import where
 from contraflow.ops.linalg import lu as triangles
 from contraflow.ops.linalg import matrices, products
 from contraflow.ops.linalg.decompositions import det, eigh, eigvalsh, qr, slogdet, svd, svdvals
@@ -53,6 +55,26 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     if check_errors and bool((found.info != 0).any()):
         raise LinAlgError(f"cholesky_ex: {describe(A)} is not positive definite.")
     return CholeskyFactor(*found)
+
+
+class InverseMatrix(NamedTuple):
+    """The inverse, and 0 or the number of a zero on the diagonal of U: there is no inverse then."""
+
+    inverse: Tensor
+    info: Tensor
+
+
+@public
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> InverseMatrix:
+    """The inverse without an error: `info` says whether it is one."""
+    found = triangles.lu_factor(A, check=False)
+    info = triangles.has_zero(found.LU)
+    if check_errors and bool((info != 0).any()):
+        raise LinAlgError(f"inv_ex: {describe(A)} is singular.")
+    one = eye(A.shape[-1], dtype=A.dtype, device=A.device)
+    # Where it is singular any number will do for the zeros of U.
+    safe = where((one != 0) & (found.LU == 0), one, found.LU)
+    return InverseMatrix(lu_solve(safe, found.pivots, one.expand(A.shape)), info)
 
 
 @public
@@ -145,6 +167,7 @@ __all__ = [
     "eigvalsh",
     "householder_product",
     "inv",
+    "inv_ex",
     "lstsq",
     "lu",
     "lu_factor",

@@ -92,4 +92,6 @@ def without_objects(name: str, what: str) -> type:
         raise TypeError(f"{name}: there is no {what.removeprefix('a ')} here. See docs/names.md.")
 
     doc = f"The type of {what}, of which there are none here."
-    return type(name, (), {"__init__": refuse, "__doc__": doc})
+    subscripted = classmethod(lambda cls, item: cls)  # as in annotations
+    fields = {"__init__": refuse, "__doc__": doc, "__class_getitem__": subscripted}
+    return type(name, (), fields)

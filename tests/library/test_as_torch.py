@@ -86,6 +86,41 @@ def test_what_is_absent_is_refused_with_the_line(tmp_path: Path) -> None:
         assert message in done.stderr
 
 
+def test_what_packages_ask_when_they_are_imported(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+        import importlib.util
+        import torch
+        import torch._dynamo, torch._custom_ops
+        from torch.jit.annotations import List
+        from torch.utils._pytree import tree_map
+        sizes = {torch.complex64: 8, torch.float8_e4m3fn: 1, torch.uint16: 2, torch.float32: 4}
+        assert sizes[torch.ones(1).dtype] == 4 and repr(torch.uint16) == "torch.uint16"
+        assert importlib.util.find_spec("torch") is not None
+        assert torch.__config__.show() and torch.torch is torch
+        torch._C._log_api_usage_once("x")
+        for wrong in (
+            lambda: torch.ops.load_library("some/where/_C.so"),
+            lambda: torch.ops.aten,
+            lambda: torch._C.nothing,
+            lambda: torch.ones(1, dtype=torch.complex64),
+        ):
+            try:
+                wrong()
+            except Exception as error:
+                print(type(error).__name__, error)
+        """,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "OSError load_library: _C.so is compiled for PyTorch itself."
+    assert lines[1].endswith("ops.aten: ops of PyTorch's dispatcher are not here.")
+    assert lines[2].endswith("_C.nothing: PyTorch's core is not here.")
+    assert lines[3].startswith("TypeError ")
+    assert "torch.complex64" in lines[3]
+
+
 def test_a_check_runs_nothing_and_lists_what_is_missing(tmp_path: Path) -> None:
     program = """
         import torch

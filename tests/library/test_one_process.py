@@ -132,6 +132,36 @@ def test_tracers_leave_functions_as_they_are() -> None:
         cf.fx.GraphModule()
 
 
+def test_collectives_that_are_differentiated(group) -> None:
+    x = cf.ones(2, requires_grad=True)
+    (gathered,) = dist.nn.all_gather(x)
+    (dist.nn.functional.all_reduce(gathered) * 3).sum().backward()
+    assert_close(x.grad, cf.full((2,), 3.0))
+
+
+def test_classes_are_subscripted_and_lists_of_modules_have_gaps() -> None:
+    class Mine(cf.utils.data.Dataset[int]):
+        pass
+
+    assert issubclass(Mine, cf.utils.data.Dataset)
+    assert cf.utils.data.DataLoader[int] is not None
+    layers = cf.nn.ModuleList([cf.nn.Linear(1, 1), None])
+    assert [layer is None for layer in layers] == [False, True]
+    assert layers[1] is None
+    assert len(list(layers.parameters())) == 2
+    with pytest.raises(TypeError, match="Sequential: child 0 is NoneType, not a Module"):
+        cf.nn.Sequential(None)
+
+
+def test_an_inverse_without_an_error() -> None:
+    a = cf.tensor([[[2.0, 1.0], [1.0, 3.0]], [[1.0, 1.0], [1.0, 1.0]]])
+    found = cf.linalg.inv_ex(a)
+    assert found.info.tolist() == [0, 2]
+    assert_close(found.inverse[0], cf.linalg.inv(a[0]))
+    with pytest.raises(cf.linalg.LinAlgError, match="is singular"):
+        cf.linalg.inv_ex(a, check_errors=True)
+
+
 def test_autocast_for_gpus_is_off_where_there_is_none() -> None:
     if cf.cuda.is_available():
         pytest.skip("there is a GPU")

@@ -36,6 +36,11 @@ def disable(fn: Any = None, recursive: bool = True, **options: Any) -> Any:
     return fn if callable(fn) else (lambda function: function)
 
 
+def is_compile_supported(device_type: str) -> bool:
+    """Whether PyTorch's own compiler could compile for a device: it is not here."""
+    return False
+
+
 def allow_in_graph(fn: Any) -> Any:
     """The function itself: every function is allowed."""
     return fn

@@ -6,6 +6,7 @@ import itertools
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from types import GenericAlias
 from typing import Any
 
 from contraflow.dtypes import int64
@@ -30,6 +31,8 @@ class Dataset:
     >>> (Squares() + Squares())[4]
     1
     """
+
+    __class_getitem__: Any = classmethod(GenericAlias)  # `Dataset[T]`, in annotations and as a base
 
     keeps_for_users = True  # compiled functions observe what they read of it
 

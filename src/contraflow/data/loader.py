@@ -7,6 +7,7 @@ import multiprocessing
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from types import GenericAlias
 from typing import Any
 
 from contraflow.data.collate import default_collate, default_convert, pinned
@@ -42,6 +43,10 @@ class DataLoader:
     tensor([2, 3])
     tensor([4])
     """
+
+    __class_getitem__: Any = classmethod(
+        GenericAlias
+    )  # `DataLoader[T]`, in annotations and as a base
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence, Sized
+from types import GenericAlias
 from typing import Any
 
 from contraflow.dtypes import float64
@@ -14,6 +15,8 @@ from contraflow.tensors.generator import Generator
 
 class Sampler:
     """The base of samplers. Write `__iter__`, and `__len__` where it is known."""
+
+    __class_getitem__: Any = classmethod(GenericAlias)  # `Sampler[T]`, in annotations and as a base
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__}: __iter__ is not implemented.")

@@ -15,8 +15,10 @@ from contraflow.tensors.tensor import Tensor
 class _Numbered(Module):
     """Children under the names "0", "1", ...; what Sequential and ModuleList share."""
 
-    def _checked(self, number: int, module: Any) -> Module:
-        if not isinstance(module, Module):
+    _has_gaps: ClassVar[bool] = False  # whether None may stand where a module could
+
+    def _checked(self, number: int, module: Any) -> Any:
+        if not isinstance(module, Module) and not (module is None and self._has_gaps):
             raise TypeError(
                 f"{type(self).__name__}: child {number} is {type(module).__name__}, not a Module."
             )
@@ -33,7 +35,8 @@ class _Numbered(Module):
         return len(self._modules)
 
     def __iter__(self) -> Iterator[Module]:
-        return iter([child for child in self._modules.values() if child is not None])
+        children: list[Any] = list(self._modules.values())
+        return iter(children if self._has_gaps else [c for c in children if c is not None])
 
     def _name(self, index: int) -> str:
         """The name of a child; negative numbers count from the end."""
@@ -52,7 +55,8 @@ class _Numbered(Module):
             part = type(self)()
             part._modules.update(list(self._modules.items())[index])
             return part
-        return self._checked(index, self._modules[self._name(index)])
+        found: Module = self._checked(index, self._modules[self._name(index)])
+        return found
 
     def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, self._name(index), self._checked(index, module))
@@ -116,7 +120,7 @@ class Sequential(_Numbered):
 
 
 class ModuleList(_Numbered):
-    """A list whose modules belong to the module that holds it.
+    """A list whose modules belong to the module that holds it; None may stand among them.
 
     >>> import contraflow as cf
     >>> cf.nn.ModuleList(cf.nn.Linear(4, 4) for _ in range(3))
@@ -124,6 +128,8 @@ class ModuleList(_Numbered):
       (0-2): 3 x Linear(in_features=4, out_features=4, bias=True)
     )
     """
+
+    _has_gaps = True
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()

@@ -222,6 +222,11 @@ def fans(name: str, weight: Tensor) -> tuple[int, int]:
     return weight.shape[1] * field, weight.shape[0] * field
 
 
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
+    """`fans` under PyTorch's name, which is not public there but used by many packages."""
+    return fans("_calculate_fan_in_and_fan_out", tensor)
+
+
 # PyTorch's older names, which it deprecates: they write in place too.
 constant, dirac, normal, orthogonal, sparse = constant_, dirac_, normal_, orthogonal_, sparse_
 kaiming_normal, kaiming_uniform = kaiming_normal_, kaiming_uniform_
