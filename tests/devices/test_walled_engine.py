@@ -399,6 +399,17 @@ def test_mixed_devices_are_named():
         cf.compile(lambda a, b: a + b)(x, y)
 
 
+def test_gradients_of_transfers_move_however_often_they_are_taken():
+    """What was learned of the rules of small nodes of the cpu does not stand for a transfer."""
+    for _ in range(4):
+        a = cf.ones(3).requires_grad_()
+        there = a.to("walled")
+        back = (there * there).to("cpu")
+        (g,) = cf.autograd.grad((back * a).to("walled").sum(), a, create_graph=True)
+        (h,) = cf.autograd.grad(g.sum(), a)
+        assert (str(g.device), str(h.device), h.tolist()) == ("cpu", "cpu", [6.0] * 3)
+
+
 def test_gradients_lie_where_their_tensors_do():
     x = drawn("walled", 3, requires_grad=True)
     message = (

@@ -193,7 +193,7 @@ def _shortcut(form: Form) -> Any:
     elements, or False where nothing is known.
     """
     op, bound = form.op, form.backward
-    if op is None or bound is None:
+    if op is None or bound is None or op.is_transfer:  # whose result is not an array of the cpu
         return False
     specs = {spec for spec in form.input_specs if spec is not None}
     if len(specs) == 1 and bound.arithmetic and op.direct:
