@@ -11,6 +11,7 @@ see what it changes: the speed, and not the numbers.
 
 import argparse
 import inspect
+import io
 import statistics
 import sys
 import time
@@ -223,7 +224,8 @@ def main() -> None:
     given = parser.parse_args()
     quick = given.quick
     cf.set_default_device(given.device)
-    sys.stdout.reconfigure(errors="replace")  # a terminal without block characters shows "?"
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without block characters shows "?"
     steps = 160 if quick else 800
 
     parameters = sum(p.numel() for p in Writer().parameters())

@@ -7,8 +7,6 @@ were imported or recorded are still needed: milliseconds for a few ten thousand.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from operator import call
 
 # More objects than Python freezes itself, fewer than anyone else can: 3.12 keeps some hundred that
@@ -18,19 +16,6 @@ MOST_UNVISITED = 200_000  # objects that were made old before all are visited on
 
 _unvisited = 0
 _frozen_by_others = False
-
-
-@contextmanager
-def importing() -> Iterator[None]:
-    """No collections inside; what is made there stays, and is old afterwards."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        make_old()
-        if collecting:
-            gc.enable()
 
 
 def make_old() -> bool:

@@ -128,8 +128,9 @@ def imported(name: str) -> ModuleType:
 
 
 def _import(name: str) -> ModuleType:
-    with collector.importing():
-        return importlib.import_module(name)
+    found = importlib.import_module(name)
+    collector.make_old()  # modules stay
+    return found
 
 
 def _finish() -> None:

@@ -55,8 +55,11 @@ def test_module_list():
     assert type(model.pop(0)) is nn.Tanh
     assert len(model.pop(slice(0, 1))) == 1
     assert list(model.state_dict()) == ["0.weight", "0.bias"]
-    with pytest.raises(TypeError, match=r"ModuleList: child 2 is NoneType, not a Module\."):
-        layers.append(None)
+    with pytest.raises(TypeError, match=r"ModuleList: child 2 is int, not a Module\."):
+        layers.append(3)
+    layers.append(None)  # as in PyTorch
+    assert len(layers) == 3
+    assert layers[2] is None
 
 
 def test_module_dict():

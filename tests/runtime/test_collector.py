@@ -66,20 +66,8 @@ print(knot() is None)
     assert _printed(program) == "True\nTrue"
 
 
-def test_an_import_is_not_collected_and_what_it_made_is_old() -> None:
+def test_what_an_import_made_is_old() -> None:
     program = """
-before = gc.get_stats()[0]["collections"]
-try:
-    with collector.importing():
-        kept = [[n] for n in range(10_000)]
-        raise KeyboardInterrupt
-except KeyboardInterrupt:
-    pass
-print(gc.isenabled(), gc.get_stats()[0]["collections"] == before)
-print(sum(each is kept[7] for each in gc.get_objects(generation=2)))
-gc.disable()
-with collector.importing():
-    pass
-print(gc.isenabled())
+print(sum(each is cf.ops.__dict__ for each in gc.get_objects(generation=2)), gc.isenabled())
 """
-    assert _printed(program) == "True True\n1\nFalse"
+    assert _printed(program) == "1 True"

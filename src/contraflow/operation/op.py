@@ -77,6 +77,7 @@ class Traits:
     linear: bool = False  # in the inputs that have a gradient rule, taken together
     dynamic: bool = False  # the shape of its result depends on values
     effects: bool = False  # it does more than its results show: it always runs, and in order
+    from_user: bool = False  # its gradient rules may read Python state: they run at every backward
     # ("a", "b, c"): its results are zero if `a` is, and if `b` and `c` both are. Where it is not
     # given it follows for linear ops and for contractions.
     zero_if: tuple[str, ...] = ()

@@ -86,6 +86,7 @@ def custom_op(
         shape=shape or (lambda *given, **params: _first(called, given).shape),
         dtype=functools.partial(_types, called, dtype, len(outs)),
         vjp=vjp if vjp is not None else dict.fromkeys(inputs, refuse), effects=effects,
+        from_user=True,
     )  # fmt: skip
     return op
 

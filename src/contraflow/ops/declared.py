@@ -21,7 +21,7 @@ OWNERS.update({name: name for name in _DRAWING})
 
 _WITHOUT_OPS = {f"{ops.__name__}.{name}" for name in ("declared", "creation.arrays")}
 
-with collector.importing():
-    for _found in walk_packages(ops.__path__, f"{ops.__name__}."):
-        if _found.name not in _WITHOUT_OPS:
-            import_module(_found.name)
+for _found in walk_packages(ops.__path__, f"{ops.__name__}."):
+    if _found.name not in _WITHOUT_OPS:
+        import_module(_found.name)
+collector.make_old()  # all of it stays

@@ -202,7 +202,8 @@ def _shortcut(form: Form) -> Any:
         return spec.dtype in (float32, float64) and small
     if form.moves:
         return _MOVES
-    return {} if op.rules and form.output_count == 1 else False
+    learns = bool(op.rules) and form.output_count == 1 and not op.from_user
+    return {} if learns else False
 
 
 def _advance(task: Pass) -> None:

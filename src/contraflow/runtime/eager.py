@@ -304,7 +304,7 @@ class Eager(BottomContext):
         several = op.is_composite or op.is_contraction
         least = thresholds.eager_composite if several else thresholds.eager_kernel
         # Those of what joins many tensors are views of the cotangent, as are most of views.
-        by_itself = (op.variadic and not several) or op.is_transfer or op.is_view
+        by_itself = (op.variadic and not several) or op.is_transfer or op.is_view or op.from_user
         is_large = eager_programs.is_worth_a_program(named, least)
         if is_large and not by_itself:
             bound = node.bound
