@@ -183,12 +183,7 @@ def __getattr__(name: str) -> object:
     if op is not None and not op.internal:
         return op
     in_place = _REGISTRY.find(name.removesuffix("_"))
-    if (in_place is not None and in_place.inplace) or name in (
-        "fill_",
-        "zero_",
-        "resize_as_",
-        "as_strided_",
-    ):
+    if (in_place is not None and in_place.inplace) or name in _METHODS:
         return getattr(Tensor, name)
     raise _missing("contraflow", name)
 

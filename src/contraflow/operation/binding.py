@@ -28,7 +28,7 @@ def binding(op: Op) -> Callable[..., Any]:
 
     It inlines `apply`.
     """
-    defaults = {**dict.fromkeys(op.inputs, REQUIRED), **op.defaults, **op.params}
+    defaults = op.arguments()
     scope = {f"__{i}": default for i, default in enumerate(defaults.values())}
     scope |= {
         "__op": op, "__normalize": op.normalize, "__apply": apply, "__state": state,

@@ -365,17 +365,20 @@ class Op(Traits):
             if name in known or (own := OTHER_NAMES.get(name, name))
         }
 
+    def arguments(self) -> dict[str, Any]:
+        """Inputs and parameters with their defaults, REQUIRED in place of one that is not there."""
+        several = {self.variadic: REQUIRED} if self.variadic else {}
+        return {**several, **dict.fromkeys(self.inputs, REQUIRED), **self.defaults, **self.params}
+
     @property
     def __signature__(self) -> inspect.Signature:
         """The public parameters, for `inspect.signature` and the tools that use it."""
         if self.custom:
             return inspect.signature(self.call)
         kinds = inspect.Parameter
-        defaults = {**dict.fromkeys(self.inputs, REQUIRED), **self.defaults}
-        given = {**({self.variadic: REQUIRED} if self.variadic else {}), **defaults, **self.params}
         late = False  # a parameter that is needed comes by name after one that is not
         found: list[inspect.Parameter] = []
-        for name, default in given.items():
+        for name, default in self.arguments().items():
             late |= default is not REQUIRED
             kind = kinds.KEYWORD_ONLY if late and default is REQUIRED else None
             if found and found[-1].kind is kinds.KEYWORD_ONLY:
@@ -392,11 +395,9 @@ class Op(Traits):
             return ", ".join(
                 str(p.replace(annotation=p.empty)) for p in signature.parameters.values()
             )
-        defaults = {**dict.fromkeys(self.inputs, REQUIRED), **self.defaults}
-        given = {**({self.variadic: REQUIRED} if self.variadic else {}), **defaults}
         return ", ".join(
             name if default is REQUIRED else f"{name}={default!r}"
-            for name, default in {**given, **self.params}.items()
+            for name, default in self.arguments().items()
         )
 
     def _bind_first(self, *args: Any, **kwargs: Any) -> Any:
