@@ -15,7 +15,6 @@ from __future__ import annotations
 import ctypes
 import heapq
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -412,7 +411,12 @@ class PlanGraph:
         assert product is not None
         workspace = self._take(product.workspace) if product.workspace else 0
 
-        multiply = partial(product, *addresses, workspace, device.stream_handle)
+        given = [ctypes.c_void_p(address) for address in addresses]
+        calls = product.calls(given, ctypes.c_void_p(workspace), device.stream_handle)
+
+        def multiply() -> int:
+            return next((status for status in (call() for call in calls) if status), 0)
+
         # The kernel is loaded now, not while a stream is recorded.
         status = multiply()
         if status:

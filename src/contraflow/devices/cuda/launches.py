@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from contraflow import config
 from contraflow.compiler.kernel import READS, Contraction, Loops
@@ -18,11 +16,10 @@ from contraflow.devices.cuda.compiler import text_of
 from contraflow.devices.cuda.products import (
     ALIGNED,
     WORKSPACE,
-    BlasProduct,
     ProductForm,
     form_of,
 )
-from contraflow.devices.run_words import RunWords
+from contraflow.devices.run_words import WORD, RunWords
 from contraflow.render.clike import cuda, source
 
 if TYPE_CHECKING:
@@ -38,12 +35,21 @@ class ProductStep(NamedTuple):
     bias: Binding | None = None
     is_late: bool = False  # nothing on the longest way needs it: it may come behind that
 
-    def addresses(self, bases: Sequence[int]) -> tuple[int, int, int, int]:
+    @property
+    def operands(self) -> tuple[Binding, Binding, Binding, Binding | None]:
+        """Left, right, result and bias."""
+        a, b, c = self.step.bindings
+        return (b, a, c, self.bias) if self.form.swapped else (a, b, c, self.bias)
+
+    @property
+    def bindings(self) -> list[Binding]:
+        """Those that there are."""
+        return [x for x in self.operands if x is not None]
+
+    def addresses(self, bases: Sequence[int]) -> list[int]:
         """Those of left, right, result and bias, where slots lie at `bases`."""
         size = self.form.dtype.itemsize
-        a, b, c = (bases[x.slot] + x.offset * size for x in self.step.bindings)
-        bias = bases[self.bias.slot] + self.bias.offset * size if self.bias else 0
-        return (b, a, c, bias) if self.form.swapped else (a, b, c, bias)
+        return [0 if x is None else bases[x.slot] + x.offset * size for x in self.operands]
 
     def is_aligned(self, addresses: Sequence[int]) -> bool:
         """Whether these, and all matrices of a batch, begin at multiples that the library likes."""
@@ -196,13 +202,18 @@ def variants(steps: Sequence[KernelStep], slots: Sequence[Slot]) -> list[cuda.Te
 
 
 class ArgumentBlock:
-    """The arguments of launches: words of 8 bytes, and for the driver a pointer to each."""
+    """The arguments of launches: words of 8 bytes, and for the driver a pointer to each.
 
-    def __init__(self, packed: Sequence[bytes]) -> None:
+    Words that lie `elsewhere`, by their numbers, are read there: several launches have the address
+    of a buffer in common.
+    """
+
+    def __init__(self, packed: Sequence[bytes], elsewhere: Mapping[int, int] = {}) -> None:
         words = bytearray(b"".join(packed))
         self.words = (ctypes.c_uint64 * (len(words) // 8)).from_buffer(words)
         at = ctypes.addressof(self.words)
-        self._table = (ctypes.c_void_p * len(self.words))(*range(at, at + len(words), 8))
+        places = [elsewhere.get(i, at + 8 * i) for i in range(len(self.words))]
+        self._table = (ctypes.c_void_p * len(places))(*places)
         table, self._tables = ctypes.addressof(self._table), []
         for arguments in packed:
             self._tables.append(ctypes.c_void_p(table))
@@ -228,8 +239,20 @@ def operand_words(kernel: Kernel) -> list[int | None]:
     return found
 
 
+class Launch(NamedTuple):
+    """A step of a plan: functions of C, each of which gives a status, called one after the other;
+    none where another step does its work, or there is none."""
+
+    name: str
+    calls: Sequence[Callable[[], int]]
+
+
 class StreamLaunches:
-    """The launches of a plan, one after the other."""
+    """The launches of a plan, one after the other.
+
+    Every address has one word, which all launches read: those of the caller's buffers and the host
+    scalars lie in the words of the run, those of temporaries here.
+    """
 
     def __init__(
         self,
@@ -238,27 +261,27 @@ class StreamLaunches:
         slots: Sequence[Slot],
         words: RunWords,
     ) -> None:
-        self._device, self._slots = device, slots
-        self._bases = [0] * len(slots)
-        self._run_words = words
-        self._known: list[int] = [0] * len(words.block)  # what the arguments hold
-        # Per word of a run, where it lies among the arguments; per temporary too.
-        self._places: list[list[int]] = [[] for _ in words.block]
-        self._of_slot: dict[int, list[int]] = {i: [] for i in range(len(slots))}
-        self._of_failure: list[int] = []
-        self._of_line: list[tuple[int, int]] = []  # and the tape line
-        self._arena = self._failure = 0
+        self._device, self._slots, self._run_words = device, slots, words
+        # The address of the words for failures, behind it those of temporaries.
+        self._own = (ctypes.c_uint64 * (1 + len(slots)))()
+        self._of_line: list[tuple[int, int]] = []  # words of marks, and the tape line
+        self.arena = 0  # where temporaries begin, as these words have it
+        self.kind = -1  # of the words for failures
         self.last_risk = max((i for i, step in enumerate(steps) if step.may_fail), default=-1)
-        self.launches = self._build(steps)  # a name for each, and what is called
-        for word, slot in enumerate(words.slots, words.first):
-            self._places[word] += self._of_slot[slot]
-        self.has_products = any(isinstance(x, ProductStep) for x in self._planned)
-        self._unknown: list[int] = [-1] * len(words.block)
-        self._find_short_way(steps)
+        self._planned = with_products(device, steps, slots)
+        self._kernels = self._build(variants(steps, slots))
+        products = [x for x in self._planned if isinstance(x, ProductStep)]
+        self.has_products = bool(products)
+        self._factors = sorted({
+            self._run_word(binding.slot)
+            for product in products
+            for binding in product.bindings
+            if slots[binding.slot].kind != "temp"
+        })  # fmt: skip
+        self._known: dict[Any, tuple[list[Launch], list[Callable[[], int]]]] = {}
 
-    def _build(self, steps: Sequence[KernelStep]) -> list[tuple[str, Callable[[], int]]]:
-        self._planned = with_products(self._device, steps, self._slots)
-        chosen = variants(steps, self._slots)
+    def _build(self, chosen: Sequence[cuda.TextVariant]) -> list[Launch]:
+        """The launches of kernels, in the order of the steps."""
         kernels = [
             (step, variant)
             for step, variant in zip(self._planned, chosen)
@@ -266,30 +289,21 @@ class StreamLaunches:
         ]
         functions = self._device.kernels.functions([text_of(s.call.kernel, v) for s, v in kernels])
         packed: list[bytes] = []
+        shared: dict[int, int] = {}
         for step, variant in kernels:
-            packed.append(self._packed(step, variant, sum(map(len, packed)) // 8))
-        self._arguments = ArgumentBlock(packed)
-        numbered = iter(zip(range(len(kernels)), functions, (variant for _, variant in kernels)))
-        launches: list[tuple[str, Callable[[], int]]] = []
-        for planned in self._planned:
-            if planned is None:
-                launches.append(("", _nothing))
-                continue
-            if isinstance(planned, ProductStep):
-                name = planned.step.call.kernel.name
-                launches.append((name, partial(self._multiply, planned, {})))
-                continue
-            number, function, variant = next(numbered)
-            geometry = cuda.launch(planned.call, variant)
-            if geometry.grid[0]:
-                launch = self._arguments.launch(self._device, number, function, geometry)
-                launches.append((planned.call.kernel.name, launch))
-            else:
-                launches.append((planned.call.kernel.name, _nothing))
+            packed.append(self._packed(step, variant, sum(map(len, packed)) // 8, shared))
+        self._arguments = ArgumentBlock(packed, shared)
+        launches = []
+        for i, ((step, variant), function) in enumerate(zip(kernels, functions)):
+            geometry = cuda.launch(step.call, variant)
+            call = self._arguments.launch(self._device, i, function, geometry)
+            launches.append(Launch(step.call.kernel.name, [call] if geometry.grid[0] else []))
         return launches
 
-    def _packed(self, step: KernelStep, variant: cuda.TextVariant, first: int) -> bytes:
-        """The words of a launch, which lie at `first`; those that are not fixed are noted."""
+    def _packed(
+        self, step: KernelStep, variant: cuda.TextVariant, first: int, shared: dict[int, int]
+    ) -> bytes:
+        """The words of a launch, which lie at `first`; `shared` gets those that lie elsewhere."""
         kernel = step.call.kernel
         places = operand_words(kernel)
         for operand, binding, place in zip(kernel.operands, step.bindings, places):
@@ -298,95 +312,94 @@ class StreamLaunches:
             if operand.mode == "scalar":
                 assert binding.slot == SCALARS
                 word = self._run_words.first_scalar + binding.offset
-                self._places[word].append(first + place)
+                shared[first + place] = ctypes.addressof(self._run_words.block) + WORD * word
             else:
-                self._of_slot[binding.slot].append(first + place)
+                block, word = self._word(binding.slot)
+                shared[first + place] = ctypes.addressof(block) + WORD * word
         offsets = [binding.offset for binding in step.bindings]
         bound = [0] * len(step.bindings)
         words = cuda.pack(step.call, bound, offsets, step.line, 0, variant)
         if cuda.takes_failure(kernel, variant.guarded):
-            self._of_failure.append(first + sum(place is not None for place in places))
+            place = sum(place is not None for place in places)
+            shared[first + place] = ctypes.addressof(self._own)
         if source.checks_indices(kernel):
             self._of_line.append((first + len(words) // 8 - 1, step.line))
         return words
 
-    def _multiply(self, product: ProductStep, found: dict[Any, BlasProduct]) -> int:
-        """Have the library do a product; `found` has those that were looked for before."""
-        device = self._device
-        addresses = product.addresses(self._bases)
-        key = product.is_aligned(addresses), config.float32_matmul_precision
-        known = found.get(key)
-        if known is None:
-            known = device.products.find(product.form, key[0])
-            assert known is not None
-            found[key] = known
-        return known(*addresses, device.workspace(WORKSPACE), device.stream_handle)
+    def _run_word(self, slot: int) -> int:
+        return self._run_words.first + self._run_words.slots.index(slot)
 
-    def _find_short_way(self, steps: Sequence[KernelStep]) -> None:
-        """Of a plan of one kernel that cannot fail: how its arguments are written at once."""
-        self._set: Callable[..., None] | None = None
-        if len(steps) != 1 or self._of_line or isinstance(self._planned[0], ProductStep):
-            return
-        if any(slot.kind == "temp" for slot in self._slots):
-            return
-        words, kinds, order = self._run_words, "", []
-        kernel = steps[0].call.kernel
-        for operand, binding in zip(kernel.operands, steps[0].bindings):
-            if operand.mode == "scalar":
-                kinds += "d" if operand.dtype.is_floating_point else "q"
-                order.append(len(words.slots) + binding.offset)
-            elif operand.mode != "position":
-                kinds += "Q"
-                order.append(words.slots.index(binding.slot))
-        if len(order) < 2:  # of one, `itemgetter` gives no tuple
-            return
-        self._set = partial(struct.Struct(f"={kinds}").pack_into, self._arguments.words, 0)
-        self._order = itemgetter(*order)
-        self._launch = self.launches[0][1]
+    def _word(self, slot: int) -> tuple[Any, int]:
+        """The word with the address of a slot: its block, and the number in that."""
+        if self._slots[slot].kind == "temp":
+            return self._own, 1 + slot
+        return self._run_words.block, self._run_word(slot)
 
-    def run_short(
-        self, addresses: Sequence[int], scalars: tuple[float | int, ...], failure: int
-    ) -> int | None:
-        """Launch a plan of one kernel, and give the status; None where there is no short way."""
-        if self._set is None:
-            return None
-        self._set(*self._order((*addresses, *scalars)))
-        if failure != self._failure:
-            self._place_failure(failure)
-        self._known = self._unknown
-        return self._launch()
+    def _multiply(self, product: ProductStep, aligned: bool) -> list[Callable[[], int]]:
+        """The calls of the library that do a product; operands lie at the words of their slots."""
+        device, size = self._device, product.form.dtype.itemsize
+        aligned = aligned and product.is_aligned([x.offset * size for x in product.bindings])
+        found = device.products.find(product.form, aligned)
+        assert found is not None
+        addresses: list[Any] = []
+        calls: list[Callable[[], int]] = []
+        for binding in product.operands:
+            if binding is None:
+                addresses.append(ctypes.c_void_p(0))
+                continue
+            block, word = self._word(binding.slot)
+            address = ctypes.c_void_p.from_buffer(block, WORD * word)
+            if binding.offset:
+                base, address = address, ctypes.c_void_p(0)
+                calls.append(partial(_shift, address, base, binding.offset * size))
+            addresses.append(address)
+        workspace = ctypes.c_void_p(device.workspace(WORKSPACE))
+        return calls + found.calls(addresses, workspace, device.stream_handle)
 
-    def _place_failure(self, failure: int) -> None:
-        """Write where failures are recorded."""
-        for at in self._of_failure:
-            self._arguments.words[at] = failure
-        self._failure = failure
+    def ready(self) -> tuple[list[Launch], list[Callable[[], int]]]:
+        """The steps, and all of their calls, for the addresses that are in the words."""
+        key: Any = None
+        if self.has_products:
+            block, bits = self._run_words.block, 0
+            for word in self._factors:
+                bits |= block[word]
+            key = bits % ALIGNED == 0, config.float32_matmul_precision
+        found = self._known.get(key)
+        if found is None:
+            kernels = iter(self._kernels)
+            launches = []
+            for step in self._planned:
+                if isinstance(step, ProductStep):
+                    name = step.step.call.kernel.name
+                    launches.append(Launch(name, self._multiply(step, key[0])))
+                else:
+                    launches.append(Launch("", []) if step is None else next(kernels))
+            calls = [call for launch in launches for call in launch.calls]
+            found = self._known[key] = launches, calls
+        return found
 
-    def place(self, arena: int, failure: int, number: int) -> None:
-        """Write the arguments that are new."""
-        words, run = self._arguments.words, self._run_words.block[:]
-        if run != self._known:
-            for places, word, before in zip(self._places, run, self._known):
-                if word != before:
-                    for at in places:
-                        words[at] = word
-            first = self._run_words.first
-            for i, given in enumerate(self._run_words.slots, first):
-                self._bases[given] = run[i]
-            self._known = run
-        if arena != self._arena:
-            for i, slot in enumerate(self._slots):
-                if slot.kind == "temp":
-                    self._bases[i] = arena + slot.offset
-                    for at in self._of_slot[i]:
-                        words[at] = arena + slot.offset
-            self._arena = arena
-        if failure != self._failure:
-            self._place_failure(failure)
+    def place(self, arena: int, kind: int) -> None:
+        """Write where temporaries begin, and where failures of a kind are recorded."""
+        self._own[0] = self._device.outcomes.words(kind)
+        for i, slot in enumerate(self._slots):
+            if slot.kind == "temp":
+                self._own[1 + i] = arena + slot.offset
+        self.arena, self.kind = arena, kind
+
+    def fail(self, call: Callable[[], int], status: int) -> NoReturn:
+        """Raise the error of a call that gave a status."""
+        names = (
+            x.name for launches, _ in self._known.values() for x in launches if call in x.calls
+        )
+        self._device.driver.fail(next(names), status)
+
+    def mark(self, number: int) -> None:
+        """Write the marks by which failures of this run are known."""
         for at, line in self._of_line:
-            words[at] = number | line
+            self._arguments.words[at] = number | line
 
 
-def _nothing() -> int:
-    """Stands for a launch that has no work."""
+def _shift(address: Any, base: Any, offset: int) -> int:
+    """Write the address of an operand that begins behind that of its slot."""
+    address.value = (base.value or 0) + offset
     return 0

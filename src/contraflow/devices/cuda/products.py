@@ -16,6 +16,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from contraflow import config
@@ -165,7 +167,6 @@ class BlasProduct:
             for layout, stride in zip((form.left, form.right, form.result), form.batch_strides)
         ]
         self._found = self._algorithm(form, aligned)
-        self._matmul = getattr(library(), "cublasLtMatmul", None)
 
     @staticmethod
     def _set(kind: str, target: ctypes.c_void_p, which: int, value: Any) -> None:
@@ -227,23 +228,28 @@ class BlasProduct:
         assert self._found is not None
         return int(self._found.workspace)
 
-    def __call__(
-        self, left: int, right: int, result: int, bias: int, workspace: int, stream: Any
-    ) -> int:
-        """Do it on a stream; the status."""
+    def calls(
+        self, addresses: Sequence[Any], workspace: Any, stream: Any
+    ) -> list[Callable[[], int]]:
+        """The functions of C that do it on a stream, each of which gives a status: of left, right,
+        result and bias at addresses that are read when they are called, objects of ctypes."""
         assert self._found is not None
-        assert self._matmul is not None
-        if self._biased:
-            self._set("MatmulDesc", self._description, _BIAS_POINTER, ctypes.c_void_p(bias))
+        left, right, result, bias = addresses
         of_left, of_right, of_result = self._layouts
-        target = ctypes.c_void_p(result)
-        status: int = self._matmul(
-            self._handle, self._description, ctypes.byref(self._one), ctypes.c_void_p(left),
-            of_left, ctypes.c_void_p(right), of_right, ctypes.byref(self._zero), target, of_result,
-            target, of_result, ctypes.byref(self._found), ctypes.c_void_p(workspace),
-            ctypes.c_size_t(self._found.workspace), stream,
-        )  # fmt: skip
-        return status
+        found: list[Callable[[], int]] = []
+        if self._biased:
+            set_bias = getattr(library(), "cublasLtMatmulDescSetAttribute")  # noqa: B009
+            size = ctypes.c_size_t(ctypes.sizeof(bias))
+            found.append(
+                partial(set_bias, self._description, _BIAS_POINTER, ctypes.byref(bias), size)
+            )
+        multiply = getattr(library(), "cublasLtMatmul")  # noqa: B009
+        found.append(partial(
+            multiply, self._handle, self._description, ctypes.byref(self._one), left, of_left,
+            right, of_right, ctypes.byref(self._zero), result, of_result, result, of_result,
+            ctypes.byref(self._found), workspace, ctypes.c_size_t(self._found.workspace), stream,
+        ))  # fmt: skip
+        return found
 
 
 class Products:

@@ -36,6 +36,7 @@ class CudaProgram:
         assert not any(isinstance(step, HostStep) for step in plan.steps)
         self._steps = kernel_steps(plan)
         self._may_fail = any(step.may_fail for step in self._steps)
+        self._arena_bytes = plan.arena_bytes
         self._words = RunWords(plan)
         self.put: Callable[[int, int], None] = self._words.put
         self._launches = StreamLaunches(device, self._steps, plan.slots, self._words)
@@ -63,19 +64,7 @@ class CudaProgram:
     ) -> None:
         """The same, with buffers given by their addresses."""
         device = self._device
-        timeline = state().context.timeline
         with device.lock:
-            if late is None and timeline is None:
-                device.driver.enter()
-                device.outcomes.check()
-                failure = device.outcomes.words(OPS)
-                status = self._launches.run_short(addresses, scalars, failure)
-                if status is not None:
-                    device.runs += 1
-                    device.latest = None
-                    if status:
-                        device.driver.fail(self._steps[0].call.kernel.name, status)
-                    return
             self._words.set_addresses(*addresses)
             if late is not None and late.undo is not None:
                 self.rerun(scalars, late)
@@ -85,7 +74,16 @@ class CudaProgram:
             device.runs += 1
             if scalars:
                 self._words.set_scalars(*scalars)
-            self._run_launches(late, timeline)
+            timeline = state().context.timeline
+            if late is None and timeline is None and not self._may_fail:
+                device.latest = None
+                self._place(OPS)
+                for call in self._launches.ready()[1]:
+                    status = call()
+                    if status:
+                        self._launches.fail(call, status)
+            else:
+                self._run_launches(late, timeline)
 
     def rerun(self, scalars: tuple[float | int, ...], late: LateFailure | None = None) -> None:
         """The same, with buffers at the addresses of the last run, or those set by `put` since."""
@@ -119,7 +117,7 @@ class CudaProgram:
         """Run the graph, if there is one or can be one by now."""
         device = self._device
         words: Any = self._words.block
-        arena = device.arena(self._plan.arena_bytes)
+        arena = device.arena(self._arena_bytes)
         graph = self._graph
         if (
             graph is None
@@ -175,27 +173,34 @@ class CudaProgram:
 
     # --- launches -------------------------------------------------------------------------
 
+    def _place(self, kind: int) -> None:
+        """Have launches find the arena, and one of the two sets of words for failures."""
+        device, launches = self._device, self._launches
+        arena = device.arena(self._arena_bytes) if self._arena_bytes else 0
+        if launches.arena != arena or launches.kind != kind:
+            launches.place(arena, kind)
+
     def _run_launches(self, late: LateFailure | None, timeline: Any) -> None:
         """Launch one step after the other."""
         device, launches = self._device, self._launches
         device.latest = None
         is_call = late is not None and late.undo is not None
-        arena = device.arena(self._plan.arena_bytes) if self._plan.arena_bytes else 0
         if is_call and launches.has_products and len(device.outcomes.pending):
             device.outcomes.wait()  # products are not guarded
         number = device.outcomes.begin(late, self._may_fail, self._made(late))
-        failure = device.outcomes.words(CALLS if is_call else OPS)
-        launches.place(arena, failure, number << LINE_BITS)
+        self._place(CALLS if is_call else OPS)
+        launches.mark(number << LINE_BITS)
         waits = is_call and launches.has_products and self._may_fail
-        for i, (name, launch) in enumerate(launches.launches):
-            if timeline is None:
-                status = launch()
-            else:
-                with timeline.event(name, "kernel", None):
-                    status = launch()
-                    device.driver("cuStreamSynchronize", device.stream)
-            if status:
-                device.driver.fail(name, status)
+        for i, (name, calls) in enumerate(launches.ready()[0]):
+            for call in calls:
+                if timeline is None:
+                    status = call()
+                else:
+                    with timeline.event(name, "kernel", None):
+                        status = call()
+                        device.driver("cuStreamSynchronize", device.stream)
+                if status:
+                    launches.fail(call, status)
             if waits and i == launches.last_risk:
                 device.outcomes.wait()
 
