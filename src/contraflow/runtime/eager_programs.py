@@ -368,6 +368,7 @@ class Routine:
             raise CaptureError(f"{name} runs on the host in part")
         self._run, self._locate = executable.program.run, executable.locate
         self._words = (executable.constant_prologue or ((), ()))[1]
+        self._has_prologue = executable.constant_prologue is None or executable.scalar_outputs
         self._fails_late = executable.is_asynchronous and executable.may_fail
         # Per input of the tape: the index of an argument, or a storage that the function made.
         found_in = [recording.sources[v] for v in executable.inputs.arrays]
@@ -384,11 +385,13 @@ class Routine:
         """The results as tensors; those that are inputs are the inputs themselves."""
         addresses: list[int] = []
         for source in self._sources:
-            if isinstance(source, Storage):
-                storage, start = source, 0
-            else:
+            if type(source) is int:
                 x: Tensor = inputs[source]
-                storage, start = x.storage, x.layout.offset * x.dtype.itemsize
+                storage, start = x.storage, x.layout.offset
+                if start:
+                    start *= x.dtype.itemsize
+            else:
+                storage, start = source, 0
             addresses.append((storage.address or self._locate(storage)) + start)
         if self.device != "cpu":
             return self._run_there(inputs, addresses)
@@ -407,16 +410,12 @@ class Routine:
 
     def _run_there(self, inputs: Sequence[Any], addresses: list[int]) -> list[Any]:
         """The same on another device than the cpu, with inputs at these addresses."""
-        executable = self.executable
-        device = executable.device
-        known, words = (), self._words
-        if executable.constant_prologue is None:
-            known, words = executable.prepare([inputs[i] for i in self._scalars])
-        elif executable.scalar_outputs:
-            known, words = executable.constant_prologue
-        numbers: dict[int, Any] = {}
-        if known:
-            numbers = dict(zip(sorted(executable.scalar_outputs), known))
+        words = self._words
+        numbers: dict[int, Any] = {}  # outputs of the tape that the host computes
+        if self._has_prologue:
+            numbers, words = self._host_numbers(inputs)
+        device, name = self.executable.device, self.device
+        allocate, address_of = device.allocate, device.address
         results: list[Any] = []
         made = 0  # outputs of the tape so far
         for result in self._results:
@@ -424,26 +423,37 @@ class Routine:
                 results.append(inputs[result] if isinstance(result, int) else None)
                 continue
             if made in numbers:
-                out = Tensor.of_buffer(
-                    device.upload(np.array(numbers[made], result.dtype.numpy)), self.device
-                )
+                buffer = device.upload(np.array(numbers[made], result.dtype.numpy))
+                out = Tensor.of_buffer(buffer, name)
             else:
-                buffer = device.allocate(result.shape, result.dtype)
-                out = Tensor.of_buffer(buffer, self.device)
-                address = out.storage.address = device.address(buffer)
+                buffer = allocate(result.shape, result.dtype)
+                out = Tensor.of_buffer(buffer, name)
+                address = out.storage.address = address_of(buffer)
                 addresses.append(address)
-            if self._fails_late:
-                out.storage.unchecked = True
             results.append(out)
             made += 1
-        late = None
-        if self._fails_late:
-            late = LateFailure(partial(executable.with_line, called=state().line or user_line()))
+        if not self._fails_late:
+            self._run(addresses, words)
+            return results
+        for out, result in zip(results, self._results):
+            if isinstance(result, Spec):
+                out.storage.unchecked = True
+        late = LateFailure(partial(self.executable.with_line, called=state().line or user_line()))
         try:
             self._run(addresses, words, late)
         except IndexError as error:
-            raise executable.problem(error) from None
+            raise self.executable.problem(error) from None
         return results
+
+    def _host_numbers(
+        self, inputs: Sequence[Any]
+    ) -> tuple[dict[int, Any], tuple[int | float, ...]]:
+        """The outputs of the tape that are computed from numbers among the inputs, by position, and
+        words for kernels."""
+        executable = self.executable
+        found = executable.constant_prologue
+        known, words = found or executable.prepare([inputs[i] for i in self._scalars])
+        return dict(zip(sorted(executable.scalar_outputs), known)), words
 
 
 def inputs_read_by_backward(

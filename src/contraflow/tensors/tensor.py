@@ -96,8 +96,12 @@ class Tensor(TensorElements):
         """A tensor over a whole buffer of a device, without copying."""
         if device == "cpu":
             return Tensor.of_array(buffer)
-        layout = contiguous(buffer.shape)
-        return Tensor.of_storage(Storage(buffer, device), layout, buffer.dtype)
+        t = _new(Tensor)
+        # As `Storage(buffer, device)`, without a call: there is one of these per op.
+        storage = t.storage = _new(Storage)
+        storage._data, storage.device, storage.serial = buffer, device, next(serials)
+        t.layout, t.dtype = contiguous(buffer.shape), buffer.dtype
+        return t
 
     @staticmethod
     def of_data(

@@ -12,6 +12,7 @@ import ctypes
 import weakref
 from collections import deque
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from contraflow import devices
 from contraflow.devices.cuda.driver import Driver, OutOfMemory
 from contraflow.dtypes import DType
 from contraflow.errors import DeviceError
-from contraflow.shapes import Shape, numel
+from contraflow.shapes import Shape
 
 GRAIN = 512  # bytes: the sizes and addresses of pieces are multiples of it
 SMALL = 1 << 20  # pieces up to this size are kept by their sizes
@@ -34,7 +35,7 @@ class CudaBuffer:
 
     def __init__(self, shape: Shape, dtype: DType, device: Any) -> None:
         self.shape, self.dtype, self.device = tuple(shape), dtype, device
-        self.size = numel(self.shape)
+        self.size = prod(shape)
         self.nbytes = self.size * dtype.itemsize
         self.pointer = 0
 
@@ -74,10 +75,16 @@ class Memory:
         self.make_room: Callable[[], None] = lambda: None  # gives back what can be made again
 
     def lend(self, buffer: CudaBuffer) -> None:
-        """Give a buffer its memory."""
-        self.collect()
-        size = max(GRAIN, -(-buffer.nbytes // GRAIN) * GRAIN)
-        pointer = self.take(size)
+        """Give a buffer its memory. Every result of an op comes through here."""
+        if self._gone:
+            self.collect()
+        size = -(-buffer.nbytes // GRAIN) * GRAIN or GRAIN
+        kept = self._kept.get(size)
+        if kept:
+            self._kept_bytes -= size
+            pointer = kept.pop()
+        else:
+            pointer = self.take(size)
         buffer.pointer = pointer
         loan = BufferLoan(buffer, self._gone.append)
         loan.pointer, loan.nbytes, loan.owner = pointer, size, None
@@ -102,7 +109,21 @@ class Memory:
     def collect(self) -> None:
         """Take back the memory of buffers that are gone."""
         while self._gone:
-            self._take_back(self._gone.popleft())
+            loan = self._gone.popleft()
+            pointer, size = loan.pointer, loan.nbytes
+            if loan.owner is not None:  # another library may use the memory again at once
+                self._driver("cuStreamSynchronize", self._stream)
+                self._adopted.discard(loan)
+                continue
+            if self.loans.get(pointer) is loan:
+                del self.loans[pointer]
+            self.allocated -= size
+            kept = self._kept.get(size)
+            if kept is not None and self._kept_bytes + size <= MOST_KEPT:  # as `give` does
+                kept.append(pointer)
+                self._kept_bytes += size
+            else:
+                self.give(pointer, size)
 
     def take(self, size: int) -> int:
         """Memory for as long as nobody calls `give`."""
@@ -129,16 +150,6 @@ class Memory:
             self._kept_bytes += size
         else:
             self._driver("cuMemFreeAsync", pointer, self._stream)
-
-    def _take_back(self, loan: BufferLoan) -> None:
-        if loan.owner is not None:  # another library may use the memory again at once
-            self._driver("cuStreamSynchronize", self._stream)
-            self._adopted.discard(loan)
-            return
-        if self.loans.get(loan.pointer) is loan:
-            del self.loans[loan.pointer]
-        self.allocated -= loan.nbytes
-        self.give(loan.pointer, loan.nbytes)
 
     def release(self) -> None:
         """Give the driver all memory that no buffer uses."""
