@@ -385,13 +385,13 @@ class Routine:
         """The results as tensors; those that are inputs are the inputs themselves."""
         addresses: list[int] = []
         for source in self._sources:
-            if type(source) is int:
+            if isinstance(source, Storage):
+                storage, start = source, 0
+            else:
                 x: Tensor = inputs[source]
                 storage, start = x.storage, x.layout.offset
                 if start:
                     start *= x.dtype.itemsize
-            else:
-                storage, start = source, 0
             addresses.append((storage.address or self._locate(storage)) + start)
         if self.device != "cpu":
             return self._run_there(inputs, addresses)
