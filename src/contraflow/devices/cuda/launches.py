@@ -239,7 +239,7 @@ def operand_words(kernel: Kernel) -> list[int | None]:
     return found
 
 
-class Launch(NamedTuple):
+class LaunchedStep(NamedTuple):
     """A step of a plan: functions of C, each of which gives a status, called one after the other;
     none where another step does its work, or there is none."""
 
@@ -278,9 +278,9 @@ class StreamLaunches:
             for binding in product.bindings
             if slots[binding.slot].kind != "temp"
         })  # fmt: skip
-        self._known: dict[Any, tuple[list[Launch], list[Callable[[], int]]]] = {}
+        self._known: dict[Any, tuple[list[LaunchedStep], list[Callable[[], int]]]] = {}
 
-    def _build(self, chosen: Sequence[cuda.TextVariant]) -> list[Launch]:
+    def _build(self, chosen: Sequence[cuda.TextVariant]) -> list[LaunchedStep]:
         """The launches of kernels, in the order of the steps."""
         kernels = [
             (step, variant)
@@ -297,7 +297,7 @@ class StreamLaunches:
         for i, ((step, variant), function) in enumerate(zip(kernels, functions)):
             geometry = cuda.launch(step.call, variant)
             call = self._arguments.launch(self._device, i, function, geometry)
-            launches.append(Launch(step.call.kernel.name, [call] if geometry.grid[0] else []))
+            launches.append(LaunchedStep(step.call.kernel.name, [call] if geometry.grid[0] else []))
         return launches
 
     def _packed(
@@ -356,7 +356,7 @@ class StreamLaunches:
         workspace = ctypes.c_void_p(device.workspace(WORKSPACE))
         return calls + found.calls(addresses, workspace, device.stream_handle)
 
-    def ready(self) -> tuple[list[Launch], list[Callable[[], int]]]:
+    def ready(self) -> tuple[list[LaunchedStep], list[Callable[[], int]]]:
         """The steps, and all of their calls, for the addresses that are in the words."""
         key: Any = None
         if self.has_products:
@@ -371,9 +371,9 @@ class StreamLaunches:
             for step in self._planned:
                 if isinstance(step, ProductStep):
                     name = step.step.call.kernel.name
-                    launches.append(Launch(name, self._multiply(step, key[0])))
+                    launches.append(LaunchedStep(name, self._multiply(step, key[0])))
                 else:
-                    launches.append(Launch("", []) if step is None else next(kernels))
+                    launches.append(LaunchedStep("", []) if step is None else next(kernels))
             calls = [call for launch in launches for call in launch.calls]
             found = self._known[key] = launches, calls
         return found
