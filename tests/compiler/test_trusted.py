@@ -84,3 +84,27 @@ def test_the_gradient_of_a_gather_does_not_check_what_the_gather_has(dim):
     assert [s.may_fail for s in plan.steps].count(True) == 1
     with pytest.raises(IndexError, match=r"gather: index 9 is out of range for size"):
         gradient(x, cf.tensor([[0, 9], [2, 1]]))
+
+
+INDEXED = {
+    "rows": (lambda x, at: x[at], "index 9 is out of range for dim 0 with size 3"),
+    "columns": (lambda x, at: x[:, at], "index 9 is out of range for dim 1 with size 4"),
+    "points": (lambda x, at: x[at, at], "getitem: index 9 is out of range"),
+}
+
+
+@pytest.mark.parametrize("form", INDEXED)
+def test_the_gradient_of_an_index_does_not_check_what_the_index_has(form):
+    picked, message = INDEXED[form]
+
+    def gradient(x: cf.Tensor, at: cf.Tensor) -> cf.Tensor:
+        return cf.autograd.grad(picked(x, at).square().sum(), x)[0]
+
+    compiled = cf.compile(gradient)
+    x = cf.arange(12.0).reshape(3, 4).requires_grad_()
+    at = cf.tensor([0, -1, 2, -1])
+    assert compiled(x, at).tolist() == gradient(x, at).tolist()
+    plan = compiled.programs[-1].executable.plan
+    assert [s.may_fail for s in plan.steps].count(True) == 1
+    with pytest.raises(IndexError, match=message):
+        compiled(x, cf.tensor([0, 9, 1, 1]))

@@ -179,7 +179,7 @@ class TapeScope:
 
 
 def _trusted(tape: Tape) -> set[int]:
-    """Lines whose indices an earlier line has compared with the same bound."""
+    """Lines whose indices an earlier line has compared with the same ranges, none of them empty."""
     found, known = set(), set()
     for number, line in enumerate(tape.lines):
         if line.op.bound is None:
@@ -187,7 +187,7 @@ def _trusted(tape: Tape) -> set[int]:
         name, bound = line.op.bound
         indices = line.inputs[line.op.inputs.index(name)]
         checked = (indices, bound(*tape.given(line.inputs), **line.params))
-        if checked in known and checked[1] > 0:
+        if checked in known and all(checked[1]):
             found.add(number)
         known.add(checked)
     return found

@@ -96,10 +96,11 @@ class Traits:
     # Eager mode makes no program of this composite: its parameters are never the same, or a part
     # keeps what the backward of the whole would compute again, or it costs nothing as it is.
     by_parts: bool = False
-    # An input whose elements are indices that its kernel checks, and their bound, of the specs of
-    # its inputs and its parameters. Where an earlier line of a tape has checked the same indices
-    # they are not checked again, so that there are fewer steps that may fail.
-    bound: tuple[str, Callable[..., int]] | None = None
+    # An input whose elements are indices that its kernel checks, and the ranges in which they must
+    # lie, of the specs of its inputs and its parameters: one range for each coordinate of a point.
+    # Where an earlier line of a tape has checked the same indices they are not checked again, so
+    # that there are fewer steps that may fail.
+    bound: tuple[str, Callable[..., tuple[range, ...]]] | None = None
     # The error, and its text, for an element where a `checked` of the body does not hold. Names in
     # braces stand for parameters. Parameters called `subject` and `code` are what the message is
     # about, and the index that the `checked` has where it does not hold.

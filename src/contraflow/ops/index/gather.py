@@ -87,7 +87,7 @@ def _gather_ref(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     normalize=lambda x, index, dim: {"dim": normalize_dim("gather", dim, x.ndim)},
     linear=True,
     along_dim=True,
-    bound=("index", lambda x, index, dim: x.shape[dim]),
+    bound=("index", lambda x, index, dim: (range(x.shape[dim]),)),
 )
 def gather(x, index, *, dim):
     """Elements picked along a dim: out[i][j] = x[index[i][j]][j] for dim 0."""
@@ -143,7 +143,7 @@ def _scatter_sum_ref(g: np.ndarray, index: np.ndarray, dim: int, shape: Any) -> 
     method=False,
     internal=True,
     linear=True,
-    bound=("index", lambda g_, index, dim, shape: shape[dim]),
+    bound=("index", lambda g_, index, dim, shape: (range(shape[dim]),)),
 )
 def scatter_sum(g_, index, *, dim, shape):
     """The transpose of gather: every element added where gather would read it."""
@@ -172,6 +172,11 @@ def point_key(shape: Shape, at: np.ndarray, dims: Shape, wrap: bool) -> tuple[An
     for d, i in zip(dims, at):
         key[d] = _wrapped(i, d, shape[d], wrap)
     return tuple(key)
+
+
+def _ranges(shape: Shape, dims: Shape, wrap: bool) -> tuple[range, ...]:
+    """The coordinates that are allowed, for each of the dims."""
+    return tuple(range(-shape[d] if wrap else 0, shape[d]) for d in dims)
 
 
 def _coordinates(at: Any, shape: Shape, points: Any, dims: Shape, wrap: bool) -> Any:
@@ -221,6 +226,7 @@ _POINTS = Array((2, 3), -3, 3, int64)
     internal=True,
     linear=True,
     takes_points=True,
+    bound=("at", lambda x, at, dims, wrap: _ranges(x.shape, dims, wrap)),
 )  # fmt: skip
 def take_at(x, at, *, dims, wrap):
     """The elements at given coordinates of some dims; `wrap` counts negative ones from the end."""
@@ -249,6 +255,7 @@ def _sum_at_ref(g: np.ndarray, at: np.ndarray, dims: Shape, shape: Shape, wrap: 
     method=False,
     internal=True,
     linear=True,
+    bound=("at", lambda g_, at, dims, shape, wrap: _ranges(shape, dims, wrap)),
 )  # fmt: skip
 def sum_at(g_, at, *, dims, shape, wrap):
     """The transpose of take_at: every element added where take_at would read it."""
@@ -291,6 +298,7 @@ def _put_at_ref(
     ),
     method=False,
     internal=True,
+    bound=("at", lambda x, at, values, dims, accumulate, wrap: _ranges(x.shape, dims, wrap)),
 )  # fmt: skip
 def put_at(x, at, values, *, dims, accumulate, wrap):
     """`x` with the elements at given coordinates replaced, or added to."""
@@ -334,7 +342,7 @@ def _embedding_shape(weight: Any, index: Any, padding_idx: int | None) -> Any:
     normalize=lambda weight, index, padding_idx: _padding_params(weight, padding_idx),
     method=False,
     linear=True,
-    bound=("index", lambda weight, index, padding_idx: weight.shape[0]),
+    bound=("index", lambda weight, index, padding_idx: (range(weight.shape[0]),)),
 )  # fmt: skip
 def embedding(weight, index, *, padding_idx=None):
     """Rows of a table: out[..., :] = weight[index[...], :]; row `padding_idx` gets no gradient."""
@@ -385,7 +393,7 @@ def _segment_sum_ref(g: np.ndarray, index: np.ndarray, size: int) -> np.ndarray:
     method=False,
     internal=True,
     linear=True,
-    bound=("index", lambda g_, index, size: size),
+    bound=("index", lambda g_, index, size: (range(size),)),
 )
 def segment_sum(g_, index, *, size):
     """The transpose of embedding: rows added up by their index."""
