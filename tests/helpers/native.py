@@ -14,7 +14,7 @@ import numpy as np
 from contraflow.compiler.interpret import run_call
 from contraflow.compiler.kernel import Contraction, KernelCall, strided_arguments
 from contraflow.devices.cpu import jit
-from contraflow.render.llvm.kernels import entry_name, render
+from contraflow.render.llvm.kernels import Factors, entry_name, render
 
 HAS_AVX512 = jit.vector_bytes() == 64 or bool(llvm.get_host_cpu_features().get("avx512f"))
 WIDTHS = (16, 32, 64) if HAS_AVX512 else (16, 32)
@@ -30,7 +30,7 @@ def run_native(
     width: int = 32,
     edges: Sequence[int] = (0, 1),
     line: int = 0,
-    pairs: bool = False,
+    factors: Factors = "elements",
 ) -> list[tuple[int, int]]:
     """Run a call over arrays bound as for `run_call`; give the (line + 1, index) records.
 
@@ -55,8 +55,8 @@ def run_native(
     else:
         words += strided_arguments(call)
     arguments = np.array(words, np.int64)
-    name = entry_name(kernel, vector_bytes=width, pairs=pairs)
-    function = KERNEL(jit.function(name, render(kernel, vector_bytes=width, pairs=pairs)))
+    name = entry_name(kernel, vector_bytes=width, factors=factors)
+    function = KERNEL(jit.function(name, render(kernel, vector_bytes=width, factors=factors)))
     for first, last in itertools.pairwise(edges):
         function(bases.ctypes.data, arguments.ctypes.data, first, last, edges[-1])
     return [(int(a), int(b)) for a, b in errors.reshape(-1, 2)]
@@ -84,7 +84,7 @@ def check(
     *,
     widths: Sequence[int] = WIDTHS,
     ulps: float = 0,
-    pairs: bool = False,
+    factors: Factors = "elements",
 ) -> None:
     """Assert that machine code at all widths, and cut in any way, does what `run_call` does.
 
@@ -107,12 +107,12 @@ def check(
     run_call(call, expected, scalars)
     for width in widths:
         first = copies(at_end=True)
-        run_native(call, first, scalars, width=width, pairs=pairs)
+        run_native(call, first, scalars, width=width, factors=factors)
         for i in results:
             assert_close(first[i][0], expected[i][0], ulps)
         for edges in (range(3), range(4), range(8), (0, 4, 6, 7)):
             again = copies()
-            run_native(call, again, scalars, width=width, edges=edges, pairs=pairs)
+            run_native(call, again, scalars, width=width, edges=edges, factors=factors)
             for i in results:
                 np.testing.assert_array_equal(bits(again[i][0]), bits(first[i][0]))
 

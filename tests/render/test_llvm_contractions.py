@@ -126,7 +126,7 @@ def test_contraction_of_pairs(transposed):
         (1, 1, 50, 1, 1), (1, 1, 265, 97, 515), (1, 1, 9, 1500, 64), (1, 1, 3, 4, 0),
     ):  # fmt: skip
         strides = dense(sizes, transposed)
-        check_contraction(bfloat16, float32, sizes, strides, widths=(32, 64), pairs=True)
+        check_contraction(bfloat16, float32, sizes, strides, widths=(32, 64), factors="pairs")
 
 
 @pytest.mark.skipif(not jit.has_feature("avx512bf16"), reason="it has no products of pairs")
@@ -136,7 +136,7 @@ def test_contraction_of_pairs_with_other_strides():
         ((0, 0, 30, 2), (0, 640, 43, 2), (0, 500, 50, 2)),
         ((0, 150, 15, 1), (0, 0, 0, 1), (0, 210, 21, 1)),
     ):
-        check_contraction(bfloat16, float32, sizes, strides, widths=(32, 64), pairs=True)
+        check_contraction(bfloat16, float32, sizes, strides, widths=(32, 64), factors="pairs")
 
 
 def test_contraction_with_broadcast_and_scattered_strides():

@@ -9,7 +9,7 @@ from tests.helpers.native import WIDTHS, run_native
 
 from contraflow import config
 from contraflow.compiler.kernel import KernelCall, contraction, loops
-from contraflow.devices.cpu import jit, vectors
+from contraflow.devices.cpu import jit, tiles, vectors
 from contraflow.dtypes import bfloat16, float16, float32, float64, int32
 from contraflow.render.llvm import contraction as products
 from contraflow.render.llvm.contraction import ContractionRenderer
@@ -63,10 +63,21 @@ def test_blocks_of_products_keep_their_sums_in_registers(dtype, vector_bytes):
 @pytest.mark.parametrize("vector_bytes", [32, 64])
 def test_blocks_of_pairs_keep_their_sums_in_registers(monkeypatch, vector_bytes):
     monkeypatch.setitem(TARGETS, vector_bytes, ("x86-64-v4", "-prefer-256-bit,+avx512bf16"))
-    text = render(contraction(bfloat16, float32), vector_bytes=vector_bytes, pairs=True)
+    text = render(contraction(bfloat16, float32), vector_bytes=vector_bytes, factors="pairs")
     found = blocks(text, vector_bytes)
     assert any("vdpbf16ps" in line for line in found["rows", 4, 3])
     assert not any(map(loop_spills, found.values()))
+
+
+def test_blocks_of_tiles_add_them_in_registers(monkeypatch):
+    monkeypatch.setitem(TARGETS, 64, ("sapphirerapids", "-prefer-256-bit"))
+    text = render(contraction(bfloat16, float32), vector_bytes=64, factors="tiles")
+    found = blocks(text, 64)
+    assert set(found) == {("rows", rows, columns) for rows in (16, 32) for columns in (1, 2)}
+    for (_, rows, columns), body in found.items():
+        products = [line.split("%")[-1] for line in body if "tdpbf16ps" in line]
+        assert len(products) == len(set(products)) == rows // 16 * columns
+        assert sum("tileloadd" in line for line in body) == len(products) + rows // 16 + columns
 
 
 def test_windows_share_the_blocks_of_products():
@@ -106,17 +117,23 @@ def test_vectors_suit_the_processor_and_the_kernel(monkeypatch, processor, wides
 
 
 @pytest.mark.parametrize(
-    ("processor", "feature", "pairs"),
-    [("znver4", True, True), ("znver4", False, False), ("sapphirerapids", True, False)],
+    ("processor", "feature", "permitted", "wanted"),
+    [
+        ("znver4", True, False, {64: "pairs", 32: "pairs", 16: "elements"}),
+        ("znver4", False, False, {64: "elements"}),
+        ("sapphirerapids", True, False, {64: "elements"}),
+        ("sapphirerapids", True, True, {64: "tiles", 32: "elements"}),
+    ],
 )
-def test_pairs_are_multiplied_where_that_is_fast(monkeypatch, processor, feature, pairs):
+def test_factors_are_those_that_are_fast(monkeypatch, processor, feature, permitted, wanted):
     monkeypatch.setattr(jit, "processor", lambda: processor)
-    monkeypatch.setattr(jit, "vector_bytes", lambda: 64)
     monkeypatch.setattr(jit, "has_feature", lambda name: feature and name == "avx512bf16")
-    monkeypatch.setattr(config, "vector_bytes", None)
-    assert vectors.multiplies_pairs(contraction(bfloat16, float32)) == pairs
-    for other in (contraction(float16, float32), contraction(bfloat16, float32, (2, 2))):
-        assert not vectors.multiplies_pairs(other)
+    monkeypatch.setattr(tiles, "permitted", lambda: permitted)
+    for vector_bytes, factors in wanted.items():
+        monkeypatch.setattr(config, "vector_bytes", vector_bytes)
+        assert vectors.factors_of(contraction(bfloat16, float32)) == factors
+        for other in (contraction(float16, float32), contraction(bfloat16, float32, (2, 2))):
+            assert vectors.factors_of(other) == "elements"
 
 
 def test_the_vector_width_of_the_user_decides(monkeypatch):

@@ -6,7 +6,7 @@ import numpy as np
 
 from contraflow.compiler.kernel import Limits
 from contraflow.compiler.plan import Plan
-from contraflow.devices.cpu import jit, memory
+from contraflow.devices.cpu import jit, memory, tiles
 from contraflow.devices.cpu.program import CpuProgram, address_of, load
 from contraflow.dtypes import DType
 from contraflow.shapes import Shape
@@ -22,7 +22,8 @@ class CpuDevice:
     def __init__(self) -> None:
         kernels = frozenset(("scatter", "scan", "sort"))
         self.limits = Limits(windows=True, narrow=16, kernels=kernels, doubles=True)
-        self.description = jit.describe_processor()
+        # Tiles are asked for here, before threads start and have stacks for signals.
+        self.description = jit.describe_processor() + (" amx" if tiles.permitted() else "")
 
     def load(self, plan: Plan) -> CpuProgram:
         """Compile a plan's kernels and lay out its memory."""

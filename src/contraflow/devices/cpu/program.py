@@ -31,7 +31,7 @@ from contraflow.compiler.kernel import (
 from contraflow.compiler.plan import SCALARS, HostStep, KernelStep, Plan
 from contraflow.devices.cpu import jit
 from contraflow.devices.cpu.pool import CHECK, DEAL, ERRORS, MEET, PARTS, pool
-from contraflow.devices.cpu.vectors import bytes_for, multiplies_pairs
+from contraflow.devices.cpu.vectors import bytes_for, factors_of
 from contraflow.devices.failures import IndexOutOfRange
 from contraflow.devices.hazards import barriers
 from contraflow.devices.run_words import WORD, RunWords
@@ -399,11 +399,11 @@ def _compile(kernels: Sequence[Kernel], runner: jit.FunctionSource) -> list[int]
 
 
 def _source(kernel: Kernel) -> jit.FunctionSource:
-    width, pairs = bytes_for(kernel), multiplies_pairs(kernel)
+    width, factors = bytes_for(kernel), factors_of(kernel)
     return jit.FunctionSource(
-        [entry_name(kernel, vector_bytes=width, pairs=pairs)],
-        text_identity(kernel, vector_bytes=width, pairs=pairs),
-        functools.partial(render, kernel, vector_bytes=width, pairs=pairs),
+        [entry_name(kernel, vector_bytes=width, factors=factors)],
+        text_identity(kernel, vector_bytes=width, factors=factors),
+        functools.partial(render, kernel, vector_bytes=width, factors=factors),
     )
 
 

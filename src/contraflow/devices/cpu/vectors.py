@@ -1,12 +1,13 @@
-"""The vector width of a kernel, by the kernel and the processor's name, never by a
-measurement on the user's machine."""
+"""The vector width of a kernel, and what it multiplies in one instruction, by the kernel and the
+processor, never by a measurement on the user's machine."""
 
 from __future__ import annotations
 
 from contraflow import config
 from contraflow.compiler.kernel import Contraction, Kernel
-from contraflow.devices.cpu import jit
+from contraflow.devices.cpu import jit, tiles
 from contraflow.dtypes import bfloat16, float32
+from contraflow.render.llvm.kernels import Factors
 
 # Processors that do 64 bytes in two halves, so that products gain nothing by them. Panels that are
 # packed from windows lose: the wider one is, the less of it images of few columns fill. Zen 4, the
@@ -37,10 +38,13 @@ def suited(kernel: Kernel, processor: str, widest: int) -> int:
     return widest
 
 
-def multiplies_pairs(kernel: Kernel) -> bool:
-    """Whether a kernel multiplies pairs of bfloat16 on this machine."""
+def factors_of(kernel: Kernel) -> Factors:
+    """The factors of a product that one instruction takes in a kernel on this machine."""
     if not isinstance(kernel, Contraction) or kernel.digits:
-        return False
-    if (kernel.dtype, kernel.accumulate) != (bfloat16, float32) or bytes_for(kernel) < 32:
-        return False
-    return jit.processor() in PAIRED and jit.has_feature("avx512bf16")
+        return "elements"
+    if (kernel.dtype, kernel.accumulate) != (bfloat16, float32):
+        return "elements"
+    if bytes_for(kernel) == 64 and tiles.permitted():
+        return "tiles"
+    paired = jit.processor() in PAIRED and jit.has_feature("avx512bf16")
+    return "pairs" if paired and bytes_for(kernel) >= 32 else "elements"

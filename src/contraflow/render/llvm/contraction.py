@@ -91,6 +91,8 @@ class Strip(NamedTuple):
     c: str
     height: str
     columns: Stretch
+    above: str  # rows of the part above it, and in all
+    part_rows: str
 
 
 class Panel(NamedTuple):
@@ -107,9 +109,11 @@ class ContractionRenderer(SingleRowRenderer):
     """Writes the functions of a contraction whose operands have one stride along each axis."""
 
     plain = True  # whether B has one stride along each axis
+    blocks = BLOCKS
+    panels = 1  # packed ones of B that there is room for
 
     def __init__(self, kernel: Contraction, name: str, vector_bytes: int) -> None:
-        self.heights = BLOCKS[vector_bytes]
+        self.heights = self.blocks[vector_bytes]
         if not kernel.accumulate.is_floating_point and vector_bytes < 64:
             self.heights = FEW_REGISTERS
         super().__init__(kernel, name, vector_bytes, self.heights[-1], len(self.heights))
@@ -191,6 +195,9 @@ class ContractionRenderer(SingleRowRenderer):
 
     def _scratch(self, code: CodeStretch) -> None:
         """Reserve scratch memory beside the panel and the strips."""
+
+    def _release(self, code: CodeStretch) -> None:
+        """Give back what is not memory."""
 
     def _begin_columns(
         self, function: FunctionText, b: str, column: str, extent: str, turn: str, first: str
@@ -277,9 +284,10 @@ class ContractionRenderer(SingleRowRenderer):
                     across = self._stretch(code, place.index, end, self.columns, self.width)
                     with function.loop(*rows, self.strip_rows) as row:
                         code = function.code()
-                        strip = self._strip(code, sides, (a, c), row.index, rows[1], across)
+                        strip = self._strip(code, sides, (a, c), row.index, rows, across)
                         self._add_products(function, sides, strip, b)
                         self._finish(function, sides, strip)
+        self._release(function.code())
         return function.text()
 
     def _one_row(
@@ -325,7 +333,7 @@ class ContractionRenderer(SingleRowRenderer):
         """Reserve scratch memory on the stack."""
         element = memory(self.sum)
         row_type = f"[{self.columns} x {element}]"
-        self.panel = code.let(f"alloca [{DEPTH} x {row_type}], align 64", "panel")
+        self.panel = code.let(f"alloca [{self.panels * DEPTH} x {row_type}], align 64", "panel")
         sums = f"[{self.chunk * self.strip_rows} x {row_type}]"
         self.sums = code.let(f"alloca {sums}, align 64", "sums")
         self.zeros = code.let(f"alloca {row_type}, align 64", "zeros")
@@ -352,13 +360,14 @@ class ContractionRenderer(SingleRowRenderer):
         return code.let(f"select i1 {self.direct}, i64 {1 << 62}, i64 {least}")
 
     def _strip(
-        self, code: CodeStretch, sides: Sides, pointers: Sequence[str], start: str, stop: str,
-        columns: Stretch,
+        self, code: CodeStretch, sides: Sides, pointers: Sequence[str], start: str,
+        rows: tuple[str, str], columns: Stretch,
     ) -> Strip:  # fmt: skip
-        """The strip of rows of A and C from `start` on."""
-        height = self._least(code, code.let(f"sub i64 {stop}, {start}"), self.strip_rows)
+        """The strip of rows of A and C from `start` on, in a part that has these rows."""
+        height = self._least(code, code.let(f"sub i64 {rows[1]}, {start}"), self.strip_rows)
         a, c = (self._ahead(code, x, start, stride) for x, stride in zip(pointers, sides.rows))
-        return Strip(a, c, height, columns)
+        above, part_rows = (code.let(f"sub i64 {end}, {rows[0]}") for end in (start, rows[1]))
+        return Strip(a, c, height, columns, above, part_rows)
 
     def _add_products(self, function: FunctionText, sides: Sides, strip: Strip, b: str) -> None:
         """Add the products of a strip of A and a chunk of B, in the order of K."""

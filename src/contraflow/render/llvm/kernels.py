@@ -14,6 +14,8 @@ The error record has two words per part: line + 1 and the index that was out of 
 
 from __future__ import annotations
 
+from typing import Literal
+
 from contraflow.compiler.kernel import Contraction, Kernel, Loops, Scan, Scatter, Sort
 from contraflow.expressions import special_functions  # noqa: F401 (rows get decompositions)
 from contraflow.render.generator import SHARED, digest
@@ -25,31 +27,41 @@ from contraflow.render.llvm.scan import ScanRenderer
 from contraflow.render.llvm.scatter import ScatterRenderer
 from contraflow.render.llvm.sort import SortRenderer
 from contraflow.render.llvm.text import write_apart
+from contraflow.render.llvm.tiles import TilesRenderer
 from contraflow.render.llvm.window import WindowRenderer
 
 # The modules in which it is decided which text a kernel becomes.
 GENERATOR = (
     *SHARED, "render.llvm.text", "render.llvm.box", "render.llvm.contraction", "render.llvm.kept",
     "render.llvm.loops", "render.llvm.pairs", "render.llvm.panels", "render.llvm.scan",
-    "render.llvm.scatter", "render.llvm.single_row", "render.llvm.sort", "render.llvm.window",
-    "render.llvm.kernels",
+    "render.llvm.scatter", "render.llvm.single_row", "render.llvm.sort", "render.llvm.tiles",
+    "render.llvm.window", "render.llvm.kernels",
 )  # fmt: skip
 
+# The factors that one instruction of a contraction takes. Pairs and tiles are of bfloat16, with
+# sums of float32, for processors that have AVX512-BF16 or AMX; tiles need vectors of 64 bytes.
+Factors = Literal["elements", "pairs", "tiles"]
+FACTORS: dict[Factors, type[ContractionRenderer]] = {
+    "elements": ContractionRenderer,
+    "pairs": PairsRenderer,
+    "tiles": TilesRenderer,
+}
 
-def entry_name(kernel: Kernel, *, vector_bytes: int, pairs: bool = False) -> str:
+
+def entry_name(kernel: Kernel, *, vector_bytes: int, factors: Factors = "elements") -> str:
     """The name of the function that `render` writes."""
-    return f"{kernel.name}_v{vector_bytes}{'_pairs' if pairs else ''}"
+    return f"{kernel.name}_v{vector_bytes}{'' if factors == 'elements' else f'_{factors}'}"
 
 
-def text_identity(kernel: Kernel, *, vector_bytes: int, pairs: bool = False) -> str:
+def text_identity(kernel: Kernel, *, vector_bytes: int, factors: Factors = "elements") -> str:
     """The identity of the text that `render` would write, without writing it."""
-    return f"{digest(GENERATOR)} {kernel.identity} {vector_bytes} {pairs}"
+    return f"{digest(GENERATOR)} {kernel.identity} {vector_bytes} {factors}"
 
 
-def render(kernel: Kernel, *, vector_bytes: int, pairs: bool = False) -> str:
-    """The LLVM IR of a kernel for vectors of `vector_bytes`; with `pairs`, that of a contraction of
-    bfloat16 for a processor that multiplies pairs of them (AVX512-BF16)."""
-    name = entry_name(kernel, vector_bytes=vector_bytes, pairs=pairs)
+def render(kernel: Kernel, *, vector_bytes: int, factors: Factors = "elements") -> str:
+    """The LLVM IR of a kernel for vectors of `vector_bytes`, and of a contraction that multiplies
+    such factors."""
+    name = entry_name(kernel, vector_bytes=vector_bytes, factors=factors)
     if isinstance(kernel, Loops):
         body = LoopsRenderer(keep_values(kernel), name, vector_bytes).text()
     elif isinstance(kernel, Scatter):
@@ -60,9 +72,7 @@ def render(kernel: Kernel, *, vector_bytes: int, pairs: bool = False) -> str:
         body = SortRenderer(kernel, name, vector_bytes).text()
     else:
         assert isinstance(kernel, Contraction), "rows are sorted whole, so none are merged"
-        renderer = PairsRenderer if pairs else ContractionRenderer
-        if kernel.digits:
-            renderer = WindowRenderer
+        renderer = WindowRenderer if kernel.digits else FACTORS[factors]
         body = renderer(kernel, name, vector_bytes).text()
     attributes = f'nounwind "prefer-vector-width"="{8 * vector_bytes}"'
     return f"{body}{write_apart(body)}\nattributes #0 = {{ {attributes} }}\n"

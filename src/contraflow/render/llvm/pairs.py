@@ -33,11 +33,23 @@ class PairsRenderer(ContractionRenderer):
         odd = self._flag(code, f"{code.let('and i64 %depth, 1')}, 1")
         return code.let("lshr i64 %depth, 1"), odd
 
+    def _rounded(self, code: CodeStretch, vector: str) -> str:
+        bits = 8 * self.width * self.sum.itemsize
+        kind = wide("bfloat", self.width)
+        name = f"llvm.x86.avx512bf16.cvtneps2bf16.{bits}"
+        value = code.let(f"call {kind} @{name}({self.vector} {vector})")
+        return code.let(f"bitcast {kind} {value} to {wide('i16', self.width)}")
+
     def _side_by_side(self, code: CodeStretch, low: str, high: str, width: int) -> str:
         """Pairs of the elements of two vectors."""
         kind = wide("i16", width)
         lanes = [lane // 2 + lane % 2 * width for lane in range(2 * width)]
         return self._shuffled(code, kind, (low, high), lanes)
+
+    def _paired(self, code: CodeStretch, low: str, high: str) -> str:
+        """The same for vectors of as many elements as there are sums, as a vector."""
+        pairs = self._side_by_side(code, low, high, self.width)
+        return code.let(f"bitcast {wide('i16', 2 * self.width)} {pairs} to {self.vector}")
 
     def _runs(self, code: CodeStretch, starts: Sequence[str], at: str) -> list[str]:
         pointers = [code.at(start, "i32", at) for start in starts]
@@ -125,7 +137,11 @@ class PairsRenderer(ContractionRenderer):
                 self._copy_pairs(function, whole, masks, both=False)
             with function.when(code.let(f"xor i1 {beside}, true")):
                 self._pair_columns(function, whole, both=False)
+        self._fill_up(function)
         return function.text()
+
+    def _fill_up(self, function: FunctionText) -> None:
+        """Write what a block reads beyond the last pair."""
 
     def _copy_pairs(self, function: FunctionText, pair: str, masks: list[str], both: bool) -> None:
         """Pack two rows of B whose elements lie side by side, or one and zeros."""
@@ -149,10 +165,7 @@ class PairsRenderer(ContractionRenderer):
                 for start in rows
             ]
             low, high = (*found, "zeroinitializer")[:2]
-            pairs = self._side_by_side(code, low, high, self.width)
-            vectors.append(
-                code.let(f"bitcast {wide('i16', 2 * self.width)} {pairs} to {self.vector}")
-            )
+            vectors.append(self._paired(code, low, high))
         self._write_row(code, self._row(code, "%panel", pair), vectors)
 
     def _pair_columns(self, function: FunctionText, pair: str, both: bool) -> None:

@@ -147,6 +147,10 @@ class PanelRenderer:
     def _converted(self, code: CodeStretch, vectors: Sequence[str]) -> list[str]:
         return [convert(code, x, self.dtype, self.sum, self.width) for x in vectors]
 
+    def _rounded(self, code: CodeStretch, vector: str) -> str:
+        """Sums as elements of C."""
+        return convert(code, vector, self.sum, self.dtype, self.width)
+
     def _shuffled(
         self, code: CodeStretch, kind: str, pair: tuple[str, str], lanes: Sequence[int]
     ) -> str:
@@ -443,7 +447,7 @@ class PanelRenderer:
         def row(index: str) -> tuple[CodeStretch, str, list[str]]:
             body = function.code()
             vectors = self._read_row(body, self._row(body, "%strip", index), self.vectors)
-            results = [convert(body, x, self.sum, self.dtype, self.width) for x in vectors]
+            results = [self._rounded(body, x) for x in vectors]
             return body, self._ahead(body, "%c", index, "%cm"), results
 
         # Of three loops one runs: whole vectors, some lanes of them, or lanes apart in memory.
