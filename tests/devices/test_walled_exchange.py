@@ -216,3 +216,42 @@ def test_an_asynchronous_device_hands_memory_over_when_it_is_filled():
         y = cf.from_dlpack(x)
         assert not later.queue
         assert y.tolist() == [2.0] * 3
+
+
+# Ways in which an array of NumPy becomes a tensor of the device.
+FROM_ARRAYS = {
+    "from_numpy": lambda a: cf.from_numpy(a).to("walled"),
+    "tensor": lambda a: cf.tensor(a, device="walled"),
+    "as_tensor": lambda a: cf.as_tensor(a, device="walled"),
+    "asarray": lambda a: cf.asarray(a, device="walled"),
+    "new_tensor": lambda a: cf.ones(1, device="walled").new_tensor(a),
+    "an operand": lambda a: cf.ones(2, 3, device="walled") * a,
+    "copy_": lambda a: cf.zeros(2, 3, device="walled").copy_(cf.from_numpy(a)),
+    "DLPack": lambda a: cf.from_dlpack(a).to("walled"),
+    "a buffer": lambda a: cf.frombuffer(a, dtype=cf.float32).to("walled"),
+    "a row": lambda a: cf.from_numpy(a[1]).to("walled"),
+    "a number": lambda a: cf.ones(2, device="walled") * cf.from_numpy(a[1, 1:2].reshape(())),
+}
+
+
+@pytest.mark.parametrize("form", FROM_ARRAYS)
+def test_an_array_of_numpy_is_read_at_every_call(form):
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+    def function(x: cf.Tensor) -> cf.Tensor:
+        return FROM_ARRAYS[form](array) + x
+
+    compiled, zero = cf.compile(function), cf.zeros(1, device="walled")
+    for i in range(5):
+        array[1, 1] = i
+        assert compiled(zero).tolist() == function(zero).tolist()
+    assert compiled.captures == (1 if form not in ("a row", "a number") else 5)
+
+
+def test_an_array_is_copied_to_a_device():
+    array = np.ones(2, np.float32)
+    x = cf.asarray(array, device="walled", copy=True)
+    array[0] = 5.0
+    assert (str(x.device), x.tolist()) == ("walled", [1.0, 1.0])
+    with pytest.raises(ValueError, match="asarray: ndarray must be copied, and copy is False"):
+        cf.asarray(array, device="walled", copy=False)

@@ -189,8 +189,12 @@ class _HitWriter:
             if isinstance(leaf, Found):
                 self.place(leaf.place)
         for i, source in enumerate(self.program.moved):
-            is_given = source.is_argument
-            storage = f"s{source.argument}" if is_given else f"{self.name(source.storage)}()"
+            if source.is_argument:
+                storage = f"s{source.argument}"
+            elif source.constant is not None:  # the memory of an array from outside
+                storage = self.name(source.constant)
+            else:
+                storage = f"{self.name(source.storage)}()"
             self._unless(f"(m{i} := {self.name(moved_copy)}({storage}, {source.moved!r}))")
 
     def _state(self) -> None:

@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from contraflow import devices, dtypes
 from contraflow.compiler.host_numbers import is_wide
 from contraflow.compiler.tape import Tape, TapeOperand, Value
@@ -286,8 +288,7 @@ class Recorder(BottomContext):
     def _add_moved_input(self, x: Tensor, device: str) -> Value:
         storage = x.storage
         if storage.serial > self.start:  # by the function itself, out of Python's data
-            copy = devices.lookup(device).upload(storage.fetched())
-            source = InputSource("constant", constant=Storage(copy, device))
+            source = self._constant_on(storage, device)
         else:
             found = self._roles.get(id(storage))
             if found is None:
@@ -297,6 +298,14 @@ class Recorder(BottomContext):
         whole = self.tape.add_input(Spec((storage.data.size,), x.dtype), source.role)
         self.sources[whole] = source
         return whole
+
+    def _constant_on(self, storage: Storage, device: str) -> InputSource:
+        """A constant on another device: copied once, but by each replay if its memory is that of an
+        array from outside, whose elements may change."""
+        if any(np.may_share_memory(storage.fetched(), array) for array in self.arrays.values()):
+            return InputSource("constant", constant=storage, moved=device)
+        copy = devices.lookup(device).upload(storage.fetched())
+        return InputSource("constant", constant=Storage(copy, device))
 
     def _region(self) -> int:
         """The checkpoint region that is running, numbered from 1 within this recording."""
@@ -696,8 +705,7 @@ class Recorder(BottomContext):
         if self._values[id(storage)] != value and source.constant is None:
             raise self._refuse_write(f"{self.tape.specs[value]}", storage, device)
         if source.constant is not None:
-            copy = devices.lookup(device).upload(storage.fetched())
-            self.sources[value] = replace(source, constant=Storage(copy, device))
+            self.sources[value] = self._constant_on(storage, device)
         else:
             self.sources[value] = replace(source, moved=device)
 

@@ -34,7 +34,8 @@ def asarray(
     """
     made = as_tensor(obj, dtype, device)
     source = obj if isinstance(obj, Tensor) else None
-    shares = made is source or (isinstance(obj, np.ndarray) and np.shares_memory(obj, made.array))
+    is_array = isinstance(obj, np.ndarray) and made.storage.on_host
+    shares = made is source or (is_array and np.shares_memory(obj, made.array))
     if copy is False and not shares:
         raise ValueError(f"asarray: {type(obj).__name__} must be copied, and copy is False.")
     if copy and shares:
