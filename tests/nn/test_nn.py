@@ -32,6 +32,15 @@ def test_parameter_is_a_leaf_that_shares_memory():
     assert not nn.Parameter(data, requires_grad=False).requires_grad
 
 
+def test_a_deep_copy_of_a_parameter_has_no_gradient():
+    layer = nn.Linear(2, 1)
+    layer(cf.ones(3, 2)).sum().backward()
+    twin = copy.deepcopy(layer)
+    assert [p.grad for p in twin.parameters()] == [None, None]
+    twin(cf.ones(3, 2)).sum().backward()
+    assert twin.weight.grad.tolist() == layer.weight.grad.tolist() == [[3.0, 3.0]]
+
+
 def test_parameter_errors():
     with pytest.raises(TypeError, match=r"Parameter: expected a tensor, not list\."):
         nn.Parameter([1.0])

@@ -43,6 +43,10 @@ class Parameter(Tensor):
         self._needs = requires_grad
         state().context.detached(self, data)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        """A parameter over a copy of the storage; the gradient stays behind, as in PyTorch."""
+        return self._leaf_over_copy(memo)
+
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
 

@@ -638,7 +638,15 @@ class Tensor(TensorElements):
         return handle
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        """A leaf over a copy of the storage, shared as the storage is; hooks stay behind."""
+        """A leaf over a copy of the storage, with a copy of its gradient; hooks stay behind."""
+        t = self._leaf_over_copy(memo)
+        grad = self.grad if self._base is None else self._grad  # a view is new in every call
+        if grad is not None:
+            t._grad = deepcopy(grad, memo)
+        return t
+
+    def _leaf_over_copy(self, memo: dict[int, Any]) -> Tensor:
+        """A leaf over a copy of the storage, shared as the storage is; for `deepcopy`."""
         if self.node is not None:
             raise GradientError(
                 f"deepcopy: {describe(self)} was made by {self.node.name}; only leaves can be "
@@ -649,9 +657,6 @@ class Tensor(TensorElements):
         storage = memo[id(self.storage)]
         t = _from_parts(type(self), storage, self.layout, self.dtype, self._needs)
         memo[id(self)] = t
-        grad = self.grad if self._base is None else self._grad  # a view is new in every call
-        if grad is not None:
-            t._grad = deepcopy(grad, memo)
         return t
 
     def __copy__(self) -> Tensor:
