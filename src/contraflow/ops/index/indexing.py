@@ -380,8 +380,15 @@ def _set_items(self: Tensor, key: Any, value: Any) -> None:
                {"indices": (np.array([0, 2]), np.array([1, -1])), "accumulate": False}),
         Sample((Array((3, 4)), Array((4,))),
                {"indices": (np.array([0, 2, 0]),), "accumulate": True}),
+        Sample((Array((3, 4)), Array((1,))),
+               {"indices": (np.array([0, 2]), np.array(1)), "accumulate": True}),
+        Sample((Array((3, 4)), Array((4,))), {"indices": (np.array(1),), "accumulate": False}),
     ),
     failures=lambda: (
+        Failure(
+            (Array((3, 4)), Array(())), {"indices": (np.array([0]), 1)}, TypeError,
+            "index_put: the indices must be tensors or None, not 1.",
+        ),
         Failure(
             (Array((3,)), Array(())), {"indices": 0, "accumulate": False}, TypeError,
             "index_put: the indices must be a tuple of tensors, not int.",
@@ -399,12 +406,21 @@ def index_put(x, values, *, indices, accumulate=False):
         raise TypeError(
             f"index_put: {describe(values)} and {describe(x)} must have the same dtype."
         )
-    key = tuple(slice(None) if k is None else k for k in indices)
-    region, points = resolve(x, key)
+    region, points = resolve(x, tuple(map(_put_key, indices)))
     if not points:
         raise IndexError("index_put: there must be at least one tensor among the indices.")
     out = _replaced(region, points, values, accumulate)
     return out if region is x else reshape(out, x.shape)
+
+
+def _put_key(k: Any) -> Any:
+    """An index of index_put as a part of a key that keeps the dims of the tensor."""
+    if k is None:
+        return slice(None)
+    if isinstance(k, (int, slice)):
+        raise TypeError(f"index_put: the indices must be tensors or None, not {k!r}.")
+    is_number = isinstance(k, (Tensor, np.ndarray)) and not k.ndim and k.dtype not in (bool_, bool)
+    return k.reshape(1) if is_number else k
 
 
 def _index_put_ref(x: np.ndarray, values: Any, indices: Any, accumulate: bool) -> np.ndarray:
