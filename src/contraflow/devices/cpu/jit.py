@@ -1,6 +1,7 @@
 """LLVM IR text to machine code, once per machine: object code is kept on disk (`cache.py`).
 
-A text is written only where no object code is found. Several are compiled on several cores.
+A text is written only where no object code is found. Several, or the parts of a long one
+(`parts.py`), are compiled on several cores.
 All of LLVM's work is done by threads that no interrupt reaches (`threads.py`): one that came
 between a call of LLVM and the note of its result's owner would leave a lock taken, or free memory
 twice.
@@ -11,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -21,8 +23,11 @@ from llvmlite.binding import ffi
 
 from contraflow import config, threads
 from contraflow.devices import cache
+from contraflow.devices.cpu.parts import divided
 
-FORMAT = "contraflow-cpu-4"  # changes when the options of code generation do
+FORMAT = "contraflow-cpu-5"  # changes when the options of code generation do
+
+_LENGTH_BYTES = 8  # of the length of an object code in an entry of the cache
 
 _addresses: dict[tuple[str, str], int] = {}  # by name and identity
 
@@ -145,29 +150,52 @@ def _object_codes(sources: Sequence[FunctionSource]) -> list[bytes]:
     """The object code of functions, read or made."""
     names = {source.identity: _cache_name(source.identity) for source in sources}
     kept = {key: cache.read("cpu", name) for key, name in names.items()}
-    codes = {key: code for key, code in kept.items() if code is not None}
+    codes = {key: _unjoined(code) for key, code in kept.items() if code is not None}
     missing = [source for source in sources if source.identity not in codes]
     if missing:
         codes |= _compiled(missing)
         for source in missing:
-            cache.write("cpu", names[source.identity], codes[source.identity])
-    return [codes[source.identity] for source in sources]
+            cache.write("cpu", names[source.identity], _joined(codes[source.identity]))
+    return [code for source in sources for code in codes[source.identity]]
 
 
-def _compiled(sources: Sequence[FunctionSource]) -> dict[str, bytes]:
-    """The object code of sources by their identities, made by several threads at once."""
-    codes: dict[str, bytes] = {}
-    waiting = iter(sources)  # a free thread takes the next
+def _joined(codes: Sequence[bytes]) -> bytes:
+    """Object codes as one entry of the cache, each behind its length."""
+    return b"".join(len(code).to_bytes(_LENGTH_BYTES, "little") + code for code in codes)
+
+
+def _unjoined(entry: bytes) -> list[bytes]:
+    codes, start = [], 0
+    while start < len(entry):
+        start += _LENGTH_BYTES
+        end = start + int.from_bytes(entry[start - _LENGTH_BYTES : start], "little")
+        codes.append(entry[start:end])
+        start = end
+    return codes
+
+
+def _compiled(sources: Sequence[FunctionSource]) -> dict[str, list[bytes]]:
+    """The object codes of sources by their identities, made by several threads at once."""
+    codes: dict[str, dict[int, bytes]] = {source.identity: {} for source in sources}
+    # A free thread takes the next source, or the next part of one that another has written.
+    waiting: deque[tuple[FunctionSource, int, str | None]] = deque((s, 0, None) for s in sources)
 
     def compile_some(target: llvm.TargetMachine) -> None:
-        for source in waiting:
-            codes[source.identity] = _emit(source.text(), target)
+        while True:
+            try:
+                source, part, text = waiting.popleft()
+            except IndexError:
+                return
+            if text is None:
+                text, *others = divided(source.names[0], source.text())
+                waiting.extendleft((source, i, other) for i, other in enumerate(others, 1))
+            codes[source.identity][part] = _emit(text, target)
 
     targets = [_target()]
     targets += [_new_target() for _ in range(min(config.num_threads, len(sources)) - 1)]
     with _without_idle_passes():
         threads.finish([threads.start(compile_some, target) for target in targets])
-    return codes
+    return {key: [found[part] for part in sorted(found)] for key, found in codes.items()}
 
 
 # Strength reduction of loops takes a third of the time and gains nothing for texts that are hoisted
