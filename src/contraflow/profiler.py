@@ -19,11 +19,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from contraflow.autograd.modes import Mode
 from contraflow.errors import bytes_text
 from contraflow.graph.op_node import called
 from contraflow.names import getter
 from contraflow.operation.context import Context, state
+from contraflow.operation.modes import Mode
 from contraflow.operation.op import Op
 from contraflow.spec import Params
 from contraflow.tensors.source_line import UserLine, user_line

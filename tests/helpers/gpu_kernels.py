@@ -25,6 +25,7 @@ from contraflow.dtypes import (
     DType,
     bfloat16,
     bool_,
+    float16,
     float32,
     float64,
     int32,
@@ -373,6 +374,14 @@ def contraction_of_halves() -> Case:
     """bfloat16 operands, accumulated in float32."""
     found = product(bfloat16, float32, 15)
     found.webgpu, found.relative = False, 1e-2
+    return found
+
+
+@case
+def contraction_of_float16() -> Case:
+    """float16 operands, accumulated in float32."""
+    found = product(float16, float32, 16)
+    found.relative, found.golden = 1e-3, True
     return found
 
 

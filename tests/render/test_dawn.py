@@ -23,7 +23,8 @@ from contraflow.render.clike.wgsl import WgslVariant
 # What Dawn says of each text that it refuses, alone or with its layout, within guaranteed limits.
 SCRIPT = """
   const texts = JSON.parse(await readFile(`${folder}/texts.json`, "utf8"));
-  const device = await (await gpu.requestAdapter()).requestDevice();
+  const adapter = await gpu.requestAdapter();
+  const device = await adapter.requestDevice({ requiredFeatures: ["shader-f16"] });
   const refused = {};
   for (const [name, { code, entryPoint, bindings }] of Object.entries(texts)) {
     device.pushErrorScope("validation");
@@ -101,7 +102,7 @@ def variants(kernel: Kernel) -> Iterator[WgslVariant]:
     yield wgsl.PLAIN
     yield WgslVariant(guarded=True)
     if isinstance(kernel, Contraction):
-        if kernel.dtype is kernel.accumulate is float32 and not kernel.digits:
+        if kernel.accumulate is float32 and not kernel.digits:
             yield from map(WgslVariant, wide.TILINGS)
     elif isinstance(kernel, Loops):
         alone = bool(kernel.inner) and not source.is_cooperative(kernel)

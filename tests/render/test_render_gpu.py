@@ -37,6 +37,7 @@ PORTABLE = [name for name, build in CASES.items() if build().webgpu]
 # WGSL for calls of certain sizes, beside that for any: the case, and the variant.
 VARIANTS = {
     **{f"contraction_{t.tile}": ("contraction", wgsl.WgslVariant(t)) for t in wide.TILINGS},
+    "contraction_of_float16_64": ("contraction_of_float16", wgsl.WgslVariant(wide.TILINGS[1])),
     "softmax_wide": ("softmax", wgsl.WgslVariant(wide=True)),
     "fused_map_wide": ("fused_map", wgsl.WgslVariant(wide=True)),
     "column_sum_shared": ("column_sum", wgsl.WgslVariant(columns=wgsl.COLUMNS)),

@@ -11,11 +11,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from contraflow.autograd.modes import Mode
 from contraflow.devices.names import TYPES, Device
 from contraflow.dtypes import DType, bfloat16, float16
 from contraflow.errors import DeviceError
 from contraflow.operation.context import changed, other_devices, state
+from contraflow.operation.modes import Mode
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import map_leaves
 
@@ -53,10 +53,12 @@ class autocast(Mode):
             )
         there = other_devices.get(str(Device(device_type)))
         if enabled and there is not None and low.name in there.limits.lacks:
-            raise DeviceError(
-                f"autocast: {low} is not a dtype of {device_type}. Leave autocast out, or give it "
-                f"enabled=False: {device_type} computes in float32."
+            remedy = (
+                f"Leave autocast out, or give it enabled=False: {device_type} computes in float32."
             )
+            if float16.name not in there.limits.lacks:
+                remedy = "Use dtype=contraflow.float16."
+            raise DeviceError(f"autocast: {low} is not a dtype of {device_type}. {remedy}")
         self.device, self.fast_dtype = device_type, low
         self.fields = {"autocast": low if enabled else None}
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.autograd.modes import Mode
 from contraflow.errors import GradientError, describe
 from contraflow.graph.op_node import called
 from contraflow.operation.context import Context, change, state
+from contraflow.operation.modes import Mode
 from contraflow.operation.op import Op
 from contraflow.spec import Params
 from contraflow.tensors.source_line import at

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from contraflow.autograd.modes import Mode
 from contraflow.errors import GradientError, bytes_text, describe
 from contraflow.graph.saved import Saved, SavedHooks
 from contraflow.names import getter
 from contraflow.operation.context import state
+from contraflow.operation.modes import Mode
 from contraflow.spec import Spec
 from contraflow.tensors.hooks import Handle
 from contraflow.tensors.node import Edge, Node

@@ -201,6 +201,9 @@ def find(op: str, device: Device | str | None) -> Device:
     return found
 
 
+names.find = find
+
+
 def set_default_device(device: Device | str | None) -> None:
     """Set the device that new tensors lie on. The cpu unless changed; None changes it back."""
     global _default
@@ -209,4 +212,4 @@ def set_default_device(device: Device | str | None) -> None:
 
 def get_default_device() -> Device:
     """The device that new tensors lie on."""
-    return _default
+    return find("get_default_device", None)

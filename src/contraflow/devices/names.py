@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import Any
+
+from contraflow.operation.modes import F, Mode
+
 TYPES: dict[str, None] = dict.fromkeys(("cpu", "cuda", "webgpu"))  # in this order
 
 
@@ -12,6 +18,14 @@ class Device:
     device(type='cuda', index=1)
     >>> Device("cuda", 1) == Device("cuda:1") == "cuda:1"
     True
+
+    A with-block over one makes tensors there, unless they are asked for elsewhere, and so does a
+    function that is decorated with one:
+
+    >>> import contraflow as cf
+    >>> with cf.device("cpu"):
+    ...     cf.zeros(2).device
+    device(type='cpu')
     """
 
     __slots__ = ("type", "index")
@@ -54,6 +68,41 @@ class Device:
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return Device, (str(self),)
+
+    @property
+    def _block(self) -> DeviceMode:
+        """The with-block of all objects that name this device."""
+        return _blocks.setdefault(str(self), DeviceMode(self))
+
+    def __enter__(self) -> Device:
+        self._block.__enter__()
+        return self
+
+    # That of the block, which is written in C: no interrupt comes before its end.
+    __exit__: Any = property(attrgetter("_block.__exit__"))
+
+    def __call__(self, function: F) -> F:
+        return self._block(function)
+
+
+class DeviceMode(Mode):
+    """Tensors are made on a device."""
+
+    def __init__(self, device: Device) -> None:
+        super().__init__()
+        self._device = device
+
+    def changes(self) -> Mapping[str, Any]:
+        """The field of the state that says so; a device that is absent is an error."""
+        return {"device": str(find("device", self._device))}
+
+
+_blocks: dict[str, DeviceMode] = {}
+
+
+def find(op: str, device: Any) -> Device:
+    """A device, once it was opened: `devices`, which opens them, puts its own function here."""
+    raise NotImplementedError
 
 
 CPU = Device("cpu")

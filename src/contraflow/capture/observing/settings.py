@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from contraflow import devices
 from contraflow.capture.observing.observer import Observer
-from contraflow.devices import get_default_device, set_default_device
 from contraflow.operation.context import change, state
 
 
@@ -30,7 +30,7 @@ def _set_filters(found: Any) -> None:
 
 SETTINGS = (
     Setting("the grad mode is another", lambda: state().grad, lambda on: change(grad=on)),
-    Setting("the default device is another", get_default_device, set_default_device),
+    Setting("the default device is another", lambda: devices._default, devices.set_default_device),
     Setting("the filters of warnings are others", lambda: list(warnings.filters), _set_filters),
 )
 

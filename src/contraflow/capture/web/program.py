@@ -30,7 +30,7 @@ from contraflow.compiler.narrow_integers import OVERFLOW
 from contraflow.compiler.plan import KernelStep
 from contraflow.contexts.recording import InputSource
 from contraflow.devices.failures import IndexOutOfRange
-from contraflow.dtypes import DType
+from contraflow.dtypes import DType, float16
 from contraflow.errors import CaptureError, DeviceError
 from contraflow.render.clike import source, wgsl
 from contraflow.runtime.executable import Native
@@ -115,11 +115,16 @@ class ProgramWriter:
             raise self._refusal(
                 "an argument is state of the function as well", "Pass a copy: x.clone()."
             )
+        if any(spec.dtype is float16 for spec in program.tape.specs.values()):
+            raise self._refusal(
+                "it has values of float16, which not every browser has",
+                "Compute in float32: without autocast, and model.float().",
+            )
         unknown = {i for _, i in program.cell_outputs} - self.native.scalar_outputs
         if unknown:
             raise self._refusal(
                 "whether a step counts depends on elements of tensors, as that of a GradScaler",
-                "Leave the scaler out: webgpu computes in float32.",
+                "Leave the scaler out: float32 needs none.",
             )
         left = {id(held.tensor()) for held, gradient in program.slot_outputs if gradient}
         for read in program.guards.gradients:

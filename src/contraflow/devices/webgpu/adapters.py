@@ -33,6 +33,8 @@ PORTABLE = {
     "max-compute-workgroups-per-dimension": wgsl.GROUPS_PER_AXIS,
 }
 
+FLOAT16 = "shader-f16"  # a feature that adapters may have
+
 _BACKENDS = {"darwin": ["Metal"], "win32": ["DX12", "Vulkan"]}  # others: Vulkan
 _ORDER = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
 
@@ -87,11 +89,15 @@ def choose() -> Any:
 
 
 def request(adapter: Any) -> Any:
-    """A device of an adapter, of wgpu's, within limits that all have; only sizes may be larger."""
+    """A device of an adapter, of wgpu's, within limits that all have; only sizes may be larger. It
+    has float16 if the adapter has it."""
     offered = adapter.limits
     sizes = ("max-buffer-size", "max-storage-buffer-binding-size")
     required = {**PORTABLE, **{name: offered[name] for name in sizes}}
-    return told(adapter.request_device_sync, required_limits=required)
+    features = {FLOAT16} & set(adapter.features)
+    return told(
+        adapter.request_device_sync, required_limits=required, required_features=sorted(features)
+    )
 
 
 def told(function: Callable[..., T], *args: Any, **options: Any) -> T:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from contraflow.dtypes import DType
+from contraflow.dtypes import DType, float16
 from contraflow.errors import DeviceError
 from contraflow.shapes import Shape, numel
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from contraflow.devices.webgpu.device import WebgpuDevice
 
 SPAN = 1 << 40  # addresses of one piece of memory: none is as large
-WORD = 4  # bytes of an element, whatever its dtype
+WORD = 4  # bytes; copies and bindings have whole ones
 _STEP = 256  # sizes of small pieces are multiples of this
 
 _numbers = itertools.count(1)  # of pieces of memory: an address is never used twice
@@ -48,6 +48,16 @@ class _Lease(weakref.ref[WebgpuBuffer]):
 
     __slots__ = ("memory",)
     memory: GpuMemory
+
+
+def element_bytes(dtype: DType) -> int:
+    """What an element takes in memory."""
+    return 2 if dtype is float16 else WORD
+
+
+def stored_bytes(count: int, dtype: DType) -> int:
+    """What so many elements take in memory, in whole words."""
+    return -(-count * element_bytes(dtype) // WORD) * WORD
 
 
 def rounded(nbytes: int) -> int:

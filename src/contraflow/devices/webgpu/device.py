@@ -18,7 +18,14 @@ from contraflow.compiler.kernel import KernelCall
 from contraflow.compiler.plan import Plan
 from contraflow.devices.webgpu import adapters, raw_calls
 from contraflow.devices.webgpu.adapters import DeviceLost, WebgpuMemoryError
-from contraflow.devices.webgpu.buffers import SPAN, WORD, GpuMemory, MemoryPool, WebgpuBuffer
+from contraflow.devices.webgpu.buffers import (
+    SPAN,
+    WORD,
+    GpuMemory,
+    MemoryPool,
+    WebgpuBuffer,
+    stored_bytes,
+)
 from contraflow.devices.webgpu.calls import (
     STAGING,
     STORAGE,
@@ -32,17 +39,18 @@ from contraflow.devices.webgpu.calls import (
 from contraflow.devices.webgpu.program import WebgpuProgram
 from contraflow.devices.webgpu.raw_calls import RawCalls
 from contraflow.devices.webgpu.runs import FAILURE, WebgpuRuns, whole_words
-from contraflow.dtypes import DType, bool_, float32, from_numpy, int32, int64, uint32
+from contraflow.dtypes import DType, bool_, float16, float32, from_numpy, int32, int64, uint32
 from contraflow.errors import DeviceError
 from contraflow.render.clike import wgsl
 from contraflow.shapes import Shape, numel
 
-# How elements lie in memory: as words of 32 bits.
-_STORED = {
+# How elements lie in memory: as words of 32 bits, but for float16.
+_STORED: dict[DType, np.dtype[Any]] = {
     bool_: np.dtype(np.uint32),
     int32: np.dtype(np.int32),
     int64: np.dtype(np.int32),
     uint32: np.dtype(np.uint32),
+    float16: np.dtype(np.float16),
     float32: np.dtype(np.float32),
 }
 _INT32 = np.iinfo(np.int32)
@@ -61,7 +69,6 @@ class WebgpuDevice:
     name = "webgpu"
     asynchronous = True  # but for ops of eager mode that may find a wrong index, which wait for it
     exchange = None  # its memory has no addresses that others know
-    limits = wgsl.LIMITS._replace(host=False)
 
     def __init__(self, make_calls: Callable[[Any], Calls] | None = None) -> None:
         """By raw calls of the library under wgpu where these are known, or as it is told."""
@@ -75,6 +82,8 @@ class WebgpuDevice:
         self.description = adapters.describe(self.adapter)
         self.wgpu_device = adapters.request(self.adapter)
         self.calls: Calls = self._make_calls(self.wgpu_device)
+        has_float16 = adapters.FLOAT16 in self.wgpu_device.features
+        self.limits = (wgsl.LIMITS if has_float16 else wgsl.WITHOUT_FLOAT16)._replace(host=False)
         limits = self.wgpu_device.limits
         names = ("max-buffer-size", "max-storage-buffer-binding-size")
         # Addresses within a buffer are numbers of 32 bits.
@@ -126,29 +135,36 @@ class WebgpuDevice:
 
     def allocate(self, shape: Shape, dtype: DType) -> WebgpuBuffer:
         """Uninitialised memory."""
-        if dtype not in _STORED:
-            raise DeviceError(self._lacking(dtype))
+        self._check_dtype(dtype)
         with self.lock:
-            memory = self.pool.take(numel(shape) * WORD, self.batch)
+            memory = self.pool.take(stored_bytes(numel(shape), dtype), self.batch)
             buffer = WebgpuBuffer(shape, dtype, memory, self)
             self.pool.lease(buffer)
             return buffer
 
-    def _lacking(self, dtype: DType) -> str:
+    def _check_dtype(self, dtype: DType) -> None:
+        """Refuse a dtype that is not stored here."""
+        if dtype.name not in self.limits.lacks:
+            return
         remedy = "float32" if dtype.is_floating_point else "int32"
-        return (
-            f"to: {dtype} is not a dtype of webgpu, which has float32, int32, int64 (values of 32 "
-            f"bits) and bool. Cast it before: x.to(contraflow.{remedy})."
-        )
+        if dtype is float16:
+            problem = f"float16 is not a dtype of this adapter, {self.description}"
+        else:
+            problem = (
+                f"{dtype} is not a dtype of webgpu, which has float32, float16 on most adapters, "
+                "int32, int64 (values of 32 bits) and bool"
+            )
+        raise DeviceError(f"to: {problem}. Cast it before: x.to(contraflow.{remedy}).")
 
     def upload(self, array: np.ndarray, non_blocking: bool = False) -> WebgpuBuffer:
         """Memory with a copy of an array."""
         dtype = from_numpy(array.dtype)
-        if dtype not in _STORED:
-            raise DeviceError(self._lacking(dtype))
+        self._check_dtype(dtype)
         if dtype is int64:
             self._check_values(array)
         words = np.ascontiguousarray(array, _STORED[dtype])
+        if words.nbytes % WORD:
+            words = np.append(words, words.dtype.type(0))
         with self.lock:
             buffer = self.allocate(array.shape, dtype)
             if words.size:
@@ -172,15 +188,15 @@ class WebgpuDevice:
 
     def download(self, buffer: WebgpuBuffer) -> np.ndarray:
         """A copy of a buffer, once everything before it is done."""
-        dtype, count = buffer.dtype, buffer.size
-        words = np.empty(count, _STORED[dtype])
+        dtype, nbytes = buffer.dtype, stored_bytes(buffer.size, buffer.dtype)
+        words = np.empty(nbytes // _STORED[dtype].itemsize, _STORED[dtype])
         with self.lock:
             memory = self.pool.find(buffer.memory.number)
             flat = words.view(np.uint8)
-            for start in range(0, count * WORD, _STAGED):
-                stop = min(start + _STAGED, count * WORD)
+            for start in range(0, nbytes, _STAGED):
+                stop = min(start + _STAGED, nbytes)
                 self.fetch(memory.buffer, start, flat[start:stop])
-        return words.astype(dtype.numpy, copy=False).reshape(buffer.shape)
+        return words[: buffer.size].astype(dtype.numpy, copy=False).reshape(buffer.shape)
 
     def fetch(self, buffer: Any, at: int, target: np.ndarray) -> None:
         """Fill an array with bytes of a buffer, after everything that waits; raise the error of a
@@ -209,7 +225,7 @@ class WebgpuDevice:
         with self.lock:
             found = [self.pool.find(b.memory.number) for b in (source, target)]
             if source.size and found[0] is not found[1]:
-                nbytes = source.size * WORD
+                nbytes = stored_bytes(source.size, source.dtype)
                 self.enqueue([BufferCopy(found[0].buffer, 0, found[1].buffer, 0, nbytes)])
 
     def address(self, buffer: WebgpuBuffer) -> int:

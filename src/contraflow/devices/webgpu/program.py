@@ -11,7 +11,7 @@ from contraflow.compiler.kernel import WRITES
 from contraflow.compiler.narrow_integers import OVERFLOW
 from contraflow.compiler.plan import SCALARS, KernelStep, Plan
 from contraflow.devices.failures import IndexOutOfRange, LateFailure
-from contraflow.devices.webgpu.buffers import SPAN, WORD, GpuMemory
+from contraflow.devices.webgpu.buffers import SPAN, WORD, GpuMemory, element_bytes
 from contraflow.devices.webgpu.calls import UNIFORM, BufferCopy, Dispatch, QueueItem
 from contraflow.devices.webgpu.runs import FAILURE
 from contraflow.errors import DeviceError
@@ -292,10 +292,16 @@ class WebgpuProgram:
         copy = self.device.scratch(len(self.plan.arenas) + number, memory.nbytes)
         around[0].append(BufferCopy(memory.buffer, 0, copy.buffer, 0, memory.nbytes))
         if step.call.kernel.operands[operand].mode in WRITES:
-            slot = step.bindings[operand].slot
-            first = WORD * located[slot].first
-            nbytes = WORD * self.plan.slots[slot].numel
-            around[1].append(BufferCopy(copy.buffer, first, memory.buffer, first, nbytes))
+            number = step.bindings[operand].slot
+            slot, start = self.plan.slots[number], located[number].first
+            first = start * element_bytes(slot.dtype)
+            end = first + slot.numel * element_bytes(slot.dtype)
+            if first % WORD or end % WORD:
+                raise DeviceError(
+                    "webgpu: a kernel writes two parts of one float16 tensor, and one of them "
+                    "begins or ends at an odd element. Write to a copy of that part: x.clone()."
+                )
+            around[1].append(BufferCopy(copy.buffer, first, memory.buffer, first, end - first))
         return copy
 
     def _entries(

@@ -12,9 +12,10 @@ The entry point is called `kernel.name`. The bind group, number 0, holds (`bindi
 `pack_arguments` and `pack_scalars` give the contents of the two uniforms, and `launch` the number
 of workgroups. Scalars lie apart because they change with every replay and the integers do not.
 
-WGSL has 32-bit types only: int64 is stored and computed as i32, bool is stored as u32, float64
-exists as a host scalar only and arrives as f32. Its compilers may assume that there are no NaN
-and no infinities: those constants are made with a zero that is known at run time only, NaN is
+WGSL has 32-bit types: int64 is stored and computed as i32, bool is stored as u32, float64
+exists as a host scalar only and arrives as f32. float16 is stored as f16, which not every device
+has, and computed as f32 whose values f16 has too. Compilers of WGSL may assume that there are no
+NaN and no infinities: those constants are made with a zero that is known at run time only, NaN is
 found by its bits, and the built-in max, min and exponentials are not used.
 """
 
@@ -28,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from contraflow.compiler.kernel import Attention, Contraction, Kernel, KernelCall, Limits, Loops
-from contraflow.dtypes import ALL, DType, bool_, float32, int32, int64, uint32
+from contraflow.dtypes import ALL, DType, bool_, float16, float32, int32, int64, uint32
 from contraflow.errors import DeviceError
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Number
@@ -51,9 +52,16 @@ SHARED_POINTS = 16
 MANY_COLUMNS = 1 << 18
 COLUMNS = 8  # that the threads of a group share: neighbours, of one sector of memory
 
-_STORED = {"bool": "u32", "int32": "i32", "int64": "i32", "uint32": "u32", "float32": "f32"}
+_STORED = {
+    "bool": "u32",
+    "int32": "i32",
+    "int64": "i32",
+    "uint32": "u32",
+    "float16": "f16",
+    "float32": "f32",
+}
 
-# Those of fusion and planning.
+# Those of fusion and planning, on a device that has float16.
 LIMITS = Limits(
     bindings=STORAGE_BUFFERS,
     alignment=256,
@@ -69,16 +77,18 @@ LIMITS = Limits(
     many_threads=True,
     exact=False,  # compilers of WGSL may contract a product and a sum
 )
+WITHOUT_FLOAT16 = LIMITS._replace(lacks=LIMITS.lacks | {"float16"})
 
 _TYPES = {
     "bool": "bool",
     "int32": "i32",
     "int64": "i32",
     "uint32": "u32",
+    "float16": "f32",
     "float32": "f32",
     "float64": "f32",
 }
-_REMEDIES = {"float64": "float32", "float16": "float32", "bfloat16": "float32"}
+_REMEDIES = {"float64": "float32", "bfloat16": "float32"}
 _SHIFT = INTRINSICS["shr"].wgsl["int"]  # type: ignore[index]
 _INT32, _INT64 = np.iinfo(np.int32), np.iinfo(np.int64)
 _LARGEST = float(np.finfo(np.float32).max)
@@ -107,6 +117,18 @@ fn truncated_u32(x: f32) -> u32 {
     if ((bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u || x < 0.0) { return 0u; }
     if (x >= 4294967296.0) { return 4294967295u; }
     return u32(x);
+}
+""",
+    # The nearest number that f16 has, ties to even: WGSL does not say how f16() rounds, and leaves
+    # open what becomes of numbers beyond its range. Those below 2**-14 are multiples of 2**-24.
+    "round_float16(": """\
+fn round_float16(x: f32) -> f32 {
+    let bits = bitcast<u32>(x);
+    let magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u) { return x; }
+    if (magnitude >= 0x477ff000u) { return bitcast<f32>((bits & 0x80000000u) | 0x7f800000u); }
+    if (magnitude < 0x38800000u) { return round(x * 16777216.0) * 5.9604644775390625e-8; }
+    return bitcast<f32>((bits + 0xfffu + ((bits >> 13u) & 1u)) & 0xffffe000u);
 }
 """,
 }
@@ -173,6 +195,9 @@ class Wgsl:
     def convert(self, text: str, source: DType, target: DType) -> str:
         """A value cast to another dtype."""
         have, want = self.type_of(source), self.type_of(target)
+        if target is float16 and source not in (float16, bool_):
+            text = text if have == want else f"{want}({text})"
+            return f"round_float16({text})"
         if have == want:
             return text
         if want == "bool" and have == "f32":  # by its bits, for NaN is true
@@ -195,11 +220,14 @@ class Wgsl:
     def load(self, operand: int, dtype: DType, address: str) -> str:
         """An element of memory as a value."""
         text = f"operand{operand}[{address}]"
+        if dtype is float16:
+            return f"f32({text})"
         return f"{text} != 0u" if dtype is bool_ else text
 
     def store(self, operand: int, dtype: DType, address: str, value: str) -> str:
         """The statement that writes an element of memory."""
-        value = f"u32({value})" if dtype is bool_ else value
+        if dtype is bool_ or dtype is float16:
+            value = f"{_STORED[dtype.name]}({value})"
         return f"operand{operand}[{address}] = {value};"
 
     def constant(self, name: str, type_name: str, value: str) -> str:
@@ -253,7 +281,7 @@ def variant_of(call: KernelCall) -> WgslVariant:
     """The variant of a kernel's text that is fastest for a call."""
     kernel = call.kernel
     if isinstance(kernel, Contraction):
-        floats = kernel.dtype is kernel.accumulate is float32
+        floats = kernel.dtype.is_floating_point and kernel.accumulate is float32
         return WgslVariant(_tiling(call)) if floats and not kernel.digits else PLAIN
     if not isinstance(kernel, Loops):
         return PLAIN
@@ -346,7 +374,13 @@ def render(kernel: Kernel, variant: WgslVariant = PLAIN) -> str:
         "    @builtin(workgroup_id) place: vec3<u32>,\n"
         "    @builtin(num_workgroups) extent: vec3<u32>) {"
     )
-    return "\n".join([*declarations, "", *functions, entry, text, "}", ""])
+    features = ["enable f16;"] if uses_float16(kernel) else []
+    return "\n".join([*features, *declarations, "", *functions, entry, text, "}", ""])
+
+
+def uses_float16(kernel: Kernel) -> bool:
+    """Whether the text needs a device that has f16."""
+    return any(kernel.operands[i].dtype is float16 for i in source.in_memory(kernel))
 
 
 def _body(kernel: Kernel, syntax: Wgsl, variant: WgslVariant) -> source.Body:

@@ -21,7 +21,8 @@ from contraflow.render.clike.source import THREADS, GroupArray, Syntax
 from contraflow.render.clike.writer import Writer
 
 STEPS = 8  # products of so many k are written out
-# Products that are added up from zero: the sums of such panels are added up in the result.
+# Products that are added up from zero: the sums of such panels are added up in the result, unless
+# that has fewer digits than the sums.
 PANEL = 1024
 VECTOR = "vec4<f32>"
 POINTS = 4  # of a long sweep that a thread has at a time
@@ -69,7 +70,8 @@ class ProductWriter(Writer):
         self.own = _TILE_VECTORS // THREADS  # vectors of A, and of B, that a thread loads
         share = range(tiling.share)
         self.sums = [(i, j) for i in share for j in range(tiling.share // 4)]
-        self.shared = [GroupArray("vectors", kernel.dtype, 2 * _TILE_VECTORS, VECTOR)]
+        self.panel = str(PANEL) if kernel.dtype is kernel.accumulate else "max(size4, 1)"
+        self.shared = [GroupArray("vectors", kernel.accumulate, 2 * _TILE_VECTORS, VECTOR)]
 
     def write_points(self) -> None:
         """Write the loop over the tiles of the result: everything."""
@@ -95,7 +97,7 @@ class ProductWriter(Writer):
                 self.index(f"matrix{number}", f"offset{number} + {batch}")
             inside = f"first_row + {tile} <= size2 && first_column + {tile} <= size3"
             self.line(self.syntax.constant("inside", "bool", inside) + ";")
-            with self.loop("panel", "0", "max(size4, 1)", str(PANEL)):
+            with self.loop("panel", "0", "max(size4, 1)", self.panel):
                 self.write_panel()
 
     def write_own_places(self) -> None:
@@ -132,7 +134,7 @@ class ProductWriter(Writer):
         names += [f"{name}{r}" for name in "ab" for r in range(self.own)]
         for name in names:
             self.line(self.syntax.variable(name, VECTOR, zero) + ";")
-        self.index("end", f"min(panel + {PANEL}, size4)")
+        self.index("end", f"min(panel + {self.panel}, size4)")
         # Each turn loads what the next one multiplies; the first one multiplies nothing.
         with self.loop("start", f"panel - {depth}", "end", str(depth)):
             self.index("next", f"start + {depth}")
@@ -250,6 +252,10 @@ class ProductWriter(Writer):
             with self.block(f"if ({own} < size3)"):
                 self.index("to", f"row_at + ({own}) * stride2_3")
                 value = f"{vector}.{name}"
+                if dtype is not self.kernel.accumulate:
+                    value = self.syntax.convert(value, self.kernel.accumulate, dtype)
+                    self.line(self.syntax.store(2, dtype, "to", value))
+                    continue
                 found = self.next_name()
                 before = self.syntax.load(2, dtype, "to")
                 for line in self.syntax.guarded(
