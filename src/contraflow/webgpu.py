@@ -89,5 +89,7 @@ def check() -> str:
     probe = threads.imported("contraflow.devices.webgpu.probe")
     rows = [f"adapter: {device.description}"]
     rows += [f"{name}: {'yes' if yes else 'no'}" for name, yes in probe.answers(device).items()]
+    rows.append(f"float16: {'no' if 'float16' in device.limits.lacks else 'yes'}")
     rows.append(f"largest buffer: {device.largest:,} bytes")
+    rows.append(f"largest part of a buffer that a kernel may have: {device.binding:,} bytes")
     return "\n".join(rows)

@@ -93,8 +93,9 @@ def test_compiled_functions_go_on_after_a_reset(lost):
     assert f.captures == 1
 
 
-def test_a_buffer_that_is_too_large(webgpu):
-    elements = webgpu.largest // 4 + 1
+def test_a_buffer_that_is_too_large(webgpu, monkeypatch):
+    monkeypatch.setattr(webgpu.pool, "_largest", 1 << 20)
+    elements = (1 << 18) + 1
     text = rf"^.*webgpu: a buffer of {4 * elements:,} bytes is larger than this adapter allows"
     with pytest.raises(cf.DeviceError, match=text):
         cf.zeros(elements, device="webgpu")

@@ -38,6 +38,7 @@ PORTABLE = [name for name, build in CASES.items() if build().webgpu]
 VARIANTS = {
     **{f"contraction_{t.tile}": ("contraction", wgsl.WgslVariant(t)) for t in wide.TILINGS},
     "contraction_of_float16_64": ("contraction_of_float16", wgsl.WgslVariant(wide.TILINGS[1])),
+    "contraction_added": ("contraction", wgsl.WgslVariant(wide.TILINGS[1], adds=True)),
     "softmax_wide": ("softmax", wgsl.WgslVariant(wide=True)),
     "fused_map_wide": ("fused_map", wgsl.WgslVariant(wide=True)),
     "column_sum_shared": ("column_sum", wgsl.WgslVariant(columns=wgsl.COLUMNS)),

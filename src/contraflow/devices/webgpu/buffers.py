@@ -51,12 +51,12 @@ class _Lease(weakref.ref[WebgpuBuffer]):
 
 
 def element_bytes(dtype: DType) -> int:
-    """What an element takes in memory."""
+    """The bytes that an element takes in memory."""
     return 2 if dtype is float16 else WORD
 
 
 def stored_bytes(count: int, dtype: DType) -> int:
-    """What so many elements take in memory, in whole words."""
+    """The bytes that so many elements take in memory, in whole words."""
     return -(-count * element_bytes(dtype) // WORD) * WORD
 
 
@@ -70,10 +70,15 @@ class MemoryPool:
     """The pieces of memory of a device, by size."""
 
     def __init__(
-        self, create: Callable[[int], Any], largest: int, before: MemoryPool | None = None
+        self,
+        create: Callable[[int], Any],
+        largest: int,
+        binding: int,
+        before: MemoryPool | None = None,
     ) -> None:
-        """For a device, which was lost if there was a pool `before`."""
-        self._create, self._largest = create, largest
+        """For a device, which was lost if there was a pool `before`. `largest` is how large a piece
+        may be, and `binding` what a kernel may have of one."""
+        self._create, self._largest, self._binding = create, largest, binding
         self._leases: dict[int, _Lease] = {}
         self._returned: list[_Lease] = []  # of buffers that are gone
         self._lost: dict[int, _Lease] = {}  # buffers whose memory is gone
@@ -96,6 +101,8 @@ class MemoryPool:
         if self._returned:
             self.collect(batch)
         size = rounded(nbytes)
+        if nbytes <= self._binding < size:
+            size = self._binding  # so that a kernel may have all of it
         idle = self._idle.get(size)
         if idle:
             self.idle_bytes -= size

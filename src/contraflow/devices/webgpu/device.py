@@ -16,7 +16,7 @@ import numpy as np
 from contraflow import threads
 from contraflow.compiler.kernel import KernelCall
 from contraflow.compiler.plan import Plan
-from contraflow.devices.webgpu import adapters, raw_calls
+from contraflow.devices.webgpu import adapters, raw_calls, windows
 from contraflow.devices.webgpu.adapters import DeviceLost, WebgpuMemoryError
 from contraflow.devices.webgpu.buffers import (
     SPAN,
@@ -85,10 +85,13 @@ class WebgpuDevice:
         has_float16 = adapters.FLOAT16 in self.wgpu_device.features
         self.limits = (wgsl.LIMITS if has_float16 else wgsl.WITHOUT_FLOAT16)._replace(host=False)
         limits = self.wgpu_device.limits
-        names = ("max-buffer-size", "max-storage-buffer-binding-size")
-        # Addresses within a buffer are numbers of 32 bits.
-        self.largest = min(*(int(limits[name]) for name in names), WORD << 31) // WORD * WORD
-        self.pool = MemoryPool(self._create, self.largest, getattr(self, "pool", None))
+        self.largest = int(limits["max-buffer-size"]) // WORD * WORD
+        # The bytes that a kernel may have of a buffer: their addresses are numbers of 32 bits.
+        most = min(int(limits["max-storage-buffer-binding-size"]), (1 << 32) - windows.ALIGNED)
+        self.binding = min(most, self.largest) // WORD * WORD
+        self.pool = MemoryPool(
+            self._create, self.largest, self.binding, getattr(self, "pool", None)
+        )
         self.lost: str | None = None  # the reason
         self._process = getpid()
         self.batch = 0  # counts submissions
@@ -351,9 +354,10 @@ class WebgpuDevice:
         with self.lock:
             return WebgpuProgram(self, plan)
 
-    def pipeline(self, call: KernelCall, guarded: bool) -> tuple[Any, Any]:
+    def pipeline(self, call: KernelCall, guarded: bool, adds: bool = False) -> tuple[Any, Any]:
         """The pipeline of a call, and the layout of its bind group."""
-        kernel, variant = call.kernel, wgsl.variant_of(call)._replace(guarded=guarded)
+        kernel = call.kernel
+        variant = wgsl.variant_of(call)._replace(guarded=guarded, adds=adds)
         key = kernel.identity, variant
         found = self._pipelines.get(key)
         if found is None:

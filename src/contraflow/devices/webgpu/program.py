@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contraflow.compiler.kernel import WRITES
 from contraflow.compiler.narrow_integers import OVERFLOW
 from contraflow.compiler.plan import SCALARS, KernelStep, Plan
 from contraflow.devices.failures import IndexOutOfRange, LateFailure
+from contraflow.devices.webgpu import windows
 from contraflow.devices.webgpu.buffers import SPAN, WORD, GpuMemory, element_bytes
 from contraflow.devices.webgpu.calls import UNIFORM, BufferCopy, Dispatch, QueueItem
 from contraflow.devices.webgpu.runs import FAILURE
@@ -29,6 +30,14 @@ class _SlotPlace(NamedTuple):
 
     memory: GpuMemory
     first: int
+
+
+class _Window(NamedTuple):
+    """The part of a piece of memory that an operand is bound to, in bytes."""
+
+    memory: GpuMemory
+    start: int
+    nbytes: int
 
 
 class _Bound(NamedTuple):
@@ -50,7 +59,8 @@ class WebgpuProgram:
         self._addresses = [0] * len(self._external)
         steps = [step for step in plan.steps if isinstance(step, KernelStep)]
         assert len(steps) == len(plan.steps), "there are no host steps here"
-        self._steps = [step for step in steps if source.count_groups(step.call)]
+        steps = [step for step in steps if source.count_groups(step.call)]
+        self._steps = windows.divided(steps, plan.slots, device.binding)
         self._last_risk = max((i for i, s in enumerate(self._steps) if s.may_fail), default=-1)
         self._work = sum(wgsl.work(step.call) for step in self._steps)
         self._lay_out_scalars()
@@ -69,7 +79,8 @@ class WebgpuProgram:
         if found is None:
             pipeline = self.device.pipeline
             found = [
-                pipeline(step.call, is_call and self._is_guarded(step)) for step in self._steps
+                pipeline(step.call, is_call and self._is_guarded(step), step.adds)
+                for step in self._steps
             ]
             self._pipelines[is_call] = found
         return found
@@ -188,9 +199,14 @@ class WebgpuProgram:
         is_call, *addresses = key
         pipelines = self._find_pipelines(bool(is_call))
         device, located = self.device, self._located(addresses)
-        blocks, offsets = self._argument_blocks(located)
-        items: list[list[QueueItem]] = [[], []]
         kept: list[Any] = [[place.memory for place in located.values()]]
+        around: list[tuple[list[QueueItem], list[QueueItem]]] = [([], []) for _ in self._steps]
+        bound_to = [
+            self._windows(step, located, self._apart(step, located, copies, kept))
+            for step, copies in zip(self._steps, around)
+        ]
+        blocks, offsets = self._argument_blocks(located, bound_to)
+        items: list[list[QueueItem]] = [[], []]
         may_have_failed = False  # since the guard was set
         for i, step in enumerate(self._steps):
             there = items[i > self._last_risk]
@@ -198,16 +214,15 @@ class WebgpuProgram:
                 there.append(device.outcomes.set_guard)
                 may_have_failed = False
             may_have_failed = may_have_failed or step.may_fail
-            around: tuple[list[QueueItem], list[QueueItem]] = ([], [])
-            places = self._apart(step, located, around, kept)
             pipeline, layout = pipelines[i]
-            entries = self._entries(step, blocks, offsets[i], places, bool(is_call))
+            entries = self._entries(step, blocks, offsets[i], bound_to[i].values(), bool(is_call))
             group = device.calls.bind_group(layout, entries)
             kept.append(group)
             x, y, _ = wgsl.launch(step.call)
-            there += around[0]
+            before, after = around[i]
+            there += before
             there.append(Dispatch(pipeline, group, x, y, self._scalars_at[i]))
-            there += around[1]
+            there += after
         bound = self._bound[key] = _Bound(items[0], items[1], kept)
         if len(self._bound) > _KEPT:
             self._bound.popitem(last=False)
@@ -230,15 +245,37 @@ class WebgpuProgram:
                 located[i] = _SlotPlace(arenas[slot.arena], 0)
         return located
 
-    def _argument_blocks(self, located: dict[int, _SlotPlace]) -> tuple[Any, list[tuple[int, int]]]:
+    def _windows(
+        self, step: KernelStep, located: dict[int, _SlotPlace], memories: Sequence[GpuMemory]
+    ) -> dict[int, _Window]:
+        """The window of each operand in memory: all of that where it may be bound."""
+        found = {}
+        for i, memory in zip(source.in_memory(step.call.kernel), memories):
+            limit, start, nbytes = self.device.binding, 0, memory.nbytes
+            if nbytes > limit:
+                slot, offset = step.bindings[i]
+                first = located[slot].first + offset
+                first += windows.extent(step, self.plan.slots, i).first
+                start = first * element_bytes(self.plan.slots[slot].dtype)
+                start -= start % windows.ALIGNED
+                nbytes = min(memory.nbytes - start, limit)
+            found[i] = _Window(memory, start, nbytes)
+        return found
+
+    def _argument_blocks(
+        self, located: dict[int, _SlotPlace], bound_to: Sequence[dict[int, _Window]]
+    ) -> tuple[Any, list[tuple[int, int]]]:
         """A buffer with the arguments of all kernels, and where those of each lie."""
-        firsts = tuple(place.first for place in located.values())
+        starts = (window.start for found in bound_to for window in found.values())
+        firsts = (*(place.first for place in located.values()), *starts)
         content, places = bytearray(), []
-        for step in self._steps:
+        for step, found in zip(self._steps, bound_to):
             offsets = []
-            for operand, binding in zip(step.call.kernel.operands, step.bindings):
-                in_memory = operand.mode not in ("scalar", "position")
-                first = located[binding.slot].first if in_memory else 0
+            for i, (operand, binding) in enumerate(zip(step.call.kernel.operands, step.bindings)):
+                first = 0
+                if i in found:
+                    first = located[binding.slot].first
+                    first -= found[i].start // element_bytes(operand.dtype)
                 offsets.append(first + binding.offset)
             packed = wgsl.pack_arguments(step.call, offsets, step.line)
             places.append((len(content), len(packed)))
@@ -309,7 +346,7 @@ class WebgpuProgram:
         step: KernelStep,
         block: Any,
         place: tuple[int, int],
-        memories: Sequence[GpuMemory],
+        bound_to: Collection[_Window],
         is_call: bool,
     ) -> list[tuple[int, Any, int, int]]:
         """The entries of the bind group of a step."""
@@ -318,9 +355,9 @@ class WebgpuProgram:
         codes = "".join(code for _, code in wgsl.scalar_codes(kernel))
         if codes:
             entries.append((1, device.scalars, 0, struct.calcsize(f"<{codes}")))
-        for binding, memory in enumerate(memories, start=2):
-            entries.append((binding, memory.buffer, 0, memory.nbytes))
-        after = 2 + len(memories)
+        for binding, window in enumerate(bound_to, start=2):
+            entries.append((binding, window.memory.buffer, window.start, window.nbytes))
+        after = 2 + len(bound_to)
         if kernel.checks_indices:
             failure = device.outcomes.failure if is_call else device.failure
             entries.append((after, failure, 0, FAILURE))

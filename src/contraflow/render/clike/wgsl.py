@@ -272,6 +272,7 @@ class WgslVariant(NamedTuple):
     columns: int = 0  # that the threads of a group share; 0: a thread has one for itself
     wide: bool = False  # each thread has several points of a map or a sweep at a time
     guarded: bool = False  # it writes what must stay as it is where an index was wrong before
+    adds: bool = False  # a product is added to what its result holds
 
 
 PLAIN = WgslVariant()
@@ -386,7 +387,7 @@ def uses_float16(kernel: Kernel) -> bool:
 def _body(kernel: Kernel, syntax: Wgsl, variant: WgslVariant) -> source.Body:
     if variant.tiling is not None:
         assert isinstance(kernel, Contraction)
-        writer: Writer = wide.ProductWriter(kernel, syntax, variant.tiling)
+        writer: Writer = wide.ProductWriter(kernel, syntax, variant.tiling, variant.adds)
     elif variant.wide:
         assert isinstance(kernel, Loops)
         writer = wide.WideWriter(prepare(kernel, syntax.column), syntax)

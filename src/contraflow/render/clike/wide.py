@@ -64,9 +64,12 @@ TILINGS = (Tiling(128, 8), Tiling(64, 8), Tiling(32, 4), Tiling(16, 4))
 class ProductWriter(Writer):
     """Writes the body of a product."""
 
-    def __init__(self, kernel: Contraction, syntax: Syntax, tiling: Tiling) -> None:
+    def __init__(
+        self, kernel: Contraction, syntax: Syntax, tiling: Tiling, adds: bool = False
+    ) -> None:
         super().__init__(kernel, syntax)
         self.kernel, self.tiling = kernel, tiling
+        self.old = "true" if adds else "panel > 0"  # where the result holds something to add to
         self.own = _TILE_VECTORS // THREADS  # vectors of A, and of B, that a thread loads
         share = range(tiling.share)
         self.sums = [(i, j) for i in share for j in range(tiling.share // 4)]
@@ -259,7 +262,7 @@ class ProductWriter(Writer):
                 found = self.next_name()
                 before = self.syntax.load(2, dtype, "to")
                 for line in self.syntax.guarded(
-                    found, self.syntax.type_of(dtype), "panel > 0", f"{before} + {value}", value
+                    found, self.syntax.type_of(dtype), self.old, f"{before} + {value}", value
                 ):
                     self.line(line)
                 self.line(self.syntax.store(2, dtype, "to", found))
