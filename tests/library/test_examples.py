@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import matplotlib.pyplot as plt
 import pytest
 from benchmarks import against, compare, figure, machine, report
 from benchmarks import run as benchmarks_run
@@ -70,6 +71,37 @@ def test_demo_in_full(tmp_path):
     shown = run(tmp_path, str(ROOT / "examples" / "demo.py"))
     losses = [float(found) for found in re.findall(r"loss (\d+\.\d+)", shown)]
     assert losses[-1] < 0.6
+
+
+# A number that each example prints, and where it has to lie after a quick and after a whole run.
+TUTORIALS = {
+    "char_gpt": (r"(\d+) of \d+ sentences written follow the rules", (0, 99), (30, 99)),
+    "diffusion": (r"(\d+\.\d)% of \d00 written digits are what was asked for", (5, 100), (90, 100)),
+    "digits_cnn": (r"new digits read rightly \((\d+\.\d)%\)", (60, 100), (98, 100)),
+    "dqn": (r"is a shortest one from (\d+) of 70 places", (1, 70), (65, 70)),
+    "lora": (r"before, (\d+\.\d)% with 10\.3% of the parameters", (60, 100), (85, 100)),
+    "packed_lstm": (r"(\d+\.\d)% of 1000 new waves told apart", (20, 100), (85, 100)),
+    "physics": (r"(\d+\.\d\d)% away from the solution", (0, 60), (0, 2)),
+    "reinforce": (r"moments at first and for (\d+) at last", (30, 300), (250, 300)),
+}
+
+
+@pytest.mark.parametrize("quick", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_an_example_learns_and_draws(name, quick, tmp_path):
+    said = run(tmp_path, str(ROOT / "examples" / f"{name}.py"), *["--quick"] * quick)
+    pattern, after_few, after_all = TUTORIALS[name]
+    least, most = after_few if quick else after_all
+    assert least <= float(re.search(pattern, said)[1]) <= most
+    assert said.splitlines()[-1].endswith(f"see {name}.png")
+    width, height = plt.imread(tmp_path / f"{name}.png").shape[1::-1]
+    assert width > 1000
+    assert height > 400
+
+
+def test_every_example_is_run():
+    others = {"demo", "web"}
+    assert {path.stem for path in (ROOT / "examples").glob("*.py")} == TUTORIALS.keys() | others
 
 
 # --- benchmarks --------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from tests.helpers.modules import close, random
 
 import contraflow as cf
 from contraflow import config, nn
+from contraflow.nn.utils import parametrize
 from contraflow.nn.utils.clip_grad import _norm, _program
 
 pytestmark = pytest.mark.usefixtures("seeded")
@@ -126,3 +127,23 @@ def test_spectral_norm():
     for _ in range(30):
         layer.weight.sum().backward()
     assert np.linalg.norm(layer.weight.detach().numpy(), 2) == pytest.approx(1, abs=1e-3)
+
+
+def test_a_copy_loses_its_parametrization_alone():
+    class Twice(nn.Module):
+        def forward(self, x):
+            return 2 * x
+
+    layer = nn.Linear(2, 2)
+    weight = layer.weight.detach().clone()
+    parametrize.register_parametrization(layer, "weight", Twice())
+    copied = copy.deepcopy(layer)
+    parametrize.register_parametrization(copied, "bias", Twice())
+    assert not parametrize.is_parametrized(layer, "bias")
+    assert isinstance(layer.bias, nn.Parameter)
+    parametrize.remove_parametrizations(copied, "weight", leave_parametrized=False)
+    assert cf.equal(copied.weight, weight)
+    assert parametrize.is_parametrized(copied, "bias")
+    assert cf.equal(layer.weight, 2 * weight)
+    parametrize.remove_parametrizations(layer, "weight")
+    assert type(layer) is nn.Linear

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -102,10 +102,11 @@ def grad(
     materialize_grads: bool = False,
     *,
     workers: int = 1,
-) -> tuple[Tensor | None, ...]:
+) -> tuple[Tensor, ...]:
     """The gradients of `outputs` with respect to `inputs`; `.grad` is not touched.
 
-    `materialize_grads` gives zeros instead of None for inputs that were not used. Where
+    With `allow_unused` an input that was not used has None there, which the type leaves out, as
+    PyTorch's does; `materialize_grads` gives zeros instead. Where
     `is_grads_batched`, the first dim of each of `grad_outputs` counts vectors, for each of which
     there is a gradient. Several `workers` are threads that share the nodes; see `docs/autograd.md`
     for when that helps.
@@ -127,7 +128,7 @@ def grad(
         found = engine.grad(roots, targets, given, retain_graph, create_graph, unused, order)
     if materialize_grads:
         return tuple(zeros_like(x) if g is None else g for x, g in zip(targets, found))
-    return found
+    return cast(tuple[Tensor, ...], found)
 
 
 def _batched(

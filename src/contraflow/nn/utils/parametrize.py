@@ -107,13 +107,24 @@ def register_parametrization(
         )
     made = ParametrizationList(parametrization, original)
     _check(module, tensor_name, made(), unsafe, original)
-    if not is_parametrized(module):
-        module.__class__ = type(f"Parametrized{type(module).__name__}", (type(module),), {})
-        module.parametrizations = ModuleDict()
     delattr(module, tensor_name)
-    module.parametrizations[tensor_name] = made
-    setattr(type(module), tensor_name, _property(tensor_name))
+    if is_parametrized(module):
+        module.parametrizations[tensor_name] = made
+        _give_class(module, type(module).__bases__[0])
+    else:
+        base = type(module)
+        module.parametrizations = ModuleDict({tensor_name: made})
+        _give_class(module, base)
     return module
+
+
+def _give_class(module: Module, base: type[Module]) -> None:
+    """Make a module's class a new one: `base` with a property for each parametrized name.
+
+    Its class is never changed in place: copies of the module share it.
+    """
+    properties = {name: _property(name) for name in module.parametrizations}
+    module.__class__ = type(f"Parametrized{base.__name__}", (base,), properties)
 
 
 def _check(
@@ -157,10 +168,12 @@ def remove_parametrizations(
     with no_grad():
         value = applied().detach() if leave_parametrized else originals[0].detach()
     del module.parametrizations[tensor_name]
-    delattr(type(module), tensor_name)
-    if not is_parametrized(module):
+    base = type(module).__bases__[0]
+    if is_parametrized(module):
+        _give_class(module, base)
+    else:
         del module.parametrizations
-        module.__class__ = type(module).__bases__[0]
+        module.__class__ = base
     if isinstance(originals[0], Parameter):
         setattr(module, tensor_name, Parameter(value, originals[0].requires_grad))
     else:
