@@ -13,7 +13,7 @@ INSTALLED_DEV := .venv/.installed-dev
 INSTALLED_PEERS := .venv-peers/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-web test test-all test-peers test-cuda lint format stub examples names ops seeds accuracy explain bench bench-peers dawn peers clean
+.PHONY: help demo demo-web test test-all test-peers test-cuda lint format stub examples names ops seeds accuracy explain bench bench-peers dawn pyright peers clean
 .NOTPARALLEL:
 
 help: ## list the targets
@@ -29,10 +29,13 @@ demo-web: $(INSTALLED_DEV) ## a page that trains a network in the browser, by We
 test: $(INSTALLED_DEV) ## the tests, without the slow ones and the comparisons with peers
 	$(PYTEST) -m "not slow and not peers" $(ARGS)
 
-test-all: $(INSTALLED_DEV) ## every test; comparisons need `make peers` first, Dawn `make dawn`
+test-all: $(INSTALLED_DEV) ## every test; comparisons need `make peers` first, others `make dawn pyright`
 	$(PYTEST) $(ARGS)
 
-test-peers: $(INSTALLED_DEV) ## only the comparisons with PyTorch and JAX; `make peers` first
+test-pyright: ## install pyright, for Node: a test checks the stubs and the examples with it too
+	npm install --silent --no-fund --no-audit --prefix .node pyright@1.1.414
+
+peers: $(INSTALLED_DEV) ## only the comparisons with PyTorch and JAX; `make peers` first
 	$(PYTEST) -m peers $(ARGS)
 
 test-cuda: ## the tests of the CUDA device; installs nothing: PYTHON has pytest and the packages

@@ -270,7 +270,9 @@ def draw(losses: list[float], cached: np.ndarray, plain: np.ndarray, lines: list
 
 def main() -> None:
     """Train, write, judge, draw."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="few steps")
     quick = parser.parse_args().quick
 

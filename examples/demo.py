@@ -218,7 +218,9 @@ def show_mistake() -> None:
 
 def main() -> None:
     """Train, compare, explain, and fail on purpose."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="a fifth of the steps")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or webgpu")
     given = parser.parse_args()

@@ -186,14 +186,16 @@ def draw(losses: list[float], course: list[np.ndarray], digits: np.ndarray) -> N
 
 def main() -> None:
     """Train, write, judge, draw."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="a twentieth of the steps")
     quick = parser.parse_args().quick
     steps = 100 if quick else 3000
 
     cf.manual_seed(0)
-    real = load_digits()
-    data = cf.tensor(real.data, dtype=cf.float32) / 8 - 1, cf.tensor(real.target)
+    pictures, labels = load_digits(return_X_y=True)  # [1797, 64] with values from 0 to 16
+    data = cf.tensor(pictures, dtype=cf.float32) / 8 - 1, cf.tensor(labels)
     model, average = Denoiser(), Denoiser()
     average.load_state_dict(model.state_dict())
     losses = train(model, average, data, steps)
@@ -202,7 +204,7 @@ def main() -> None:
     course = write(average, cf.tensor(asked))
     draw(losses, course, asked)
 
-    judge = SVC(gamma=0.1).fit(data[0].numpy(), real.target)
+    judge = SVC().fit(data[0].numpy(), labels)
     right = (judge.predict(course[-1].reshape(-1, 64)) == asked).mean()
     print(f"{right:.1%} of {len(asked)} written digits are what was asked for; see {PICTURE}")
 

@@ -17,6 +17,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import PercentFormatter
 from sklearn.datasets import load_digits
 from tqdm import tqdm
 
@@ -32,9 +33,9 @@ PICTURE = "digits_cnn.png"
 
 def load() -> tuple[cf.data.Subset, cf.data.Subset]:
     """Pictures [1, 8, 8] of values from 0 to 1 with their labels: to train on, and to test with."""
-    digits = load_digits()
-    pictures = cf.tensor(digits.images, dtype=cf.float32).unsqueeze(1) / 16
-    everything = cf.data.TensorDataset(pictures, cf.tensor(digits.target))
+    pictures, labels = load_digits(return_X_y=True)  # [1797, 64] with values from 0 to 16
+    x = cf.tensor(pictures, dtype=cf.float32).view(-1, 1, 8, 8) / 16
+    everything = cf.data.TensorDataset(x, cf.tensor(labels))
     train, test = cf.data.random_split(everything, [0.75, 0.25])
     return train, test
 
@@ -138,14 +139,16 @@ def draw(
 
     middle.plot(range(1, len(shares) + 1), shares, marker=".")
     middle.set(title=f"read rightly: {shares[-1]:.1%} at the end", xlabel="epoch")
-    middle.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0))
+    middle.yaxis.set_major_formatter(PercentFormatter(1.0))
 
     counts = np.zeros((10, 10), dtype=int)
     np.add.at(counts, (written, predicted), 1)
     right.imshow(np.where(counts > 0, counts, np.nan), cmap="Blues", vmin=0)
     for row, column in zip(*counts.nonzero()):
         color = "white" if row == column else "firebrick"
-        right.text(column, row, counts[row, column], ha="center", va="center", color=color, size=8)
+        right.text(
+            column, row, str(counts[row, column]), ha="center", va="center", color=color, size=8
+        )
     right.set(title="what was read as what", xlabel="read", ylabel="written")
     right.set(xticks=range(10), yticks=range(10))
 
@@ -162,7 +165,9 @@ def draw(
 
 def main() -> None:
     """Train, test, draw."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="two epochs")
     epochs = 2 if parser.parse_args().quick else 30
 

@@ -20,6 +20,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import PercentFormatter
 from tqdm import trange
 
 import contraflow as cf
@@ -188,7 +189,7 @@ def draw(maze: Maze, worth: Worth, losses: list[float], shares: list[float]) -> 
 
     share_axes.plot(np.arange(1, len(shares) + 1) * 50, shares)
     share_axes.set(title="places with a shortest way out", xlabel="round", ylim=(0, 1.02))
-    share_axes.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0))
+    share_axes.yaxis.set_major_formatter(PercentFormatter(1.0))
 
     loss_axes.plot(losses, linewidth=0.5)
     loss_axes.set(title="loss of each round", xlabel="round", yscale="log")
@@ -197,7 +198,9 @@ def draw(maze: Maze, worth: Worth, losses: list[float], shares: list[float]) -> 
 
 def main() -> None:
     """Train, compare, draw."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="a twentieth of the moves")
     rounds = 200 if parser.parse_args().quick else 4000
 

@@ -23,6 +23,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import PercentFormatter
 from sklearn.datasets import load_digits
 from tqdm import tqdm
 
@@ -81,10 +82,10 @@ def make_model() -> nn.Sequential:
 
 def load(mirrored: bool) -> tuple[Data, Data]:
     """Digits to train on and digits to test with, upright or mirrored."""
-    digits = load_digits()
-    pictures = digits.images[:, :, ::-1] if mirrored else digits.images
-    x = cf.tensor(pictures.reshape(-1, 64).copy(), dtype=cf.float32) / 16
-    y = cf.tensor(digits.target)
+    pictures, labels = load_digits(return_X_y=True)  # [1797, 64] with values from 0 to 16
+    x, y = cf.tensor(pictures, dtype=cf.float32) / 16, cf.tensor(labels)
+    if mirrored:
+        x = x.view(-1, 8, 8).flip(2).flatten(1)
     return (x[:1300], y[:1300]), (x[1300:], y[1300:])
 
 
@@ -130,12 +131,12 @@ def draw(
 ) -> None:
     """How fast each way of fine-tuning learns, what it costs, and mirrored digits as read."""
     figure = plt.figure(figsize=(12, 5.5), layout="constrained")
-    grid = figure.add_gridspec(2, 13, height_ratios=[3, 1])
+    grid = figure.add_gridspec(2, 12, height_ratios=[3, 1])
     left, right = figure.add_subplot(grid[0, :8]), figure.add_subplot(grid[0, 8:])
     for name, shares in courses.items():
         left.plot(10 * np.arange(len(shares)), shares, label=name)
     left.set(title="mirrored digits read rightly", xlabel="step", ylim=(0, 1))
-    left.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0))
+    left.yaxis.set_major_formatter(PercentFormatter(1.0))
     left.legend(loc="lower right")
 
     bars = right.barh(
@@ -148,10 +149,8 @@ def draw(
     x, y = test
     with cf.no_grad():
         read = model(x).argmax(1).numpy()
-    label_axes = figure.add_subplot(grid[1, 0])
-    label_axes.text(0, 0.5, "mirrored digits,\nand what the\nadapted network\nreads", va="center")
-    label_axes.axis("off")
-    for column, picture, label, found in zip(range(1, 13), x.numpy(), y.numpy(), read):
+    figure.supxlabel("mirrored digits, and as what the adapted network reads them", size=11)
+    for column, picture, label, found in zip(range(12), x.numpy(), y.numpy(), read):
         axes = figure.add_subplot(grid[1, column])
         axes.imshow(picture.reshape(8, 8), cmap="gray_r")
         axes.set_title(str(found), color="black" if found == label else "firebrick")
@@ -161,7 +160,9 @@ def draw(
 
 def main() -> None:
     """Train a network, adapt it in three ways, merge, and go back."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="few steps")
     steps = 100 if parser.parse_args().quick else 600
 

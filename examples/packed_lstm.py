@@ -19,6 +19,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import PercentFormatter
 from tqdm import trange
 
 import contraflow as cf
@@ -36,7 +37,7 @@ PICTURE = "packed_lstm.png"
 
 def make_wave(random: np.random.Generator, shape: int, length: int) -> np.ndarray:
     """A wave [length] of this shape, of some pitch, beginning somewhere, with noise."""
-    phase = random.random() + np.arange(length) * random.uniform(0.06, 0.16)
+    phase = random.random() + np.arange(length) * random.uniform(0.03, 0.08)
     along = phase % 1
     clean = [
         np.sin(2 * np.pi * along),
@@ -44,7 +45,7 @@ def make_wave(random: np.random.Generator, shape: int, length: int) -> np.ndarra
         2 * along - 1,
         1 - 2 * along,
     ][shape]
-    return (clean + random.normal(0, 0.2, length)).astype(np.float32)
+    return (clean + random.normal(0, 0.1, length)).astype(np.float32)
 
 
 def make_batch(random: np.random.Generator, lengths: Sequence[int]) -> tuple[cf.Tensor, cf.Tensor]:
@@ -129,7 +130,7 @@ def draw(
         shares = [(found[chosen] == shape).mean() for chosen in bins]
         right.plot((edges[:-1] + edges[1:]) / 2, shares, marker="o", label=name)
     right.set(title="the longer the wave, the surer", xlabel="length of the wave", ylim=(0, 1.03))
-    right.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0))
+    right.yaxis.set_major_formatter(PercentFormatter(1.0))
     right.legend(loc="lower right")
 
     for index in range(12):
@@ -144,13 +145,15 @@ def draw(
 
 def main() -> None:
     """Train, test, draw."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="few steps")
     quick = parser.parse_args().quick
 
     cf.manual_seed(0)
     model = Listener()
-    losses = train(model, 20 if quick else 400)
+    losses = train(model, 20 if quick else 300)
 
     random = np.random.default_rng(1)
     lengths = random.integers(SHORTEST, LONGEST + 1, size=1000).tolist()

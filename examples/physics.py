@@ -142,7 +142,9 @@ def draw(
 
 def main() -> None:
     """Train, compare, draw."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="a twentieth of the steps")
     steps = 200 if parser.parse_args().quick else 4000
 

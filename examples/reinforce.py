@@ -180,7 +180,9 @@ def draw(policy: nn.Module, untrained: nn.Module, lengths: list[np.ndarray]) -> 
 
 def main() -> None:
     """Train, draw."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="a few updates")
     updates = 10 if parser.parse_args().quick else 80
 

@@ -78,7 +78,9 @@ def build(folder: Path) -> None:
 
 def main() -> None:
     """Build the page, and serve it unless told otherwise."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--folder", type=Path, default=Path("build/web"))
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--no-serve", action="store_true")

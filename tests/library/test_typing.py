@@ -14,6 +14,7 @@ import pytest
 api = pytest.importorskip("mypy.api", reason="make test installs it")
 
 ROOT = Path(__file__).resolve().parents[2]
+NODE = ROOT / ".node" / "node_modules" / ".bin"  # where `make pyright` puts it
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 USES = """
@@ -75,6 +76,52 @@ out: cf.Tensor = model(x)
 hidden: cf.Tensor = nn.Linear(3, 4)(x)
 pooled: cf.Tensor = F.max_pool2d(F.conv2d(cf.ones(1, 1, 4, 4), cf.ones(1, 1, 3, 3)), 2)
 dropped: cf.Tensor = F.dropout(x, p=0.5)
+layer = nn.Linear(3, 4)
+mapped = list(map(layer, [cf.ones(3)]))
+recomputed: cf.Tensor = cf.checkpoint(layer, cf.ones(3))
+batched = cf.func.vmap(layer)(cf.ones(2, 3))
+layer.train().eval().to("cpu").float()
+layers = nn.Sequential(layer, nn.ReLU())
+for each in layers:
+    print(each(cf.ones(3)))
+through: cf.Tensor = layers(cf.ones(3))
+
+
+def summed(x: cf.Tensor) -> cf.Tensor:
+    return x.sin().sum()
+
+
+slope: cf.Tensor = cf.func.grad(summed)(cf.ones(2))
+leaf = cf.ones(2, 3, requires_grad=True)
+(gradient,) = cf.autograd.grad(summed(leaf), [leaf])
+twofold: cf.Tensor = gradient * 2
+values, indices = cf.max(cf.ones(2, 3), dim=1)
+best = cf.topk(cf.ones(4), 2).values
+x[0] = 1
+x[:, 1:] += 2
+rows: int = x.shape[0]
+a, b = x.shape
+arithmetic = x @ x.T + 1 - 2 / x[:, :2] ** 2
+negative = -x > 0
+neither = (negative & ~negative).any().item()
+criterion = nn.CrossEntropyLoss()
+criterion(layers(x), cf.tensor([0, 1])).backward()
+momentum = cf.optim.SGD(layers.parameters(), lr=0.1, momentum=0.9)
+schedule = cf.optim.lr_scheduler.StepLR(momentum, 10)
+schedule.step()
+layers.load_state_dict(layers.state_dict())
+array = x.numpy().sum()
+moved = x.to(cf.float64).view(-1).unsqueeze(0).expand(2, -1).permute(1, 0).contiguous()
+product = cf.einsum("ij,kj->ik", x, x)
+size = cf.split(x, 1)[0].size(0)
+drawn = cf.distributions.Normal(cf.zeros(2), cf.ones(2)).rsample((3,))
+query = cf.ones(1, 2, 4)
+attended, weights = nn.MultiheadAttention(4, 2)(query, query, query)
+states, (last, cell) = nn.LSTM(3, 4)(cf.ones(5, 1, 3))
+generator = cf.Generator().manual_seed(1)
+random = cf.randn(2, 3, generator=generator, device="cpu", dtype=cf.float32, requires_grad=True)
+with cf.autocast("cpu", dtype=cf.bfloat16):
+    print(layer(x))
 """
 
 MISSPELT = """
@@ -107,6 +154,16 @@ def files_in(folder: Path) -> list[str]:
     return [str(folder / "uses.py"), str(folder / "misspelt.py")]
 
 
+def test_the_uses_run(tmp_path: Path) -> None:
+    program, _ = files_in(tmp_path)
+    paths = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    asked = [sys.executable, "-W", "error", program]
+    done = subprocess.run(
+        asked, capture_output=True, text=True, check=False, env=paths, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_uses_pass_and_misspelt_names_do_not(tmp_path: Path) -> None:
     files = [*files_in(tmp_path), *map(str, EXAMPLES)]
     found, problems, _ = api.run(
@@ -126,9 +183,9 @@ def test_uses_pass_and_misspelt_names_do_not(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_pyright_says_the_same(tmp_path: Path) -> None:
-    command = shutil.which("pyright")
+    command = shutil.which("pyright") or shutil.which("pyright", path=str(NODE))
     if command is None:
-        pytest.skip("pyright is not installed: pip install pyright, and Node.js")
+        pytest.skip("pyright is not installed: make pyright, which needs Node.js")
     files = [*files_in(tmp_path), *map(str, EXAMPLES)]
     asked = [command, "--outputjson", "--pythonpath", sys.executable, *files]
     paths = {**os.environ, "PYTHONPATH": str(ROOT / "src")}

@@ -96,8 +96,7 @@ class Module:
 
     if TYPE_CHECKING:  # a call has the parameters and the result of `forward`
 
-        @property
-        def __call__(self: Computes[P, R]) -> Callable[P, R]: ...
+        def __call__(self: Computes[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
 
     else:
 
