@@ -70,6 +70,7 @@ PLAIN = ObserverHooks(
     length=same,
     truth=same,
     match_class=same,
+    classes=same,
     operate=first,
     contain=first,
     compare_identity=first,

@@ -79,6 +79,7 @@ def _len(observer: Observer, x: Any) -> int:
 
 
 def _isinstance(observer: Observer, x: Any, kinds: Any) -> bool:
+    observer.classes(kinds)
     place = observer.place_of(x)
     if place is not None and type(x) not in PLAIN and not is_component(type(x)):
         observer.note_class(x, place)
@@ -100,6 +101,7 @@ def _globals(observer: Observer) -> Any:
 
 
 def _issubclass(observer: Observer, x: Any, kinds: Any) -> bool:
+    observer.classes(kinds)
     observer.subclass(x, kinds)
     return issubclass(x, kinds)
 

@@ -289,6 +289,11 @@ class Containers(Attributes):
         if issubclass(type(kind), type):
             self.touch_all(self.in_class(kind.__mro__, "__match_args__"))
 
+    def classes(self, kinds: Any) -> None:
+        """A class or a tuple of classes is about to be compared with."""
+        if type(kinds) is tuple:
+            self.touch_all(kinds)
+
     def touch_all(self, x: Any) -> None:
         """Note that a container from before is read whole, nested containers included."""
         pending, seen = [x], set()

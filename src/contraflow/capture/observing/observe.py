@@ -193,6 +193,7 @@ rewrite.install(
         load_item=_load_item, load_slice=_load_slice,
         iterate=_told(Observer.iterate), look=_told(Observer.look), length=_told(Observer.length),
         truth=_told(Observer.truth), match_class=_told(Observer.match_class),
+        classes=_told(Observer.classes),
         operate=_told(Observer.operate),
         contain=_told(Observer.member), compare_identity=_told(Observer.identity),
         store_attribute=_store_attribute,

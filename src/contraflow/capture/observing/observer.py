@@ -107,7 +107,8 @@ _OF_PAIRS = ("frexp", "modf")  # functions of `math` that give two numbers
 _LOCKS = (type(allocate_lock()), type(RLock()))
 _ACQUIRING = names("acquire acquire_lock __enter__")
 _RELEASING = names("release release_lock __exit__")
-_WATCHED = (types.BuiltinFunctionType, types.MethodWrapperType)
+_GETTERS = (operator.attrgetter, operator.itemgetter, operator.methodcaller)
+_WATCHED = (types.BuiltinFunctionType, types.MethodWrapperType, *_GETTERS)
 # Functions of Python's own that look at the frame they are called from.
 _FRAMED = names("locals super breakpoint __import__")
 # Functions of the modules in `_LOOKING` that do not.
@@ -277,7 +278,7 @@ class Observer(Carrying):
             return self._call_bound(owner, f.__name__, f, args, kwargs)
         if kind is types.BuiltinFunctionType and owner is _OPERATORS:
             return self._operate(f, args)
-        if kind in (operator.attrgetter, operator.itemgetter, operator.methodcaller):
+        if kind in _GETTERS:
             return self._call_getter(f, args)
         return _OTHER
 
@@ -460,6 +461,8 @@ class Observer(Carrying):
             return f(*args)
         if self.class_of(owner) is not None:
             self.look(owner)
+        if name == "sort":  # by a key, which it calls
+            kwargs = {given: _watched(x) for given, x in kwargs.items()}
         if place is not None and issubclass(kind, MUTABLE):
             return self._call_container(owner, place, name, f, args, kwargs)
         if place is not None:

@@ -67,6 +67,7 @@ class ObserverHooks(NamedTuple):
     length: Callable[[Any], Any]
     truth: Callable[[Any], Any]
     match_class: Callable[[Any], Any]  # a class whose `__match_args__` a pattern is about to read
+    classes: Callable[[Any], Any]  # a class or a tuple of them, that `except` is about to compare
     # The operands of an operator, before it runs: (left, right, number of a BINARY_OP or -1 for a
     # comparison), (item, container) and (left, right).
     operate: Callable[[Any, Any, int], None]
@@ -238,6 +239,8 @@ _PASSED = {
     "PRINT_EXPR": ("look", 1),
     "IMPORT_STAR": ("look", 1),
     "GET_LEN": ("length", 1),
+    "CHECK_EXC_MATCH": ("classes", 1),
+    "CHECK_EG_MATCH": ("classes", 1),
 }
 # 3.13 turns what it tests into a bool first, with an instruction of its own.
 _TESTS = (
