@@ -376,6 +376,17 @@ TOLD = {
             ],
         },
     ),
+    "handlers": (
+        "def f(x):\n try:\n  return x[5]\n except IndexError:\n  return 0\n",
+        "f([])",
+        {
+            11: [
+                "load_item([], 5)",
+                "load_global(IndexError, 'IndexError')",
+                "classes(IndexError)",
+            ],
+        },
+    ),
     "super": (
         "class A:\n"
         " v = 2\n"

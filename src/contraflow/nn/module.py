@@ -211,6 +211,8 @@ class Module:
         if name in target and target[name] is value:
             return
         quiet = registry is None and self._is_users(name, value)
+        if name == "training" and value is self.training:  # as the class has it
+            quiet = True
         if registry is None:
             super().__setattr__(name, value)
         else:
@@ -223,9 +225,11 @@ class Module:
             registry[name] = value
             if isinstance(value, Buffer):
                 (self._transient.discard if value.persistent else self._transient.add)(name)
+        if quiet:
+            return
         if name == "training" and isinstance(value, bool):
             self._switched()
-        elif not quiet:
+        else:
             self._restructured()
 
     def _is_users(self, name: str, value: Any) -> bool:
