@@ -45,6 +45,8 @@ OWN = {
     "multinomial_weight": "a check, in compiled functions",
     "assign": "writing to a view",
     "attend": "attention",
+    "attention": "attention",
+    "attention_gradients": "attention",
     "binary_surprise": "binary_cross_entropy",
     "cofactor": "the gradient of det",
     "contract": "matrix products",

@@ -8,7 +8,7 @@ import pytest
 from tests.helpers.native import WIDTHS, run_native
 
 from contraflow import config
-from contraflow.compiler.kernel import KernelCall, contraction, loops
+from contraflow.compiler.kernel import KernelCall, attention, contraction, loops
 from contraflow.devices.cpu import jit, tiles, vectors
 from contraflow.dtypes import bfloat16, float16, float32, float64, int32
 from contraflow.render.llvm import contraction as products
@@ -83,6 +83,17 @@ def test_blocks_of_tiles_add_them_in_registers(monkeypatch):
 def test_windows_share_the_blocks_of_products():
     text = render(contraction(float32, float32, (2, 2)), vector_bytes=64)
     assert not any(map(loop_spills, blocks(text, 64).values()))
+
+
+@pytest.mark.parametrize("vector_bytes", TARGETS)
+@pytest.mark.parametrize("dtype", [float32, float64, bfloat16], ids=str)
+@pytest.mark.parametrize("part", ["out", "all"])
+def test_blocks_of_attention_keep_their_sums_in_registers(part, dtype, vector_bytes):
+    text = render(attention(dtype, dtype.compute, part, True), vector_bytes=vector_bytes)
+    found = blocks(text, vector_bytes)
+    heights = enumerate(products.BLOCKS[vector_bytes], 1)
+    assert set(found) == {("rows", rows, vectors) for vectors, rows in heights}
+    assert {shape: spills for shape, body in found.items() if (spills := loop_spills(body))} == {}
 
 
 def test_blocks_of_more_sums_than_there_are_registers_spill(monkeypatch):

@@ -11,6 +11,10 @@ from contraflow.devices.cpu.program import CpuProgram, address_of, load
 from contraflow.dtypes import DType
 from contraflow.shapes import Shape
 
+# Attention of fewer queries or keys is as fast by its parts: a block of them holds 48 queries. The
+# scratch memory of its kernels, on the stack of a thread, grows with the columns: 2 MiB for these.
+ATTENTION_ROWS, ATTENTION_COLUMNS = 96, 512
+
 
 class CpuDevice:
     """The cpu as a Device."""
@@ -20,8 +24,11 @@ class CpuDevice:
     exchange = None  # NumPy does it
 
     def __init__(self) -> None:
-        kernels = frozenset(("scatter", "scan", "sort"))
-        self.limits = Limits(windows=True, narrow=16, kernels=kernels, doubles=True)
+        kernels = frozenset(("scatter", "scan", "sort", "attention"))
+        self.limits = Limits(
+            windows=True, narrow=16, kernels=kernels, doubles=True,
+            attention_rows=ATTENTION_ROWS, attention_columns=ATTENTION_COLUMNS,
+        )  # fmt: skip
         # Tiles are asked for here, before threads start and have stacks for signals.
         self.description = jit.describe_processor() + (" amx" if tiles.permitted() else "")
 

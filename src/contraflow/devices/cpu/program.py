@@ -21,6 +21,7 @@ import numpy as np
 
 from contraflow import config, threads, thresholds
 from contraflow.compiler.kernel import (
+    Attention,
     Box,
     Contraction,
     Kernel,
@@ -51,6 +52,9 @@ ArrayOrAddress = Any  # a contiguous NumPy array, or the address of its first el
 
 def work(call: KernelCall) -> int:
     """About how many element operations a call does: decides whether threads are worth waking."""
+    if isinstance(call.kernel, Attention):
+        *batch, queries, keys, e, v = call.sizes
+        return math.prod(batch) * queries * keys * (e + v) // 8
     points = math.prod(call.sizes)
     if isinstance(call.kernel, Sort):
         return 16 * points
@@ -88,6 +92,8 @@ def _is_small(calls: Sequence[KernelCall]) -> bool:
 def _is_long(call: KernelCall) -> bool:
     """Whether the work of a call is dealt out. A sort has scratch memory for one share each."""
     kernel, sizes = call.kernel, call.sizes
+    if isinstance(kernel, Attention):
+        return math.prod(sizes[:4]) >= thresholds.cpu_long_result
     if isinstance(kernel, Contraction):
         columns = sizes[4 + kernel.digits[0] :] if kernel.digits else sizes[3:4]
         return math.prod((*sizes[:3], *columns)) >= thresholds.cpu_long_result

@@ -1,9 +1,9 @@
 """Attention: values averaged by how well their keys match a query.
 
 Without dropout it is one node of the graph: forward and backward are a program each. On a device
-that has a kernel for attention (`Limits.kernels`), and without a mask, no weights are stored: a
-forward kernel keeps the logarithm of their sum for each query (`attention`), and two kernels of
-backward compute them again (`attention_gradients`). Elsewhere the node keeps its weights
+that has a kernel for attention of these sizes (`Limits`), and without a mask, no weights are
+stored: a forward kernel keeps the logarithm of their sum for each query (`attention`), and kernels
+of backward compute them again (`attention_gradients`). Elsewhere the node keeps its weights
 (`attend`). With dropout the parts are nodes, since the weights that were dropped are drawn anew
 whenever they are asked for.
 """
@@ -149,8 +149,15 @@ def _exact(x: Tensor) -> Tensor:
 
 def _types(inputs: Any, params: Any) -> Any:
     """Averages as the queries are, logarithms as they are computed."""
+    require_floating("attention", inputs[0])
     dtype = inputs[0].dtype
     return (None,) * len(inputs), (dtype, dtype.compute)
+
+
+def _gradient_types(inputs: Any, params: Any) -> Any:
+    """Gradients as the queries are."""
+    require_floating("attention_gradients", inputs[0])
+    return (None,) * len(inputs), (inputs[0].dtype,) * 3
 
 
 def _differentiate(g_out: Any, g_lse: Any, query: Tensor, key: Tensor, value: Tensor, out: Tensor,
@@ -226,7 +233,7 @@ def _differentiate_twice(
         query.shape, key.shape, value.shape),
     parts={"query": ("g_query",), "key": ("g_key", "g_value")},
     outs=("g_query", "g_key", "g_value"),
-    dtype=lambda inputs, params: ((None,) * 6, (inputs[0].dtype,) * 3),
+    dtype=_gradient_types,
     vjp={"query, key, value, g, lse, delta": _differentiate_twice},
     samples=lambda: (
         Sample((*_QKV, Array((2, 3, 3), -1, 1), Array((2, 3), 1, 2), Array((2, 3), -1, 1)),
@@ -247,7 +254,6 @@ def attention_gradients(query, key, value, g, lse, delta, *, is_causal, scale):
     and the cotangent W * (g @ value.mT - delta) of the scores. `g` is like the averages, `lse` and
     `delta` are [..., l]: the logarithms of `attention`, and sums of g times its averages.
     """
-    require_floating("attention_gradients", query)
     dtype = query.dtype
     query, key, value, g = map(_exact, (query, key, value, g))
     weights = exp(_scores(query, key, is_causal, scale) - lse.unsqueeze(-1))
@@ -258,9 +264,13 @@ def attention_gradients(query, key, value, g, lse, delta, *, is_causal, scale):
 
 def _has_kernel(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """Whether the device in use computes attention without storing weights, for these tensors."""
-    if "attention" not in devices.lookup(devices.current()).limits.kernels:
+    limits = devices.lookup(devices.current()).limits
+    if "attention" not in limits.kernels or not query.dtype is key.dtype is value.dtype:
         return False
-    return query.dtype is key.dtype is value.dtype and key.shape[-2] > 0
+    rows, widths = (query.shape[-2], key.shape[-2]), (query.shape[-1], value.shape[-1])
+    if key.shape[-2] == 0 or min(rows) < limits.attention_rows:
+        return False
+    return min(widths) > 0 and max(widths) <= limits.attention_columns
 
 
 @composite(
@@ -311,7 +321,10 @@ def scaled_dot_product_attention(
         lead = broadcast_shapes(
             "scaled_dot_product_attention", [x.shape[:-2] for x in (query, key, value)]
         )
-        query, key, value = (expand(x, (*lead, *x.shape[-2:])) for x in (query, key, value))
+        query, key, value = (
+            x if x.shape[:-2] == lead else expand(x, (*lead, *x.shape[-2:]))
+            for x in (query, key, value)
+        )
         return attention(query, key, value, is_causal=is_causal, scale=scale)[0]
     if dropout_p == 0:
         return attend(query, key, value, attn_mask, is_causal=is_causal, scale=scale)

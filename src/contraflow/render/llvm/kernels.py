@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from contraflow.compiler.kernel import Contraction, Kernel, Loops, Scan, Scatter, Sort
+from contraflow.compiler.kernel import Attention, Contraction, Kernel, Loops, Scan, Scatter, Sort
 from contraflow.expressions import special_functions  # noqa: F401 (rows get decompositions)
 from contraflow.render.generator import SHARED, digest
+from contraflow.render.llvm.attention import AttentionRenderer
 from contraflow.render.llvm.contraction import ContractionRenderer
 from contraflow.render.llvm.kept import keep_values
 from contraflow.render.llvm.loops import LoopsRenderer
@@ -32,9 +33,10 @@ from contraflow.render.llvm.window import WindowRenderer
 
 # The modules in which it is decided which text a kernel becomes.
 GENERATOR = (
-    *SHARED, "render.llvm.text", "render.llvm.box", "render.llvm.contraction", "render.llvm.kept",
-    "render.llvm.loops", "render.llvm.pairs", "render.llvm.panels", "render.llvm.scan",
-    "render.llvm.scatter", "render.llvm.single_row", "render.llvm.sort", "render.llvm.tiles",
+    *SHARED, "render.llvm.text", "render.llvm.attention", "render.llvm.box",
+    "render.llvm.contraction", "render.llvm.kept", "render.llvm.loops", "render.llvm.matrices",
+    "render.llvm.pairs", "render.llvm.panels", "render.llvm.scan", "render.llvm.scatter",
+    "render.llvm.single_row", "render.llvm.sort", "render.llvm.tiles", "render.llvm.weights",
     "render.llvm.window", "render.llvm.kernels",
 )  # fmt: skip
 
@@ -70,6 +72,8 @@ def render(kernel: Kernel, *, vector_bytes: int, factors: Factors = "elements") 
         body = ScanRenderer(kernel, name, vector_bytes).text()
     elif isinstance(kernel, Sort):
         body = SortRenderer(kernel, name, vector_bytes).text()
+    elif isinstance(kernel, Attention):
+        body = AttentionRenderer(kernel, name, vector_bytes).text()
     else:
         assert isinstance(kernel, Contraction), "rows are sorted whole, so none are merged"
         renderer = WindowRenderer if kernel.digits else FACTORS[factors]

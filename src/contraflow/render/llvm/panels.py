@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from contraflow.compiler.kernel import Contraction
+from contraflow.compiler.kernel import Attention, Contraction
 from contraflow.dtypes import DType
 from contraflow.render.llvm.text import (
     CodeStretch,
@@ -39,9 +39,10 @@ class PanelRenderer:
     """Writes the inner functions of a contraction, for blocks of `rows` x `vectors` vectors."""
 
     pair = 1  # steps of k that lie side by side in a panel
+    repeating = 1  # blocks of up to so many vectors have any number of rows
 
     def __init__(
-        self, kernel: Contraction, name: str, vector_bytes: int, rows: int, vectors: int
+        self, kernel: Contraction | Attention, name: str, vector_bytes: int, rows: int, vectors: int
     ) -> None:
         self.name = name
         self.dtype, self.sum = kernel.dtype, kernel.accumulate
@@ -187,15 +188,15 @@ class PanelRenderer:
         """Add rows of A, times rows of B, to what lies at `before`, and write that to sums.
 
         On its way it fetches what lies at `other` and `step` bytes further at each step of k;
-        one that packs writes the rows of B there. There are `rows` rows, or, with one vector, which
-        is rare, `count`: the last one is repeated then.
+        one that packs writes the rows of B there. There are `rows` rows, or, with at most
+        `repeating` vectors, `count`: the last one is repeated then.
         """
         function = FunctionText(
             f"define internal void @{self._block_name(rows, vectors, packs)}{BLOCK_ARGUMENTS} #0"
         )
         code, element = function.code(), memory(self.sum)
         numbers = [str(r) for r in range(rows)]
-        if vectors == 1:
+        if vectors <= self.repeating:
             last = code.let("sub i64 %count, 1")
             numbers = [self._least(code, last, r) for r in numbers]
         lines = range(0, vectors * self.width * self.sum.itemsize, LINE)
@@ -234,7 +235,7 @@ class PanelRenderer:
         for r, (read, target) in enumerate(zip(reads, targets)):
             before = self._read_row(end, read, vectors)
             writes.append((target, list(map(partial(self._add, end), before, sums[vectors * r :]))))
-            if vectors > 1:  # a row that is repeated must be read before it is written
+            if vectors > self.repeating:  # a row that is repeated must be read before it is written
                 self._write_row(end, *writes.pop())
         for target, totals in writes:
             self._write_row(end, target, totals)
