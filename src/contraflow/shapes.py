@@ -68,7 +68,7 @@ class View(NamedTuple):
     def permute(self, dims: Sequence[int]) -> View:
         """Reorder the dims."""
         shape, strides, offset = self
-        return View(tuple(shape[d] for d in dims), tuple(strides[d] for d in dims), offset)
+        return View(tuple([shape[d] for d in dims]), tuple([strides[d] for d in dims]), offset)
 
     def expand(self, shape: Shape) -> View:
         """Broadcast to `shape`, which must be compatible."""
@@ -205,6 +205,7 @@ def reshape_strides(shape: Shape, strides: Shape, target: Shape) -> Shape | None
     return tuple(result)
 
 
+@lru_cache(maxsize=8192)
 def rearranged(shape: Shape, view: View, region: View) -> View | None:
     """The layout of a contiguous tensor after its view `view` is copied into `region`.
 

@@ -54,7 +54,7 @@ class OpContext(Context):
             outs = self.execute_there(op, inputs, params, there)
         current = state()
         if current.grad:
-            if op.rules:
+            if op.rules and _some_need(inputs):
                 self._attach(current, op, inputs, params, outs)
         elif current.inference:
             for out in outs:
@@ -108,7 +108,8 @@ class OpContext(Context):
     def placed(self, base: Tensor, value: Tensor, region: View) -> Tensor:
         """The elements are written already: only the node of the assignment is made."""
         t = base.alias()
-        self._attach(state(), core.assign, (base, value), region._asdict(), (t,))
+        if _some_need((base, value)):
+            self._attach(state(), core.assign, (base, value), region._asdict(), (t,))
         return t
 
     def _view(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Tensor:
@@ -149,7 +150,7 @@ class OpContext(Context):
             if outs is not None:
                 if needs:
                     # It may return an input or a view of one: the node must have its own output.
-                    outs = tuple([_own(o, inputs) for o in outs])
+                    outs = _owned(outs, inputs)
                     self._attach(current, op, inputs, params, outs)
                 elif current.inference:
                     for out in outs:
@@ -171,9 +172,7 @@ class OpContext(Context):
         params: Params,
         outs: tuple[Tensor, ...],
     ) -> None:
-        """Make `outs` the outputs of a node, if some input needs gradients."""
-        if not _some_need(inputs):
-            return
+        """Make `outs` the outputs of a node, of which some input needs gradients."""
         targets: list[Any] = []
         described: list[Any] = []
         far = False
@@ -211,9 +210,16 @@ class OpContext(Context):
                 out._node, out._index, out._needs = node, i, True
 
 
-def _own(out: Tensor, inputs: Sequence[Any]) -> Tensor:
-    """A tensor that is neither one of the inputs nor a view."""
-    return out.alias() if out._base is not None or any(out is x for x in inputs) else out
+def _owned(outs: tuple[Tensor, ...], inputs: Sequence[Any]) -> tuple[Tensor, ...]:
+    """The same tensors, with others in place of those that are inputs or views."""
+    for i, out in enumerate(outs):
+        shared = out._base is not None
+        for x in inputs:
+            if x is out:
+                shared = True
+        if shared:
+            outs = (*outs[:i], out.alias(), *outs[i + 1 :])
+    return outs
 
 
 def _some_need(inputs: Sequence[Any]) -> bool:

@@ -170,12 +170,12 @@ def _opened(name: str) -> DeviceInterface:
         return _loaded[name]
 
 
-_default = CPU
+_default, _default_name = CPU, str(CPU)
 
 
 def current() -> str:
     """The name of the device that tensors are made on here."""
-    return state().device or str(_default)
+    return state().device or _default_name
 
 
 def find(op: str, device: Device | str | None) -> Device:
@@ -206,8 +206,9 @@ names.find = find
 
 def set_default_device(device: Device | str | None) -> None:
     """Set the device that new tensors lie on. The cpu unless changed; None changes it back."""
-    global _default
+    global _default, _default_name
     _default = CPU if device is None else find("set_default_device", device)
+    _default_name = str(_default)
 
 
 def get_default_device() -> Device:

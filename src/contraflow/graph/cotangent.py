@@ -55,11 +55,12 @@ class Cotangents:
         """
         return None
 
-    def advance(self, task: Pass) -> None:
+    def advance(self, task: Pass, elsewhere: bool) -> None:
         """Go through the nodes that come next in a pass as far as there is a shortcut for them.
 
-        Whether there is one is noted in the form of a node (`Form.shortcut`), and the pass asks no
-        more where there is none. The pass visits a node that is left.
+        On the cpu, whether there is one is noted in the form of a node (`Form.shortcut`), and the
+        pass asks no more where there is none. The pass visits a node that is left. `elsewhere` if
+        the pass began with tensors of another device.
         """
         raise NotImplementedError
 

@@ -228,13 +228,14 @@ class Pass:
             self.prepare(starts)
         heap, nodes, first = self.frontier.heap, self.frontier.nodes, self.context.first_node
         recording = self.context.is_recording
-        advances = self.shortcuts and all(g.storage.device == "cpu" for _, g in starts)
+        advances = self.shortcuts
+        elsewhere = bool(other_devices) and any(g.storage.device != "cpu" for _, g in starts)
         # The inside of a rule is not checked: infinities there may well cancel.
         with changed(grad=self.create_graph, anomaly=False, autocast=None, task=self):
             self.deliver(starts)
             while heap:
-                if advances and nodes[-heap[0]][0].form.shortcut is not False:
-                    self.cotangents.advance(self)
+                if advances and (elsewhere or nodes[-heap[0]][0].form.shortcut is not False):
+                    self.cotangents.advance(self, elsewhere)
                     if not heap:
                         break
                 node, *cotangents = nodes.pop(-heapq.heappop(heap))
@@ -307,8 +308,7 @@ class Pass:
         try:
             grads = node.backward(cotangents)
         except Exception as error:
-            if node.line is not None:
-                error.add_note(f"In the backward of {node.name}, applied at {node.line}.")
+            add_line(node, error)
             raise
         if len(grads) != len(node.targets):
             raise GradientError(
@@ -378,6 +378,12 @@ class Pass:
             _accumulate(leaf, g, owned, self.create_graph)
         else:
             self.pairs.append((leaf, g))
+
+
+def add_line(node: Node, error: Exception) -> None:
+    """Add the line of a node to an error of its backward."""
+    if node.line is not None:
+        error.add_note(f"In the backward of {node.name}, applied at {node.line}.")
 
 
 def _examine(

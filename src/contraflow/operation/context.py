@@ -180,6 +180,9 @@ class Context:
         self.below.use_once()
 
 
+_DEVICE = {"device"}
+
+
 @dataclass(slots=True)
 class ThreadState:
     """Everything that is per thread: the contexts and the modes. Never changed, only replaced."""
@@ -196,14 +199,25 @@ class ThreadState:
     autocast: DType | None = None  # what ops declared for it compute in
     device: str | None = None  # where tensors are made; None: on the default device
 
+    nearby: dict[str | None, ThreadState] | None = None  # copies for other devices
+
     def replaced(self, fields: Mapping[str, Any]) -> ThreadState:
-        """A copy with other values for some fields."""
+        """A copy with other values for some fields; one for a device is made once, since ops on
+        devices need it all the time."""
+        if fields.keys() == _DEVICE:
+            if self.nearby is None:
+                self.nearby = {}
+            found = self.nearby.get(fields["device"])
+            if found is not None:
+                return found
         new = ThreadState(
             self.context, self.grad, self.stopped, self.inference, self.anomaly, self.task,
             self.region, self.line, self.saved_hooks, self.autocast, self.device,
         )  # fmt: skip
         for name, value in fields.items():
             setattr(new, name, value)
+        if fields.keys() == _DEVICE and self.nearby is not None:
+            self.nearby[fields["device"]] = new
         return new
 
 

@@ -302,9 +302,15 @@ class Optimizer(HookedOptimizer):
     def follow_parameters(self) -> None:
         """Move the state of parameters that were moved to another device since."""
         context = thread_state().context
-        for p in (p for group in self.param_groups for p in group["params"]):
+        parameters = [p for group in self.param_groups for p in group["params"]]
+        for p, entries in zip(parameters, map(self.state.__getitem__, parameters)):
             device = p.storage.device
-            for name, value in self.state[p].items():
+            for name, value in entries.items():
+                # Every step looks at every entry: the usual ones without a call.
+                if isinstance(value, HostScalar):
+                    continue
+                if isinstance(value, Tensor) and value.storage.device == device:
+                    continue
                 away = [x for x in leaves_of(value) if isinstance(x, Tensor) and x.ndim]
                 if all(x.storage.device == device for x in away):
                     continue
@@ -316,7 +322,7 @@ class Optimizer(HookedOptimizer):
                         "the optimizer is made.",
                     )
                 moved = map_leaves(lambda x: x.to(device) if isinstance(x, Tensor) else x, value)  # noqa: B023 (it is called at once)
-                dict.__setitem__(self.state[p], name, moved)
+                dict.__setitem__(entries, name, moved)
                 self._restructured()
 
     @no_grad()
@@ -334,12 +340,12 @@ class Optimizer(HookedOptimizer):
             for group in self.param_groups:
                 self._share_counters(group)
         for number, group in enumerate(self.param_groups):
-            updated = []
+            updated, chosen = [], []
             for i, p in enumerate(group["params"]):
                 grad = p.grad
                 if grad is None:
                     continue
-                alike = grad.shape == p.shape and grad.dtype is p.dtype
+                alike = grad.layout.shape == p.layout.shape and grad.dtype is p.dtype
                 if not alike or grad.storage.device != p.storage.device:
                     raise ValueError(
                         f"{type(self).__name__}.step: parameter {i} of group {number} is "
@@ -347,10 +353,10 @@ class Optimizer(HookedOptimizer):
                         f"changing a parameter's shape, dtype or device."
                     )
                 updated.append(Updated(p, grad, self.state[p]))
+                chosen.append(i)
             self._part(group, updated)
             if self._runs_fused(updated):
-                chosen = tuple(i for i, p in enumerate(group["params"]) if p.grad is not None)
-                _fused(self, number)(chosen, [u.grad for u in updated])
+                _fused(self, number)(tuple(chosen), [u.grad for u in updated])
             elif self._is_ours:
                 with changed(line=thread_state().line or user_line()):
                     self.update(group, updated)

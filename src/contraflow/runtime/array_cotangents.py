@@ -16,12 +16,13 @@ import numpy as np
 
 from contraflow import config, thresholds
 from contraflow.devices.cpu import memory
-from contraflow.dtypes import float32, float64, from_numpy
+from contraflow.dtypes import DType, float32, float64, from_numpy
 from contraflow.graph.cotangent import Cotangent, Cotangents, Sent
-from contraflow.graph.engine import Pass
+from contraflow.graph.engine import Pass, add_line
 from contraflow.graph.op_node import OpNode
 from contraflow.operation import core
 from contraflow.operation.context import apply, changed, other_devices
+from contraflow.operation.op import Op
 from contraflow.operation.reference import quiet, strided
 from contraflow.runtime import eager_programs
 from contraflow.shapes import Shape, View, contiguous, numel, rearranged
@@ -32,6 +33,7 @@ from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import exact
 
 _MOVES = "moves"
+_own = tuple.__new__  # of a named tuple, as its class does it, which takes twice as long
 _SCALARS = frozenset((np.float32, np.float64))  # nobody owns one, and `+` adds them
 BARE = _SCALARS | {np.ndarray}  # these are the pass's own
 
@@ -143,8 +145,11 @@ class ArrayCotangents(Cotangents):
             buffer[(*before, a if drops else slice(a, b))] = 0 if g is None else g.array
         return Tensor.of_array(buffer)
 
-    def advance(self, task: Pass) -> None:
-        quiet.run(_advance, task)
+    def advance(self, task: Pass, elsewhere: bool) -> None:
+        if elsewhere:
+            _advance_there(task)
+        else:
+            quiet.run(_advance, task)
 
     def move(self, node: OpNode, g: Cotangent) -> list[Sent] | None:
         """The same elements, where they lie in the input of a view or in those of an assignment.
@@ -156,7 +161,7 @@ class ArrayCotangents(Cotangents):
         (edge,), (spec,) = node.edges, node.input_specs
         assert edge is not None and spec is not None
         shape = spec.shape
-        region = node.op.body(contiguous(shape), **node.params)
+        region = _shown(node.op, shape, tuple(node.params.items()))
         g = _whole(g)
         if type(g) is OwnTensor:
             g = g.tensor
@@ -167,6 +172,13 @@ class ArrayCotangents(Cotangents):
         t = self.tensor(g)
         layout = rearranged(shape, region, t.layout)
         return None if layout is None else [(edge, Tensor.of_storage(t.storage, layout, t.dtype))]
+
+
+@functools.lru_cache(maxsize=8192)
+def _shown(op: Op, shape: Shape, params: tuple[tuple[str, Any], ...]) -> View:
+    """The region of a contiguous tensor of a shape that a view of it shows."""
+    region: View = op.body(contiguous(shape), **dict(params))
+    return region
 
 
 def _is_elsewhere(g: Cotangent) -> bool:
@@ -268,6 +280,65 @@ def _advance(task: Pass) -> None:
                 entry[index + 1] = held + made
             else:
                 entry[index + 1] = task.cotangents.add(held, made)
+
+
+def _advance_there(task: Pass) -> None:
+    """Go through nodes of another device than the cpu whose rules are a program by now."""
+    frontier, needed, wanted = task.frontier, task.needed, task.wanted
+    heap, nodes = frontier.heap, frontier.nodes
+    while heap:
+        number = -heap[0]
+        entry = nodes[number]
+        node = entry[0]
+        if node.form.op is None or node.watchers is not None:
+            return
+        if needed is not None and id(node) not in needed:
+            return
+        if wanted and any((id(node), i) in wanted for i in range(len(entry) - 1)):
+            return
+        for i, g in enumerate(entry):
+            if type(g) is Parts:
+                entry[i] = g.joined()
+        if node.form.moves:
+            sent = task.cotangents.move(node, entry[1])
+        else:
+            sent = _by_program(node, entry[1:])
+        if sent is None:
+            return
+        heapq.heappop(heap)
+        del nodes[number]
+        if not task.retain:
+            node.done = True
+            if node.kept:
+                node.kept = None
+        _deliver(task, sent)
+
+
+def _by_program(node: OpNode, cotangents: Sequence[Cotangent]) -> list[Sent] | None:
+    """The gradients of a node by a program that has run before; None where there is none."""
+    kept = node.kept
+    named = [g.tensor if type(g) is OwnTensor else g for g in cotangents]
+    if kept is None or BARE.intersection(map(type, named)):
+        return None
+    for k in range(0, len(kept), 4):
+        storage, version, dtype, layout = kept[k : k + 4]
+        if type(dtype) is not DType or storage.version != version:
+            return None  # it is not a tensor of such a device, or `backward` says what is wrong
+        named.append(Tensor.of_storage(storage, layout, dtype))
+    routine = eager_programs.known_rules(node.form, node.params, named)
+    if routine is None:
+        return None
+    try:
+        made = routine.run(named)
+    except Exception as error:
+        add_line(node, error)
+        raise
+    given = set(map(id, named))  # which others have
+    return [
+        ((target, index), x if id(x) in given else _own(OwnTensor, (x,)))
+        for target, index, x in zip(node.targets, node.form.indices, made)
+        if target is not None and x is not None
+    ]
 
 
 def _deliver(task: Pass, sent: Iterable[Sent]) -> None:

@@ -111,13 +111,16 @@ class Eager(BottomContext):
         """The results of a transfer, or of an op on another device; None on the cpu."""
         if op.is_transfer:
             return (_transferred(inputs[0], params["device"], params["non_blocking"]),)
-        if devices.current() == "cpu":
+        device = devices.current()
+        if device == "cpu":
             return None
+        routine = eager_programs.known(op.name, params, inputs, device)
+        if routine is not None:
+            return tuple(routine.run(inputs))
         made = op.infer(specs_of(op, inputs), params)  # or raises the message a user can read
         if any(len(spec.shape) > DIM_LIMIT for spec in made):
             raise ValueError(f"{op.name}: {TOO_MANY_DIMS}")
         if op.is_opaque and device_of(inputs) is None:  # made by the host, out of numbers
-            device = devices.current()
             return tuple(_transferred(x, device) for x in self._run(op, inputs, params))
         return tuple(eager_programs.call_there(op, inputs, params))
 
@@ -315,7 +318,14 @@ class Eager(BottomContext):
                 tuple(node.input_specs),
                 eager_programs.exactly(node.params),
             )
-            results = eager_programs.call(op.name, key, functools.partial(_fitted, node), named)
+            rules = functools.partial(_fitted, node)
+            if other_devices and eager_programs.place(named) != "cpu":
+                results = eager_programs.derive_there(node, key, rules, named)
+                if results is None:
+                    results = super().derive(node, named)
+                    eager_programs.learn_passing(node, named, results)
+            else:
+                results = eager_programs.call(op.name, key, rules, named)
             if results is not None:
                 return results
         elif not is_large and type(node.form.shortcut) is dict:  # for the next node of this form

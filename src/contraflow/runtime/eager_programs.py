@@ -23,6 +23,7 @@ from contraflow.devices.cpu import memory
 from contraflow.devices.failures import LateFailure
 from contraflow.dtypes import get_default_dtype
 from contraflow.errors import CaptureError, DeviceError, host_only
+from contraflow.graph.op_node import OpNode
 from contraflow.graph.recompute import recomputation
 from contraflow.operation import core
 from contraflow.operation.context import apply, changed, device_of, other_devices, state
@@ -30,6 +31,7 @@ from contraflow.operation.op import Op
 from contraflow.shapes import View, contiguous, numel
 from contraflow.spec import Params, Spec
 from contraflow.tensors.host_scalar import HostScalar
+from contraflow.tensors.node import Form
 from contraflow.tensors.source_line import user_line
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
@@ -63,6 +65,9 @@ def place(inputs: Sequence[Any]) -> str:
 
 
 _routines: OrderedDict[Any, Routine | str] = OrderedDict()  # or why there is none
+_rules: dict[
+    Any, Routine | PassedOn
+] = {}  # of nodes on other devices than the cpu: see `known_rules`
 _lock = threads.lock()
 
 
@@ -70,6 +75,7 @@ def forget() -> None:
     """Let go of all programs, which are made again when they are needed."""
     with _lock:
         _routines.clear()
+        _rules.clear()
 
 
 def call(
@@ -106,6 +112,70 @@ def call_there(op: Op, inputs: Sequence[Any], params: Params) -> list[Any]:
             raise host_only((line and line.op) or op.name, state().line or line) from None
         raise DeviceError(str(error)) from None
     return routine.run(inputs)
+
+
+def known_rules(
+    form: Form, params: Params, named: Sequence[Tensor | None]
+) -> Routine | PassedOn | None:
+    """The routine for the rules of nodes of a form, on what they name, if there is one by now."""
+    try:
+        return _rules.get(_rules_key(form, params, named))
+    except TypeError:  # a parameter that is not hashable
+        return None
+
+
+def _rules_key(form: Form, params: Params, named: Sequence[Tensor | None]) -> tuple[Any, ...]:
+    key = [form, exactly(params) if params else (), get_default_dtype()]
+    for x in named:
+        if x is None:
+            key.append(None)
+        else:
+            key += (x.layout.shape, x.layout.strides, x.dtype, x.storage.device)
+    return tuple(key)
+
+
+def _learn_rules(node: OpNode, named: Sequence[Any], routine: Routine | PassedOn) -> None:
+    """Have backward find a routine for rules that name these again."""
+    if all(x is None or isinstance(x, Tensor) for x in named):
+        if len(_rules) >= thresholds.kept_programs:
+            _rules.clear()
+        with contextlib.suppress(TypeError):  # a parameter that is not hashable
+            _rules[_rules_key(node.form, node.params, named)] = routine
+
+
+class PassedOn(NamedTuple):
+    """Rules that give the cotangent of the first output to some inputs, as it is."""
+
+    inputs: tuple[bool, ...]
+
+    def run(self, named: Sequence[Any]) -> list[Any]:
+        """The gradients of the inputs."""
+        return [named[0] if passed else None for passed in self.inputs]
+
+
+def learn_passing(node: OpNode, named: Sequence[Any], results: Sequence[Any]) -> None:
+    """Note rules that do nothing, which are no program."""
+    passed = [x is named[0] for x in results]
+    fitting = [
+        x is None or spec is None or (x is named[0] and x.layout.shape == spec[0])
+        for x, spec in zip(results, node.input_specs)
+    ]
+    if any(passed) and all(fitting) and not node.op.from_user:
+        _learn_rules(node, named, PassedOn(tuple(passed)))
+
+
+def derive_there(
+    node: OpNode, key: Any, rules: Callable[..., Any], named: list[Any]
+) -> list[Any] | None:
+    """The gradients of the inputs of a node on another device than the cpu, by a program that
+    backward finds again; None where there is none."""
+    try:
+        routine = _routine_there(node.op.name, key, rules, named, place(named))
+    except CaptureError:
+        return None
+    results = routine.run(named)
+    _learn_rules(node, named, routine)
+    return results
 
 
 def write_there(target: Tensor, value: Tensor) -> None:

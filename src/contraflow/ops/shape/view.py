@@ -107,19 +107,19 @@ def _numbers(op: str, name: str, given: tuple[Any, ...], named: dict[str, Any]) 
     if len(numbers) == 1 and isinstance(numbers[0], (tuple, list)):
         numbers = numbers[0]
     try:
-        return tuple(operator.index(n) for n in numbers)
+        return tuple([operator.index(n) for n in numbers])
     except TypeError:
         raise TypeError(f"{op}: {name} {tuple(numbers)} must be integers.") from None
 
 
 def _wanted_shape(name: str, x: Tensor, shape: Shape) -> Shape:
     """Fill in a size of -1 and check the number of elements."""
-    known = numel(n for n in shape if n != -1)
-    unknown = sum(n == -1 for n in shape)
-    total = numel(x.shape)
-    if unknown == 1 and known and total % known == 0:
-        shape = tuple(total // known if n == -1 else n for n in shape)
-    if unknown > 1 or numel(shape) != total or any(n < 0 for n in shape):
+    total, unknown = numel(x.shape), shape.count(-1)
+    if unknown == 1:
+        known = numel([n for n in shape if n != -1])
+        if known and total % known == 0:
+            shape = tuple([total // known if n == -1 else n for n in shape])
+    if unknown > 1 or numel(shape) != total or min(shape, default=0) < 0:
         raise ValueError(
             f"{name}: cannot make {list(shape)} of {describe(x)}, which has {total} elements."
         )
@@ -178,9 +178,10 @@ def expand(x, *, shape):
 def _expand(x: Tensor, *shape: Any, **named: Any) -> Tensor:
     wanted = _numbers("expand", "shape", shape, named)
     lead = len(wanted) - x.ndim
-    wanted = tuple(x.shape[i - lead] if n == -1 and i >= lead else n for i, n in enumerate(wanted))
-    fits = lead >= 0 and all(n in (1, m) for n, m in zip(x.shape, wanted[lead:]))
-    if not fits or any(n < 0 for n in wanted):
+    own = x.layout.shape
+    wanted = tuple([own[i - lead] if n == -1 and i >= lead else n for i, n in enumerate(wanted)])
+    fits = lead >= 0 and all(n in (1, m) for n, m in zip(own, wanted[lead:]))
+    if not fits or min(wanted, default=0) < 0:
         raise ValueError(f"expand: {describe(x)} does not expand to {list(wanted)}.")
     return apply(expand, (x,), {"shape": wanted})
 
@@ -270,8 +271,9 @@ def contiguous(x):
 )
 def transpose(x, *, dim0, dim1):
     """Two dims exchanged."""
-    a, b = (normalize_dim("transpose", d, x.ndim) for d in (dim0, dim1))
-    dims = list(range(x.ndim))
+    rank = x.ndim
+    a, b = normalize_dim("transpose", dim0, rank), normalize_dim("transpose", dim1, rank)
+    dims = list(range(rank))
     if dims:  # a 0-d tensor may be asked for dims 0 and -1
         dims[a], dims[b] = b, a
     return apply(permute, (x,), {"dims": tuple(dims)})
