@@ -13,7 +13,7 @@ import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -76,6 +76,7 @@ class WalledDevice:
 
     asynchronous = False
     exchange: WalledExchange | None = None
+    library_ops: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, name: str = "walled", limits: Limits = PLAIN, choice: int = 0) -> None:
         self.name, self.limits = name, limits

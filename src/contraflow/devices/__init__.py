@@ -6,7 +6,7 @@ optional dependency costs nothing until it is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from contraflow import threads
@@ -17,6 +17,7 @@ from contraflow.dtypes import DType, from_numpy
 from contraflow.errors import DeviceError
 from contraflow.operation.context import other_devices, state
 from contraflow.shapes import Shape
+from contraflow.spec import Params, Spec
 
 if TYPE_CHECKING:
     from contraflow.compiler.kernel import Limits
@@ -94,6 +95,11 @@ class DeviceInterface(Protocol):
     limits: Limits  # all that the compiler learns of it
     asynchronous: bool  # programs may run after `run` has returned
     exchange: MemoryExchange | None  # None where other libraries cannot reach its memory
+    # Ops without a kernel that a library of the device does, as functions of the inputs, the specs
+    # of the results and the parameters. Inputs are whole buffers of the dtypes that the op computes
+    # in, and nothing is empty. They give the buffers of the results, or None where the op is not
+    # defined for these elements: the host says why.
+    library_ops: Mapping[str, Callable[[Sequence[Any], Sequence[Spec], Params], list[Any] | None]]
 
     def allocate(self, shape: Shape, dtype: DType) -> DeviceBuffer:
         """Uninitialised memory."""

@@ -18,6 +18,7 @@ from contraflow.devices.cpu import memory
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
 from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS
 from contraflow.graph.op_node import OpNode
+from contraflow.operation import core
 from contraflow.operation.context import device_of, other_devices, set_base_context, state
 from contraflow.operation.op import Op
 from contraflow.operation.reference import Prepared, prepare, quiet
@@ -122,7 +123,30 @@ class Eager(BottomContext):
             raise ValueError(f"{op.name}: {TOO_MANY_DIMS}")
         if op.is_opaque and device_of(inputs) is None:  # made by the host, out of numbers
             return tuple(_transferred(x, device) for x in self._run(op, inputs, params))
+        if op.is_opaque and op.name in devices.lookup(device).library_ops:
+            return self._by_library(op, inputs, params, made, device)
         return tuple(eager_programs.call_there(op, inputs, params))
+
+    def _by_library(
+        self, op: Op, inputs: tuple[Any, ...], params: Params, made: Sequence[Spec], device: str
+    ) -> tuple[Tensor, ...]:
+        """The results of an op that a library of a device does.
+
+        Where it is not defined for these elements the host runs it, and says why.
+        """
+        computed = op.types(specs_of(op, inputs), params)[0]
+        given: list[Tensor] = [x.to(dtype=dtype) for x, dtype in zip(inputs, computed)]
+        found: Sequence[Any] | None = None
+        shapes = [*(x.layout.shape for x in given), *(spec.shape for spec in made)]
+        if all(map(numel, shapes)):
+            whole = [x if x.storage.shows(x.layout) and x.storage.data.shape == x.layout.shape
+                     else core.clone(x) for x in given]  # fmt: skip
+            buffers = [x.storage.data for x in whole]
+            found = devices.lookup(device).library_ops[op.name](buffers, made, params)
+        if found is None:
+            here = tuple(Tensor.of_array(np.array(x.fetched(), order="C")) for x in given)
+            return tuple(_transferred(x, device) for x in self._run(op, here, params))
+        return tuple(Tensor.of_buffer(buffer, device) for buffer in found)
 
     def _large(
         self, op: Op, inputs: tuple[Any, ...], params: Params, arrays: list[Any], dtype: DType

@@ -6,13 +6,14 @@ import ctypes
 import weakref
 from collections import deque
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from contraflow import threads
 from contraflow.compiler.plan import Plan
+from contraflow.devices.cuda import matrices
 from contraflow.devices.cuda.compiler import Kernels
 from contraflow.devices.cuda.driver import Driver, bindings, count_devices
 from contraflow.devices.cuda.exchange import CudaExchange
@@ -226,6 +227,14 @@ class CudaDevice:
     def load(self, plan: Plan) -> CudaProgram:
         """Compile a plan's kernels."""
         return CudaProgram(self, plan)
+
+    @cached_property
+    def library_ops(self) -> dict[str, Callable[..., list[CudaBuffer] | None]]:
+        """The ops that cuSOLVER does, where it is installed."""
+        if not self.driver.is_real or matrices.library() is None:
+            return {}
+        solver = matrices.MatrixSolver(self)
+        return {name: partial(solver.run, name) for name in solver.ops}
 
 
 def open_device(index: int = 0) -> CudaDevice:
