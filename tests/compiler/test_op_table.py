@@ -17,12 +17,13 @@ def test_the_page_is_fresh() -> None:
     [
         ("matmul", ("kernel", "kernel", "kernel")),
         ("sort", ("kernel", "kernel", "kernel")),
-        ("svd", ("NumPy", "refused", "refused")),
-        ("logdet", ("NumPy", "refused", "refused")),
+        ("svd", ("NumPy", "cuSOLVER", "refused")),
+        ("logdet", ("NumPy", "cuSOLVER", "refused")),
+        ("pinv", ("NumPy", "refused", "refused")),
         ("masked_select", ("NumPy", "refused", "refused")),
         ("float_power", ("kernel", "kernel", "refused: float64")),
     ],
 )
 def test_cells(name: str, cells: tuple[str, ...]) -> None:
-    found = tuple(op_table.cell(REGISTRY[name], limits) for limits in op_table.LIMITS.values())
+    found = tuple(op_table.cell(REGISTRY[name], device) for device in op_table.LIMITS)
     assert found == cells

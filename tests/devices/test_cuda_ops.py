@@ -25,6 +25,8 @@ def device():
 
 @pytest.mark.parametrize(("op", "sample"), CASES)
 def test_op(op, sample, device):
+    if op.name in ("eigh", "svd"):
+        pytest.skip("the signs of its vectors are free; test_cuda_matrices.py has it")
     try:
         check(op, sample, device)
     except cf.DeviceError as error:

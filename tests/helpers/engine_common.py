@@ -79,7 +79,7 @@ class Counter:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, size: int = 2) -> None:
         self.live: weakref.WeakSet[Storage] = weakref.WeakSet()
         self.peak = 0
-        make, of_array = Storage.__init__, Tensor.of_array
+        make, of_array, of_buffer = Storage.__init__, Tensor.of_array, Tensor.of_buffer
 
         def count(storage: Storage, data: Any) -> None:
             if data is not None and data.size >= size:
@@ -95,8 +95,14 @@ class Counter:
             count(t.storage, array)
             return t
 
+        def counted_of_buffer(buffer: Any, device: str) -> Tensor:  # as this does
+            t = of_buffer(buffer, device)
+            count(t.storage, buffer)
+            return t
+
         monkeypatch.setattr(Storage, "__init__", counted)
         monkeypatch.setattr(Tensor, "of_array", staticmethod(counted_of_array))
+        monkeypatch.setattr(Tensor, "of_buffer", staticmethod(counted_of_buffer))
 
     def restart(self) -> int:
         """Forget the peak; how many are alive now."""

@@ -16,6 +16,7 @@ from tests.helpers.registry_tapes import recorded
 from contraflow.compiler.kernel import Limits
 from contraflow.compiler.tape import Tape
 from contraflow.devices import lookup
+from contraflow.devices.cuda import matrices
 from contraflow.dtypes import ALL
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.render.clike import cuda, wgsl
@@ -26,6 +27,8 @@ LIMITS: dict[str, Limits] = {
     "cuda": cuda.LIMITS._replace(host=False),
     "webgpu": wgsl.LIMITS._replace(host=False),
 }
+# The library of a device that does some ops in eager mode, and those ops.
+LIBRARIES = {"cuda": ("cuSOLVER", frozenset(matrices.OPS))}
 
 
 @lru_cache(maxsize=1)
@@ -53,15 +56,19 @@ def _host_ops(tape: Tape) -> set[str]:
     return {line.op.name for line in tape.lines if line.op.kind.lowering == "opaque"}
 
 
-def cell(op: Op, limits: Limits) -> str:
+def cell(op: Op, device: str) -> str:
     """How a device runs an op, and its gradient where that is another way."""
     forward, backward = (tapes().get((op.name, which)) for which in (False, True))
-    way = _way(forward, limits)
-    back = way if backward is None else _way(backward, limits)
+    way = _way(forward, device)
+    back = way if backward is None else _way(backward, device)
     return way if back == way else f"{way}; gradient {back}"
 
 
-def _way(tape: Tape | None, limits: Limits) -> str:
+def _way(tape: Tape | None, device: str) -> str:
+    limits = LIMITS[device]
+    library, done = LIBRARIES.get(device, ("", frozenset()))
+    if tape is not None and _host_ops(tape) and _host_ops(tape) <= done:
+        return library
     # What cannot be recorded has shapes that depend on values, and runs in eager mode on the host.
     if tape is None or _host_ops(tape):
         given = tape is None or bool(tape.inputs)  # tensors, which may lie elsewhere
@@ -84,6 +91,7 @@ def page() -> str:
         "| --- | --- |",
         "| kernel | generated code of the device |",
         "| NumPy | the op's reference, on the host |",
+        "| cuSOLVER | a library of the device, in eager mode; compiled functions refuse the op |",
         "| refused | a DeviceError that names the op and says what to do |",
         "| refused: float64 | it computes in that dtype, which the device does not have |",
         "",
@@ -98,7 +106,7 @@ def page() -> str:
     rows += ["", f"| op | kind | {' | '.join(LIMITS)} |", f"| --- | --- |{' --- |' * len(LIMITS)}"]
     for name, op in sorted(REGISTRY.items()):
         if not op.internal:
-            cells = " | ".join(cell(op, limits) for limits in LIMITS.values())
+            cells = " | ".join(cell(op, device) for device in LIMITS)
             rows.append(f"| `{name}` | {op.kind.name} | {cells} |")
     return "\n".join(rows) + "\n"
 

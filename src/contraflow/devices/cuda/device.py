@@ -234,7 +234,7 @@ class CudaDevice:
         if not self.driver.is_real or matrices.library() is None:
             return {}
         solver = matrices.MatrixSolver(self)
-        return {name: partial(solver.run, name) for name in solver.ops}
+        return {name: partial(solver.run, name) for name in matrices.OPS}
 
 
 def open_device(index: int = 0) -> CudaDevice:

@@ -14,7 +14,7 @@ import ctypes
 import functools
 import importlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,11 @@ if TYPE_CHECKING:
 _LOWER, _UPPER = 0, 1
 _PLAIN, _TRANSPOSED = 0, 1
 _WITH_VECTORS = 1
+
+OPS = (
+    "cholesky", "solve_triangular", "solve", "inv", "det", "slogdet", "cofactor", "qr", "eigh",
+    "svd",
+)  # fmt: skip
 
 _THREADS = 256
 # What `shape` leaves of a matrix: its upper triangle, its lower one, and ones on the diagonal.
@@ -150,17 +155,12 @@ def _pieces(buffer: CudaBuffer, size: int) -> Iterator[int]:
 
 
 class MatrixSolver:
-    """The decompositions of one GPU, all of one stream."""
+    """The decompositions of one GPU: a method for each of `OPS`, of its inputs and parameters."""
 
     def __init__(self, device: CudaDevice) -> None:
         self._device = device
         self._handle = ctypes.c_void_p()
         self._status: CudaBuffer | None = None  # one number for each matrix of the running op
-        self.ops: Mapping[str, Callable[..., Any]] = {
-            "cholesky": self._cholesky, "solve_triangular": self._solve_triangular,
-            "solve": self._solve, "inv": self._inv, "det": self._det, "slogdet": self._slogdet,
-            "cofactor": self._cofactor, "qr": self._qr, "eigh": self._eigh, "svd": self._svd,
-        }  # fmt: skip
 
     def run(
         self, name: str, inputs: Sequence[CudaBuffer], made: Sequence[Spec], params: Any
@@ -180,7 +180,9 @@ class MatrixSolver:
                 "cuMemsetD8Async", self._status.pointer, 0, self._status.nbytes, device.stream
             )
             try:
-                results: list[CudaBuffer] = self.ops[name](*map(Matrices, inputs), **params)
+                results: list[CudaBuffer] = getattr(self, f"_{name}")(
+                    *map(Matrices, inputs), **params
+                )
             except Refused:
                 return None
             assert [x.shape for x in results] == [tuple(spec.shape) for spec in made]
