@@ -351,7 +351,8 @@ class Op(Traits):
                 if own_names.keys() != kwargs.keys():
                     return written(self.name, kwargs.get("out"), self(*args, **own_names))
         try:
-            if other_devices and self.custom:  # else `apply` looks where the tensors lie
+            # Else `apply` looks where the tensors lie; what makes views makes no tensors.
+            if other_devices and self.custom and not self.is_view:
                 return call_near(self.call, args, kwargs)
             return self.call(*args, **kwargs)
         except tuple(TRANSLATED) as error:

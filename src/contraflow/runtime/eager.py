@@ -12,14 +12,20 @@ from typing import Any
 import numpy as np
 
 from contraflow import config, devices, thresholds
-from contraflow.contexts.applying import form_of, specs_of
+from contraflow.contexts.applying import FEW, form_of, specs_of
 from contraflow.contexts.bottom import BottomContext
 from contraflow.devices.cpu import memory
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
 from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS
 from contraflow.graph.op_node import OpNode
 from contraflow.operation import core
-from contraflow.operation.context import device_of, other_devices, set_base_context, state
+from contraflow.operation.context import (
+    ThreadState,
+    device_of,
+    other_devices,
+    set_base_context,
+    state,
+)
 from contraflow.operation.op import Op
 from contraflow.operation.reference import Prepared, prepare, quiet
 from contraflow.runtime import eager_programs
@@ -45,6 +51,49 @@ class Eager(BottomContext):
         thresholds.on_change(self._calls.clear)
         thresholds.on_change(self._forms.clear)
         thresholds.on_change(self._composites.clear)
+
+    def at_once(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        current = state()
+        key = _applied_key(self, current, op, inputs, params)
+        try:
+            found = None if key is None else eager_programs.applied.get(key, _NEW)
+        except TypeError:  # a parameter that is not hashable
+            return None
+        if found is None:
+            return None
+        if found is _NEW:
+            return self._first_at_once(key, op, inputs, params)
+        routine, form = found
+        outs = tuple(routine.run(inputs))
+        if form is not None:
+            targets = tuple([
+                (x._node or x) if isinstance(x, Tensor) and x._needs else None for x in inputs
+            ])  # fmt: skip
+            call = current.line or user_call(_LIBRARY_FRAMES)
+            node = OpNode(form, params, targets, call, inputs + outs, current.saved_hooks)
+            for i in range(op.output_count):
+                out = outs[i]
+                if out.dtype.is_floating_point:
+                    out._node, out._index, out._needs = node, i, True
+        return outs[0] if op.results is None else op.pack(outs)
+
+    def _first_at_once(self, key: Any, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        """The same the first time that there is a program; None before, and where none will be."""
+        current = state()
+        needs = current.grad and any(isinstance(x, Tensor) and x._needs for x in inputs)
+        routine = eager_programs.of_op(op, params, inputs)
+        if routine is None or not routine.makes_all or (needs and op.is_composite and not op.rules):
+            if routine is not None:
+                eager_programs.note_applied(key, None)
+            return None
+        outs = tuple(routine.run(inputs))
+        attached = needs and bool(op.rules)
+        if attached:
+            self._attach(current, op, inputs, params, outs)
+        node = outs[0]._node
+        assert not attached or type(node) is OpNode
+        eager_programs.note_applied(key, (routine, node.form if attached else None))
+        return outs[0] if op.results is None else op.pack(outs)
 
     def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         """Run an op; elementwise ones of one dtype, most of all, take a short way.
@@ -276,7 +325,7 @@ class Eager(BottomContext):
             return None
         _, made, graph = found
         given = [x for x in inputs if isinstance(x, Tensor)]
-        return tuple(graph.attach(op, given, made, user_call(_LIBRARY_FRAMES)))
+        return tuple(graph.attach(op, given, made, user_call(_PARTS_FRAMES)))
 
     def _routine(
         self, op: Op, inputs: tuple[Any, ...], params: Params, needs: Sequence[int]
@@ -375,6 +424,37 @@ class Eager(BottomContext):
         target.storage.wrote(op, line)
 
 
+def _applied_key(
+    eager: Eager, current: ThreadState, op: Op, inputs: tuple[Any, ...], params: Params
+) -> tuple[Any, ...] | None:
+    """What decides how an op on another device is applied; None where that is a rare case."""
+    if current.context is not eager or current.anomaly or current.inference:
+        return None
+    device = None
+    key: list[Any] = [op, current.grad, get_default_dtype()]
+    if params:
+        key.append(eager_programs.exactly(params))
+    for x in inputs:
+        if isinstance(x, Tensor):
+            storage, base, needs = x.storage, x._base, x._needs
+            if device is None:
+                device = storage.device
+                key.append(device)
+                if device == "cpu":
+                    return None
+            if storage.device != device or x._index > FEW:
+                return None
+            if base is not None and base._edits != x._edits:
+                return None
+            shape, strides, _ = x.layout
+            key += (shape, strides, x.dtype, x._index if needs else None)
+        elif type(x) is float or x is None or (type(x) is int and -_INT64 <= x < _INT64):
+            key.append(type(x))
+        else:
+            return None
+    return None if device is None else tuple(key)
+
+
 def _fitted(node: OpNode, *named: Any) -> list[Any]:
     """The gradients of the inputs of a node, summed to their shapes."""
     specs = node.input_specs
@@ -416,8 +496,10 @@ def _transferred(x: Tensor, device: str, non_blocking: bool = False) -> Tensor:
 
 _EXACT = 1 << 24  # whole numbers up to here are floats of either size
 _INT64 = 1 << 63
-# Frames from `user_call` to `OpContext.apply`, beyond which the user's is.
-_LIBRARY_FRAMES = 5
+# Frames from `user_call` to the user's on the shortest way: `user_call`, `at_once`, `apply`, and an
+# operator of the tensor or `context.apply`; and those of a composite, whose parts are nodes.
+_LIBRARY_FRAMES, _PARTS_FRAMES = 4, 5
+_NEW: Any = object()  # stands for what is not known yet
 _NUMBERS = frozenset((bool, int, float))
 
 

@@ -65,9 +65,11 @@ def place(inputs: Sequence[Any]) -> str:
 
 
 _routines: OrderedDict[Any, Routine | str] = OrderedDict()  # or why there is none
-_rules: dict[
-    Any, Routine | PassedOn
-] = {}  # of nodes on other devices than the cpu: see `known_rules`
+# How ops on other devices than the cpu were applied, by op and inputs: the routine, and the form of
+# the node, None where there is none. None alone where that is another matter (`Eager.apply`).
+applied: dict[Any, tuple[Routine, Form | None] | None] = {}
+# Of nodes on other devices than the cpu: see `known_rules`.
+_rules: dict[Any, Routine | PassedOn] = {}
 _lock = threads.lock()
 
 
@@ -76,6 +78,7 @@ def forget() -> None:
     with _lock:
         _routines.clear()
         _rules.clear()
+        applied.clear()
 
 
 def call(
@@ -122,6 +125,22 @@ def known_rules(
         return _rules.get(_rules_key(form, params, named))
     except TypeError:  # a parameter that is not hashable
         return None
+
+
+def of_op(op: Op, params: Params, inputs: Sequence[Any]) -> Routine | None:
+    """The routine of an op on another device than the cpu, if there is one by now."""
+    device = place(inputs)
+    if not op.is_composite:
+        return known(op.name, params, inputs, device)
+    found = _routines.get(_composite_key(op.name, exactly(params), inputs, device))
+    return found if isinstance(found, Routine) else None
+
+
+def note_applied(key: Any, how: tuple[Routine, Form | None] | None) -> None:
+    """Note how an op is applied: see `applied`."""
+    if len(applied) >= thresholds.kept_programs:
+        applied.clear()
+    applied[key] = how
 
 
 def _rules_key(form: Form, params: Params, named: Sequence[Tensor | None]) -> tuple[Any, ...]:
@@ -250,15 +269,9 @@ def routine_of(
 ) -> Routine | None:  # fmt: skip
     """The routine of a function of tensors, made when it is first asked for; None where there is
     none. Numbers may be others at every call, and NumPy takes them as they come."""
-    described: list[Any] = []
-    for x in inputs:  # as `_key` does, without its call
-        if isinstance(x, Tensor):
-            described.append((x.layout.shape, x.layout.strides, x.dtype))
-        elif x is None:
-            described.append(None)
-        else:
-            return None
-    whole_key = (name, key, device, config.num_threads, get_default_dtype(), *described)
+    whole_key = _composite_key(name, key, inputs, device)
+    if whole_key is None:
+        return None
     try:
         routine = _routines.get(whole_key)
     except TypeError:  # a parameter that is not hashable
@@ -266,6 +279,18 @@ def routine_of(
     if routine is None:
         routine = _prepare(whole_key, name, function, inputs, repeats, device)
     return None if isinstance(routine, str) else routine
+
+
+def _composite_key(name: str, key: Any, inputs: Sequence[Any], device: str) -> Any:
+    described: list[Any] = []
+    for x in inputs:
+        if isinstance(x, Tensor):
+            described.append((x.layout.shape, x.layout.strides, x.dtype))
+        elif x is None:
+            described.append(None)
+        else:
+            return None
+    return (name, key, device, config.num_threads, get_default_dtype(), *described)
 
 
 def run(routine: Routine, inputs: Sequence[Any]) -> list[Any] | None:
@@ -426,6 +451,7 @@ class Routine:
         cells = [HostScalar(inputs[i]) for i in self._numbers]
         numbers = dict(zip(self._numbers, cells))
         recording, _, self._results, *_ = recorded(name, function, inputs, device, numbers)
+        self.makes_all = all(isinstance(result, Spec) for result in self._results)
         positions = [i for i, x in enumerate(inputs) if isinstance(x, Tensor)]
         writes = bool(recording.writers)
         if not recording.tape.outputs and not writes:
