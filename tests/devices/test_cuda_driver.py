@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import inspect
 import multiprocessing
+import re
 import sys
 import threading
 import types
 import weakref
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,12 +22,13 @@ from tests.helpers.walled import opened
 
 import contraflow as cf
 from contraflow import devices
+from contraflow.devices.cuda import compiler, memory
 from contraflow.devices.cuda import driver as driver_module
-from contraflow.devices.cuda import memory
 from contraflow.devices.cuda.device import CudaDevice
 from contraflow.devices.cuda.driver import Driver
 from contraflow.devices.cuda.runs import CALLS, CudaRuns
 from contraflow.errors import DeviceError
+from contraflow.render.clike import cuda
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings is not installed")
 
@@ -286,6 +290,59 @@ def test_errors_of_the_driver_name_the_call():
             cf.ones(3, device="recorded")
         library.fails.clear()
         assert device.upload(np.ones(3)).nbytes == 24
+
+
+def line_of(function: Any) -> int:
+    """The number of the last line of a function."""
+    lines, first = inspect.getsourcelines(function)
+    return first + len(lines) - 1
+
+
+def test_a_kernel_that_the_driver_rejects_names_op_and_line():
+    def rejected() -> None:
+        x = cf.tensor([1.0, 2.0, 3.0], device="recorded")
+        cf.atan2(x, x)
+
+    with recorded() as (_, library):
+        library.fails["cuModuleLoadData"] = CUresult.CUDA_ERROR_INVALID_VALUE
+        with pytest.raises(DeviceError) as caught:
+            rejected()
+    text = str(caught.value)
+    assert re.match(r"atan2: .*cuda:0: cuModuleLoadData failed: CUDA_ERROR_INVALID_VALUE", text)
+    assert text.endswith(f"at test_cuda_driver.py:{line_of(rejected)}.")
+
+
+def test_a_kernel_that_nvrtc_rejects_names_op_and_line(monkeypatch):
+    monkeypatch.setattr(cuda, "render", lambda kernel, variant: "this is not CUDA")
+    monkeypatch.setattr(compiler.cache, "read", lambda kind, name: None)
+
+    def rejected() -> None:
+        cf.tensor([1.0, 2.0, 3.0], device="recorded").cosh()
+
+    with recorded(), pytest.raises(DeviceError) as caught:
+        rejected()
+    text = str(caught.value)
+    assert text.startswith("cosh: NVRTC rejects ")
+    assert text.endswith(f"at test_cuda_driver.py:{line_of(rejected)}.")
+
+
+def test_a_lost_gpu_says_so_and_the_cpu_goes_on():
+    with recorded() as (_, library):
+        x = cf.tensor([1.0, 2.0], device="recorded")
+        x * 3.0
+        here = cf.tensor([1.0, 2.0])
+
+        def lost() -> None:
+            x * 3.0
+
+        library.fails["cuLaunchKernel"] = CUresult.CUDA_ERROR_LAUNCH_FAILED
+        with pytest.raises(DeviceError) as caught:
+            lost()
+        text = str(caught.value)
+        assert text.startswith("mul: cuda:0: ")
+        assert "the GPU is lost to this process" in text
+        assert text.endswith(f"at test_cuda_driver.py:{line_of(lost)}.")
+        assert (here * 2.0).tolist() == [2.0, 4.0]
 
 
 def in_child(device: CudaDevice, queue: multiprocessing.Queue) -> None:

@@ -21,7 +21,7 @@ from contraflow.compiler.aliases import join_aliases
 from contraflow.compiler.arena import Temporary, lay_apart, lay_out
 from contraflow.compiler.kernel import WRITES, KernelCall, Limits, Loops, Operand, Store, loops
 from contraflow.compiler.lower import Fused, HostUse, KernelUse, OperandPlace, Use, is_access
-from contraflow.compiler.tape import Tape, TapeOperand, Value
+from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Value
 from contraflow.dtypes import DType
 from contraflow.errors import TRANSLATED, retold
 from contraflow.expressions import expression as s
@@ -102,6 +102,15 @@ class Plan:
     steps: list[KernelStep | HostStep]
     arenas: list[int]  # in bytes; one, or several where `Limits` allow none that is shared
     scalar_dtypes: list[DType]  # per word of the scalar block: a float (float64) or int (int64)
+    lines: Sequence[TapeLine] = ()  # of the tape, which steps name by number
+
+    def blame(self, number: int, problem: str, called: Any = None) -> str:
+        """A problem with the step of a tape line, as one of the op that the user called there, or
+        at the line that has `called` the program."""
+        if number >= len(self.lines):
+            return problem
+        line = self.lines[number]
+        return (line if called is None else line._replace(line=called)).blame(problem)
 
     @property
     def arena_bytes(self) -> int:
@@ -193,7 +202,7 @@ class _Planner:
         uses = [use for use in self.uses if use is not None]
         arenas = self._lay_out_arenas(uses)
         steps = [self._step(use) for use in uses]
-        return Plan(self.slots, steps, arenas, self.word_dtypes), self.words
+        return Plan(self.slots, steps, arenas, self.word_dtypes, self.tape.lines), self.words
 
     def _slot(self, kind: str, v: Value) -> int:
         spec = self.tape.specs[v]

@@ -14,12 +14,20 @@ from typing import Any, NamedTuple
 from contraflow import threads
 from contraflow.compiler.kernel import Kernel
 from contraflow.devices import cache
-from contraflow.devices.cuda.driver import INSTALL, Driver, bindings
+from contraflow.devices.cuda.driver import INSTALL, Driver, OutOfMemory, bindings
 from contraflow.errors import DeviceError
 from contraflow.render.clike import cuda
 
 FORMAT = "contraflow-cuda-1"  # changes when the options of code generation do
 THREADS = min(16, os.cpu_count() or 1)
+
+
+class RejectedKernel(DeviceError):
+    """NVRTC, or the driver, does not take a kernel."""
+
+    def __init__(self, text: str, identity: str) -> None:
+        super().__init__(text)
+        self.identity = identity
 
 
 class KernelText(NamedTuple):
@@ -82,10 +90,14 @@ class Kernels:
         new = {text.identity: text for text in texts if text.identity not in self._functions}
         codes = self._codes(list(new.values()))
         for identity, text in new.items():
-            module = self._driver("cuModuleLoadData", codes[identity])
-            self._functions[identity] = self._driver(
-                "cuModuleGetFunction", module, text.name.encode()
-            )
+            try:
+                module = self._driver("cuModuleLoadData", codes[identity])
+                function = self._driver("cuModuleGetFunction", module, text.name.encode())
+            except OutOfMemory:
+                raise
+            except DeviceError as error:
+                raise RejectedKernel(f"{text.name}: {error}", identity) from error
+            self._functions[identity] = function
 
     def _codes(self, texts: Sequence[KernelText]) -> dict[str, bytes]:
         """Machine code by identity, read or made."""
@@ -98,7 +110,10 @@ class Kernels:
 
         def compile_some() -> None:
             for text in waiting:
-                code = compile_text(text.write(), text.name, self._architecture)
+                try:
+                    code = compile_text(text.write(), text.name, self._architecture)
+                except DeviceError as error:
+                    raise RejectedKernel(str(error), text.identity) from error
                 codes[text.identity] = code
                 cache.write("cuda", names[text.identity], code)
 

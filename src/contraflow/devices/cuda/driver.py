@@ -26,6 +26,9 @@ OLDEST_DRIVER = "580"  # the first for CUDA 13
 _OUT_OF_MEMORY = 2
 _NO_DEVICE = 100
 _OLD_DRIVER = (35, 803)
+# After these no call of the driver works any more in a process: an error of hardware or memory, a
+# wrong address or instruction in a kernel, one that ran too long or failed, a GPU that is gone.
+_LOST = frozenset((46, 214, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 999))
 
 _current = threading.local()  # the driver whose context is current in a thread
 
@@ -128,8 +131,13 @@ class Driver:
 
     def fail(self, name: str, status: int) -> NoReturn:
         """Raise the error of a call that has failed."""
-        text = f"cuda:{self.index}: {name} failed: {_described(self.library, status)}."
-        raise (OutOfMemory if status == _OUT_OF_MEMORY else DeviceError)(text)
+        text = f"cuda:{self.index}: {name} failed: {_described(self.library, status)}"
+        if status in _LOST:
+            text += (
+                "; the GPU is lost to this process, which has to be started again, and tensors on "
+                "the cpu are as they were"
+            )
+        raise (OutOfMemory if status == _OUT_OF_MEMORY else DeviceError)(f"{text}.")
 
     def quick(self, name: str) -> Callable[..., int]:
         """A call of the driver that gives its status alone, without what `cuda.bindings` adds: for

@@ -22,8 +22,14 @@ import numpy as np
 from contraflow import config
 from contraflow.compiler.kernel import READS, WRITES
 from contraflow.compiler.plan import SCALARS, KernelStep, Plan
-from contraflow.devices.cuda.compiler import KernelText, text_of
-from contraflow.devices.cuda.launches import ArgumentBlock, ProductStep, variants, with_products
+from contraflow.devices.cuda.compiler import KernelText
+from contraflow.devices.cuda.launches import (
+    ArgumentBlock,
+    ProductStep,
+    load_functions,
+    variants,
+    with_products,
+)
 from contraflow.devices.cuda.memory import CudaBuffer
 from contraflow.devices.cuda.runs import CALLS, LINE_BITS
 from contraflow.devices.cuda.shown import SHOW_NUMBER
@@ -349,11 +355,11 @@ class PlanGraph:
     def _launches(self, groups: Sequence[Sequence[KernelNode | Callable[[], int]]]) -> list[Any]:
         """A launch for each group of nodes."""
         kernels = [group for group in groups if isinstance(group[0], KernelNode)]
-        texts, packed, geometries = [], [], []
+        loaded, packed, geometries = [], [], []
         for group in kernels:
             calls = [node for node in group if isinstance(node, KernelNode)]
             variant = calls[0].variant._replace(grouped=len(calls) > 1)
-            texts.append(text_of(calls[0].step.call.kernel, variant))
+            loaded.append((calls[0].step, variant))
             if len(calls) == 1:
                 packed.append(self._packed(*calls[0]))
                 geometries.append(calls[0].geometry)
@@ -364,7 +370,7 @@ class PlanGraph:
             addresses = [self._uploaded(table), self._uploaded(np.array(places, np.int32))]
             packed.append(b"".join(at.to_bytes(8, "little") for at in addresses))
             geometries.append(cuda.Launch((len(places), 1, 1), calls[0].geometry.block))
-        functions = iter(self._device.kernels.functions(texts))
+        functions = iter(load_functions(self._device, loaded, self._plan))
         block = ArgumentBlock(packed)
         self._keep.append(block)
         numbered = iter(range(len(packed)))

@@ -9,10 +9,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from contraflow import config
+from contraflow import config, devices
 from contraflow.compiler.kernel import READS, Contraction, Loops
-from contraflow.compiler.plan import SCALARS, Binding, KernelStep, Slot
-from contraflow.devices.cuda.compiler import text_of
+from contraflow.compiler.plan import SCALARS, Binding, KernelStep, Plan, Slot
+from contraflow.devices.cuda.compiler import RejectedKernel, text_of
+from contraflow.devices.cuda.driver import OutOfMemory
 from contraflow.devices.cuda.products import (
     ALIGNED,
     WORKSPACE,
@@ -20,6 +21,7 @@ from contraflow.devices.cuda.products import (
     form_of,
 )
 from contraflow.devices.run_words import WORD, RunWords
+from contraflow.errors import DeviceError
 from contraflow.render.clike import cuda, source
 
 if TYPE_CHECKING:
@@ -239,12 +241,25 @@ def operand_words(kernel: Kernel) -> list[int | None]:
     return found
 
 
+def load_functions(
+    device: CudaDevice, kernels: Sequence[tuple[KernelStep, cuda.TextVariant]], plan: Plan
+) -> list[Any]:
+    """The functions of kernels, or the error that says of which op one is rejected."""
+    texts = [text_of(step.call.kernel, variant) for step, variant in kernels]
+    try:
+        return device.kernels.functions(texts)
+    except RejectedKernel as error:
+        steps = (step for (step, _), text in zip(kernels, texts) if text.identity == error.identity)
+        raise DeviceError(plan.blame(next(steps).line, str(error))) from error
+
+
 class LaunchedStep(NamedTuple):
     """A step of a plan: functions of C, each of which gives a status, called one after the other;
     none where another step does its work, or there is none."""
 
     name: str
     calls: Sequence[Callable[[], int]]
+    line: int = 0  # of the tape
 
 
 class StreamLaunches:
@@ -258,10 +273,11 @@ class StreamLaunches:
         self,
         device: CudaDevice,
         steps: Sequence[KernelStep],
-        slots: Sequence[Slot],
+        plan: Plan,
         words: RunWords,
     ) -> None:
-        self._device, self._slots, self._run_words = device, slots, words
+        slots = plan.slots
+        self._device, self._plan, self._slots, self._run_words = device, plan, slots, words
         # The address of the words for failures, behind it those of temporaries.
         self._own = (ctypes.c_uint64 * (1 + len(slots)))()
         self._of_line: list[tuple[int, int]] = []  # words of marks, and the tape line
@@ -287,7 +303,7 @@ class StreamLaunches:
             for step, variant in zip(self._planned, chosen)
             if isinstance(step, KernelStep)
         ]
-        functions = self._device.kernels.functions([text_of(s.call.kernel, v) for s, v in kernels])
+        functions = load_functions(self._device, kernels, self._plan)
         packed: list[bytes] = []
         shared: dict[int, int] = {}
         for step, variant in kernels:
@@ -297,7 +313,8 @@ class StreamLaunches:
         for i, ((step, variant), function) in enumerate(zip(kernels, functions)):
             geometry = cuda.launch(step.call, variant)
             call = self._arguments.launch(self._device, i, function, geometry)
-            launches.append(LaunchedStep(step.call.kernel.name, [call] if geometry.grid[0] else []))
+            calls = [call] if geometry.grid[0] else []
+            launches.append(LaunchedStep(step.call.kernel.name, calls, step.line))
         return launches
 
     def _packed(
@@ -371,7 +388,8 @@ class StreamLaunches:
             for step in self._planned:
                 if isinstance(step, ProductStep):
                     name = step.step.call.kernel.name
-                    launches.append(LaunchedStep(name, self._multiply(step, key[0])))
+                    calls = self._multiply(step, key[0])
+                    launches.append(LaunchedStep(name, calls, step.step.line))
                 else:
                     launches.append(LaunchedStep("", []) if step is None else next(kernels))
             calls = [call for launch in launches for call in launch.calls]
@@ -387,11 +405,16 @@ class StreamLaunches:
         self.arena, self.kind = arena, kind
 
     def fail(self, call: Callable[[], int], status: int) -> NoReturn:
-        """Raise the error of a call that gave a status."""
-        names = (
-            x.name for launches, _ in self._known.values() for x in launches if call in x.calls
-        )
-        self._device.driver.fail(next(names), status)
+        """Raise the error of a call that gave a status, with the op and the user's line."""
+        known = [step for launches, _ in self._known.values() for step in launches]
+        step = next(step for step in known if call in step.calls)
+        try:
+            self._device.driver.fail(step.name, status)
+        except OutOfMemory:
+            raise
+        except DeviceError as error:
+            blamed = self._plan.blame(step.line, str(error), devices.user_line())
+            raise DeviceError(blamed) from error
 
     def mark(self, number: int) -> None:
         """Write the marks by which failures of this run are known."""

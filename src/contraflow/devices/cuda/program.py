@@ -39,7 +39,7 @@ class CudaProgram:
         self._arena_bytes = plan.arena_bytes
         self._words = RunWords(plan)
         self.put: Callable[[int, int], None] = self._words.put
-        self._launches = StreamLaunches(device, self._steps, plan.slots, self._words)
+        self._launches = StreamLaunches(device, self._steps, plan, self._words)
         self._outputs = [
             i
             for i, slot in enumerate(self._words.slots, self._words.first)
@@ -191,7 +191,7 @@ class CudaProgram:
         self._place(CALLS if is_call else OPS)
         launches.mark(number << LINE_BITS)
         waits = is_call and launches.has_products and self._may_fail
-        for i, (name, calls) in enumerate(launches.ready()[0]):
+        for i, (name, calls, _) in enumerate(launches.ready()[0]):
             for call in calls:
                 if timeline is None:
                     status = call()
