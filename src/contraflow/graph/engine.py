@@ -473,13 +473,15 @@ def _accumulate(leaf: Tensor, g: Tensor, owned: bool, create_graph: bool) -> Non
     """Add to `.grad`: in place where a gradient is there, else the buffer itself if it is ours."""
     context = state().context
     with _locks[id(leaf) // 64 % len(_locks)]:
-        context.touch_grad(leaf, reading=True)
+        if not context.immediate:
+            context.touch_grad(leaf, reading=True)
         held = leaf._grad
         if held is None:
             # A gradient with a graph may be an input's own tensor, or another leaf's gradient too.
             ours = owned and not create_graph and g.layout.is_contiguous
             found = g if ours else core.clone(g)
-            context.touch_grad(leaf, reading=False)
+            if not context.immediate:
+                context.touch_grad(leaf, reading=False)
             leaf._grad = found
         elif create_graph:
             leaf.grad = held + g

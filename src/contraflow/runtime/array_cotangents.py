@@ -158,14 +158,16 @@ class ArrayCotangents(Cotangents):
         """
         if len(node.targets) > 1:
             return None if other_devices and _is_elsewhere(g) else _assigned(node, g)
-        (edge,), (spec,) = node.edges, node.input_specs
-        assert edge is not None and spec is not None
-        shape = spec.shape
-        region = _shown(node.op, shape, tuple(node.params.items()))
-        g = _whole(g)
+        form = node.form
+        (target,), (index,), (spec,) = node.targets, form.indices, form.input_specs
+        assert target is not None and spec is not None
+        edge, shape = (target, index), spec.shape
+        region, is_whole = _shown(node.op, shape, tuple(node.params.items()))
+        if type(g) is Parts:
+            g = g.joined()
         if type(g) is OwnTensor:
             g = g.tensor
-        if numel(region.shape) < numel(shape):
+        if not is_whole:
             return [(edge, Parts(shape, g, region))]
         if type(g) is np.ndarray and region.is_contiguous:
             return [(edge, g.reshape(shape))]
@@ -175,10 +177,10 @@ class ArrayCotangents(Cotangents):
 
 
 @functools.lru_cache(maxsize=8192)
-def _shown(op: Op, shape: Shape, params: tuple[tuple[str, Any], ...]) -> View:
-    """The region of a contiguous tensor of a shape that a view of it shows."""
+def _shown(op: Op, shape: Shape, params: tuple[tuple[str, Any], ...]) -> tuple[View, bool]:
+    """The region of a contiguous tensor of a shape that a view of it shows; whether it is all."""
     region: View = op.body(contiguous(shape), **dict(params))
-    return region
+    return region, numel(region.shape) >= numel(shape)
 
 
 def _is_elsewhere(g: Cotangent) -> bool:

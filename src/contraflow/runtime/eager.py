@@ -427,7 +427,7 @@ class Eager(BottomContext):
 def _applied_key(
     eager: Eager, current: ThreadState, op: Op, inputs: tuple[Any, ...], params: Params
 ) -> tuple[Any, ...] | None:
-    """What decides how an op on another device is applied; None where that is a rare case."""
+    """All that decides how an op on another device is applied; None where that is a rare case."""
     if current.context is not eager or current.anomaly or current.inference:
         return None
     device = None

@@ -173,7 +173,7 @@ class PassedOn(NamedTuple):
 
 
 def learn_passing(node: OpNode, named: Sequence[Any], results: Sequence[Any]) -> None:
-    """Note rules that do nothing, which are no program."""
+    """Note rules that do nothing: these are not a program."""
     passed = [x is named[0] for x in results]
     fitting = [
         x is None or spec is None or (x is named[0] and x.layout.shape == spec[0])

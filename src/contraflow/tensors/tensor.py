@@ -513,7 +513,9 @@ class Tensor(TensorElements):
     @property
     def grad(self) -> Tensor | None:
         """The gradient that backward has accumulated here."""
-        state().context.touch_grad(self, reading=True)
+        context = state().context
+        if not context.immediate:
+            context.touch_grad(self, reading=True)
         found: Tensor | None = self._grad
         return found
 
@@ -529,7 +531,9 @@ class Tensor(TensorElements):
                     f"grad: {shown(value)} does not fit {shown(self)}; shape, dtype and device "
                     f"must be the same."
                 )
-        state().context.touch_grad(self, reading=False)
+        context = state().context
+        if not context.immediate:
+            context.touch_grad(self, reading=False)
         self._grad = value
 
     _grad: Any = property(grad_slot.look, grad_slot.put)  # without telling the context

@@ -7,6 +7,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,7 +57,9 @@ class CudaDevice:
         self.lock = threads.recursive_lock()
         self.stream = driver("cuStreamCreate", _NOT_BLOCKING)
         self.stream_handle = ctypes.c_void_p(int(self.stream))
-        self.memory = Memory(driver, self.stream)
+        self.memory = Memory(driver, self.stream, self)
+        self.allocate: Callable[[Shape, DType], CudaBuffer] = self.memory.allocate
+        self.address: Callable[[CudaBuffer], int] = attrgetter("pointer")  # where one begins
         self.memory.make_room = self._drop_arena
         self.exchange = CudaExchange(self)
         self.kernels = Kernels(driver)
@@ -91,13 +94,6 @@ class CudaDevice:
         return f"{self.properties[0]}, {self.driver.architecture}"
 
     # --- memory ---------------------------------------------------------------------------
-
-    def allocate(self, shape: Shape, dtype: DType) -> CudaBuffer:
-        """Uninitialised memory."""
-        buffer = CudaBuffer(shape, dtype, self)
-        with self.lock:
-            self.memory.lend(buffer)
-        return buffer
 
     def upload(self, array: np.ndarray, non_blocking: bool = False) -> CudaBuffer:
         """Memory with a copy of an array, which is made in the order of the stream."""
@@ -138,10 +134,6 @@ class CudaDevice:
                 self.driver(
                     "cuMemcpyDtoDAsync", target.pointer, source.pointer, source.nbytes, self.stream
                 )
-
-    def address(self, buffer: CudaBuffer) -> int:
-        """Where a buffer begins."""
-        return buffer.pointer
 
     def synchronize(self) -> None:
         """Wait until everything that was asked for is done."""

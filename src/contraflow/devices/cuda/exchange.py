@@ -25,9 +25,9 @@ class CudaExchange:
     def adopt(self, address: int, count: int, dtype: DType, owner: object) -> CudaBuffer:
         """A buffer over memory of another library, which is kept until kernels that use it have
         run."""
-        buffer = CudaBuffer((count,), dtype, self._device)
+        buffer = CudaBuffer((count,), dtype, self._device, address)
         with self._device.lock:
-            self._device.memory.adopt(buffer, address, owner)
+            self._device.memory.adopt(buffer, owner)
         return buffer
 
     def hand_over(self, stream: Any) -> None:

@@ -295,6 +295,8 @@ class StreamLaunches:
             if slots[binding.slot].kind != "temp"
         })  # fmt: skip
         self._known: dict[Any, tuple[list[LaunchedStep], list[Callable[[], int]]]] = {}
+        # All calls, where addresses do not decide which these are.
+        self.fixed = [] if products else self.ready()[1]
 
     def _build(self, chosen: Sequence[cuda.TextVariant]) -> list[LaunchedStep]:
         """The launches of kernels, in the order of the steps."""

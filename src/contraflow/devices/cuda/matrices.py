@@ -42,7 +42,8 @@ OPS = (
 )  # fmt: skip
 
 _THREADS = 256
-# What `shape` leaves of a matrix: its upper triangle, its lower one, and ones on the diagonal.
+# The parts of a matrix that `shape` keeps: the upper triangle, the lower one; and ones on the
+# diagonal.
 _KEEP_UPPER, _KEEP_LOWER, _ONES = 1, 2, 4
 
 # Matrices are `rows` x `columns` row by row, one behind the other; a thread takes an element, or a

@@ -33,11 +33,11 @@ class CudaBuffer:
 
     __slots__ = ("shape", "dtype", "size", "nbytes", "pointer", "device", "__weakref__")
 
-    def __init__(self, shape: Shape, dtype: DType, device: Any) -> None:
+    def __init__(self, shape: Shape, dtype: DType, device: Any, pointer: int) -> None:
         self.shape, self.dtype, self.device = tuple(shape), dtype, device
         self.size = prod(shape)
         self.nbytes = self.size * dtype.itemsize
-        self.pointer = 0
+        self.pointer = pointer
 
 
 class BufferLoan(weakref.ref[CudaBuffer]):
@@ -54,8 +54,8 @@ class BufferLoan(weakref.ref[CudaBuffer]):
 class Memory:
     """The memory of one GPU."""
 
-    def __init__(self, driver: Driver, stream: Any) -> None:
-        self._driver, self._stream = driver, stream
+    def __init__(self, driver: Driver, stream: Any, device: Any) -> None:
+        self._driver, self._stream, self._device = driver, stream, device
         library = driver.library
         properties = library.CUmemPoolProps()
         properties.allocType = library.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
@@ -74,31 +74,32 @@ class Memory:
         self.allocated = self.peak = 0  # bytes of buffers
         self.make_room: Callable[[], None] = lambda: None  # gives back what can be made again
 
-    def lend(self, buffer: CudaBuffer) -> None:
-        """Give a buffer its memory. Every result of an op comes through here."""
-        if self._gone:
-            self.collect()
-        size = -(-buffer.nbytes // GRAIN) * GRAIN or GRAIN
-        kept = self._kept.get(size)
-        if kept:
-            self._kept_bytes -= size
-            pointer = kept.pop()
-        else:
-            pointer = self.take(size)
-        buffer.pointer = pointer
-        loan = BufferLoan(buffer, self._gone.append)
-        loan.pointer, loan.nbytes, loan.owner = pointer, size, None
-        loan.line = devices.user_line() if size > SMALL else None
-        self.loans[pointer] = loan
-        self.allocated += size
-        if self.allocated > self.peak:
-            self.peak = self.allocated
+    def allocate(self, shape: Shape, dtype: DType) -> CudaBuffer:
+        """A buffer of uninitialised memory. Every result of an op is made here."""
+        with self._device.lock:
+            if self._gone:
+                self.collect()
+            size = -(-prod(shape) * dtype.itemsize // GRAIN) * GRAIN or GRAIN
+            kept = self._kept.get(size)
+            if kept:
+                self._kept_bytes -= size
+                pointer = kept.pop()
+            else:
+                pointer = self.take(size)
+            buffer = CudaBuffer(shape, dtype, self._device, pointer)
+            loan = BufferLoan(buffer, self._gone.append)
+            loan.pointer, loan.nbytes, loan.owner = pointer, size, None
+            loan.line = devices.user_line() if size > SMALL else None
+            self.loans[pointer] = loan
+            self.allocated += size
+            if self.allocated > self.peak:
+                self.peak = self.allocated
+        return buffer
 
-    def adopt(self, buffer: CudaBuffer, pointer: int, owner: object) -> None:
-        """Give a buffer memory of another library."""
-        buffer.pointer = pointer
+    def adopt(self, buffer: CudaBuffer, owner: object) -> None:
+        """Note that a buffer lies in memory of another library."""
         loan = BufferLoan(buffer, self._gone.append)
-        loan.pointer, loan.nbytes, loan.owner, loan.line = pointer, 0, owner, None
+        loan.pointer, loan.nbytes, loan.owner, loan.line = buffer.pointer, 0, owner, None
         self._adopted.add(loan)
 
     @property

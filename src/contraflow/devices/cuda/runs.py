@@ -31,8 +31,8 @@ class CudaRuns:
         self._driver, self._stream = driver, stream
         shared = 2  # as CU_MEMHOSTALLOC_DEVICEMAP
         at = int(driver("cuMemHostAlloc", 32, shared))
-        self._seen = (ctypes.c_int64 * 4).from_address(at)
-        self._seen[:] = [0, 0, 0, 0]
+        self.seen = (ctypes.c_int64 * 4).from_address(at)  # two words of each kind
+        self.seen[:] = [0, 0, 0, 0]
         self._words = memory.take(GRAIN)
         start = (ctypes.c_int64 * (2 * FAILURE_WORDS))(0, 0, at, 0, 0, 0, 0, at + 16, 0, 1)
         size = ctypes.sizeof(start)
@@ -47,7 +47,7 @@ class CudaRuns:
 
     def check(self) -> None:
         """Raise the error of a run that has failed, if that is known."""
-        if self._seen[0] or self._seen[2]:
+        if self.seen[0] or self.seen[2]:
             self.wait()
 
     def wait(self) -> None:
@@ -83,9 +83,9 @@ class CudaRuns:
     def finish(self) -> None:
         """Everything has run: raise the first error, and forget the others."""
         for kind in (OPS, CALLS):
-            mark, index = self._seen[2 * kind : 2 * kind + 2]
+            mark, index = self.seen[2 * kind : 2 * kind + 2]
             if mark:
-                self._seen[2 * kind] = 0
+                self.seen[2 * kind] = 0
                 for word, count in ((0, 2), (3, 1)):  # not what is always the same
                     at = self.words(kind) + 8 * word
                     self._driver("cuMemsetD8Async", at, 0, 8 * count, self._stream)
