@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 # attributes `shape`, `dtype` (a DType), `size` (elements), `nbytes` and `device`. Calls that hit
 # compare `size`: none of these is a property.
 DeviceBuffer = Any
+# An op that a library does: a function of the inputs, the specs of the results and the parameters.
+# Inputs are whole buffers of the dtypes that the op computes in, and nothing is empty. It gives the
+# buffers of the results, or None where it is not defined for these elements: the host says why.
+LibraryOp = Callable[[Sequence[Any], Sequence[Spec], Params], list[Any] | None]
 
 
 def dtype_of(buffer: DeviceBuffer) -> DType:
@@ -95,11 +99,7 @@ class DeviceInterface(Protocol):
     limits: Limits  # all that the compiler learns of it
     asynchronous: bool  # programs may run after `run` has returned
     exchange: MemoryExchange | None  # None where other libraries cannot reach its memory
-    # Ops without a kernel that a library of the device does, as functions of the inputs, the specs
-    # of the results and the parameters. Inputs are whole buffers of the dtypes that the op computes
-    # in, and nothing is empty. They give the buffers of the results, or None where the op is not
-    # defined for these elements: the host says why.
-    library_ops: Mapping[str, Callable[[Sequence[Any], Sequence[Spec], Params], list[Any] | None]]
+    library_ops: Mapping[str, LibraryOp]  # ops without a kernel that a library of the device does
 
     def allocate(self, shape: Shape, dtype: DType) -> DeviceBuffer:
         """Uninitialised memory."""
