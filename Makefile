@@ -19,7 +19,7 @@ INSTALLED_PEERS := .venv-peers/.installed
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-demo: $(INSTALLED) ## a short tour that prints what it does
+demo: $(INSTALLED) ## a short tour that prints what it does, and ends with demo.png
 	$(PIP) install --editable '.[examples]'
 	$(BIN)/python examples/demo.py $(ARGS)
 

@@ -18,7 +18,8 @@ This is `print(step.explain())` of the benchmark `gpt`, without its times:
 {description}.
 `make explain` writes this page anew.
 
-A row is a kernel with the sizes of its loops, in the order in which they run. `map` kernels
+A row is a kernel with the sizes of its loops and the ops that made its results, at the lines that
+called them or their gradients, in the order in which they run. `map` kernels
 compute element by element, `row` kernels fold along what lies side by side (norms, softmax, losses
 and their gradients), `column` kernels across it (gradients of biases), and a `contraction` over
 [g, b, m, n, k] is C[g, b, m, n] = A[g, b, m, k] B[g, b, k, n]. The digits are a digest of what a

@@ -2,7 +2,7 @@
 
 It reads the LICENSE file beside this folder, trains for a few hundred compiled steps, and shows
 what the model writes before, during and after. Then the same steps run without the compiler, to
-see what it changes: the speed, and not the numbers.
+see what it changes: the speed, and not the numbers. It ends with a page of pictures, demo.png.
 
     python examples/demo.py            # about ten seconds
     python examples/demo.py --quick    # a fifth of the steps
@@ -12,13 +12,20 @@ see what it changes: the speed, and not the numbers.
 import argparse
 import inspect
 import io
+import re
 import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
 import numpy as np
 
 import contraflow as cf
@@ -171,8 +178,8 @@ def train(steps: int) -> tuple[list[float], list[float], Any]:
     return losses, seconds, compiled_step
 
 
-def compare(losses: list[float], seconds: list[float], repeated: int) -> None:
-    """Repeat the first steps from the same seed, eagerly, and set both side by side."""
+def compare(losses: list[float], seconds: list[float], repeated: int) -> tuple[float, float]:
+    """Repeat the first steps from the same seed, eagerly; the milliseconds of a step of both."""
     training = Training(len(losses))
     largest, eager_seconds = 0.0, []
     for expected, (context, following) in zip(losses[:repeated], batches()):
@@ -188,6 +195,7 @@ def compare(losses: list[float], seconds: list[float], repeated: int) -> None:
     print(f"            {eager / compiled:7.1f} times as fast")
     print(f"first call  {seconds[0] * 1e3:7.0f} ms, recording and compiling included")
     print(f"losses      {largest:7.0e} apart at most in {repeated} steps, dropout included")
+    return eager, compiled
 
 
 def explain(compiled_step: Any, rows: int = 12) -> None:
@@ -195,6 +203,48 @@ def explain(compiled_step: Any, rows: int = 12) -> None:
     explained = compiled_step.explain().splitlines()
     print("\n".join(explained[:rows]))
     print(f"  ... and {len(explained) - rows} rows more")
+
+
+def kernel_counts(compiled_step: Any) -> Counter[tuple[str, str]]:
+    """How many kernels of each kind a compiled step runs, by the part where they begin."""
+    lines, first = inspect.getsourcelines(Training.step)
+    parts = {"self.model(": "forward", ".backward()": "backward", ".step()": "optimizer"}
+    part_of = {
+        str(first + i): part
+        for i, line in enumerate(lines)
+        for call, part in parts.items()
+        if call in line
+    }
+    rows = re.findall(r"kernel  ([a-z]+)_[^:\n]*: [^:\n]*:(\d+)", compiled_step.explain())
+    # A line outside of the step is one of the model's.
+    return Counter((part_of.get(number, "forward"), kind) for kind, number in rows)
+
+
+def draw(
+    losses: list[float], milliseconds: tuple[float, float], kernels: Counter[tuple[str, str]]
+) -> None:
+    """The page of pictures: the loss, eager against compiled, and what the compiled step runs."""
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
+    smooth = np.convolve(losses, np.ones(20) / 20, mode="valid")
+    left.plot(losses, color="lightgray", linewidth=0.6)
+    left.plot(np.arange(len(smooth)) + 10, smooth)
+    left.set(title="loss of each step, and its mean over 20", xlabel="step")
+
+    bars = middle.bar(["eager", "compiled"], milliseconds, color=["C1", "C0"])
+    middle.bar_label(bars, [f"{each:.1f} ms" for each in milliseconds])
+    middle.set(title="time of a step", ylabel="milliseconds", ylim=(0, 1.15 * max(milliseconds)))
+
+    parts = ["forward", "backward", "optimizer"]
+    drawn = np.zeros(len(parts))
+    for kind in sorted({kind for _, kind in kernels}):
+        counts = np.array([kernels[part, kind] for part in parts])
+        right.barh(parts, counts, left=drawn, label=kind)
+        drawn += counts
+    right.invert_yaxis()
+    right.legend()
+    right.set(title=f"the compiled step runs {int(drawn.sum())} kernels", xlabel="begun there")
+    figure.savefig("demo.png", dpi=120)
+    print("The pictures are in demo.png.")
 
 
 def make_a_mistake() -> None:
@@ -238,11 +288,13 @@ def main() -> None:
     title("training")
     losses, seconds, compiled_step = train(steps)
     title("the same steps without the compiler")
-    compare(losses, seconds, repeated=10 if quick else 20)
+    milliseconds = compare(losses, seconds, repeated=10 if quick else 20)
     title("what the compiled step runs: print(step.explain())")
     explain(compiled_step)
     title("and when you overwrite what backward needs")
     show_mistake()
+    title("and in pictures")
+    draw(losses, milliseconds, kernel_counts(compiled_step))
 
 
 if __name__ == "__main__":

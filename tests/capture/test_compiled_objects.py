@@ -6,6 +6,7 @@ import copy
 import inspect
 import pickle
 import queue
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -177,3 +178,22 @@ def test_a_program_that_is_not_kept_cannot_be_looked_at() -> None:
     assert str(raised.value) == (
         "compile(f): no program is kept, since the last one serves one call only."
     )
+
+
+def test_explain_names_ops_and_the_users_lines(mode):
+    if mode != "native":
+        pytest.skip("the interpreter runs no kernels")
+
+    @cf.compile
+    def step(x):
+        y = cf.softmax(x, 1)
+        return (y @ x.T).sum()
+
+    step(cf.ones(4, 4))
+    first = step.__wrapped__.__code__.co_firstlineno
+    rows = [row.strip() for row in step.explain().splitlines()]
+    kernels = [row for row in rows if row.startswith("kernel  ")]
+    place = f"at {Path(__file__).name}"
+    assert kernels[0].endswith(f": softmax {place}:{first + 2}")
+    assert kernels[1].endswith(f": matmul {place}:{first + 3}")
+    assert kernels[2].endswith(f": sum {place}:{first + 3}")

@@ -36,8 +36,18 @@ def run(folder: Path, *arguments: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory):
-    return run(tmp_path_factory.mktemp("demo"), str(ROOT / "examples" / "demo.py"), "--quick")
+def demo_folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def shown(demo_folder):
+    return run(demo_folder, str(ROOT / "examples" / "demo.py"), "--quick")
+
+
+def test_demo_ends_with_pictures(shown, demo_folder):
+    assert shown.splitlines()[-1] == "The pictures are in demo.png."
+    assert plt.imread(demo_folder / "demo.png").shape[1] > 1000
 
 
 def test_demo_learns(shown):
@@ -228,6 +238,8 @@ def test_readme_examples_run(number, tmp_path):
     program.write_text(README_BLOCKS[number], encoding="utf-8")
     first = run(tmp_path, str(program))
     assert re.search(r"^\d+ \d+\.\d+$", first, re.MULTILINE)
+    right = re.search(r"([\d.]+)% of the unseen digits are read|(\d+) of 179 right", first)
+    assert float(right[1] or 0) > 85 or int(right[2] or 0) > 150
     if "cf.save" in README_BLOCKS[number]:  # it goes on from its file, where nothing is left to do
         again = run(tmp_path, str(program))
         assert again.splitlines()[-1] == first.splitlines()[-1]

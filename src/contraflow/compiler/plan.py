@@ -12,7 +12,7 @@ import functools
 import math
 from bisect import bisect_right, insort
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -68,6 +68,7 @@ class KernelStep:
     call: KernelCall
     bindings: tuple[Binding, ...]
     line: int = 0
+    makes: Set[Value] = frozenset()  # the values of the tape that it writes
 
     @property
     def writes(self) -> tuple[int, ...]:
@@ -318,7 +319,7 @@ class _Planner:
             slots = [b.slot if own else -1 for own, b in zip(memory, bindings)]
             call, kept = join_aliases(call, slots)
             bindings = [bindings[i] for i in kept]
-        return KernelStep(call, tuple(bindings), use.line)
+        return KernelStep(call, tuple(bindings), use.line, use.writes)
 
     def _word(self, place: OperandPlace, dtype: DType) -> int:
         word = place.value

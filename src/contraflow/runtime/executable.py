@@ -29,7 +29,7 @@ from contraflow.errors import DeviceError, OutOfRange
 from contraflow.render import python
 from contraflow.runtime.outputs import BlockPair, Standing, number_of, take, take_lines
 from contraflow.tensors.grad_slot import Block
-from contraflow.tensors.source_line import UserLine
+from contraflow.tensors.source_line import UserLine, at
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 
@@ -408,9 +408,18 @@ class Native:
     def explain(self) -> list[str]:
         """Kernels and host segments, in order, and how they are run."""
         rows = [f"run as  {note}" for note in self.program.notes]
+        makers = {value: line for line in self.tape.lines for value in line.outs}
         for step in self.plan.steps:
             if isinstance(step, HostStep):
-                rows.append(f"host    {step.name}")
+                rows.append(f"host    {step.name}{at(self.tape.lines[step.line].line)}")
             else:
-                rows.append(f"kernel  {step.call.kernel.name} over {list(step.call.sizes)}")
+                made = [makers[value] for value in sorted(step.makes) if value in makers]
+                row = f"kernel  {step.call.kernel.name} over {list(step.call.sizes)}"
+                rows.append(f"{row}{_origins(made)}")
         return rows
+
+
+def _origins(made: Sequence[TapeLine]) -> str:
+    """The ops that made the results of a kernel, at the user's lines, for `explain`."""
+    named = (f"{getattr(line.line, 'op', None) or line.op.name}{at(line.line)}" for line in made)
+    return "".join(f"{', ' if i else ': '}{each}" for i, each in enumerate(dict.fromkeys(named)))
