@@ -36,7 +36,7 @@ def test_a_wrong_index_is_told_as_on_the_cpu(call: Callable[[str], Any]) -> None
     ("call", "remedy"),
     [
         (lambda x: x.double(), r"^to: float64 is not a dtype of webgpu; compute it in float32, or"),
-        (lambda x: x.half(), r"^to: float16 is not .* on the cpu: x\.to\('cpu'\), at test_webgpu"),
+        (lambda x: x.bfloat16(), r"^to: bfloat16 is not .* cpu: x\.to\('cpu'\), at test_webgpu"),
         (lambda x: x.to(cf.int16), r"^to: int16 is not a dtype of webgpu; compute it in int32"),
         (cf.compile(lambda x: x.double().sum()), r"^to: float64 is not .*; compute it in float32"),
     ],

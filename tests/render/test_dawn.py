@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.helpers import dawn, gpu_attention, gpu_ordered  # noqa: F401 (they declare cases)
+from tests.helpers import (  # noqa: F401 (they declare cases)
+    dawn,
+    gpu_attention,
+    gpu_fused,
+    gpu_ordered,
+)
 from tests.helpers.gpu_case import CASES
 from tests.helpers.gpu_programs import KernelRun
 from tests.helpers.registry_tapes import record
@@ -18,6 +23,7 @@ from contraflow.dtypes import float32
 from contraflow.errors import DeviceError
 from contraflow.operation.op import REGISTRY
 from contraflow.render.clike import source, wgsl, wide
+from contraflow.render.clike.fused import FusedProduct
 from contraflow.render.clike.wgsl import WgslVariant
 
 # What Dawn says of each text that it refuses, alone or with its layout, within guaranteed limits.
@@ -82,6 +88,7 @@ def kernels() -> Iterator[Kernel]:
                         yield use.call.kernel
     for build in CASES.values():
         yield build().call.kernel
+    yield from gpu_fused.kernels().values()
 
 
 def all_texts() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -99,11 +106,17 @@ def all_texts() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def variants(kernel: Kernel) -> Iterator[WgslVariant]:
     """The variants that calls of a kernel may have, and one that is guarded."""
+    if isinstance(kernel, FusedProduct):
+        yield from (WgslVariant(tiling) for tiling in wide.TILINGS if tiling.slices > 1)
+        yield WgslVariant(wide.TILINGS[-1], guarded=True)
+        return
     yield wgsl.PLAIN
     yield WgslVariant(guarded=True)
     if isinstance(kernel, Contraction):
         if kernel.accumulate is float32 and not kernel.digits:
             yield from map(WgslVariant, wide.TILINGS)
+        if kernel.dtype is kernel.accumulate is float32 and not kernel.digits:
+            yield WgslVariant(wide.TILINGS[-1], adds=True)
     elif isinstance(kernel, Loops):
         alone = bool(kernel.inner) and not source.is_cooperative(kernel)
         if alone:

@@ -18,7 +18,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from tests.helpers import gpu_attention, gpu_ordered  # noqa: F401 (they declare cases)
+from tests.helpers import gpu_attention, gpu_fused, gpu_ordered  # noqa: F401 (they declare cases)
 from tests.helpers.gpu_case import CASES, GUARD, Case, check, load
 from tests.helpers.gpu_functions import elementwise
 from tests.helpers.gpu_kernels import gather_case
@@ -58,7 +58,11 @@ def golden_texts() -> dict[Path, str]:
         GOLDEN / f"{name}.wgsl": wgsl.render(CASES[case]().call.kernel, variant)
         for name, (case, variant) in VARIANTS.items()
     }
-    return {**plain, **variants}
+    products = {
+        GOLDEN / f"{name}.wgsl": wgsl.render(kernel, wgsl.WgslVariant(wide.TILINGS[-1]))
+        for name, kernel in gpu_fused.kernels().items()
+    }
+    return {**plain, **variants, **products}
 
 
 def golden_files() -> list[Path]:

@@ -184,6 +184,14 @@ def scale(x: Expr, n: Expr) -> Expr:
     return x * _power(half, x.dtype) * _power(whole - half, x.dtype)
 
 
+def raise_exponent(x: Expr, n: Expr) -> Expr:
+    """x * 2**n for positive normal x and n from zero on, infinite where that is not finite. The
+    exponent is raised by its bits: compilers of WGSL may multiply several powers of two first."""
+    raised = bits(x) + (integer_bits(n) << FORMATS[x.dtype].fraction)
+    endless = const(math.inf, x.dtype)
+    return select(raised < bits(endless), bitcast(raised, x.dtype), endless)
+
+
 def split_exponent(x: Expr) -> tuple[Expr, Expr]:
     """(k, m) with x = 2**k * m and m in [sqrt(1/2), sqrt(2)), for positive finite x."""
     form = FORMATS[x.dtype]

@@ -14,6 +14,7 @@ from contraflow.devices.failures import IndexOutOfRange, LateFailure
 from contraflow.devices.webgpu import windows
 from contraflow.devices.webgpu.buffers import SPAN, WORD, GpuMemory, element_bytes
 from contraflow.devices.webgpu.calls import UNIFORM, BufferCopy, Dispatch, QueueItem
+from contraflow.devices.webgpu.epilogues import with_epilogues
 from contraflow.devices.webgpu.runs import FAILURE
 from contraflow.errors import DeviceError
 from contraflow.render.clike import source, wgsl
@@ -60,6 +61,7 @@ class WebgpuProgram:
         steps = [step for step in plan.steps if isinstance(step, KernelStep)]
         assert len(steps) == len(plan.steps), "there are no host steps here"
         steps = [step for step in steps if source.count_groups(step.call)]
+        steps = with_epilogues(steps, plan.slots)
         self._steps = windows.divided(steps, plan.slots, device.binding)
         self._last_risk = max((i for i, s in enumerate(self._steps) if s.may_fail), default=-1)
         self._work = sum(wgsl.work(step.call) for step in self._steps)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from contraflow.compiler.kernel import Contraction, KernelCall, Loops, part_length
+from contraflow.compiler.kernel import Contraction, KernelCall, Loops, contraction, part_length
 from contraflow.compiler.plan import Binding, KernelStep, Slot
 from contraflow.devices.webgpu.buffers import element_bytes
 from contraflow.dtypes import float32
@@ -26,7 +26,8 @@ ALIGNED = 256  # bytes at which a window may begin, on every device
 POINTS = 1 << 29
 
 _SUMMED = 4  # the number of a product's axis k
-_OF_PRODUCT = ((0, 1, 2, 4), (0, 1, 4, 3), (0, 1, 2, 3))  # the axes of A, B and C among the sizes
+# The axes of A, B and C among the sizes; operands of a map that follows have those of C.
+_OF_PRODUCT = ((0, 1, 2, 4), (0, 1, 4, 3), (0, 1, 2, 3))
 
 
 @dataclass(eq=False, repr=False)
@@ -72,7 +73,7 @@ def _axes(call: KernelCall, operand: int) -> Sequence[int] | None:
     """The axes that the strides of an operand are about; None if these do not say everything."""
     kernel = call.kernel
     if isinstance(kernel, Contraction) and kernel.digits is None:
-        return _OF_PRODUCT[operand]
+        return _OF_PRODUCT[min(operand, 2)]
     if isinstance(kernel, Loops) and operand not in kernel.gathered:
         return range(len(call.sizes))
     return None
@@ -134,10 +135,8 @@ def _independent(call: KernelCall) -> list[int]:
     coordinates nothing is computed from. Sums that are stored as they are may be added to."""
     kernel = call.kernel
     if isinstance(kernel, Contraction):
-        return [
-            *range(_SUMMED),
-            *([_SUMMED] if kernel.dtype is kernel.accumulate is float32 else ()),
-        ]
+        adds = kernel is contraction(float32, float32)  # and nothing follows
+        return list(range(_SUMMED + adds))
     assert isinstance(kernel, Loops)
     counted = kernel.outer - 1 if kernel.cut is not None else None
     read = _read_axes(kernel)
@@ -154,7 +153,7 @@ def _part(step: PartStep, ranges: dict[int, tuple[int, int]]) -> PartStep:
     sizes = tuple(ranges[k][1] if k in ranges else n for k, n in enumerate(call.sizes))
     bindings = list(step.bindings)
     for i, strides in enumerate(call.strides):
-        axes = _OF_PRODUCT[i] if isinstance(call.kernel, Contraction) else range(len(sizes))
+        axes = _OF_PRODUCT[min(i, 2)] if isinstance(call.kernel, Contraction) else range(len(sizes))
         moved = sum(ranges[k][0] * t for k, t in zip(axes, strides) if k in ranges)
         slot, offset = bindings[i]
         bindings[i] = Binding(slot, offset + moved)

@@ -5,11 +5,14 @@ exp(-|x|) I(x) is a Chebyshev series of x up to 8, and beyond it sqrt(x) times t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from contraflow.dtypes import float32
+from contraflow.expressions import elementary as m
 from contraflow.expressions import expression as s
 from contraflow.operation.kinds import elementwise
 from contraflow.operation.samples import Array, Sample
@@ -110,8 +113,13 @@ def _scaled(x: Any, near: Sequence[float], far: Sequence[float], odd: bool) -> A
 
 
 def _unscaled(x: Any, scaled: Any) -> Any:
-    half = s.exp(s.abs_(x) * 0.5)
-    return scaled * half * half
+    # exp(|x|) = 2**n exp(r) overflows where the result does not: 2**n comes last.
+    a = s.abs_(x)
+    end = 92.0 if x.dtype is float32 else 714.0  # beyond it both functions overflow
+    n, r = m.reduce_exponent(m.at_most(a, end))
+    value = m.raise_exponent(s.abs_(scaled) * (1.0 + m.exp_minus_one(r)), n)
+    value = s.select(a < end, value, math.inf)
+    return m.copy_sign(s.select(a < math.inf, value, math.nan), scaled)
 
 
 def _samples() -> Any:

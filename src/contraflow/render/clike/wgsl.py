@@ -35,6 +35,7 @@ from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Number
 from contraflow.expressions.intrinsics import INTRINSICS
 from contraflow.render.clike import bodies, source, wide
+from contraflow.render.clike.fused import FusedProduct, FusedProductWriter
 from contraflow.render.clike.loops import prepare
 from contraflow.render.clike.writer import Writer
 
@@ -388,6 +389,8 @@ def _body(kernel: Kernel, syntax: Wgsl, variant: WgslVariant) -> source.Body:
     if variant.tiling is not None:
         assert isinstance(kernel, Contraction)
         writer: Writer = wide.ProductWriter(kernel, syntax, variant.tiling, variant.adds)
+        if isinstance(kernel, FusedProduct):
+            writer = FusedProductWriter(kernel, syntax, variant.tiling)
     elif variant.wide:
         assert isinstance(kernel, Loops)
         writer = wide.WideWriter(prepare(kernel, syntax.column), syntax)

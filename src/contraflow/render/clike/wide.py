@@ -259,13 +259,17 @@ class ProductWriter(Writer):
                     value = self.syntax.convert(value, self.kernel.accumulate, dtype)
                     self.line(self.syntax.store(2, dtype, "to", value))
                     continue
-                found = self.next_name()
-                before = self.syntax.load(2, dtype, "to")
-                for line in self.syntax.guarded(
-                    found, self.syntax.type_of(dtype), self.old, f"{before} + {value}", value
-                ):
-                    self.line(line)
-                self.line(self.syntax.store(2, dtype, "to", found))
+                self.line(self.syntax.store(2, dtype, "to", self.add_panels(value, "to")))
+
+    def add_panels(self, value: str, address: str) -> str:
+        """Name a sum with those of the panels before, which the result holds at an address."""
+        found, dtype = self.next_name(), self.kernel.dtype
+        before = self.syntax.load(2, dtype, address)
+        for line in self.syntax.guarded(
+            found, self.syntax.type_of(dtype), self.old, f"{before} + {value}", value
+        ):
+            self.line(line)
+        return found
 
 
 class WideWriter(LoopsWriter):

@@ -1,0 +1,155 @@
+"""Products with the map behind them as one dispatch of the webgpu device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks import models, with_contraflow
+
+import contraflow as cf
+import contraflow.nn.functional as F
+from contraflow.compiler.kernel import KernelCall, Operand, Store, contraction, loops
+from contraflow.compiler.plan import Binding, KernelStep, Slot
+from contraflow.devices.webgpu import program as module
+from contraflow.devices.webgpu.epilogues import with_epilogues
+from contraflow.dtypes import float32
+from contraflow.expressions import expression as s
+from contraflow.render.clike.fused import FusedProduct
+
+pytestmark = pytest.mark.usefixtures("webgpu")
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
+    """The steps of the programs that are loaded."""
+    found: list[list[Any]] = []
+
+    def noted(given: Any, slots: Any) -> Any:
+        found.append(with_epilogues(given, slots))
+        return found[-1]
+
+    monkeypatch.setattr(module, "with_epilogues", noted)
+    return found
+
+
+def fused_steps(steps: list[list[Any]]) -> int:
+    return sum(isinstance(x.call.kernel, FusedProduct) for x in max(steps, key=len))
+
+
+def drawn(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+X, W, B, R = drawn(33, 40), drawn(40, 50), drawn(50), drawn(33, 50)
+LONG = drawn(33, 2100), drawn(2100, 50)
+
+# A function, its arguments, and how many dispatches it is.
+TABLE: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], int]] = {
+    "bias": (lambda x, w, b: x @ w + b, (X, W, B), 1),
+    "activation": (lambda x, w, b: F.gelu(x @ w + b), (X, W, B), 1),
+    "residual": (lambda x, w, r: x @ w + r, (X, W, R), 1),
+    "number": (lambda x, w: (x @ w) * 2 - 1, (X, W), 1),
+    "turned": (lambda x, w, b: w.T @ x.T + b.unsqueeze(1), (X, W, B), 1),
+    "several results": (lambda x, w, b: ((x @ w + b).tanh(), (x @ w + b).exp()), (X, W, B), 1),
+    "kept": (lambda x, w, b: (x @ w, x @ w + b), (X, W, B), 1),
+    "to integers": (lambda x, w: (x @ w).int(), (X, W), 1),
+    "in several panels": (lambda x, w, b: x @ w + b, (*LONG, B), 1),
+    "read again": (lambda x, w: (x @ w).tanh() - (x @ w).mean(1, keepdim=True), (X, W), 2),
+    "batches": (lambda x, w: (x.reshape(3, 11, 40) @ w.expand(3, 40, 50)) + 1, (X, W), 2),
+    "coordinates": (lambda x, w: (x @ w).triu(), (X, W), 2),
+    "another order": (lambda x, w, r: (x @ w).T + r.reshape(50, 33), (X, W, R), 2),
+    "rows": (lambda x, w: (x @ w).softmax(1), (X, W), 2),
+}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_values_and_dispatches(name: str, steps: list[list[Any]]) -> None:
+    function, arrays, count = TABLE[name]
+    compiled = cf.compile(function)
+    there = [cf.tensor(x, device="webgpu") for x in arrays]
+    wanted = function(*map(cf.tensor, arrays))
+    for _ in range(2):
+        found = compiled(*there)
+    assert len(max(steps, key=len)) == count
+    pairs = zip(found, wanted) if isinstance(found, tuple) else [(found, wanted)]
+    for x, y in pairs:
+        assert x.spec == y.spec
+        error = 2e-5 * arrays[0].shape[1] ** 0.5
+        np.testing.assert_allclose(x.numpy(force=True), y.numpy(), error, error)
+
+
+DISPATCHES = {"small": (18, 5), "mlp": (18, 5), "gpt": (166, 26)}
+NAMES = ["small", "mlp", pytest.param("gpt", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dispatches_of_training_steps(name: str, steps: list[list[Any]]) -> None:
+    """Of the benchmarks: biases with activations, and optimizers with the gradients of weights."""
+    losses = []
+    for place in ("cpu", "webgpu"):
+        cf.set_default_device(place)
+        try:
+            step = with_contraflow.make(models.STEPS[name](), "compiled")
+            losses.append([step.values(i) for i in range(2)])
+        finally:
+            cf.set_default_device(None)
+    np.testing.assert_allclose(losses[1], losses[0], rtol=2e-3)
+    assert (len(max(steps, key=len)), fused_steps(steps)) == DISPATCHES[name]
+
+
+def pair(slots: dict[int, Slot], stored: int, between: tuple[int, int] | None = None) -> list[Any]:
+    """A product of slots 0 and 1 into 2, a map of that into slot `stored`, and between them another
+    map that reads and writes slots."""
+    strides = (0, 0, 8, 1)
+    product = KernelCall(contraction(float32, float32), (1, 1, 8, 8, 8), (strides,) * 3)
+    operands = (Operand(float32, "in", (1,)), Operand(float32, "out", (1,)))
+    kernel = loops(1, 0, 0, operands, (), (Store(1, -s.leaf("load", float32, 0), True),))
+    negated = KernelCall(kernel, (64,), ((1,), (1,)))
+    steps = [KernelStep(product, (Binding(0), Binding(1), Binding(2)))]
+    if between is not None:
+        steps.append(KernelStep(negated, (Binding(between[0]), Binding(between[1]))))
+    steps.append(KernelStep(negated, (Binding(2), Binding(stored))))
+    return with_epilogues(steps, [slots[i] for i in range(len(slots))])
+
+
+def test_a_map_comes_earlier_only_where_nobody_notices() -> None:
+    given = {i: Slot("input", float32, 64) for i in range(6)}
+    given[2] = Slot("temp", float32, 64, arena=0)
+    assert len(pair(given, 3)) == 1
+    assert len(pair(given, 3, (4, 5))) == 2
+    assert len(pair(given, 0)) == 2  # the product reads it to the end
+    assert len(pair(given, 3, (3, 4))) == 3  # the step between reads what the map writes
+    assert len(pair(given, 3, (4, 3))) == 3  # or writes it
+    assert len(pair(given, 3, (4, 2))) == 3  # or writes what the map reads
+    taken = given | {1: Slot("temp", float32, 64, arena=1), 3: Slot("temp", float32, 64, arena=1)}
+    assert len(pair(taken, 3)) == 2  # one memory, of which the product would read what is written
+    (joined,) = pair(given, 3)
+    assert not joined.call.kernel.keeps
+    (joined, _) = pair(given, 3, (2, 4))
+    assert joined.call.kernel.keeps
+
+
+def test_a_wrong_index_leaves_what_an_epilogue_would_write() -> None:
+    weight = cf.tensor(drawn(8, 8), device="webgpu", requires_grad=True)
+    table = cf.tensor(drawn(5, 8), device="webgpu")
+    optimizer = cf.optim.AdamW([weight], lr=0.1)
+
+    @cf.compile
+    def step(tokens: cf.Tensor) -> cf.Tensor:
+        optimizer.zero_grad()
+        loss = (table[tokens] @ weight).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    for _ in range(2):
+        step(cf.tensor([0, 1], device="webgpu")).item()
+    before = weight.tolist()
+    with pytest.raises(IndexError, match="index 9"):
+        step(cf.tensor([0, 9], device="webgpu")).item()
+    assert weight.tolist() == before
+    step(cf.tensor([0, 1], device="webgpu")).item()
+    assert weight.tolist() != before
