@@ -528,16 +528,16 @@ class Routine:
                 addresses.append(address)
             results.append(out)
             made += 1
-        if not self._fails_late:
-            self._run(addresses, words)
-            return results
-        for out, result in zip(results, self._results):
-            if isinstance(result, Spec):
-                out.storage.unchecked = True
-        late = LateFailure(partial(self.executable.with_line, called=state().line or user_line()))
+        late = None
+        if self._fails_late:
+            for out, result in zip(results, self._results):
+                if isinstance(result, Spec):
+                    out.storage.unchecked = True
+            called = state().line or user_line()
+            late = LateFailure(partial(self.executable.with_line, called=called))
         try:
             self._run(addresses, words, late)
-        except IndexError as error:
+        except IndexError as error:  # of a number among the words too, which does not fit
             raise self.executable.problem(error) from None
         return results
 
