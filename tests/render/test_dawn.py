@@ -10,7 +10,9 @@ import pytest
 from tests.helpers import (  # noqa: F401 (they declare cases)
     dawn,
     gpu_attention,
+    gpu_functions,
     gpu_fused,
+    gpu_kernels,
     gpu_ordered,
 )
 from tests.helpers.gpu_case import CASES
@@ -19,7 +21,7 @@ from tests.helpers.registry_tapes import record
 
 from contraflow.compiler.kernel import Contraction, Kernel, Loops
 from contraflow.compiler.lower import KernelUse
-from contraflow.dtypes import float32
+from contraflow.dtypes import float16, float32
 from contraflow.errors import DeviceError
 from contraflow.operation.op import REGISTRY
 from contraflow.render.clike import source, wgsl, wide
@@ -73,10 +75,14 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def kernels() -> Iterator[Kernel]:
     """The kernels of the registry's samples, of their gradients, and of the renderers' cases."""
     for op in REGISTRY.values():
-        for sample in op.samples() if op.samples else op.kind.samples(op):
+        samples = list(op.samples() if op.samples else op.kind.samples(op))
+        for sample, dtype in [
+            *((x, float32) for x in samples),
+            *((x, float16) for x in samples[:1]),
+        ]:
             for backward in (False, True):
                 try:
-                    found = record(op, sample, backward=backward)
+                    found = record(op, sample, backward=backward, dtype=dtype)
                 except (
                     TypeError,
                     ValueError,

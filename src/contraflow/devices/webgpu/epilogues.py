@@ -11,8 +11,6 @@ from contraflow.compiler.plan import SCALARS, KernelStep, Slot
 from contraflow.dtypes import float32
 from contraflow.render.clike import fused, source, wgsl
 
-_Memory = tuple[str, int]  # an arena, or a slot of the caller
-
 
 def with_epilogues(steps: Sequence[KernelStep], slots: Sequence[Slot]) -> list[KernelStep]:
     """Steps that do what the given ones do, in the places of products those and a map each."""
@@ -73,8 +71,10 @@ def _may_come_earlier(
     )
 
 
-def _memories(step: KernelStep, modes: Sequence[str], slots: Sequence[Slot]) -> set[_Memory]:
-    """The memory of the operands of some modes."""
+def _memories(
+    step: KernelStep, modes: Sequence[str], slots: Sequence[Slot]
+) -> set[tuple[str, int]]:
+    """The memory of the operands of some modes: an arena each, or a slot of the caller."""
     found = set()
     for operand, binding in zip(step.call.kernel.operands, step.bindings):
         if operand.mode in modes and binding.slot != SCALARS:

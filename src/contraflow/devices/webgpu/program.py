@@ -61,7 +61,8 @@ class WebgpuProgram:
         steps = [step for step in plan.steps if isinstance(step, KernelStep)]
         assert len(steps) == len(plan.steps), "there are no host steps here"
         steps = [step for step in steps if source.count_groups(step.call)]
-        steps = with_epilogues(steps, plan.slots)
+        if windows.fit(plan.slots, device.binding):  # parts of products are simpler alone
+            steps = with_epilogues(steps, plan.slots)
         self._steps = windows.divided(steps, plan.slots, device.binding)
         self._last_risk = max((i for i, s in enumerate(self._steps) if s.may_fail), default=-1)
         self._work = sum(wgsl.work(step.call) for step in self._steps)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from contraflow.compiler.kernel import Contraction, KernelCall, Loops, contraction, part_length
+from contraflow.compiler.kernel import Contraction, KernelCall, Loops, part_length
 from contraflow.compiler.plan import Binding, KernelStep, Slot
 from contraflow.devices.webgpu.buffers import element_bytes
 from contraflow.dtypes import float32
@@ -26,8 +26,7 @@ ALIGNED = 256  # bytes at which a window may begin, on every device
 POINTS = 1 << 29
 
 _SUMMED = 4  # the number of a product's axis k
-# The axes of A, B and C among the sizes; operands of a map that follows have those of C.
-_OF_PRODUCT = ((0, 1, 2, 4), (0, 1, 4, 3), (0, 1, 2, 3))
+_OF_PRODUCT = ((0, 1, 2, 4), (0, 1, 4, 3), (0, 1, 2, 3))  # the axes of A, B and C among the sizes
 
 
 @dataclass(eq=False, repr=False)
@@ -44,15 +43,20 @@ class Extent(NamedTuple):
     end: int
 
 
+def fit(slots: Sequence[Slot], limit: int) -> bool:
+    """Whether each slot is within what a window of so many bytes holds, wherever it begins."""
+    most = limit - ALIGNED  # a window begins before its first element
+    return all(
+        slot.numel <= POINTS and slot.numel * element_bytes(slot.dtype) <= most for slot in slots
+    )
+
+
 def divided(steps: Sequence[KernelStep], slots: Sequence[Slot], limit: int) -> list[PartStep]:
     """Steps of which each fits windows of so many bytes; they do what the given ones do."""
-    most = limit - ALIGNED  # a window begins before its first element
     whole = [PartStep(step.call, step.bindings, step.line) for step in steps]
-    if all(
-        slot.numel <= POINTS and slot.numel * element_bytes(slot.dtype) <= most for slot in slots
-    ):
+    if fit(slots, limit):
         return whole
-    return [part for step in whole for part in _parts(step, slots, most)]
+    return [part for step in whole for part in _parts(step, slots, limit - ALIGNED)]
 
 
 def extent(step: KernelStep, slots: Sequence[Slot], operand: int) -> Extent:
@@ -73,7 +77,7 @@ def _axes(call: KernelCall, operand: int) -> Sequence[int] | None:
     """The axes that the strides of an operand are about; None if these do not say everything."""
     kernel = call.kernel
     if isinstance(kernel, Contraction) and kernel.digits is None:
-        return _OF_PRODUCT[min(operand, 2)]
+        return _OF_PRODUCT[operand]
     if isinstance(kernel, Loops) and operand not in kernel.gathered:
         return range(len(call.sizes))
     return None
@@ -135,7 +139,7 @@ def _independent(call: KernelCall) -> list[int]:
     coordinates nothing is computed from. Sums that are stored as they are may be added to."""
     kernel = call.kernel
     if isinstance(kernel, Contraction):
-        adds = kernel is contraction(float32, float32)  # and nothing follows
+        adds = kernel.dtype is kernel.accumulate is float32
         return list(range(_SUMMED + adds))
     assert isinstance(kernel, Loops)
     counted = kernel.outer - 1 if kernel.cut is not None else None
@@ -153,7 +157,7 @@ def _part(step: PartStep, ranges: dict[int, tuple[int, int]]) -> PartStep:
     sizes = tuple(ranges[k][1] if k in ranges else n for k, n in enumerate(call.sizes))
     bindings = list(step.bindings)
     for i, strides in enumerate(call.strides):
-        axes = _OF_PRODUCT[min(i, 2)] if isinstance(call.kernel, Contraction) else range(len(sizes))
+        axes = _OF_PRODUCT[i] if isinstance(call.kernel, Contraction) else range(len(sizes))
         moved = sum(ranges[k][0] * t for k, t in zip(axes, strides) if k in ranges)
         slot, offset = bindings[i]
         bindings[i] = Binding(slot, offset + moved)
