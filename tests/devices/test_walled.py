@@ -303,6 +303,28 @@ def test_gradients_of_a_compiled_function_move_at_its_edges():
         assert_close(a, b)
 
 
+def test_gradients_of_a_tensor_that_moves_twice_are_added_before_they_leave():
+    def f(w, x):
+        return ((x * w.to("walled")).sin() * w.to("walled")).sum()
+
+    w, x = cf.randn(3, requires_grad=True), there(3)
+    compiled = cf.compile(f)
+
+    @cf.compile
+    def step(x):
+        w.grad = None
+        f(w, x).backward()
+
+    for _ in range(3):
+        (expected,) = cf.autograd.grad(f(w, x), w)
+        (found,) = cf.autograd.grad(compiled(w, x), w)
+        step(x)
+        for g in (found, w.grad):
+            assert str(g.device) == "cpu"
+            assert_close(g, expected)
+    assert (compiled.captures, step.captures) == (1, 1)
+
+
 def test_a_tensor_that_has_moved_is_not_computed_with():
     with pytest.raises(cf.CaptureError, match="add computes on cpu, and other parts"):
         cf.compile(lambda x: (x * 2).cpu() + 1)(there(3))

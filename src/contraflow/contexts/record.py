@@ -218,10 +218,23 @@ class Recorder(BottomContext):
             return params.get("shape") == () and devices.current() == "cpu"
         return _are_single(inputs) or (op.is_copy and inputs[0].storage.is_recorded)
 
+    def _adds_before_leaving(self, op: Op, inputs: tuple[Any, ...]) -> bool:
+        """Whether gradients on their way to another device are added up: here, before they leave,
+        which is so where a tensor of that device was moved here twice."""
+        return (
+            op.is_sum
+            and state().task is not None
+            and self._device is not None
+            and all(isinstance(x, Tensor) and x.storage.is_recorded for x in inputs)
+            and all(x.storage.device != self._device for x in inputs)
+        )
+
     def _settle_device(self, op: Op, inputs: tuple[Any, ...]) -> None:
         """A tape has one device: that of the first op, beside those that compute numbers only."""
         numbers = all(self.is_number(x) for x in inputs if isinstance(x, Tensor))
         if self._numbers and numbers and not op.is_create:
+            return
+        if self._adds_before_leaving(op, inputs):
             return
         device = devices.current()
         if self._device is None:
