@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import stat
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -17,7 +18,9 @@ from contraflow.devices import cache
 from contraflow.devices.cpu import jit, program
 from contraflow.devices.cpu.pool import pool
 from contraflow.render.clike import cuda
-from contraflow.render.llvm.kernels import GENERATOR, entry_name, render, text_identity
+from contraflow.render.llvm import kernels as renderers
+from contraflow.render.llvm.identity import GENERATOR, entry_name, text_identity
+from contraflow.render.llvm.kernels import render
 
 
 def unique_kernel(number: float) -> tuple[str, str]:
@@ -74,7 +77,7 @@ def test_no_text_is_written_for_machine_code_that_is_there(tmp_path, monkeypatch
     monkeypatch.setattr(config, "cache_folder", tmp_path)
     kernels = [map_kernel(lambda x, n=n: x * n) for n in (31.5, 32.5)]
     texts = []
-    monkeypatch.setattr(program, "render", lambda k, **w: texts.append(k) or render(k, **w))
+    monkeypatch.setattr(renderers, "render", lambda k, **w: texts.append(k) or render(k, **w))
 
     def forget_and_compile() -> int:
         jit._addresses.clear()
@@ -87,6 +90,22 @@ def test_no_text_is_written_for_machine_code_that_is_there(tmp_path, monkeypatch
     for entry in (tmp_path / "cpu").iterdir():
         entry.write_bytes(b"damaged")
     assert forget_and_compile() == 4
+
+
+def test_renderers_are_imported_for_a_text_that_is_new(tmp_path):
+    program = (
+        "import sys, contraflow as cf; cf.compile(lambda x: (x @ x).tanh())(cf.ones(4, 4)); "
+        "print('contraflow.render.llvm.kernels' in sys.modules)"
+    )
+    for expected in ("True", "False"):
+        found = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "CONTRAFLOW_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert found.stdout.strip() == expected
 
 
 def test_a_text_s_identity_is_that_of_everything_that_decides_about_it():

@@ -10,7 +10,8 @@ from contraflow import config
 from contraflow.compiler.kernel import KernelCall, contraction
 from contraflow.devices.cpu import jit, parts
 from contraflow.dtypes import bfloat16, float32
-from contraflow.render.llvm.kernels import entry_name, render
+from contraflow.render.llvm.identity import entry_name
+from contraflow.render.llvm.kernels import render
 
 WIDTH = WIDTHS[-1]
 

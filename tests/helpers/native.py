@@ -14,7 +14,8 @@ import numpy as np
 from contraflow.compiler.interpret import run_call
 from contraflow.compiler.kernel import Contraction, KernelCall, strided_arguments
 from contraflow.devices.cpu import jit
-from contraflow.render.llvm.kernels import Factors, entry_name, render
+from contraflow.render.llvm.identity import Factors, entry_name
+from contraflow.render.llvm.kernels import render
 
 HAS_AVX512 = jit.vector_bytes() == 64 or bool(llvm.get_host_cpu_features().get("avx512f"))
 WIDTHS = (16, 32, 64) if HAS_AVX512 else (16, 32)

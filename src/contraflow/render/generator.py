@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import sys
 from typing import Any
 
@@ -17,10 +18,11 @@ SHARED = (
 
 @functools.cache
 def digest(modules: tuple[str, ...]) -> str:
-    """A digest of the modules that decide which text a kernel becomes, which are imported."""
+    """A digest of the modules that decide which text a kernel becomes. None of them is imported."""
     found = hashlib.sha256()
+    package = sys.modules["contraflow"]
+    loader: Any = package.__loader__
     for name in modules:
-        module = sys.modules[f"contraflow.{name}"]
-        loader: Any = module.__loader__
-        found.update(loader.get_data(module.__file__))
+        path = os.path.join(package.__path__[0], *name.split("."))
+        found.update(loader.get_data(f"{path}.py"))
     return found.hexdigest()

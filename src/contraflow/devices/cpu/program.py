@@ -40,8 +40,8 @@ from contraflow.devices.segments import KernelRun, kernel_steps, segments
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
 from contraflow.operation.context import state
-from contraflow.render.llvm.kernels import entry_name, render, text_identity
-from contraflow.render.llvm.text import lower
+from contraflow.render.llvm.identity import entry_name, text_identity
+from contraflow.render.llvm.lowering import lower
 
 MEETINGS = 3  # fixed barriers per program, beside one per kernel: what waking its threads costs
 FREE_STEPS = 8  # steps of an expression that take as long as reading and writing an element
@@ -409,8 +409,14 @@ def _source(kernel: Kernel) -> jit.FunctionSource:
     return jit.FunctionSource(
         [entry_name(kernel, vector_bytes=width, factors=factors)],
         text_identity(kernel, vector_bytes=width, factors=factors),
-        functools.partial(render, kernel, vector_bytes=width, factors=factors),
+        functools.partial(_text, kernel, vector_bytes=width, factors=factors),
     )
+
+
+def _text(kernel: Kernel, **variant: Any) -> str:
+    """The text of a kernel that is new to this machine: only then its renderer is imported."""
+    text: str = threads.imported("contraflow.render.llvm.kernels").render(kernel, **variant)
+    return text
 
 
 def load(plan: Plan) -> CpuProgram:

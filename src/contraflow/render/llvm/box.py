@@ -22,6 +22,7 @@ from contraflow.compiler.kernel import STRIDED, Box, Store
 from contraflow.dtypes import bool_, float64, int64
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
+from contraflow.render.llvm.lowering import lower
 from contraflow.render.llvm.text import (
     ARGUMENTS,
     CodeStretch,
@@ -29,7 +30,6 @@ from contraflow.render.llvm.text import (
     convert,
     expressions,
     literal,
-    lower,
     mangled,
     memory,
     operation,

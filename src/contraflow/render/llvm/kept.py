@@ -12,7 +12,7 @@ from contraflow.compiler.kernel import Loops, Store
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
 from contraflow.expressions.intrinsics import INTRINSICS
-from contraflow.render.llvm.text import template_of
+from contraflow.render.llvm.lowering import template_of
 
 
 def keep_values(kernel: Loops) -> Loops:

@@ -14,13 +14,10 @@ The error record has two words per part: line + 1 and the index that was out of 
 
 from __future__ import annotations
 
-from typing import Literal
-
 from contraflow.compiler.kernel import Attention, Contraction, Kernel, Loops, Scan, Scatter, Sort
-from contraflow.expressions import special_functions  # noqa: F401 (rows get decompositions)
-from contraflow.render.generator import SHARED, digest
 from contraflow.render.llvm.attention import AttentionRenderer
 from contraflow.render.llvm.contraction import ContractionRenderer
+from contraflow.render.llvm.identity import Factors, entry_name
 from contraflow.render.llvm.kept import keep_values
 from contraflow.render.llvm.loops import LoopsRenderer
 from contraflow.render.llvm.pairs import PairsRenderer
@@ -31,33 +28,12 @@ from contraflow.render.llvm.text import write_apart
 from contraflow.render.llvm.tiles import TilesRenderer
 from contraflow.render.llvm.window import WindowRenderer
 
-# The modules in which it is decided which text a kernel becomes.
-GENERATOR = (
-    *SHARED, "render.llvm.text", "render.llvm.attention", "render.llvm.box",
-    "render.llvm.contraction", "render.llvm.kept", "render.llvm.loops", "render.llvm.matrices",
-    "render.llvm.pairs", "render.llvm.panels", "render.llvm.scan", "render.llvm.scatter",
-    "render.llvm.single_row", "render.llvm.sort", "render.llvm.tiles", "render.llvm.weights",
-    "render.llvm.window", "render.llvm.kernels",
-)  # fmt: skip
-
-# The factors that one instruction of a contraction takes. Pairs and tiles are of bfloat16, with
-# sums of float32, for processors that have AVX512-BF16 or AMX; tiles need vectors of 64 bytes.
-Factors = Literal["elements", "pairs", "tiles"]
+# The renderer of contractions by the factors that one of their instructions takes.
 FACTORS: dict[Factors, type[ContractionRenderer]] = {
     "elements": ContractionRenderer,
     "pairs": PairsRenderer,
     "tiles": TilesRenderer,
 }
-
-
-def entry_name(kernel: Kernel, *, vector_bytes: int, factors: Factors = "elements") -> str:
-    """The name of the function that `render` writes."""
-    return f"{kernel.name}_v{vector_bytes}{'' if factors == 'elements' else f'_{factors}'}"
-
-
-def text_identity(kernel: Kernel, *, vector_bytes: int, factors: Factors = "elements") -> str:
-    """The identity of the text that `render` would write, without writing it."""
-    return f"{digest(GENERATOR)} {kernel.identity} {vector_bytes} {factors}"
 
 
 def render(kernel: Kernel, *, vector_bytes: int, factors: Factors = "elements") -> str:

@@ -13,7 +13,8 @@ from contraflow.compiler.kernel import Scatter
 from contraflow.dtypes import bool_
 from contraflow.expressions import expression as s
 from contraflow.render.llvm.box import BoxRenderer, Scope, lowered
-from contraflow.render.llvm.text import lower, memory
+from contraflow.render.llvm.lowering import lower
+from contraflow.render.llvm.text import memory
 
 
 class ScatterRenderer(BoxRenderer):

@@ -1,0 +1,32 @@
+"""The names and identities of LLVM IR texts, which say whether a text has to be written at all."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from contraflow.compiler.kernel import Kernel
+from contraflow.render.generator import SHARED, digest
+
+# The modules in which it is decided which text a kernel becomes.
+GENERATOR = (
+    *SHARED, "render.llvm.identity", "render.llvm.lowering", "render.llvm.text",
+    "render.llvm.attention", "render.llvm.box", "render.llvm.contraction", "render.llvm.kept",
+    "render.llvm.loops", "render.llvm.matrices", "render.llvm.pairs", "render.llvm.panels",
+    "render.llvm.scan", "render.llvm.scatter", "render.llvm.single_row", "render.llvm.sort",
+    "render.llvm.tiles", "render.llvm.weights", "render.llvm.window", "render.llvm.kernels",
+)  # fmt: skip
+
+
+# The factors that one instruction of a contraction takes. Pairs and tiles are of bfloat16, with
+# sums of float32, for processors that have AVX512-BF16 or AMX; tiles need vectors of 64 bytes.
+Factors = Literal["elements", "pairs", "tiles"]
+
+
+def entry_name(kernel: Kernel, *, vector_bytes: int, factors: Factors = "elements") -> str:
+    """The name of the function that `render` writes."""
+    return f"{kernel.name}_v{vector_bytes}{'' if factors == 'elements' else f'_{factors}'}"
+
+
+def text_identity(kernel: Kernel, *, vector_bytes: int, factors: Factors = "elements") -> str:
+    """The identity of the text that `render` would write, without writing it."""
+    return f"{digest(GENERATOR)} {kernel.identity} {vector_bytes} {factors}"
