@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
+
+from contraflow import threads
 
 BOOL, INT, FLOAT = 0, 1, 2
 
@@ -21,13 +22,23 @@ class DType:
     """An element type such as `contraflow.float32`. There is one object per type."""
 
     __slots__ = ("name", "numpy", "category", "itemsize", "is_floating_point")
+    numpy: np.dtype
 
-    def __init__(self, name: str, scalar: type, category: int) -> None:
+    def __init__(self, name: str, scalar: type | None, category: int, itemsize: int) -> None:
         self.name = name
-        self.numpy = np.dtype(scalar)
+        if scalar is not None:
+            self.numpy = np.dtype(scalar)
         self.category = category
-        self.itemsize = self.numpy.itemsize
+        self.itemsize = itemsize
         self.is_floating_point = category == FLOAT
+
+    def __getattr__(self, name: str) -> Any:
+        """NumPy's type of bfloat16, which another package has: few programs need it."""
+        if name != "numpy":
+            raise AttributeError(f"{self!r} has no attribute {name!r}.", name=name, obj=self)
+        self.numpy = np.dtype(threads.imported("ml_dtypes").bfloat16)
+        _BY_NUMPY[self.numpy] = self
+        return self.numpy
 
     @property
     def is_signed(self) -> bool:
@@ -58,24 +69,24 @@ class DType:
         return by_name, (self.name,)
 
 
-bool_ = DType("bool", np.bool_, BOOL)
-uint8 = DType("uint8", np.uint8, INT)
-int8 = DType("int8", np.int8, INT)
-int16 = DType("int16", np.int16, INT)
-int32 = DType("int32", np.int32, INT)
-int64 = DType("int64", np.int64, INT)
-float16 = DType("float16", np.float16, FLOAT)
-bfloat16 = DType("bfloat16", ml_dtypes.bfloat16, FLOAT)
-float32 = DType("float32", np.float32, FLOAT)
-float64 = DType("float64", np.float64, FLOAT)
+bool_ = DType("bool", np.bool_, BOOL, 1)
+uint8 = DType("uint8", np.uint8, INT, 1)
+int8 = DType("int8", np.int8, INT, 1)
+int16 = DType("int16", np.int16, INT, 2)
+int32 = DType("int32", np.int32, INT, 4)
+int64 = DType("int64", np.int64, INT, 8)
+float16 = DType("float16", np.float16, FLOAT, 2)
+bfloat16 = DType("bfloat16", None, FLOAT, 2)
+float32 = DType("float32", np.float32, FLOAT, 4)
+float64 = DType("float64", np.float64, FLOAT, 8)
 
 # uint32 exists inside kernels only: the words of the random generator and the bits of floats.
-uint32 = DType("uint32", np.uint32, INT)
+uint32 = DType("uint32", np.uint32, INT, 4)
 
 ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
 HALVES = frozenset((float16, bfloat16))
 _BY_NAME = {d.name: d for d in (*ALL, uint32)}
-_BY_NUMPY = {d.numpy: d for d in (*ALL, uint32)}
+_BY_NUMPY = {d.numpy: d for d in (*ALL, uint32) if d is not bfloat16}
 _ORDER = {d: i for i, d in enumerate(ALL)}
 _default = float32
 
@@ -100,6 +111,8 @@ def by_name(name: str) -> DType:
 def from_numpy(dtype: np.dtype) -> DType:
     """The dtype of a NumPy array, or a TypeError that lists what is supported."""
     found = _BY_NUMPY.get(dtype)
+    if found is None and dtype == bfloat16.numpy:
+        found = bfloat16
     if found is None or found is uint32:
         names = ", ".join(d.name for d in ALL)
         raise TypeError(f"dtype: {dtype} is not supported. Supported: {names}.")
@@ -222,7 +235,7 @@ class finfo:
         _check_dtype("finfo", given)
         if not given.is_floating_point:
             raise TypeError(f"finfo: {given} is not floating-point. Use iinfo.")
-        found: Any = ml_dtypes.finfo(given.numpy)  # type: ignore[no-untyped-call]
+        found: Any = threads.imported("ml_dtypes").finfo(given.numpy)
         self.dtype, self.bits = given.name, int(found.bits)
         self.eps, self.max, self.min = float(found.eps), float(found.max), float(found.min)
         self.tiny = self.smallest_normal = float(found.smallest_normal)

@@ -191,10 +191,10 @@ TRANSLATED: dict[type[Exception], type[Exception]] = {
 
 DIM_LIMIT = 64  # NumPy's
 TOO_MANY_DIMS = f"a tensor has at most {DIM_LIMIT} dims."
-_NUMPY_DIMS = re.compile("maximum (supported|number of) dimension")
+_NUMPY_DIMS = "maximum (supported|number of) dimension"
 
 # A message of ours begins with a name and a colon; Python's and NumPy's do not.
-_OURS = re.compile(r"[A-Za-z_][\w.]*(\(.*?\))?: ")
+_OURS = r"[A-Za-z_][\w.]*(\(.*?\))?: "
 _INSIDE = tuple(os.path.dirname(file) + os.sep for file in (__file__, np.__file__))
 
 
@@ -213,12 +213,12 @@ def retold(
     """
     raw = getattr(error, "retold", error)
     said = str(error.args[0]) if error.args else ""  # what str(KeyError) puts into quotes
-    if (raw is error and _OURS.match(said)) or not _raised_inside(error.__traceback__):
+    if (raw is error and re.match(_OURS, said)) or not _raised_inside(error.__traceback__):
         return error
     told = next(told for kind, told in TRANSLATED.items() if isinstance(raw, kind))
     if isinstance(raw, OutOfRange):
         text = f"{name}: {raw}"
-    elif isinstance(raw, ValueError) and _NUMPY_DIMS.search(str(raw)):
+    elif isinstance(raw, ValueError) and re.search(_NUMPY_DIMS, str(raw)):
         text = f"{name}: {TOO_MANY_DIMS}"
     else:
         given = [brief(value) for value in args]

@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 
 from contraflow.errors import brief
 
+# Labels of dims, as einsum has them. Importing `string`, which has them too, takes a while.
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
 Shape = tuple[int, ...]
 Lengths = int | Sequence[int]  # one for every dim, or one for each
 

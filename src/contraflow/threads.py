@@ -13,9 +13,9 @@ import importlib
 import os
 import sys
 import threading
-import traceback
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -65,7 +65,7 @@ class Task:
         try:
             self._result = function(*args)
         except BaseException as error:
-            traceback.clear_frames(error.__traceback__)  # what they hold goes here, not elsewhere
+            _clear_frames(error)  # what they hold goes here, not elsewhere
             self._error = error
         finally:
             del function, args, self._call
@@ -83,6 +83,15 @@ class Task:
         if self._error is not None:
             raise self._error
         return self._result
+
+
+def _clear_frames(error: BaseException) -> None:
+    """Forget the variables of the frames that an error has left."""
+    at = error.__traceback__
+    while at is not None:
+        with suppress(RuntimeError):  # a frame that still runs
+            at.tb_frame.clear()
+        at = at.tb_next
 
 
 def start(function: Callable[..., Any], *args: Any) -> Task:

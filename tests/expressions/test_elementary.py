@@ -316,12 +316,14 @@ def test_numpy_fma_does_not_round_to_a_tie_first() -> None:
 
 
 def test_constants_add_up() -> None:
+    unit = Fraction(1, 1 << elementary.UNIT_BITS)
+    ln_2, half_pi = elementary.LN_2 * unit, elementary.HALF_PI * unit
     for form in elementary.FORMATS.values():
         close = Fraction(1, 1 << (2 * form.fraction - 9))
-        assert abs(elementary.LN_2 - sum(map(Fraction, form.ln_2))) < close
-        assert abs(elementary.HALF_PI - sum(map(Fraction, form.half_pi))) < close
-    assert float(elementary.LN_2) == math.log(2)
-    assert float(2 * elementary.HALF_PI) == math.pi
+        assert abs(ln_2 - sum(map(Fraction, form.ln_2))) < close
+        assert abs(half_pi - sum(map(Fraction, form.half_pi))) < close
+    assert float(ln_2) == math.log(2)
+    assert float(2 * half_pi) == math.pi
 
 
 def test_expand_keeps_sharing_and_native_rows() -> None:

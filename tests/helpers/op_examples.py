@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -190,7 +191,7 @@ def text() -> str:
 
 def main() -> None:
     """Write the file."""
-    EXAMPLES.write_text(text())
+    Path(EXAMPLES).write_text(text())
 
 
 if __name__ == "__main__":

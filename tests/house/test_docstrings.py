@@ -7,6 +7,7 @@ import inspect
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ PUBLIC = {n: op for n, op in sorted(REGISTRY.items()) if op_examples.public_name
 
 
 def test_the_file_of_examples_is_fresh() -> None:
-    assert EXAMPLES.read_text(encoding="utf-8") == op_examples.text(), "run `make examples`"
+    assert Path(EXAMPLES).read_text(encoding="utf-8") == op_examples.text(), "run `make examples`"
 
 
 @pytest.mark.parametrize("name", PUBLIC)

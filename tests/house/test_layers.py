@@ -322,6 +322,21 @@ def test_import_loads_no_optional_dependency():
     assert done.stdout.split() == []
 
 
+# Beside what NumPy imports: each takes longer than a module of ours.
+LATER = {"dataclasses", "fractions", "llvmlite", "ml_dtypes", "pathlib", "pkgutil", "string"}
+
+
+def test_import_loads_no_module_that_takes_long():
+    program = (
+        f"import sys, numpy; before = set(sys.modules); import {PACKAGE}; "
+        f"print(*sorted({LATER!r} & set(sys.modules) - before))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=SOURCE.parent, capture_output=True, text=True
+    )
+    assert (done.stderr, done.stdout.split()) == ("", [])
+
+
 def test_table_names_what_exists():
     names = [name for layer in LAYERS for name in layer.split()]
     assert len(names) == len(set(names))

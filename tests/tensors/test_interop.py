@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -306,3 +308,13 @@ def test_recorded_tensors_do_not_leave() -> None:
         step = cf.compile(lambda x, leave=leave: leave(x * 2.0))
         with pytest.raises(cf.CaptureError, match="needs the value of float32"):
             step(cf.ones(2))
+
+
+def test_arrays_of_bfloat16_are_known_before_anything_else_needs_them():
+    """The package that has NumPy's bfloat16 is imported when it is first asked for."""
+    program = (
+        "import ml_dtypes, numpy as np, contraflow as cf; "
+        "print(cf.tensor(np.ones(2, ml_dtypes.bfloat16)).dtype, cf.bfloat16.numpy.name)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stderr, done.stdout) == ("", "bfloat16 bfloat16\n")

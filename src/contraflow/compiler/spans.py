@@ -8,7 +8,6 @@ threads; and these find work in a product of few rows and columns too.
 
 from __future__ import annotations
 
-import string
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from contraflow.dtypes import HALVES, float32
 from contraflow.operation import core
 from contraflow.operation.kinds import Contracting
 from contraflow.operation.op import Op
-from contraflow.shapes import View, contiguous, numel
+from contraflow.shapes import LETTERS, View, contiguous, numel
 
 
 class Cut(NamedTuple):
@@ -83,7 +82,7 @@ class _Product:
     ) -> None:
         self.tape, self.line, self.shown, self.cut = tape, line, shown, cut
         self.spec = tape.specs[line.outs[0]]
-        self.batch = next(c for c in string.ascii_letters if c not in "".join(cut.labels))
+        self.batch = next(c for c in LETTERS if c not in "".join(cut.labels))
 
     def write(self) -> None:
         """Append the lines; the last of them gives the product."""

@@ -8,7 +8,6 @@ on full tensors follows from its kind; where it does not, the examples are taken
 
 from __future__ import annotations
 
-import string
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from contraflow.operation import core
 from contraflow.operation.context import apply, changed, state
 from contraflow.operation.kinds import Contracting
 from contraflow.operation.op import Op
-from contraflow.shapes import contiguous, numel
+from contraflow.shapes import LETTERS, contiguous, numel
 from contraflow.spec import Params, Spec
 from contraflow.tensors.node import sequence_numbers
 from contraflow.tensors.storage import Storage, serials
@@ -332,7 +331,7 @@ def _aligned(x: Any, full: bool, rank: int) -> Any:
 def _contracted(labels: tuple[str, str, str], given: Operands) -> Tensor:
     """A contraction with one more label, the batch's. Dims that only broadcast are dropped."""
     left, right, out = labels
-    batch = next(c for c in string.ascii_letters if c not in left + right + out)
+    batch = next(c for c in LETTERS if c not in left + right + out)
     operands, named = [], []
     for (x, full), letters in zip(given, (left, right)):
         first = (batch,) if full else ()

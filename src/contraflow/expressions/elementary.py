@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -67,18 +66,29 @@ def expm1(x: Expr) -> Expr:
 # --- floating-point formats --------------------------------------------------------------------
 
 
-def pieces(value: Fraction, *digits: int) -> tuple[float, ...]:
+# Constants are integers in units of 2**-UNIT_BITS: importing `fractions` takes longer than this
+# module.
+UNIT_BITS = 256
+
+
+def constant(numerator: int, denominator: int) -> int:
+    """A constant that is a fraction."""
+    return (numerator << UNIT_BITS) // denominator
+
+
+def pieces(value: int, *digits: int) -> tuple[float, ...]:
     """Split a constant into floats of so many significant bits each, which add up to it."""
     split = []
     for count in digits:
-        unit = Fraction(2) ** (math.frexp(value)[1] - count)
-        split.append(float(int(value / unit) * unit))
-        value -= Fraction(split[-1])
+        below = value.bit_length() - count
+        piece = value >> below
+        split.append(math.ldexp(piece, below - UNIT_BITS))
+        value -= piece << below
     return tuple(split)
 
 
-LN_2 = Fraction(0xB17217F7D1CF79ABC9E3B39803F2F6AF40F343267, 1 << 164)
-HALF_PI = Fraction(0xC90FDAA22168C234C4C6628B80DC1CD129024E088A67CC74, 1 << 191)
+LN_2 = constant(0xB17217F7D1CF79ABC9E3B39803F2F6AF40F343267, 1 << 164)
+HALF_PI = constant(0xC90FDAA22168C234C4C6628B80DC1CD129024E088A67CC74, 1 << 191)
 
 
 class FloatFormat(NamedTuple):
@@ -419,7 +429,7 @@ def log_pair(x: Expr) -> tuple[Expr, Expr]:
     """
     form = FORMATS[x.dtype]
     ln_2_high, ln_2_low = form.ln_2
-    two_thirds = pieces(Fraction(2, 3), (form.fraction + 1) // 2, form.fraction + 1)
+    two_thirds = pieces(constant(2, 3), (form.fraction + 1) // 2, form.fraction + 1)
 
     k, m = split_exponent(x)
     f, below = m - 1.0, m + 1.0

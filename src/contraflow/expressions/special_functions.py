@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -133,10 +132,11 @@ def _log2(x: Expr) -> Expr:
     return m.log_limits(x, 0.0, k + m.log_parts(zero, f - 1.0) * (1 / math.log(2)))
 
 
-# log10(2), whose first piece times any exponent is exact
+_LOG10_OF_2 = m.constant(30102999566398119521373889472449302677, 10**38)
+# whose first piece times any exponent is exact
 _LOG10_2 = {
-    float32: m.pieces(Fraction("0.30102999566398119521373889472449302677"), 12, 24),
-    float64: m.pieces(Fraction("0.30102999566398119521373889472449302677"), 40, 53),
+    float32: m.pieces(_LOG10_OF_2, 12, 24),
+    float64: m.pieces(_LOG10_OF_2, 40, 53),
 }
 
 
@@ -442,7 +442,7 @@ DIGAMMA = {
         -2.7850748768837872e-04, 1.1881232908510335e-04,
     ),
 }  # fmt: skip
-_ROOT = Fraction("1.461632144968362341262659542325721328468")
+_ROOT = m.constant(1461632144968362341262659542325721328468, 10**39)
 DIGAMMA_ROOT = {float32: m.pieces(_ROOT, 24, 24), float64: m.pieces(_ROOT, 53, 53)}
 
 

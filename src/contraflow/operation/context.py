@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from io import IOBase
 from typing import TYPE_CHECKING, Any
@@ -183,23 +182,33 @@ class Context:
 _DEVICE = {"device"}
 
 
-@dataclass(slots=True)
 class ThreadState:
     """Everything that is per thread: the contexts and the modes. Never changed, only replaced."""
 
-    context: Context
-    grad: bool = True
-    stopped: bool = False  # the user has turned `grad` off: for contexts below as well
-    inference: bool = False
-    anomaly: bool = False  # look for values that are not finite
-    task: Any = None  # the backward pass that is running
-    region: int = 0  # the checkpointed recomputation that is running, 0 outside
-    line: Any = None  # the user's line, once an outer library call has taken it
-    saved_hooks: tuple[Any, ...] = ()
-    autocast: DType | None = None  # what ops declared for it compute in
-    device: str | None = None  # where tensors are made; None: on the default device
+    __slots__ = (
+        "context", "grad", "stopped", "inference", "anomaly", "task", "region", "line",
+        "saved_hooks", "autocast", "device", "nearby",
+    )  # fmt: skip
 
-    nearby: dict[str | None, ThreadState] | None = None  # copies for other devices
+    def __init__(
+        self,
+        context: Context,
+        grad: bool = True,
+        stopped: bool = False,  # the user has turned `grad` off: for contexts below as well
+        inference: bool = False,
+        anomaly: bool = False,  # look for values that are not finite
+        task: Any = None,  # the backward pass that is running
+        region: int = 0,  # the checkpointed recomputation that is running, 0 outside
+        line: Any = None,  # the user's line, once an outer library call has taken it
+        saved_hooks: tuple[Any, ...] = (),
+        autocast: DType | None = None,  # what ops declared for it compute in
+        device: str | None = None,  # where tensors are made; None: on the default device
+    ) -> None:
+        self.context = context
+        self.grad, self.stopped, self.inference, self.anomaly = grad, stopped, inference, anomaly
+        self.task, self.region, self.line = task, region, line
+        self.saved_hooks, self.autocast, self.device = saved_hooks, autocast, device
+        self.nearby: dict[str | None, ThreadState] | None = None  # copies for other devices
 
     def replaced(self, fields: Mapping[str, Any]) -> ThreadState:
         """A copy with other values for some fields; one for a device is made once, since ops on

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contraflow.errors import TRANSLATED, retold
@@ -111,13 +111,14 @@ _DEFAULTS = {name: getattr(Traits, name) for name in Traits.__annotations__}
 
 
 # An example of each op, made from its samples by `make examples`.
-EXAMPLES = Path(__file__).with_name("examples.txt")
+EXAMPLES = os.path.join(os.path.dirname(__file__), "examples.txt")
 
 
 @functools.cache
 def _examples() -> dict[str, str]:
     """The examples by the names of ops; an op of a user's has none."""
-    parts = EXAMPLES.read_text(encoding="utf-8").split("===== ")[1:]
+    with open(EXAMPLES, encoding="utf-8") as file:
+        parts = file.read().split("===== ")[1:]
     return dict(part.split("\n", 1) for part in parts)
 
 

@@ -5,8 +5,9 @@ The package does not do that itself. After an interrupted import Python may have
 the package, and would then import the families while one of them is being imported.
 """
 
+import os
 from importlib import import_module
-from pkgutil import walk_packages
+from types import ModuleType
 
 from contraflow import collector, ops
 from contraflow.tensors.source_line import OWNERS
@@ -21,7 +22,16 @@ OWNERS.update({name: name for name in _DRAWING})
 
 _WITHOUT_OPS = {f"{ops.__name__}.{name}" for name in ("declared", "creation.arrays")}
 
-for _found in walk_packages(ops.__path__, f"{ops.__name__}."):
-    if _found.name not in _WITHOUT_OPS:
-        import_module(_found.name)
+
+def _import_all(package: ModuleType) -> None:
+    """Import the modules of a package, and those of the packages in it."""
+    for file in sorted({file.partition(".")[0] for file in os.listdir(package.__path__[0])}):
+        name = f"{package.__name__}.{file}"
+        if file.isidentifier() and not file.startswith("_") and name not in _WITHOUT_OPS:
+            module = import_module(name)
+            if hasattr(module, "__path__"):
+                _import_all(module)
+
+
+_import_all(ops)
 collector.make_old()  # all of it stays

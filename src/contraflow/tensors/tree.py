@@ -23,11 +23,12 @@ two, except in what a compiled function leaves behind (`capture/state/made.py`).
 
 from __future__ import annotations
 
-import dataclasses
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
+
+from contraflow import threads
 
 
 def parts(x: Any, mappings: type = dict) -> list[tuple[Any, Any]] | None:
@@ -42,9 +43,14 @@ def parts(x: Any, mappings: type = dict) -> list[tuple[Any, Any]] | None:
         return list(enumerate(x))
     if isinstance(x, mappings):
         return list(x.items())  # type: ignore[attr-defined]
-    if dataclasses.is_dataclass(x) and not isinstance(x, type):
-        return [(field.name, getattr(x, field.name)) for field in dataclasses.fields(x)]
+    if hasattr(type(x), "__dataclass_fields__"):
+        return [(name, getattr(x, name)) for name in _field_names(x)]
     return None
+
+
+def _field_names(x: Any) -> list[str]:
+    """The names of the fields of a dataclass."""
+    return [field.name for field in threads.imported("dataclasses").fields(x)]
 
 
 def like(x: Any, values: Sequence[Any]) -> Any:
@@ -60,7 +66,7 @@ def like(x: Any, values: Sequence[Any]) -> Any:
         return bare(kind, list(zip(x, values)), x.default_factory)
     if isinstance(x, Mapping):
         return kind(dict(zip(x, values)))
-    return with_fields(kind, zip((field.name for field in dataclasses.fields(x)), values))
+    return with_fields(kind, zip(_field_names(x), values))
 
 
 def with_fields(kind: type, values: Iterable[tuple[str, Any]]) -> Any:

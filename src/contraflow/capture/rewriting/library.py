@@ -7,18 +7,16 @@ import functools
 import os
 import sys
 import types
+from importlib.util import find_spec
 from typing import Any
-
-import ml_dtypes
-import numpy as np
 
 from contraflow import devices
 from contraflow.tensors.source_line import PACKAGE, is_standard
 
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # flags of classes: made at run time; cannot be changed
 
-_DEPENDENCIES = (os.path.dirname(file) + os.sep for file in (np.__file__, ml_dtypes.__file__))
-_OURS = (PACKAGE, *_DEPENDENCIES)
+_DEPENDENCIES = (str(spec.origin) for name in ("numpy", "ml_dtypes") if (spec := find_spec(name)))
+_OURS = (PACKAGE, *(os.path.dirname(file) + os.sep for file in _DEPENDENCIES))
 # Containers in Python of the standard library, and datasets, keep what is the user's, and call its
 # code: they are observed.
 _DATASETS = "contraflow.data.datasets"

@@ -7,7 +7,7 @@ from contraflow import config
 from contraflow.compiler.kernel import Contraction, Kernel
 from contraflow.devices.cpu import jit, tiles
 from contraflow.dtypes import bfloat16, float32
-from contraflow.render.llvm.kernels import Factors
+from contraflow.render.llvm.identity import Factors
 
 # Processors that do 64 bytes in two halves, so that products gain nothing by them. Panels that are
 # packed from windows lose: the wider one is, the less of it images of few columns fill. Zen 4, the

@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from contraflow import dtypes
-from contraflow.dtypes import FLOAT, HALVES, float64, int32
+from contraflow.dtypes import FLOAT, HALVES, finfo, float64, int32
 from contraflow.errors import describe
 from contraflow.expressions import expression as s
 from contraflow.expressions import special_functions
@@ -255,7 +254,7 @@ def _nan_to_num(
     for name, value in (("nan", nan), ("posinf", posinf), ("neginf", neginf)):
         if isinstance(value, Tensor):
             raise TypeError(f"nan_to_num: {name} is {describe(value)}; it must be a number.")
-    largest = float(ml_dtypes.finfo(x.dtype.numpy).max) if x.is_floating_point() else 0.0
+    largest = float(finfo(x.dtype).max) if x.is_floating_point() else 0.0
     numbers = (
         0.0 if nan is None else nan,
         largest if posinf is None else posinf,

@@ -6,7 +6,6 @@ primitive, `contract`, wants every label of an operand in the other one or in th
 
 from __future__ import annotations
 
-import string
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from contraflow.ops.linalg.products import contract
 from contraflow.ops.reduction.reduce import sum_
 from contraflow.ops.shape.parts import diagonal
 from contraflow.ops.shape.view import contiguous, permute, reshape, select
-from contraflow.shapes import normalize_dim, numel
+from contraflow.shapes import LETTERS, normalize_dim, numel
 from contraflow.tensors.tensor import Tensor
 
 
@@ -81,8 +80,8 @@ def _einsum_labels(equation: str, operands: Sequence[Tensor]) -> tuple[list[str]
     if len(terms) != len(operands):
         raise ValueError(f"einsum: {equation!r} names {len(terms)} operands, not {len(operands)}.")
     letters = {c for c in left + out if c not in ",."}
-    if not letters <= set(string.ascii_letters):
-        wrong = sorted(letters - set(string.ascii_letters))
+    if not letters <= set(LETTERS):
+        wrong = sorted(letters - set(LETTERS))
         raise ValueError(f"einsum: {equation!r} holds {wrong[0]!r}; labels are letters.")
     ranks = []
     for term, x in zip(terms, operands):
@@ -91,7 +90,7 @@ def _einsum_labels(equation: str, operands: Sequence[Tensor]) -> tuple[list[str]
         if not fits or "." in term.replace("...", "", 1):
             raise ValueError(f"einsum: {term!r} does not label the dims of {describe(x)}.")
         ranks.append(x.ndim - named if "..." in term else 0)
-    spare = "".join(c for c in string.ascii_letters if c not in letters)
+    spare = "".join(c for c in LETTERS if c not in letters)
     dots = spare[: max(ranks)]
     labels = [t.replace("...", dots[len(dots) - rank :]) for t, rank in zip(terms, ranks)]
     if not arrow:
@@ -188,7 +187,7 @@ def _einsum_by_numbers(args: tuple[Any, ...]) -> Tensor:
     out = args[-1] if len(args) % 2 else None
 
     def term(numbers: Any) -> str:
-        return "".join("..." if n is Ellipsis else string.ascii_letters[n] for n in numbers)
+        return "".join("..." if n is Ellipsis else LETTERS[n] for n in numbers)
 
     equation = ",".join(map(term, lists)) + ("" if out is None else "->" + term(out))
     return apply(einsum, tuple(operands), {"equation": equation})
@@ -246,7 +245,7 @@ def tensordot(a, b, *, dims=2):
                 f"tensordot: cannot contract dim {i} of {describe(a)} with dim {j} of "
                 f"{describe(b)}: sizes {a.shape[i]} and {b.shape[j]} differ."
             )
-    letters = string.ascii_letters
+    letters = LETTERS
     first = letters[: a.ndim]
     second = list(letters[a.ndim : a.ndim + b.ndim])
     for i, j in zip(left, right):

@@ -6,7 +6,6 @@ Products of more operands, and with labels that are summed or repeated, are in `
 from __future__ import annotations
 
 import math
-import string
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,10 +22,10 @@ from contraflow.ops.elementwise.basic import clone
 from contraflow.ops.reduction.reduce import sum_
 from contraflow.ops.shape.arrange import roll
 from contraflow.ops.shape.view import reshape
-from contraflow.shapes import broadcast_shapes, normalize_dim, numel
+from contraflow.shapes import LETTERS, broadcast_shapes, normalize_dim, numel
 from contraflow.tensors.tensor import Tensor
 
-_BATCH = "".join(c for c in string.ascii_letters if c not in "kmn")
+_BATCH = "".join(c for c in LETTERS if c not in "kmn")
 
 
 def _of_numbers(name: str) -> Any:

@@ -246,14 +246,14 @@ def lowest(dtype: DType) -> Any:
     """The value that maximum never prefers."""
     if dtype is bool_:
         return False
-    return -np.inf if dtype.is_floating_point else int(np.iinfo(dtype.numpy).min)  # type: ignore[type-var]
+    return -np.inf if dtype.is_floating_point else int(np.iinfo(dtype.numpy).min)
 
 
 def highest(dtype: DType) -> Any:
     """The value that minimum never prefers."""
     if dtype is bool_:
         return True
-    return np.inf if dtype.is_floating_point else int(np.iinfo(dtype.numpy).max)  # type: ignore[type-var]
+    return np.inf if dtype.is_floating_point else int(np.iinfo(dtype.numpy).max)
 
 
 def _extreme_samples() -> Any:

@@ -11,12 +11,12 @@ from contraflow.compiler.kernel import Attention
 from contraflow.dtypes import int32
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
+from contraflow.render.llvm.lowering import lower
 from contraflow.render.llvm.matrices import MatrixRenderer
 from contraflow.render.llvm.text import (
     CodeStretch,
     FunctionText,
     expressions,
-    lower,
     memory,
     register,
     wide,
