@@ -241,3 +241,25 @@ def test_ctc_loss_takes_labels_and_lengths_of_the_cpu(device):
         r"Pass target_lengths as a tuple of numbers, or targets of shape \[n, s\].",
     ):
         cf.compile(lambda x, labels: F.ctc_loss(x, targets, lengths, labels))(there, labels)
+
+
+def test_parts_of_a_tensor_of_the_cpu_are_read_at_every_call():
+    base = cf.arange(12.0).reshape(3, 4)
+    parts = {"row": base[1], "column": base[:, 2], "turned": base.t()}
+
+    def function(x: cf.Tensor) -> cf.Tensor:
+        rows = (x * parts["row"].to("walled")).sum()
+        columns = (x[:3] * parts["column"].to("walled")).sum()
+        return rows + columns + parts["turned"].to("walled")[3, 2]
+
+    compiled, x = cf.compile(function), cf.arange(1.0, 5.0).to("walled")
+
+    def replaced() -> None:
+        parts["row"] = base[2]
+
+    for change in (lambda: base.mul_(2), lambda: base[0, 2].fill_(50.0), replaced, base.zero_):
+        assert compiled(x).item() == function(x).item()
+        change()
+        for _ in range(2):
+            assert compiled(x).item() == function(x).item()
+    assert compiled.captures == 2
