@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from typing import NoReturn
 
 from contraflow.errors import AbsentByChoice
 
@@ -16,6 +17,23 @@ _PLACES = (
     "contraflow.nn.utils", "contraflow.amp",
 )  # fmt: skip
 
+# PyTorch's names that tensors do not have: each is an attribute that raises the error. A
+# `__getattr__` of tensors would raise it for any name, but Python reads every attribute of objects
+# that have one in a longer way.
+_OF_TENSORS = (
+    "as_strided_scatter as_subclass ccol_indices cdouble cfloat chalf coalesce col_indices "
+    "conj_physical_ const_data_ptr crow_indices dense_dim dequantize dim_order eig geqrf "
+    "grad_dtype hash_tensor histogram imag index indices int_repr ipu is_ipu is_maia is_mtia "
+    "istft lstsq lu lu_solve map2_ module_load mtia name names narrow_copy new_empty_strided "
+    "nonzero_static orgqr ormqr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points "
+    "q_scale q_zero_point qr qscheme reinforce resize resize_as resize_as_sparse_ row_indices "
+    "slice_inverse smm solve sparse_dim sparse_mask sparse_resize_ sparse_resize_and_clear_ "
+    "sspaddmm stft storage_type svd symeig to_complex to_dense to_mkldnn to_padded_tensor "
+    "to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr "
+    "triangular_solve values volatile xpu"
+)
+OF_TENSORS = tuple(_OF_TENSORS.split())
+
 
 def missing(module: str, name: str) -> AttributeError:
     """The error for a name that a module does not have."""
@@ -26,13 +44,15 @@ def missing(module: str, name: str) -> AttributeError:
     return _told(start, path, name, _names(module), [p for p in _PLACES if p != module])
 
 
-def missing_method(name: str, names: Iterable[str]) -> AttributeError:
-    """The error for a name that tensors do not have."""
-    start = f"'Tensor' object has no attribute {name!r}"
-    if name.startswith("_"):
-        return AttributeError(start)
-    known = [n for n in names if not n.startswith("_")]
-    return _told(start, f"Tensor.{name}", name, known, ())
+class AbsentMethod:
+    """Stands for a name of PyTorch's that tensors do not have."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, x: object, owner: type | None = None) -> NoReturn:
+        start = f"'Tensor' object has no attribute {self.name!r}"
+        raise _told(start, f"Tensor.{self.name}", self.name, (), ())
 
 
 def _told(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -11,6 +13,8 @@ from tests.helpers import torch_names, torch_uses
 
 import contraflow as cf
 from contraflow import absent
+from contraflow.errors import AbsentByChoice
+from contraflow.names import OF_TENSORS
 
 
 def test_each_name_is_decided() -> None:
@@ -63,7 +67,7 @@ def test_uses_are_counted_in_archives(tmp_path: Path, monkeypatch) -> None:
         (lambda: cf.nn.functional.sofmax, "Did you mean 'softmax'?"),
         (lambda: cf.optim.Adma, "Did you mean 'Adam'?"),
         (lambda: cf.data.DataLoder, "Did you mean 'DataLoader'?"),
-        (lambda: cf.ones(2).sofmax, "Did you mean 'softmax'?"),
+        (lambda: cf.ones(2).sofmax, "'Tensor' object has no attribute 'sofmax'"),
         (lambda: cf.Linear, "It is contraflow.nn.Linear."),
         (lambda: cf.DataLoader, "It is contraflow.utils.data.DataLoader."),
         (lambda: cf.stft, "stft: there are no Fourier transforms here."),
@@ -77,6 +81,28 @@ def test_a_missing_name_says_what_was_meant(ask, text: str) -> None:
     with pytest.raises(AttributeError) as caught:
         ask()
     assert text in str(caught.value)
+
+
+def test_every_name_that_tensors_lack_says_why_and_is_not_listed() -> None:
+    paths = [d.name.removeprefix("torch.") for d in torch_names.decisions()]
+    names = [path.removeprefix("Tensor.") for path in paths if path.startswith("Tensor.")]
+    x = cf.ones(2, 2)
+    lacking = [name for name in names if not hasattr(x, name)]
+    assert len(lacking) > 50
+    for name in lacking:
+        with pytest.raises(AbsentByChoice, match=f"^Tensor.{name}: "):
+            getattr(x, name)
+    assert set(dir(x)).isdisjoint(OF_TENSORS)
+    assert set(lacking) <= set(OF_TENSORS)
+    assert not [name for name in OF_TENSORS if hasattr(cf.Tensor, name)]
+
+
+def test_python_itself_says_which_method_was_meant() -> None:
+    """Reading attributes is faster without a `__getattr__`, which would say it in the message."""
+    assert not hasattr(cf.Tensor, "__getattr__")
+    program = "import contraflow; contraflow.ones(2).sofmax"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "'Tensor' object has no attribute 'sofmax'. Did you mean: 'softmax'?" in done.stderr
 
 
 def test_names_with_underscores_are_refused_without_a_search() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from contraflow import devices, thresholds
 from contraflow.dtypes import float32
 from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS, DeviceError, describe_there
-from contraflow.graph.op_node import OpNode
+from contraflow.graph.op_node import OpNode, kept_by
 from contraflow.graph.recompute import recomputation
 from contraflow.operation import core
 from contraflow.operation.context import (
@@ -60,7 +60,7 @@ class OpContext(Context):
             outs = self.execute_there(op, inputs, params, there)
         current = state()
         if current.grad:
-            if op.rules and _some_need(inputs):
+            if op.rules:
                 self._attach(current, op, inputs, params, outs)
         elif current.inference:
             for out in outs:
@@ -119,8 +119,7 @@ class OpContext(Context):
     def placed(self, base: Tensor, value: Tensor, region: View) -> Tensor:
         """The elements are written already: only the node of the assignment is made."""
         t = base.alias()
-        if _some_need((base, value)):
-            self._attach(state(), core.assign, (base, value), region._asdict(), (t,))
+        self._attach(state(), core.assign, (base, value), region._asdict(), (t,))
         return t
 
     def _view(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Tensor:
@@ -183,21 +182,30 @@ class OpContext(Context):
         params: Params,
         outs: tuple[Tensor, ...],
     ) -> None:
-        """Make `outs` the outputs of a node, of which some input needs gradients."""
+        """Make `outs` the outputs of a node, if some input needs gradients."""
         targets: list[Any] = []
         described: list[Any] = []
-        far = False
+        needed = far = False
         for x in inputs:
-            target = index = None
-            if isinstance(x, Tensor):
-                if x._needs:
-                    target, index = x._node or x, x._index
-                    if index > FEW:
-                        far = True
+            if not isinstance(x, Tensor):
+                targets.append(None)
+                described += _NO_TENSOR
+                continue
+            base = x._base
+            if base is not None and base._edits != x._edits:
+                x._rebuild(base)
+            if x._needs:
+                needed = True
+                index = x._index
+                if index > FEW:
+                    far = True
+                targets.append(x._node or x)
                 described += (x.layout.shape, x.dtype, index)
             else:
-                described += _NO_TENSOR
-            targets.append(target)
+                targets.append(None)
+                described += (x.layout.shape, x.dtype, None)
+        if not needed:
+            return
         made = None if op.infers else tuple([out.spec for out in outs[: op.output_count]])
         if op.rules:
             indices = described[2::3] if far else []
@@ -210,13 +218,13 @@ class OpContext(Context):
             device = outs[0].storage.device
             form = self.recomputed_form(op, params, made, described, device)
         call = current.line or user_call(_LIBRARY_FRAMES)
-        node = OpNode(form, params, tuple(targets), call, inputs + outs, current.saved_hooks)
+        kept = kept_by(form, targets, inputs + outs, current.saved_hooks) if form.saved else ()
+        node = OpNode.of(form, params, tuple(targets), call, kept)
         if not op.rules:
             for i in form.saved:
                 if isinstance(inputs[i], Tensor):
                     inputs[i].storage.lend(node)
-        for i in range(op.output_count):
-            out = outs[i]
+        for i, out in enumerate(outs if len(outs) == 1 else outs[: op.output_count]):
             if out.dtype.is_floating_point:
                 out._node, out._index, out._needs = node, i, True
 

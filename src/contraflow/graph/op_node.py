@@ -45,56 +45,21 @@ class OpNode(Node):
     # array on another device than the cpu, or (Saved or number, None, None, None).
     # `owner` is what the user called, a key of `OWNERS`, where this is part of that.
     __slots__ = ("params", "kept", "owner")
-
-    def __init__(
-        self,
-        form: Form,
-        params: Params,
-        targets: tuple[Node | Tensor | None, ...],
-        call: UserCall,
-        values: tuple[Any, ...],
-        hooks: tuple[Any, ...],
-    ) -> None:
-        """Apply an op; `values` are its inputs and outputs, of which it keeps what rules name, by
-        `hooks` for saved values if there are any."""
-        self.form = form
-        self.params = params
-        self.targets = targets
-        self.code, self.instruction, self.owner = call
-        self.sequence_nr = next(sequence_numbers)
-        self.done = False
-        self.watchers = None
-        self.kept: tuple[Any, ...] | None = self._entries(values, hooks) if form.saved else ()
+    params: Params
+    kept: tuple[Any, ...] | None
+    owner: str | None
 
     @staticmethod
     def of(
         form: Form, params: Params, targets: tuple[Any, ...], call: UserCall, kept: tuple[Any, ...]
     ) -> OpNode:
-        """The same with what it keeps: see `kept`."""
-        node: OpNode = object.__new__(OpNode)
+        """A node of an op that keeps this: see `kept`."""
+        node: OpNode = _new(OpNode)
         node.form, node.params, node.targets, node.kept = form, params, targets, kept
         node.code, node.instruction, node.owner = call
         node.sequence_nr = next(sequence_numbers)
         node.done, node.watchers = False, None
         return node
-
-    def _entries(self, values: tuple[Any, ...], hooks: tuple[Any, ...]) -> tuple[Any, ...]:
-        kept: tuple[Any, ...] = ()
-        for i in self.form.saved:
-            x = values[i]
-            if isinstance(x, Tensor):
-                storage = x.storage
-                array: Any = x._array
-                if array is None and storage.device != "cpu" and storage._data is not None:
-                    array = x.dtype
-                odd = array is None or x._tangents is not None or storage.inference
-                if not odd and not hooks:
-                    kept += (storage, storage.version, array, x.layout)
-                    continue
-                # An output has no place, so that it and this node form no reference cycle.
-                x = keep(x, self.edges[i] if i < len(self.targets) else None)
-            kept += (x, None, None, None)
-        return kept
 
     def keep_copies(self, storage: Storage) -> None:
         """Keep copies of what lies in a storage, which is about to be overwritten."""
@@ -206,6 +171,33 @@ class OpNode(Node):
         if self.kept:
             self.kept = None
 
+
+def kept_by(
+    form: Form, targets: Sequence[Node | Tensor | None], values: Sequence[Any],
+    hooks: tuple[Any, ...],
+) -> tuple[Any, ...]:  # fmt: skip
+    """The entries of `OpNode.kept` for a node whose inputs and outputs are `values`: those that its
+    rules name, packed by `hooks` for saved values if there are any."""
+    kept: tuple[Any, ...] = ()
+    for i in form.saved:
+        x = values[i]
+        if isinstance(x, Tensor):
+            storage = x.storage
+            array: Any = x._array
+            if array is None and storage.device != "cpu" and storage._data is not None:
+                array = x.dtype
+            odd = array is None or x._tangents is not None or storage.inference
+            if not odd and not hooks:
+                kept += (storage, storage.version, array, x.layout)
+                continue
+            # An output has no place, so that it and this node form no reference cycle.
+            target = targets[i] if i < len(targets) else None
+            x = keep(x, None if target is None else (target, form.indices[i]))
+        kept += (x, None, None, None)
+    return kept
+
+
+_new: Any = object.__new__
 
 # Frames from `user_call` to the op that names the node: `user_call`, `__init__`, and the functions
 # `_cut_together` and `_cut` of `ops/shape/parts.py`.

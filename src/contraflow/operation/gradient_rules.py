@@ -108,7 +108,7 @@ def is_arithmetic(rule: Rule) -> bool:
 
 
 def picker(indices: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """A function that takes the elements with these indices out of a sequence."""
+    """A function that takes the elements with these indices out of a list, as a sequence."""
     if len(indices) > 1:
         return itemgetter(*indices)
-    return lambda named: [named[i] for i in indices]
+    return itemgetter(slice(indices[0], indices[0] + 1) if indices else slice(0))

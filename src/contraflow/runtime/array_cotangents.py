@@ -8,8 +8,8 @@ tensor's cotangent wait for each other, and are put side by side into one buffer
 from __future__ import annotations
 
 import functools
-import heapq
 from collections.abc import Iterable, Sequence
+from heapq import heappop
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,8 +34,9 @@ from contraflow.tensors.tree import exact
 
 _MOVES = "moves"
 _own = tuple.__new__  # of a named tuple, as its class does it, which takes twice as long
+_ARRAY = np.ndarray
 _SCALARS = frozenset((np.float32, np.float64))  # nobody owns one, and `+` adds them
-BARE = _SCALARS | {np.ndarray}  # these are the pass's own
+BARE = _SCALARS | {_ARRAY}  # these are the pass's own
 
 
 class OwnTensor(NamedTuple):
@@ -201,10 +202,12 @@ def _whole(g: Cotangent) -> Cotangent:
 
 
 def _shortcut(form: Form) -> Any:
-    """True where the rules of such nodes are arithmetic on little data of one floating dtype.
+    """How backward goes through such nodes by itself, False where it does not.
 
-    Else a table for routines over arrays (`eager.learn_rules`), `_MOVES` for a node that only moves
-    elements, or False where nothing is known.
+    A tuple of steps where the rules are arithmetic on little data of one floating dtype: the input,
+    the index in the entry of its target, the function, and how its arguments are picked. Else a
+    table for routines over arrays (`eager.learn_rules`), or `_MOVES` for a node that only moves
+    elements.
     """
     op, bound = form.op, form.backward
     if op is None or bound is None or op.is_transfer:  # whose result is not an array of the cpu
@@ -212,8 +215,9 @@ def _shortcut(form: Form) -> Any:
     specs = {spec for spec in form.input_specs if spec is not None}
     if len(specs) == 1 and bound.arithmetic and op.direct:
         (spec,) = specs
-        small = numel(spec.shape) <= thresholds.bare_arrays
-        return spec.dtype in (float32, float64) and small
+        if spec.dtype not in (float32, float64) or numel(spec.shape) > thresholds.bare_arrays:
+            return False
+        return tuple([(i, form.indices[i] + 1, rule, pick) for (i,), rule, pick in bound.rules])
     if form.moves:
         return _MOVES
     learns = bool(op.rules) and form.output_count == 1 and not op.from_user
@@ -226,11 +230,12 @@ def _advance(task: Pass) -> None:
     It makes no tensors. The thread's state is not the caller's here, so nothing of a user's may
     run: a node with hooks and all else that is rare are left to the pass.
     """
-    frontier, needed, wanted = task.frontier, task.needed, task.wanted
-    heap, nodes = frontier.heap, frontier.nodes
+    needed, wanted, retain = task.needed, task.wanted, task.retain
+    heap, nodes, entry_of = task.frontier.heap, task.frontier.nodes, task.frontier.entry
     while heap:
         number = -heap[0]
-        node, g = nodes[number][:2]
+        entry = nodes[number]
+        node, g = entry[0], entry[1]
         form = node.form
         shortcut = form.shortcut
         if shortcut is None:
@@ -241,47 +246,40 @@ def _advance(task: Pass) -> None:
             return
         if other_devices and _is_elsewhere(g):
             return
-        if shortcut is _MOVES:
-            sent = task.cotangents.move(node, g)
-            if sent is None:
-                return
-            heapq.heappop(heap)
-            del nodes[number]
-            if not task.retain:
-                node.done = True
-            _deliver(task, sent)
-            continue
-        named = _named(node, g) if shortcut is True else _by_routine(node, g, shortcut)
+        if type(shortcut) is tuple:
+            named = _named(node, g)
+        elif shortcut is _MOVES:
+            named = task.cotangents.move(node, g)
+        else:
+            named = _by_routine(node, g, shortcut)
         if named is None:
             return
-        heapq.heappop(heap)
+        heappop(heap)
         del nodes[number]
-        if not task.retain:
+        if not retain:
             node.done = True
             if node.kept:
                 node.kept = None
-        targets, indices = node.targets, form.indices
-        if shortcut is not True:
-            ends = zip(zip(targets, indices), named)
-            _deliver(task, [(e, made) for e, made in ends if e[0] is not None and made is not None])
+        if type(shortcut) is not tuple:
+            _deliver(task, named)
             continue
-        for (i,), function, pick in form.backward.rules:
-            target, index = targets[i], indices[i]
-            key = id(target)
-            if needed is not None and key not in needed and (key, index) not in wanted:
+        targets = node.targets
+        for i, at, function, pick in shortcut:
+            target = targets[i]
+            if needed is not None and not task.goes_to((target, at - 1)):
                 continue
             made = function(*pick(named))
             # The cotangent itself may belong to something else, or go elsewhere too.
-            if type(made) is np.ndarray and (made is named[0] or not made.flags.c_contiguous):
+            if type(made) is _ARRAY and (made is named[0] or not made.flags.c_contiguous):
                 made = made.copy()
-            entry = frontier.entry(target)
-            held = entry[index + 1]
+            entry = entry_of(target)
+            held = entry[at]
             if held is None:
-                entry[index + 1] = made
+                entry[at] = made
             elif type(made) in _SCALARS and type(held) in _SCALARS:
-                entry[index + 1] = held + made
+                entry[at] = held + made
             else:
-                entry[index + 1] = task.cotangents.add(held, made)
+                entry[at] = task.cotangents.add(held, made)
 
 
 def _advance_there(task: Pass) -> None:
@@ -307,7 +305,7 @@ def _advance_there(task: Pass) -> None:
             sent = _by_program(node, entry[1:])
         if sent is None:
             return
-        heapq.heappop(heap)
+        heappop(heap)
         del nodes[number]
         if not task.retain:
             node.done = True
@@ -353,7 +351,7 @@ def _deliver(task: Pass, sent: Iterable[Sent]) -> None:
             entry[index + 1] = g if held is None else task.cotangents.add(held, g)
 
 
-def _by_routine(node: OpNode, g: Cotangent, table: dict[Any, Any]) -> Sequence[Any] | None:
+def _by_routine(node: OpNode, g: Cotangent, table: dict[Any, Any]) -> list[Sent] | None:
     """The gradients of the inputs of a node by a routine over arrays, as the pass's own.
 
     None where there is no routine yet, or a value is not what it was made for.
@@ -381,15 +379,19 @@ def _by_routine(node: OpNode, g: Cotangent, table: dict[Any, Any]) -> Sequence[A
     if routine is None:
         return None
     try:
-        made: list[Any] = [*routine.call(*arrays)]
+        made = routine.call(*arrays)
     except Exception:
         return None
-    for i, x in enumerate(made):
+    sent: list[Sent] = []
+    for i, (target, x) in enumerate(zip(node.targets, made)):
+        if target is None or x is None:
+            continue
         if i in routine.views:
-            made[i] = Tensor.of_storage(Storage(x), routine.views[i], from_numpy(x.dtype))
+            x = Tensor.of_storage(Storage(x), routine.views[i], from_numpy(x.dtype))
         elif any(x is array for array in arrays):  # which others may have
-            made[i] = x.copy()
-    return made
+            x = x.copy()
+        sent.append(((target, node.form.indices[i]), x))
+    return sent
 
 
 def _named(node: OpNode, g: Cotangent) -> list[Any] | None:
@@ -403,15 +405,15 @@ def _named(node: OpNode, g: Cotangent) -> list[Any] | None:
         return None
     if type(g) not in BARE:
         g = g.joined() if type(g) is Parts else g.array
-    shape = g.shape
     # NumPy is much faster with scalars than with arrays that have no dims.
-    named = [g if shape or type(g) is not np.ndarray else g[()]]
-    for k in range(0, len(kept), 4):
-        value, array = kept[k], kept[k + 2]
-        if type(array) is np.ndarray:
-            if value.version != kept[k + 1]:
+    is_scalar = not g.shape
+    named = [g[()] if is_scalar and type(g) is _ARRAY else g]
+    entries = iter(kept)
+    for value, version, array, _ in zip(entries, entries, entries, entries):
+        if type(array) is _ARRAY:
+            if value.version != version:
                 return None
-            value = array if shape else array[()]
+            value = array[()] if is_scalar else array
         elif not isinstance(value, (int, float)):
             return None
         named.append(value)

@@ -17,7 +17,7 @@ from contraflow.contexts.bottom import BottomContext
 from contraflow.devices.cpu import memory
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
 from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS
-from contraflow.graph.op_node import OpNode
+from contraflow.graph.op_node import OpNode, kept_by
 from contraflow.operation import core
 from contraflow.operation.context import (
     ThreadState,
@@ -70,7 +70,9 @@ class Eager(BottomContext):
                 (x._node or x) if isinstance(x, Tensor) and x._needs else None for x in inputs
             ])  # fmt: skip
             call = current.line or user_call(_LIBRARY_FRAMES)
-            node = OpNode(form, params, targets, call, inputs + outs, current.saved_hooks)
+            hooks = current.saved_hooks
+            kept = kept_by(form, targets, inputs + outs, hooks) if form.saved else ()
+            node = OpNode.of(form, params, targets, call, kept)
             for i in range(op.output_count):
                 out = outs[i]
                 if out.dtype.is_floating_point:

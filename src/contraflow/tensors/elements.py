@@ -13,7 +13,7 @@ from contraflow import devices, dtypes
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType
 from contraflow.errors import DeviceError, GradientError, describe
-from contraflow.names import missing_method
+from contraflow.names import OF_TENSORS, AbsentMethod
 from contraflow.operation import core
 from contraflow.operation.context import changed, state
 from contraflow.shapes import Sizes, View, normalize_dim, numel
@@ -27,6 +27,10 @@ else:
 
     class Methods:
         """The op methods of Tensor; typed by _methods.pyi, attached from the registry."""
+
+
+for _name in OF_TENSORS:  # where an op of a user's may take its place
+    setattr(Methods, _name, AbsentMethod(_name))
 
 
 class TensorElements(Methods):
@@ -218,10 +222,8 @@ class TensorElements(Methods):
             raise TypeError("len: a 0-d tensor has no length.")
         return self.layout.shape[0]
 
-    if not TYPE_CHECKING:  # which would take any name for one of a tensor's
-
-        def __getattr__(self, name: str) -> Any:
-            raise missing_method(name, dir(type(self)))
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__()}.difference(OF_TENSORS))
 
     # --- description ----------------------------------------------------------------------
 

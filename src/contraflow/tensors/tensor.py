@@ -79,9 +79,11 @@ class Tensor(TensorElements):
         # As `Storage(array)`, without a call: there is one of these per op.
         storage = t.storage = _new(Storage)
         storage._data, storage.serial = array, next(serials)
+        storage.version, storage.inference = 0, False
         t.layout = contiguous(array.shape)
         t.dtype = dtypes._BY_NUMPY[array.dtype]
         t._array = array
+        t._needs, t._node, t._index, t._base, t._tangents = False, None, 0, None, None
         return t
 
     @staticmethod
