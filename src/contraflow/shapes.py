@@ -180,6 +180,7 @@ def broadcast_strides(shape: Shape, strides: Shape, target: Shape) -> Shape:
     return (0,) * lead + own
 
 
+@lru_cache(maxsize=8192)
 def reshape_strides(shape: Shape, strides: Shape, target: Shape) -> Shape | None:
     """Strides of `target` over the same elements in the same order, or None."""
     if 0 in shape:

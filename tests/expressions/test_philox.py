@@ -175,3 +175,13 @@ def test_moments(dtype: DType) -> None:
     # The two of a pair share their radius and must still be independent.
     assert abs((normal[::2] * normal[1::2]).mean()) < 5 * math.sqrt(2 / n)
     assert abs((normal[::2] ** 2 * normal[1::2] ** 2).mean() - 1) < 5 * math.sqrt(16 / n)
+
+
+@pytest.mark.parametrize("n", [1, 4, 5, 63, philox.FEW])
+@pytest.mark.parametrize("offset", [0, (1 << 32) - 2, (1 << 64) - 3])
+def test_few_words_are_those_of_arrays(n: int, offset: int, monkeypatch) -> None:
+    """They are computed in integers, side by side; the counter wraps in both."""
+    few = philox.words(-(1 << 40) + 7, offset, n)
+    monkeypatch.setattr(philox, "FEW", 0)
+    np.testing.assert_array_equal(few, philox.words(-(1 << 40) + 7, offset, n))
+    assert few.dtype == np.uint32

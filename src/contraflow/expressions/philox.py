@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -31,7 +32,7 @@ MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 KEY_STEPS = (0x9E3779B9, 0xBB67AE85)  # the golden ratio and sqrt(3) - 1, as 32-bit fractions
 ROUNDS = 10
 MASK = 0xFFFFFFFF
-FEW = 64  # words that Python computes by itself as fast
+FEW = 1024  # words that Python's integers compute sooner than arrays
 CHUNK = 1 << 13  # blocks that NumPy handles at a time: temporaries then stay in the cache
 
 Word = TypeVar("Word", Expr, np.ndarray)
@@ -177,9 +178,7 @@ def words(seed: int, offset: int, n: int) -> Words:
     array([1713891541, 3781805453, 3159862348, 2600524760], dtype=uint32)
     """
     if n <= FEW:
-        count = -(-n // 4)
-        found = [x for at in range(offset, offset + count) for x in _block(seed, at)]
-        return np.array(found[:n], np.uint32)
+        return _few_words(seed, offset, -(-n // 4))[:n]
     out = np.empty((-(-n // 4), 4), np.uint32)
     for start in range(0, len(out), CHUNK):
         part = out[start : start + CHUNK]
@@ -191,15 +190,42 @@ def words(seed: int, offset: int, n: int) -> Words:
     return out.reshape(-1)[:n]
 
 
-def _block(seed: int, at: int) -> tuple[int, int, int, int]:
-    """The four words of one block, by Python's integers: faster than arrays of one element."""
-    a, b, c, d = at & MASK, at >> 32 & MASK, 0, 0
-    key_a, key_b = seed & MASK, seed >> 32 & MASK
-    for _ in range(ROUNDS):
+def _few_words(seed: int, offset: int, count: int) -> Words:
+    """The words of a few blocks, by Python's integers: one operation for all blocks at once.
+
+    Each block has 64 bits of an integer, which hold the product of two words.
+    """
+    ones, steps, keys = _lanes(seed, count)
+    low, last = MASK * ones, offset + count - 1
+    if last < 1 << 64:
+        at = offset * ones + steps
+    else:  # the counter wraps
+        at = sum([(offset + i & (1 << 64) - 1) << 64 * i for i in range(count)])
+    a, b, c, d = at & low, at >> 32 & low, 0, 0
+    for key_a, key_b in keys:
         one, other = a * MULTIPLIERS[0], c * MULTIPLIERS[1]
-        a, b, c, d = other >> 32 ^ b ^ key_a, other & MASK, one >> 32 ^ d ^ key_b, one & MASK
-        key_a, key_b = key_a + KEY_STEPS[0] & MASK, key_b + KEY_STEPS[1] & MASK
-    return a, b, c, d
+        a, b = (other >> 32 & low) ^ b ^ key_a, other & low
+        c, d = (one >> 32 & low) ^ d ^ key_b, one & low
+    if count == 1:
+        return np.array((a, b, c, d), np.uint32)
+    pairs = [(x | y << 32).to_bytes(8 * count, "little") for x, y in ((a, b), (c, d))]
+    found = np.empty((count, 2), "<u8")
+    for k, pair in enumerate(pairs):
+        found[:, k] = np.frombuffer(pair, "<u8")
+    return found.view("<u4").astype(np.uint32, copy=False).reshape(-1)
+
+
+@lru_cache(maxsize=256)
+def _lanes(seed: int, count: int) -> tuple[int, int, tuple[tuple[int, int], ...]]:
+    """For blocks that lie side by side in an integer: a one in each, their numbers, and the keys of
+    all rounds."""
+    ones = sum([1 << 64 * i for i in range(count)])
+    steps = sum([i << 64 * i for i in range(count)])
+    keys = [
+        ((seed + r * KEY_STEPS[0] & MASK) * ones, ((seed >> 32) + r * KEY_STEPS[1] & MASK) * ones)
+        for r in range(ROUNDS)
+    ]
+    return ones, steps, tuple(keys)
 
 
 def uniforms(seed: int, offset: int, n: int, dtype: DType = float32) -> np.ndarray:

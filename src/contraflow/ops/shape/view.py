@@ -294,11 +294,13 @@ def _transpose(
 @composite(
     ref=lambda x, dim: np.expand_dims(x, dim),
     samples=lambda: (Sample((Array((2, 3)),), {"dim": -1}), Sample((Array(()),), {"dim": 0})),
+    by_parts=True,
 )
 def unsqueeze(x, *, dim):
     """A new dim of size one."""
-    dim = normalize_dim("unsqueeze", dim, x.ndim + 1)
-    return reshape(x, (*x.shape[:dim], 1, *x.shape[dim:]))
+    shape = x.layout.shape
+    dim = normalize_dim("unsqueeze", dim, len(shape) + 1)
+    return apply(reshape, (x,), {"shape": (*shape[:dim], 1, *shape[dim:])})
 
 
 @composite(
@@ -308,6 +310,7 @@ def unsqueeze(x, *, dim):
         Sample((Array((1, 2, 1)),), {"dim": None}),
         Sample((Array((1, 2, 1)),), {"dim": (0, 2)}),
     ),
+    by_parts=True,
 )
 def squeeze(x, *, dim=None):
     """Dims of size one dropped: all, or those named."""
@@ -315,7 +318,8 @@ def squeeze(x, *, dim=None):
     dims = [normalize_dim("squeeze", d, x.ndim) for d in named]
     if len(set(dims)) != len(dims):
         raise ValueError(f"squeeze: dim {dim} names a dim twice.")
-    return reshape(x, tuple(n for d, n in enumerate(x.shape) if n != 1 or d not in dims))
+    shape = tuple([n for d, n in enumerate(x.layout.shape) if n != 1 or d not in dims])
+    return apply(reshape, (x,), {"shape": shape})
 
 
 @composite(
@@ -353,6 +357,7 @@ def flatten(x, *, start_dim=0, end_dim=-1):
     failures=lambda: (
         Failure((Array((3, 4)),), {"shape": (5, 2)}, ValueError, "view: cannot make [5, 2]"),
     ),
+    by_parts=True,
 )
 def view_(x, *, shape):
     """The same elements under another shape, never copied; one size may be -1."""
@@ -382,6 +387,7 @@ def reshape_as(x, other):
 @composite(
     ref=lambda x, other: np.broadcast_to(x, other.shape),
     samples=lambda: (Sample((Array((3, 1)), np.zeros((2, 3, 4), np.int64))),),
+    by_parts=True,
 )
 def expand_as(x, other):
     """The tensor broadcast to the shape of another."""
@@ -394,6 +400,7 @@ def expand_as(x, other):
     failures=lambda: (
         Failure((Array((3,)),), {"shape": (2,)}, ValueError, "float64[3] does not expand to [2]"),
     ),
+    by_parts=True,
 )
 def broadcast_to(x, *, shape):
     """The tensor broadcast to a shape, without copying."""
@@ -441,12 +448,13 @@ def ravel(x):
     failures=lambda: (
         Failure((Array((2, 3, 4)),), {}, ValueError, "t: float64[2, 3, 4] has more than two dims"),
     ),
+    by_parts=True,
 )
 def t(x):
     """The two dims of a matrix exchanged; a vector stays as it is."""
     if x.ndim > 2:
         raise ValueError(f"t: {describe(x)} has more than two dims. Use transpose or mT.")
-    return permute(x, tuple(reversed(range(x.ndim))))
+    return apply(permute, (x,), {"dims": tuple(reversed(range(x.ndim)))})
 
 
 @composite(
@@ -466,6 +474,7 @@ def t(x):
             "movedim: dim 2 is out of range",
         ),
     ),
+    by_parts=True,
 )  # fmt: skip
 def movedim(x, *, source, destination):
     """Dims moved to other positions; the remaining dims keep their order."""
@@ -494,6 +503,7 @@ def movedim(x, *, source, destination):
             "unflatten: sizes (4, -1) do not multiply to 6, the size of dim 1 of float64[2, 6].",
         ),
     ),
+    by_parts=True,
 )  # fmt: skip
 def unflatten(x, *, dim, sizes):
     """One dim split into several; one size may be -1."""
