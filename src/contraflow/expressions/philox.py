@@ -250,7 +250,8 @@ def normals(seed: int, offset: int, n: int, dtype: DType = float32) -> np.ndarra
     u, v = uniforms(seed, offset, n + n % 2, dtype).reshape(-1, 2).T
     radius = np.sqrt(-2.0 * np.log1p(-u.astype(np.float64)))
     angle = (v * v.dtype.type(2 * math.pi)).astype(np.float64)  # rounded as in `normal`
-    waves = np.stack((np.cos(angle), np.sin(angle)), axis=-1)
+    waves = np.empty((len(angle), 2))  # as `np.stack` does, which takes longer for a few
+    waves[:, 0], waves[:, 1] = np.cos(angle), np.sin(angle)
     result: np.ndarray = (radius[:, None] * waves).astype(dtype.numpy)
     return result.reshape(-1)[:n]
 

@@ -232,6 +232,9 @@ class Op(Traits):
     def _set_parameters(self, body: Callable[..., Any]) -> None:
         """Inputs and static parameters, with their defaults, from the signature of the body."""
         self.inputs, self.variadic, keywords = _parameters(body)
+        # Whether eager mode may run it as a program. NumPy joins parts one after the other, where a
+        # kernel looks for each element's part.
+        self.has_kernel = not self.is_opaque and not self.dynamic and not self.variadic
         # The default of an input: None for a tensor, or a number.
         defaults = body.__defaults__ or ()
         self.defaults = dict(zip(self.inputs[len(self.inputs) - len(defaults) :], defaults))

@@ -50,6 +50,7 @@ def _plainly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 quiet = _Quiet()
+_ARRAYS = (np.ndarray, np.generic)  # the sum of all elements is a scalar of NumPy's
 
 
 class Prepared(NamedTuple):
@@ -62,13 +63,14 @@ class Prepared(NamedTuple):
     def run(self, op: Op, arrays: Sequence[Any], params: Params) -> tuple[np.ndarray, ...]:
         """Cast, run `ref` (halves in float32, or what the op carries), and round to the results."""
         assert op.ref is not None
-        if self.plain:
+        _, results, plain = self
+        if plain:
             outs = quiet.run(op.ref, *arrays, **params)
         else:
             outs = quiet.run(self._cast_and_run, op.ref, arrays, params)
-        results = self.results
-        if type(outs) is np.ndarray and outs.dtype is results[0].numpy and len(results) == 1:
-            return (outs if outs.flags.c_contiguous else np.ascontiguousarray(outs),)
+        is_one = len(results) == 1 and isinstance(outs, _ARRAYS)
+        if is_one and outs.dtype is results[0].numpy:
+            return (np.asarray(outs, order="C"),)
         rounded: tuple[np.ndarray, ...] = quiet.run(
             self._round, outs if isinstance(outs, tuple) else (outs,)
         )

@@ -225,8 +225,10 @@ class Eager(BottomContext):
 
     def _run(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         """Run any op. How it runs on inputs of certain specs is found out once."""
-        values = params.values()
-        key: list[Any] = [op, get_default_dtype(), *values, *map(type, values)]
+        key: list[Any] = [op, get_default_dtype()]
+        if params:
+            key += params.values()
+            key += map(type, params.values())
         arrays: list[Any] = []
         size, known = 0, True
         for x in inputs:
@@ -244,9 +246,7 @@ class Eager(BottomContext):
                 known = known and op.by_type and type(x) in _NUMBERS and -_INT64 <= x < _INT64
                 arrays.append(x)
                 key.append(type(x))
-        # NumPy joins parts one after the other, where a kernel looks for each element's part.
-        has_kernel = not op.is_opaque and not op.dynamic and not op.variadic
-        if size >= thresholds.eager_kernel and has_kernel and config.eager_kernels:
+        if size >= thresholds.eager_kernel and config.eager_kernels and op.has_kernel:
             results = eager_programs.call_op(op, inputs, params)
             if results is not None:
                 return tuple(results)
@@ -254,7 +254,9 @@ class Eager(BottomContext):
         outs = prepared.run(op, arrays, params)
         if not op.dynamic:
             for out, spec in zip(outs, expected):
-                assert out.shape == spec.shape, f"{op.name}: {out.shape} is not {spec.shape}"
+                assert out.shape == spec[0], f"{op.name}: {out.shape} is not {spec.shape}"
+        if len(outs) == 1:
+            return (Tensor.of_array(outs[0]),)
         return tuple([Tensor.of_array(out) for out in outs])
 
     def _prepared(
@@ -278,7 +280,7 @@ class Eager(BottomContext):
     def fused(
         self, op: Op, inputs: tuple[Any, ...], params: Params, as_node: bool
     ) -> tuple[Tensor, ...] | None:
-        device = eager_programs.place(inputs)
+        device = eager_programs.place(inputs) if other_devices else "cpu"
         if device == "cpu" and not eager_programs.is_worth_a_program(
             inputs, thresholds.eager_composite
         ):
@@ -337,11 +339,14 @@ class Eager(BottomContext):
         arrays: list[np.ndarray] = []
         for x in inputs:
             if isinstance(x, Tensor):
-                if not x.storage.on_host:
-                    return None
+                array = x._array
+                if array is None:
+                    if not x.storage.on_host:
+                        return None
+                    array = x.array
                 shape, strides, _ = x.layout
                 given += (shape, strides, x.dtype)
-                arrays.append(x.array)
+                arrays.append(array)
             else:
                 given += (type(x), exact(x))
         key = tuple(given)
@@ -480,8 +485,9 @@ def _learn_rules(node: OpNode, named: Sequence[Any]) -> None:
 
 def _tensor(array: np.ndarray, arrays: Sequence[np.ndarray], inputs: Sequence[Any]) -> Tensor:
     """The input that an array is the array of, or else a tensor over it."""
-    if any(given is array for given in arrays):
-        return next(x for x in inputs if isinstance(x, Tensor) and x._array is array)
+    for given in arrays:
+        if given is array:
+            return next(x for x in inputs if isinstance(x, Tensor) and x._array is array)
     return Tensor.of_array(array)
 
 
